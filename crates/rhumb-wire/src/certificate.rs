@@ -1,0 +1,326 @@
+//! Certificates: signed statements about names, in fixed binary layouts (GDP paper, sections 3.1 and 3.2).
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 1 | version, 1 |
+//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence |
+//! | 2 | 1 | scope: 0 any peer, 1 one destination (routes only, otherwise 0) |
+//! | 3 | 1 | zero |
+//! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
+//! | 12 | 8 | not before, seconds since 1970 |
+//! | 20 | 8 | not after, seconds since 1970 |
+//! | 28 | 32 | issuer |
+//! | 60 | 32 | route: the router that may carry; absence: the name that is not here |
+//! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
+//! | 92 | 32 | route of scope 1: the destination |
+//! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
+//!
+//! What is signed is [`SIGNING_CONTEXT`], then everything before the signature. The type byte is under the signature, so
+//! no certificate can be read as another kind. Certificates carry names, never keys: metadata is found elsewhere and
+//! checked against the name.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::reader::Reader;
+use crate::{Name, WireError};
+
+/// Prefixed to the bytes of a certificate before signing, so that no signature made for another purpose fits.
+pub const SIGNING_CONTEXT: &[u8] = b"rhumb certificate v1\0";
+
+/// A signed statement by the holder of a name. Parsed, not verified: `rhumb-trust` does that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// Orders statements of one issuer about one thing; newer supersedes. Issuers use milliseconds since 1970.
+    pub sequence: u64,
+    /// First second in which the statement holds.
+    pub not_before_s: u64,
+    /// Last second in which the statement holds.
+    pub not_after_s: u64,
+    /// Who says so, and whose key signs.
+    pub issuer: Name,
+    /// What is said.
+    pub statement: Statement,
+    /// The signature, unverified.
+    pub signature: [u8; SIGNATURE_LEN],
+}
+
+/// What a certificate says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Statement {
+    /// `RtCert(issuer -> via)`: `via` may carry traffic to and from the issuer, within the scope.
+    Route {
+        /// Who may carry.
+        via: Name,
+        /// For which peers.
+        scope: Scope,
+    },
+    /// `RtCert(issuer -> locator)`: the issuer is reachable at this address.
+    Locator(Locator),
+    /// Whatever the issuer said before about its routes and locators no longer holds.
+    Withdrawal,
+    /// By a RIB: it knows no route to `subject`, until the statement ends.
+    Absence {
+        /// The name that was asked for.
+        subject: Name,
+    },
+}
+
+/// For which peers a route may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Traffic with anyone.
+    Any,
+    /// Traffic with one other name only.
+    Destination(Name),
+}
+
+/// A UDP address that a packet can be sent to: a unicast address and a port that is not zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Locator(SocketAddr);
+
+impl Locator {
+    /// `None` when nothing can be sent to `address`: port 0, an unspecified or a multicast address.
+    pub fn new(address: SocketAddr) -> Option<Self> {
+        let ip = address.ip().to_canonical();
+        let usable = address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast();
+        usable.then(|| Self(SocketAddr::new(ip, address.port())))
+    }
+
+    /// The address.
+    pub fn address(self) -> SocketAddr {
+        self.0
+    }
+}
+
+impl Certificate {
+    /// The largest certificate: a route of one destination.
+    pub const MAX_LEN: usize = ISSUER_END + 2 * Name::LEN + SIGNATURE_LEN;
+
+    /// Parses one certificate that fills `bytes`.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly one certificate in its one encoding.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let certificate = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(certificate)
+    }
+
+    /// Parses a list: a count, then certificates back to back, filling `bytes`.
+    ///
+    /// # Errors
+    /// As [`Certificate::parse`]; an empty list or more than [`MAX_CHAIN`] is refused too.
+    pub fn parse_list(bytes: &[u8]) -> Result<Vec<Self>, WireError> {
+        let mut reader = Reader::new(bytes);
+        let certificates = Self::read_list(&mut reader)?;
+        reader.finish()?;
+        match certificates.is_empty() {
+            true => Err(WireError::NotCanonical("certificate list")),
+            false => Ok(certificates),
+        }
+    }
+
+    pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Self>, WireError> {
+        let count = usize::from(reader.u8()?);
+        if count > MAX_CHAIN {
+            return Err(WireError::TooLong { field: "certificates", limit: MAX_CHAIN });
+        }
+        (0..count).map(|_| Self::read(reader)).collect()
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        match reader.u8()? {
+            VERSION => {}
+            version => return Err(WireError::UnknownVersion(version)),
+        }
+        let kind = reader.u8()?;
+        let scope = reader.u8()?;
+        reader.zero("certificate")?;
+        let sequence = reader.u64()?;
+        let not_before_s = reader.u64()?;
+        let not_after_s = reader.u64()?;
+        if not_before_s > not_after_s {
+            return Err(WireError::NotCanonical("validity window"));
+        }
+        let issuer = reader.name()?;
+        let statement = match (kind, scope) {
+            (1, 0) => Statement::Route { via: reader.name()?, scope: Scope::Any },
+            (1, 1) => {
+                Statement::Route { via: reader.name()?, scope: Scope::Destination(reader.name()?) }
+            }
+            (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
+            (2..=4, 1..) => return Err(WireError::NotCanonical("scope")),
+            (2, 0) => Statement::Locator(read_locator(reader)?),
+            (3, 0) => Statement::Withdrawal,
+            (4, 0) => Statement::Absence { subject: reader.name()? },
+            (value, _) => {
+                return Err(WireError::UnknownVariant { field: "certificate type", value });
+            }
+        };
+        let signature = reader.array()?;
+        Ok(Self { sequence, not_before_s, not_after_s, issuer, statement, signature })
+    }
+
+    /// Bytes that [`Certificate::emit`] appends.
+    pub fn emitted_len(&self) -> usize {
+        let body = match self.statement {
+            Statement::Route { scope: Scope::Any, .. } | Statement::Absence { .. } => Name::LEN,
+            Statement::Route { scope: Scope::Destination(_), .. } => 2 * Name::LEN,
+            Statement::Locator(_) => LOCATOR_LEN,
+            Statement::Withdrawal => 0,
+        };
+        ISSUER_END + body + SIGNATURE_LEN
+    }
+
+    /// Appends the one encoding of this certificate.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_unsigned(out);
+        out.extend_from_slice(&self.signature);
+    }
+
+    /// Appends a count and the certificates: the form that [`Certificate::parse_list`] reads.
+    ///
+    /// # Panics
+    /// When there are more than [`MAX_CHAIN`].
+    pub fn emit_list(certificates: &[Self], out: &mut Vec<u8>) {
+        assert!(certificates.len() <= MAX_CHAIN, "more certificates than a list can hold");
+        out.push(certificates.len() as u8);
+        for certificate in certificates {
+            certificate.emit(out);
+        }
+    }
+
+    /// The bytes that the signature is over: the context, then all but the signature.
+    pub fn signed_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SIGNING_CONTEXT.len() + Self::MAX_LEN);
+        out.extend_from_slice(SIGNING_CONTEXT);
+        self.emit_unsigned(&mut out);
+        out
+    }
+
+    fn emit_unsigned(&self, out: &mut Vec<u8>) {
+        let (kind, scope) = match self.statement {
+            Statement::Route { scope: Scope::Any, .. } => (1, 0),
+            Statement::Route { scope: Scope::Destination(_), .. } => (1, 1),
+            Statement::Locator(_) => (2, 0),
+            Statement::Withdrawal => (3, 0),
+            Statement::Absence { .. } => (4, 0),
+        };
+        out.extend_from_slice(&[VERSION, kind, scope, 0]);
+        out.extend_from_slice(&self.sequence.to_be_bytes());
+        out.extend_from_slice(&self.not_before_s.to_be_bytes());
+        out.extend_from_slice(&self.not_after_s.to_be_bytes());
+        out.extend_from_slice(&self.issuer.0);
+        match self.statement {
+            Statement::Route { via, scope } => {
+                out.extend_from_slice(&via.0);
+                if let Scope::Destination(destination) = scope {
+                    out.extend_from_slice(&destination.0);
+                }
+            }
+            Statement::Locator(locator) => emit_locator(locator, out),
+            Statement::Withdrawal => {}
+            Statement::Absence { subject } => out.extend_from_slice(&subject.0),
+        }
+    }
+}
+
+fn read_locator(reader: &mut Reader<'_>) -> Result<Locator, WireError> {
+    let ip = Ipv6Addr::from(reader.array::<16>()?);
+    let address = SocketAddr::new(IpAddr::V6(ip).to_canonical(), reader.u16()?);
+    Locator::new(address).ok_or(WireError::NotCanonical("locator"))
+}
+
+fn emit_locator(locator: Locator, out: &mut Vec<u8>) {
+    let ip = match locator.0.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    out.extend_from_slice(&ip.octets());
+    out.extend_from_slice(&locator.0.port().to_be_bytes());
+}
+
+/// Bytes in a signature of either algorithm.
+pub const SIGNATURE_LEN: usize = 64;
+/// The longest chain anybody verifies; also the most certificates one message carries.
+pub const MAX_CHAIN: usize = 8;
+
+const VERSION: u8 = 1;
+const ISSUER_END: usize = 60;
+const LOCATOR_LEN: usize = 18;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) fn any_name() -> impl Strategy<Value = Name> {
+        any::<[u8; 32]>().prop_map(Name)
+    }
+
+    fn any_statement() -> impl Strategy<Value = Statement> {
+        prop_oneof![
+            any_name().prop_map(|via| Statement::Route { via, scope: Scope::Any }),
+            (any_name(), any_name())
+                .prop_map(|(via, to)| Statement::Route { via, scope: Scope::Destination(to) }),
+            (any::<IpAddr>(), any::<u16>())
+                .prop_filter_map("usable", |(ip, port)| Locator::new(SocketAddr::new(ip, port)))
+                .prop_map(Statement::Locator),
+            Just(Statement::Withdrawal),
+            any_name().prop_map(|subject| Statement::Absence { subject }),
+        ]
+    }
+
+    pub(crate) fn any_certificate() -> impl Strategy<Value = Certificate> {
+        let signature = any::<[[u8; 32]; 2]>()
+            .prop_map(|halves| halves.concat().try_into().expect("two halves of 32"));
+        (any::<u64>(), any::<u64>(), any::<u64>(), any_name(), any_statement(), signature).prop_map(
+            |(sequence, a, b, issuer, statement, signature)| Certificate {
+                sequence,
+                not_before_s: a.min(b),
+                not_after_s: a.max(b),
+                issuer,
+                statement,
+                signature,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_parses_back(certificate in any_certificate()) {
+            let mut bytes = Vec::new();
+            certificate.emit(&mut bytes);
+            prop_assert_eq!(bytes.len(), certificate.emitted_len());
+            prop_assert!(bytes.len() <= Certificate::MAX_LEN);
+            prop_assert_eq!(Certificate::parse(&bytes), Ok(certificate));
+            for cut in 0..bytes.len() {
+                prop_assert!(Certificate::parse(&bytes[..cut]).is_err());
+            }
+            bytes.push(0);
+            prop_assert_eq!(Certificate::parse(&bytes), Err(WireError::TrailingBytes));
+        }
+
+        #[test]
+        fn statements_of_two_kinds_never_share_signed_bytes(a in any_certificate(), b in any_certificate()) {
+            prop_assert_eq!(a.signed_bytes() == b.signed_bytes(), Certificate { signature: b.signature, ..a } == b);
+        }
+    }
+
+    #[test]
+    fn useless_locators_are_refused() {
+        for text in [
+            "0.0.0.0:1",
+            "127.0.0.1:0",
+            "224.0.0.1:5",
+            "[::]:1",
+            "[ff02::1]:9",
+            "[::ffff:0.0.0.0]:1",
+        ] {
+            assert_eq!(Locator::new(text.parse().unwrap()), None, "{text}");
+        }
+        let mapped = Locator::new("[::ffff:10.0.0.1]:7".parse().unwrap()).unwrap();
+        assert_eq!(mapped.address(), "10.0.0.1:7".parse().unwrap());
+    }
+}

@@ -1,0 +1,330 @@
+//! The clear framing of a UDP datagram: who it is for, before anything is decrypted.
+//!
+//! The first byte tells the protocols apart that share a port, in the manner of RFC 7983:
+//!
+//! | first byte | meaning | what follows |
+//! |---|---|---|
+//! | 20 to 63 | DTLS | a DTLS record: the handshake |
+//! | `0x80` to `0x8F` | sealed PDU | [`RecordHeader`], ciphertext, 16-byte tag |
+//! | `0x90` | initial | a retry token or none, then the initiator's first DTLS datagram |
+//! | `0xA0` | retry | the token to come back with |
+//! | `0xB0` to `0xBF` | sealed close | as a sealed PDU, of nothing |
+//! | any other | foreign | dropped and counted |
+
+use crate::WireError;
+use crate::reader::Reader;
+
+/// A datagram, told apart by its clear bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Datagram<'a> {
+    /// A DTLS record, whole.
+    Dtls(&'a [u8]),
+    /// A sealed PDU or close: header, and the whole datagram as it was received.
+    Record(RecordHeader),
+    /// An initiator's first datagram, with the token it was given, if any.
+    Initial {
+        /// The token, on the second try.
+        token: Option<&'a [u8; TOKEN_LEN]>,
+        /// The DTLS datagram inside.
+        inner: &'a [u8],
+    },
+    /// A responder's demand to come back with this token.
+    Retry(&'a [u8; TOKEN_LEN]),
+}
+
+impl<'a> Datagram<'a> {
+    /// Tells a datagram apart.
+    ///
+    /// # Errors
+    /// When it is none of ours, or cut short.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        match bytes.first() {
+            Some(0x80..=0x8F | 0xB0..=0xBF) => RecordHeader::parse(bytes).map(Self::Record),
+            Some(20..=63) => Ok(Self::Dtls(bytes)),
+            Some(0x90) => Self::parse_initial(bytes),
+            Some(0xA0) => {
+                let mut reader = Reader::new(bytes);
+                expect_version(&mut reader, INITIAL_OR_RETRY_VERSION | 0xA000_0000)?;
+                let token = reader.rest().try_into().map_err(|_| WireError::Truncated)?;
+                Ok(Self::Retry(token))
+            }
+            Some(&value) => Err(WireError::UnknownVariant { field: "datagram type", value }),
+            None => Err(WireError::Truncated),
+        }
+    }
+
+    fn parse_initial(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        expect_version(&mut reader, INITIAL_OR_RETRY_VERSION | 0x9000_0000)?;
+        let token = match reader.u8()? {
+            0 => None,
+            24 => Some(reader.take(TOKEN_LEN)?.try_into().map_err(|_| WireError::Truncated)?),
+            _ => return Err(WireError::NotCanonical("token length")),
+        };
+        let inner = reader.rest();
+        match inner.first() {
+            Some(20..=63) => Ok(Self::Initial { token, inner }),
+            _ => Err(WireError::NotCanonical("initial")),
+        }
+    }
+
+    /// Appends an initial datagram.
+    pub fn emit_initial(token: Option<&[u8; TOKEN_LEN]>, inner: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&(INITIAL_OR_RETRY_VERSION | 0x9000_0000).to_be_bytes());
+        match token {
+            None => out.push(0),
+            Some(token) => {
+                out.push(TOKEN_LEN as u8);
+                out.extend_from_slice(token);
+            }
+        }
+        out.extend_from_slice(inner);
+    }
+
+    /// Appends a retry datagram: 28 bytes.
+    pub fn emit_retry(token: &[u8; TOKEN_LEN], out: &mut Vec<u8>) {
+        out.extend_from_slice(&(INITIAL_OR_RETRY_VERSION | 0xA000_0000).to_be_bytes());
+        out.extend_from_slice(token);
+    }
+}
+
+/// The 12 clear bytes of a sealed datagram.
+///
+/// The counter is the AEAD nonce's input: 16 bits of epoch, 48 bits of packet number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// What is sealed.
+    pub kind: RecordKind,
+    /// Which session of the receiver it belongs to; the receiver chose the number.
+    pub index: SessionIndex,
+    /// Epoch and packet number.
+    pub counter: Counter,
+}
+
+impl RecordHeader {
+    /// Bytes before the ciphertext.
+    pub const LEN: usize = 12;
+
+    /// Reads the header of a sealed datagram.
+    ///
+    /// # Errors
+    /// When the datagram is shorter than header and tag, or of another type.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        if bytes.len() < Self::LEN + AEAD_TAG_LEN {
+            return Err(WireError::Truncated);
+        }
+        let header: &[u8; Self::LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+        let kind = match header[0] >> 4 {
+            0x8 => RecordKind::Pdu,
+            0xB => RecordKind::Close,
+            value => return Err(WireError::UnknownVariant { field: "record type", value }),
+        };
+        let [a, b, c, d, e @ ..] = *header;
+        let index = SessionIndex(u32::from_be_bytes([a & 0x0F, b, c, d]));
+        Ok(Self { kind, index, counter: Counter(u64::from_be_bytes(e)) })
+    }
+
+    /// The header's bytes.
+    #[inline]
+    pub fn emit(&self) -> [u8; Self::LEN] {
+        let kind: u32 = match self.kind {
+            RecordKind::Pdu => 0x8000_0000,
+            RecordKind::Close => 0xB000_0000,
+        };
+        let mut out = [0; Self::LEN];
+        out[..4].copy_from_slice(&(kind | self.index.0).to_be_bytes());
+        out[4..].copy_from_slice(&self.counter.0.to_be_bytes());
+        out
+    }
+}
+
+/// What a sealed datagram holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// A PDU, or nothing: a keep-alive.
+    Pdu,
+    /// Nothing: the sender ends the session.
+    Close,
+}
+
+/// A session as its receiver numbers it: 28 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionIndex(u32);
+
+impl SessionIndex {
+    /// The largest index.
+    pub const MAX: u32 = 0x0FFF_FFFF;
+
+    /// `None` when `index` needs more than 28 bits.
+    pub const fn new(index: u32) -> Option<Self> {
+        if index <= Self::MAX { Some(Self(index)) } else { None }
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn as_u32(self) -> u32 {
+        self.0
+    }
+}
+
+/// Epoch (16 bits) and packet number (48 bits) of a sealed datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Counter(u64);
+
+impl Counter {
+    /// The last packet number of a session. A sender that used it must make a fresh session; at 10^9 packets a second
+    /// that takes 78 hours, and sessions are renewed every hour.
+    pub const MAX_PACKET_NUMBER: u64 = (1 << 48) - 1;
+
+    /// Puts the two parts together.
+    ///
+    /// # Panics
+    /// When the packet number needs more than 48 bits: the sender must have stopped before.
+    #[inline]
+    pub fn new(epoch: u16, packet_number: u64) -> Self {
+        assert!(packet_number <= Self::MAX_PACKET_NUMBER, "packet numbers have 48 bits");
+        Self(u64::from(epoch) << 48 | packet_number)
+    }
+
+    /// Which key generation sealed it.
+    #[inline]
+    pub fn epoch(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    /// Its place in the order of sending, over all epochs.
+    #[inline]
+    pub fn packet_number(self) -> u64 {
+        self.0 & Self::MAX_PACKET_NUMBER
+    }
+
+    /// Both parts, as they go into the nonce.
+    #[inline]
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// What each end tells the other inside the handshake: where to send, and how much.
+///
+/// | offset | size | field |
+/// |---|---|---|
+/// | 0 | 2 | magic `RP` |
+/// | 2 | 1 | version, 1 |
+/// | 3 | 1 | lanes, 1 |
+/// | 4 | 4 | session index |
+/// | 8 | 2 | largest datagram it receives, in bytes of UDP payload |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionParameters {
+    /// The index to put into datagrams to it.
+    pub index: SessionIndex,
+    /// The largest datagram it receives, in bytes of UDP payload.
+    pub max_datagram_len: u16,
+}
+
+impl SessionParameters {
+    /// Bytes of a message.
+    pub const LEN: usize = 10;
+
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly one.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        if reader.array()? != *b"RP" {
+            return Err(WireError::BadMagic);
+        }
+        match reader.u8()? {
+            1 => {}
+            version => return Err(WireError::UnknownVersion(version)),
+        }
+        match reader.u8()? {
+            1 => {}
+            value => return Err(WireError::UnknownVariant { field: "lanes", value }),
+        }
+        let index =
+            SessionIndex::new(reader.u32()?).ok_or(WireError::NotCanonical("session index"))?;
+        let max_datagram_len = reader.u16()?;
+        reader.finish()?;
+        Ok(Self { index, max_datagram_len })
+    }
+
+    /// The message's bytes.
+    pub fn emit(&self) -> [u8; Self::LEN] {
+        let [a, b, c, d] = self.index.0.to_be_bytes();
+        let [high, low] = self.max_datagram_len.to_be_bytes();
+        [b'R', b'P', 1, 1, a, b, c, d, high, low]
+    }
+}
+
+fn expect_version(reader: &mut Reader<'_>, expected: u32) -> Result<(), WireError> {
+    match reader.u32()? {
+        word if word == expected => Ok(()),
+        word => Err(WireError::UnknownVersion(word as u8)),
+    }
+}
+
+/// Bytes of a retry token: when it was made, and a MAC.
+pub const TOKEN_LEN: usize = 24;
+/// Bytes of an AES-GCM tag.
+pub const AEAD_TAG_LEN: usize = 16;
+/// Bytes that sealing adds to a PDU.
+pub const RECORD_OVERHEAD: usize = RecordHeader::LEN + AEAD_TAG_LEN;
+
+const INITIAL_OR_RETRY_VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_round_trip(close: bool, index in 0..=SessionIndex::MAX, epoch: u16, number in 0..=Counter::MAX_PACKET_NUMBER) {
+            let kind = if close { RecordKind::Close } else { RecordKind::Pdu };
+            let header = RecordHeader { kind, index: SessionIndex(index), counter: Counter::new(epoch, number) };
+            let mut bytes = header.emit().to_vec();
+            prop_assert_eq!(Datagram::parse(&bytes), Err(WireError::Truncated));
+            bytes.extend_from_slice(&[0; AEAD_TAG_LEN]);
+            prop_assert_eq!(Datagram::parse(&bytes), Ok(Datagram::Record(header)));
+            prop_assert_eq!((header.counter.epoch(), header.counter.packet_number()), (epoch, number));
+        }
+
+        #[test]
+        fn initials_round_trip(token: Option<[u8; TOKEN_LEN]>, inner in prop::collection::vec(any::<u8>(), 1..100)) {
+            let mut bytes = Vec::new();
+            Datagram::emit_initial(token.as_ref(), &inner, &mut bytes);
+            let parsed = Datagram::parse(&bytes);
+            if (20..=63).contains(&inner[0]) {
+                prop_assert_eq!(parsed, Ok(Datagram::Initial { token: token.as_ref(), inner: &inner }));
+            } else {
+                prop_assert!(parsed.is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_retry_is_28_bytes_and_nothing_else() {
+        let mut bytes = Vec::new();
+        Datagram::emit_retry(&[5; TOKEN_LEN], &mut bytes);
+        assert_eq!(bytes.len(), 28);
+        assert_eq!(Datagram::parse(&bytes), Ok(Datagram::Retry(&[5; TOKEN_LEN])));
+        bytes.push(0);
+        assert!(Datagram::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn parameters_round_trip() {
+        let parameters =
+            SessionParameters { index: SessionIndex(0x0ABC_DEF0), max_datagram_len: 1452 };
+        let bytes = parameters.emit();
+        assert_eq!(SessionParameters::parse(&bytes), Ok(parameters));
+        assert!(SessionParameters::parse(&bytes[..9]).is_err());
+        let mut two_lanes = bytes;
+        two_lanes[3] = 2;
+        assert!(SessionParameters::parse(&two_lanes).is_err());
+    }
+}

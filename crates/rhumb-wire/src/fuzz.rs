@@ -1,0 +1,101 @@
+//! One property per parser, for the fuzzer and for tests: any input is refused or re-emits to the same bytes.
+
+use crate::accept::Accept;
+use crate::datagram::{Datagram, SessionParameters};
+use crate::nack::Nack;
+use crate::payload::PayloadHeader;
+use crate::rib::{RibRequest, RibResponse};
+use crate::{Certificate, Metadata, Name, Pdu};
+
+/// `Name::from_str`.
+pub fn name(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(name) = text.parse::<Name>() {
+        assert_eq!(name.to_string(), text);
+    }
+}
+
+/// `Metadata::parse`.
+pub fn metadata(data: &[u8]) {
+    if let Ok(metadata) = Metadata::parse(data) {
+        assert_eq!(metadata.emit(), data);
+    }
+}
+
+/// `Certificate::parse` and `Certificate::parse_list`.
+pub fn certificate(data: &[u8]) {
+    if let Ok(certificate) = Certificate::parse(data) {
+        let mut out = Vec::new();
+        certificate.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    if let Ok(list) = Certificate::parse_list(data) {
+        let mut out = Vec::new();
+        Certificate::emit_list(&list, &mut out);
+        assert_eq!(out, data);
+    }
+}
+
+/// `Pdu::parse`.
+pub fn pdu(data: &[u8]) {
+    let Ok(pdu) = Pdu::parse(data) else { return };
+    if let Ok(certificates) = pdu.certificates() {
+        let mut out = Vec::new();
+        pdu.header().emit(pdu.data(), &certificates, &mut out).expect("what was parsed fits");
+        assert_eq!(out, data);
+    }
+}
+
+/// `Nack::parse`, `Accept::parse` and `PayloadHeader::parse`.
+pub fn nack(data: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(nack) = Nack::parse(data) {
+        nack.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
+    if let Ok(accept) = Accept::parse(data) {
+        accept.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    if let Ok((header, body)) = PayloadHeader::parse(data) {
+        assert_eq!([&header.emit()[..], body].concat(), data);
+    }
+}
+
+/// `RibRequest::parse` and `RibResponse::parse`.
+pub fn rib(data: &[u8]) {
+    let mut out = Vec::new();
+    if let Ok(request) = RibRequest::parse(data) {
+        request.emit(&mut out);
+        assert_eq!(out, data);
+    }
+    out.clear();
+    if let Ok(response) = RibResponse::parse(data) {
+        response.emit(&mut out);
+        assert_eq!(out, data);
+    }
+}
+
+/// `Datagram::parse`.
+pub fn datagram(data: &[u8]) {
+    let mut out = Vec::new();
+    match Datagram::parse(data) {
+        Ok(Datagram::Dtls(bytes)) => out.extend_from_slice(bytes),
+        Ok(Datagram::Record(header)) => {
+            out.extend_from_slice(&header.emit());
+            out.extend_from_slice(&data[out.len()..]);
+        }
+        Ok(Datagram::Initial { token, inner }) => Datagram::emit_initial(token, inner, &mut out),
+        Ok(Datagram::Retry(token)) => Datagram::emit_retry(token, &mut out),
+        Err(_) => return,
+    }
+    assert_eq!(out, data);
+}
+
+/// `SessionParameters::parse`.
+pub fn session(data: &[u8]) {
+    if let Ok(parameters) = SessionParameters::parse(data) {
+        assert_eq!(parameters.emit(), data);
+    }
+}

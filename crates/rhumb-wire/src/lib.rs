@@ -1,0 +1,38 @@
+//! The Rhumb protocol on the wire: names, metadata, certificates, PDUs, control messages, datagram framing.
+//!
+//! This crate parses and emits; it verifies nothing. Every parser takes arbitrary bytes, never panics, and accepts
+//! exactly one encoding of each value: what parses re-emits to the same bytes. The normative text is `docs/spec.md`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`name`] | `Name`, 32 bytes, and its base32 text |
+//! | [`metadata`] | what a name is the hash of |
+//! | [`certificate`] | signed statements: routes, locators, withdrawals, absences |
+//! | [`pdu`] | the PDU: a view over bytes, and its header |
+//! | [`nack`], [`accept`], [`rib`], [`payload`] | what PDUs of each action carry |
+//! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
+//! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
+
+#![forbid(unsafe_code)]
+
+pub mod accept;
+pub mod batch;
+pub mod certificate;
+pub mod datagram;
+mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
+pub mod metadata;
+pub mod nack;
+pub mod name;
+pub mod payload;
+pub mod pdu;
+mod reader;
+pub mod rib;
+
+pub use batch::Batch;
+pub use certificate::{Certificate, Scope, Statement};
+pub use error::WireError;
+pub use metadata::{Metadata, PublicKey, Role};
+pub use name::Name;
+pub use pdu::{Action, Pdu, PduHeader};

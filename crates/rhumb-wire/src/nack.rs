@@ -1,0 +1,160 @@
+//! NACK: a PDU could not be carried, and what its source should do (GDP paper, section 3.3).
+//!
+//! The NACK's header has the source and destination of the PDU it is about, exchanged, and that PDU's tag. Its data:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 1 | reason |
+//! | 1 | 1 | zero |
+//! | 2 | 2 | value: milliseconds to wait, or bytes of the largest data |
+//! | 4 | 32 | optional: the name of the router that reports |
+//!
+//! A NACK is never sent about a NACK and never larger than what it is about: the reporter's name is left out where
+//! the PDU had less than 36 bytes of data, and nothing is sent where it had less than 4.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::reader::Reader;
+use crate::{Name, WireError};
+
+/// What a NACK says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nack {
+    /// Why, and what to do.
+    pub reason: Reason,
+    /// Who says so, where there was room.
+    pub reporter: Option<Name>,
+}
+
+/// Why a PDU could not be carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The router is finding out; resend after so many milliseconds.
+    NotYet(u16),
+    /// No route is known; asking again earlier than after so many milliseconds is useless.
+    Unreachable(u16),
+    /// The PDU does not fit a link of the path; its data may be this long.
+    TooBig(u16),
+    /// The PDU has been through as many routers as its TTL allowed.
+    TtlExceeded,
+    /// A certificate is missing, forged or expired: advertise again.
+    BadCertificate,
+    /// Whoever sent the PDU has no right to carry it for its source.
+    NotAuthorised,
+    /// A flow label that is not known.
+    UnknownFlow,
+    /// No room for more work; resend after so many milliseconds.
+    Overloaded(u16),
+}
+
+impl Nack {
+    /// Bytes of data without a reporter, and so the least data a PDU must have to be answered by a NACK.
+    pub const MIN_LEN: usize = 4;
+    /// Bytes of data with a reporter.
+    pub const MAX_LEN: usize = Self::MIN_LEN + Name::LEN;
+
+    /// Parses the data of a NACK.
+    ///
+    /// # Errors
+    /// When `data` is not exactly one NACK.
+    pub fn parse(data: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(data);
+        let tag = reader.u8()?;
+        reader.zero("nack")?;
+        let value = reader.u16()?;
+        let reason = match (tag, value) {
+            (1, ms) => Reason::NotYet(ms),
+            (2, ms) => Reason::Unreachable(ms),
+            (3, len) => Reason::TooBig(len),
+            (4, 0) => Reason::TtlExceeded,
+            (5, 0) => Reason::BadCertificate,
+            (6, 0) => Reason::NotAuthorised,
+            (7, 0) => Reason::UnknownFlow,
+            (4..=7, _) => return Err(WireError::NotCanonical("nack value")),
+            (8, ms) => Reason::Overloaded(ms),
+            (value, _) => return Err(WireError::UnknownVariant { field: "nack reason", value }),
+        };
+        let reporter = match data.len() {
+            Self::MIN_LEN => None,
+            _ => Some(reader.name()?),
+        };
+        reader.finish()?;
+        Ok(Self { reason, reporter })
+    }
+
+    /// Appends the one encoding of this NACK.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        let (tag, value) = match self.reason {
+            Reason::NotYet(ms) => (1, ms),
+            Reason::Unreachable(ms) => (2, ms),
+            Reason::TooBig(len) => (3, len),
+            Reason::TtlExceeded => (4, 0),
+            Reason::BadCertificate => (5, 0),
+            Reason::NotAuthorised => (6, 0),
+            Reason::UnknownFlow => (7, 0),
+            Reason::Overloaded(ms) => (8, ms),
+        };
+        out.extend_from_slice(&[tag, 0]);
+        out.extend_from_slice(&value.to_be_bytes());
+        if let Some(reporter) = self.reporter {
+            out.extend_from_slice(&reporter.0);
+        }
+    }
+}
+
+impl Reason {
+    /// How long to wait before the same PDU has a chance, where waiting is the cure.
+    pub fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::NotYet(ms) | Self::Unreachable(ms) | Self::Overloaded(ms) => {
+                Some(Duration::from_millis(ms.into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotYet(ms) => write!(f, "not yet, retry after {ms} ms"),
+            Self::Unreachable(_) => f.write_str("unreachable"),
+            Self::TooBig(len) => write!(f, "too big, at most {len} bytes of data"),
+            Self::TtlExceeded => f.write_str("TTL exceeded"),
+            Self::BadCertificate => f.write_str("bad or expired certificate"),
+            Self::NotAuthorised => f.write_str("not authorised"),
+            Self::UnknownFlow => f.write_str("unknown flow"),
+            Self::Overloaded(ms) => write!(f, "overloaded, retry after {ms} ms"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_round_trips() {
+        let reasons = [
+            Reason::NotYet(50),
+            Reason::Unreachable(65535),
+            Reason::TooBig(1200),
+            Reason::TtlExceeded,
+            Reason::BadCertificate,
+            Reason::NotAuthorised,
+            Reason::UnknownFlow,
+            Reason::Overloaded(0),
+        ];
+        for reason in reasons {
+            for reporter in [None, Some(Name([9; 32]))] {
+                let mut data = Vec::new();
+                Nack { reason, reporter }.emit(&mut data);
+                assert_eq!(Nack::parse(&data), Ok(Nack { reason, reporter }));
+                assert!(data.len() == Nack::MIN_LEN || data.len() == Nack::MAX_LEN);
+                assert!(Nack::parse(&data[..data.len() - 1]).is_err());
+            }
+        }
+        assert!(Nack::parse(&[4, 0, 0, 1]).is_err(), "a value that means nothing must be zero");
+    }
+}

@@ -1,0 +1,340 @@
+//! Messages to and from a RIB: the data of `RibRequest` and `RibResponse` PDUs (GDP paper, section 3.2).
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 1 | kind |
+//! | 1 | 4 | request identifier, chosen by who asks and repeated in the answer |
+//! | 5 | .. | by kind |
+//!
+//! | message | kind | what follows |
+//! |---|---|---|
+//! | request: look up a route | 1 | name |
+//! | request: look up metadata | 2 | name |
+//! | request: publish | 3 | metadata list, certificate list |
+//! | response: found | 1 | name, metadata list, certificate list |
+//! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
+//! | response: stored | 3 | nothing |
+//! | response: refused | 4 | refusal (1 byte) |
+//!
+//! A metadata list is a count (1 byte), then per item a length (2 bytes) and the encoding. Certificates travel as in
+//! every PDU. Nothing in an answer is to be believed before it is verified.
+
+use std::fmt;
+
+use crate::certificate::MAX_CHAIN;
+use crate::reader::Reader;
+use crate::{Certificate, Metadata, Name, WireError};
+
+/// Pairs an answer with its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u32);
+
+/// What a RIB is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RibRequest {
+    /// Repeated in the answer.
+    pub id: RequestId,
+    /// The question or the order.
+    pub body: RibRequestBody,
+}
+
+/// The question or the order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RibRequestBody {
+    /// The certificates that lead to a name, with the metadata of their issuers.
+    LookUpRoute(Name),
+    /// The metadata of a name.
+    LookUpMetadata(Name),
+    /// Statements to store: routes, locators and withdrawals, with the metadata of issuers that may be unknown.
+    Publish {
+        /// Metadata to know the issuers' keys by.
+        metadata: Vec<Metadata>,
+        /// What to store.
+        certificates: Vec<Certificate>,
+    },
+}
+
+/// What a RIB answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RibResponse {
+    /// The request's.
+    pub id: RequestId,
+    /// The answer.
+    pub body: RibResponseBody,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RibResponseBody {
+    /// What is known of the name.
+    Found {
+        /// The name that was asked for.
+        name: Name,
+        /// Metadata of the name and of the issuers below.
+        metadata: Vec<Metadata>,
+        /// The certificates that lead from the name outward.
+        certificates: Vec<Certificate>,
+    },
+    /// Nothing is known: a [`crate::Statement::Absence`] signed by the RIB.
+    Absent(Certificate),
+    /// The order is carried out, durably.
+    Stored,
+    /// The order is refused; nothing of it was stored.
+    Refused(Refusal),
+}
+
+/// Why a RIB refuses an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Refusal {
+    /// The request cannot be read.
+    Malformed = 1,
+    /// The metadata of an issuer is not known and was not sent along.
+    UnknownIssuer = 2,
+    /// A signature does not verify.
+    BadSignature = 3,
+    /// A certificate has expired.
+    Expired = 4,
+    /// A certificate is not yet valid.
+    NotYetValid = 5,
+    /// A certificate lasts longer than this RIB stores.
+    LifetimeTooLong = 6,
+    /// A newer statement is stored.
+    Superseded = 7,
+    /// A statement of this kind cannot be published.
+    NotPublishable = 8,
+    /// The store is full, or this session has used up its share.
+    QuotaExceeded = 9,
+    /// The store failed; try again.
+    StoreFailed = 10,
+}
+
+impl RibRequest {
+    /// Parses the data of a `RibRequest` PDU.
+    ///
+    /// # Errors
+    /// When `data` is not exactly one request.
+    pub fn parse(data: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(data);
+        let kind = reader.u8()?;
+        let id = RequestId(reader.u32()?);
+        let body = match kind {
+            1 => RibRequestBody::LookUpRoute(reader.name()?),
+            2 => RibRequestBody::LookUpMetadata(reader.name()?),
+            3 => RibRequestBody::Publish {
+                metadata: read_metadata_list(&mut reader)?,
+                certificates: Certificate::read_list(&mut reader)?,
+            },
+            value => return Err(WireError::UnknownVariant { field: "request", value }),
+        };
+        reader.finish()?;
+        Ok(Self { id, body })
+    }
+
+    /// Appends the one encoding of this request.
+    ///
+    /// # Panics
+    /// When a list has more than [`MAX_CHAIN`] items.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        match &self.body {
+            RibRequestBody::LookUpRoute(name) => {
+                emit_head(1, self.id, out);
+                out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::LookUpMetadata(name) => {
+                emit_head(2, self.id, out);
+                out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::Publish { metadata, certificates } => {
+                emit_head(3, self.id, out);
+                emit_metadata_list(metadata, out);
+                Certificate::emit_list(certificates, out);
+            }
+        }
+    }
+}
+
+impl RibResponse {
+    /// Parses the data of a `RibResponse` PDU.
+    ///
+    /// # Errors
+    /// When `data` is not exactly one response.
+    pub fn parse(data: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(data);
+        let kind = reader.u8()?;
+        let id = RequestId(reader.u32()?);
+        let body = match kind {
+            1 => RibResponseBody::Found {
+                name: reader.name()?,
+                metadata: read_metadata_list(&mut reader)?,
+                certificates: Certificate::read_list(&mut reader)?,
+            },
+            2 => {
+                let [absence] = <[Certificate; 1]>::try_from(Certificate::read_list(&mut reader)?)
+                    .map_err(|_| WireError::NotCanonical("absence"))?;
+                RibResponseBody::Absent(absence)
+            }
+            3 => RibResponseBody::Stored,
+            4 => RibResponseBody::Refused(Refusal::from_u8(reader.u8()?)?),
+            value => return Err(WireError::UnknownVariant { field: "response", value }),
+        };
+        reader.finish()?;
+        Ok(Self { id, body })
+    }
+
+    /// Appends the one encoding of this response.
+    ///
+    /// # Panics
+    /// When a list has more than [`MAX_CHAIN`] items.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        match &self.body {
+            RibResponseBody::Found { name, metadata, certificates } => {
+                emit_head(1, self.id, out);
+                out.extend_from_slice(&name.0);
+                emit_metadata_list(metadata, out);
+                Certificate::emit_list(certificates, out);
+            }
+            RibResponseBody::Absent(absence) => {
+                emit_head(2, self.id, out);
+                Certificate::emit_list(std::slice::from_ref(absence), out);
+            }
+            RibResponseBody::Stored => emit_head(3, self.id, out),
+            RibResponseBody::Refused(refusal) => {
+                emit_head(4, self.id, out);
+                out.push(*refusal as u8);
+            }
+        }
+    }
+}
+
+impl Refusal {
+    fn from_u8(value: u8) -> Result<Self, WireError> {
+        Ok(match value {
+            1 => Self::Malformed,
+            2 => Self::UnknownIssuer,
+            3 => Self::BadSignature,
+            4 => Self::Expired,
+            5 => Self::NotYetValid,
+            6 => Self::LifetimeTooLong,
+            7 => Self::Superseded,
+            8 => Self::NotPublishable,
+            9 => Self::QuotaExceeded,
+            10 => Self::StoreFailed,
+            value => return Err(WireError::UnknownVariant { field: "refusal", value }),
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "the request cannot be read",
+            Self::UnknownIssuer => "the metadata of an issuer is not known",
+            Self::BadSignature => "a signature does not verify",
+            Self::Expired => "a certificate has expired",
+            Self::NotYetValid => "a certificate is not yet valid",
+            Self::LifetimeTooLong => "a certificate lasts longer than is stored here",
+            Self::Superseded => "a newer statement is stored",
+            Self::NotPublishable => "a statement of this kind cannot be published",
+            Self::QuotaExceeded => "no room is left for this publisher",
+            Self::StoreFailed => "the store failed; try again",
+        })
+    }
+}
+
+fn emit_head(kind: u8, id: RequestId, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(&id.0.to_be_bytes());
+}
+
+fn read_metadata_list(reader: &mut Reader<'_>) -> Result<Vec<Metadata>, WireError> {
+    let count = usize::from(reader.u8()?);
+    if count > MAX_METADATA {
+        return Err(WireError::TooLong { field: "metadata list", limit: MAX_METADATA });
+    }
+    let mut list = Vec::with_capacity(count);
+    for _ in 0..count {
+        let len = usize::from(reader.u16()?);
+        list.push(Metadata::parse(reader.take(len)?)?);
+    }
+    Ok(list)
+}
+
+fn emit_metadata_list(list: &[Metadata], out: &mut Vec<u8>) {
+    assert!(list.len() <= MAX_METADATA, "more metadata than a list can hold");
+    out.push(list.len() as u8);
+    for metadata in list {
+        let bytes = metadata.emit();
+        out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+        out.extend_from_slice(&bytes);
+    }
+}
+
+/// One per certificate of a chain, and one for the name itself.
+pub const MAX_METADATA: usize = MAX_CHAIN + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::tests::{any_certificate, any_name};
+    use crate::{PublicKey, Role};
+    use proptest::prelude::*;
+
+    fn any_metadata() -> impl Strategy<Value = Metadata> {
+        (any::<[u8; 32]>(), any::<u64>()).prop_map(|(key, created_s)| {
+            Metadata::new(Role::Node, PublicKey::Ed25519(key), created_s)
+        })
+    }
+
+    fn lists() -> impl Strategy<Value = (Vec<Metadata>, Vec<Certificate>)> {
+        (
+            prop::collection::vec(any_metadata(), 0..=MAX_METADATA),
+            prop::collection::vec(any_certificate(), 0..=MAX_CHAIN),
+        )
+    }
+
+    fn any_request() -> impl Strategy<Value = RibRequest> {
+        let body = prop_oneof![
+            any_name().prop_map(RibRequestBody::LookUpRoute),
+            any_name().prop_map(RibRequestBody::LookUpMetadata),
+            lists().prop_map(|(metadata, certificates)| RibRequestBody::Publish {
+                metadata,
+                certificates
+            }),
+        ];
+        (any::<u32>(), body).prop_map(|(id, body)| RibRequest { id: RequestId(id), body })
+    }
+
+    fn any_response() -> impl Strategy<Value = RibResponse> {
+        let body = prop_oneof![
+            (any_name(), lists()).prop_map(|(name, (metadata, certificates))| {
+                RibResponseBody::Found { name, metadata, certificates }
+            }),
+            any_certificate().prop_map(RibResponseBody::Absent),
+            Just(RibResponseBody::Stored),
+            (1u8..=10).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
+        ];
+        (any::<u32>(), body).prop_map(|(id, body)| RibResponse { id: RequestId(id), body })
+    }
+
+    proptest! {
+        #[test]
+        fn requests_round_trip(request in any_request()) {
+            let mut data = Vec::new();
+            request.emit(&mut data);
+            prop_assert_eq!(RibRequest::parse(&data), Ok(request));
+            for cut in 0..data.len() {
+                prop_assert!(RibRequest::parse(&data[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn responses_round_trip(response in any_response()) {
+            let mut data = Vec::new();
+            response.emit(&mut data);
+            prop_assert_eq!(RibResponse::parse(&data), Ok(response));
+            data.push(0);
+            prop_assert!(RibResponse::parse(&data).is_err());
+        }
+    }
+}
