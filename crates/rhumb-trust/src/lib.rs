@@ -1,1 +1,22 @@
-//! placeholder
+//! Who may say what: keys, names, certificates and their verification. Every trust decision of Rhumb is made here.
+//!
+//! 1. [`Identity`] holds a private key; its [`Metadata`](rhumb_wire::Metadata) hashes to its name ([`name_of`]).
+//! 2. It certifies [`Statement`](rhumb_wire::Statement)s: who may carry its traffic, where it is.
+//! 3. [`verify_chain`] turns certificates into a [`Verified<Chain>`]: the only value that forwarding accepts, and which
+//!    nothing but the verifier can make. [`verify_statement`] does the same for one certificate that stands alone.
+//!
+//! Attacker bytes are parsed in `rhumb-wire`; this crate meets parsed values only. Time is an argument.
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod error;
+mod identity;
+mod key_file;
+mod verify;
+
+pub use chain::{Chain, ChainError, verify_chain};
+pub use error::TrustError;
+pub use identity::{Identity, Window};
+pub use key_file::{Passphrase, load_key, save_key};
+pub use verify::{CLOCK_SKEW_S, StatementError, Verified, check_window, name_of, verify_statement};

@@ -1,0 +1,217 @@
+//! Chains of routes: A lets R1 carry, R1 lets R2 carry, and so on, perhaps to an address (GDP paper, section 3.1).
+//!
+//! A chain begins at its origin and each certificate is issued by whom the one before named. It is read both ways: as
+//! evidence that a PDU from the origin may come from its last router, and as the path along which PDUs reach the origin.
+//!
+//! The checks go from cheap to dear: structure, windows, whether all keys are at hand, and signatures last.
+
+use std::fmt;
+
+use rhumb_wire::certificate::{Locator, MAX_CHAIN};
+use rhumb_wire::{Certificate, Name, PublicKey, Scope, Statement};
+
+use crate::verify::{StatementError, Verified, check_signature, check_window};
+
+/// Certificates that lead from an origin outward. Only [`verify_chain`] makes a verified one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    certificates: Vec<Certificate>,
+    scope: Scope,
+    not_after_s: u64,
+}
+
+impl Chain {
+    /// Whose traffic may be carried.
+    pub fn origin(&self) -> Name {
+        self.certificates[0].issuer
+    }
+
+    /// The routers that may carry, nearest to the origin first.
+    pub fn routers(&self) -> impl DoubleEndedIterator<Item = Name> {
+        self.certificates.iter().filter_map(|certificate| match certificate.statement {
+            Statement::Route { via, .. } => Some(via),
+            _ => None,
+        })
+    }
+
+    /// The router furthest from the origin.
+    pub fn last_router(&self) -> Option<Name> {
+        self.routers().next_back()
+    }
+
+    /// Who named `router` in this chain: the next hop from `router` towards the origin.
+    pub fn toward_origin(&self, router: Name) -> Option<Name> {
+        self.certificates.iter().find_map(|certificate| match certificate.statement {
+            Statement::Route { via, .. } if via == router => Some(certificate.issuer),
+            _ => None,
+        })
+    }
+
+    /// Where the end of the chain is, when it ends in an address.
+    pub fn locator(&self) -> Option<Locator> {
+        match self.certificates.last()?.statement {
+            Statement::Locator(locator) => Some(locator),
+            _ => None,
+        }
+    }
+
+    /// Whether traffic between the origin and `peer` is within the scope of every certificate.
+    pub fn permits(&self, peer: Name) -> bool {
+        match self.scope {
+            Scope::Any => true,
+            Scope::Destination(destination) => destination == peer,
+        }
+    }
+
+    /// The narrowest scope in the chain.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The last second in which every certificate holds.
+    pub fn not_after_s(&self) -> u64 {
+        self.not_after_s
+    }
+
+    /// The certificates, from the origin outward.
+    pub fn certificates(&self) -> &[Certificate] {
+        &self.certificates
+    }
+}
+
+/// Why a chain is not believed. `at` counts certificates from the origin, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChainError {
+    /// There is no certificate.
+    Empty,
+    /// There are more certificates than [`MAX_CHAIN`].
+    TooLong {
+        /// How many there are.
+        len: usize,
+    },
+    /// The first certificate is not issued by the origin.
+    WrongOrigin {
+        /// Who issued it.
+        issuer: Name,
+    },
+    /// A certificate is not issued by whom the one before named.
+    Broken {
+        /// Which one.
+        at: usize,
+    },
+    /// A name occurs twice.
+    Loop {
+        /// Where it occurs again.
+        at: usize,
+    },
+    /// A statement that grants no right to carry, or an address before the end.
+    NotARoute {
+        /// Which one.
+        at: usize,
+    },
+    /// Two certificates are for different destinations, so together they permit nothing.
+    ScopesExclude {
+        /// The second of them.
+        at: usize,
+    },
+    /// The key of an issuer is not known yet.
+    UnknownIssuer {
+        /// Whose.
+        name: Name,
+    },
+    /// A certificate does not hold or is not the issuer's.
+    Statement {
+        /// Which one.
+        at: usize,
+        /// Why.
+        error: StatementError,
+    },
+}
+
+impl fmt::Display for ChainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the chain is empty"),
+            Self::TooLong { len } => {
+                write!(f, "the chain has {len} certificates, more than {MAX_CHAIN}")
+            }
+            Self::WrongOrigin { .. } => {
+                f.write_str("the first certificate is not issued by the origin")
+            }
+            Self::Broken { at } => {
+                write!(f, "certificate {} is not issued by whom the one before names", at + 1)
+            }
+            Self::Loop { at } => write!(f, "certificate {} leads back into the chain", at + 1),
+            Self::NotARoute { at } => write!(f, "certificate {} grants no right to carry", at + 1),
+            Self::ScopesExclude { at } => {
+                write!(f, "certificate {} is for another destination than one before it", at + 1)
+            }
+            Self::UnknownIssuer { .. } => f.write_str("the metadata of an issuer are not known"),
+            Self::Statement { at, error } => write!(f, "certificate {}: {error}", at + 1),
+        }
+    }
+}
+
+impl std::error::Error for ChainError {}
+
+/// Believes a chain that begins at `origin`, or says why not. `key_of` gives the keys of names whose metadata are known.
+///
+/// # Errors
+/// Every way in which a chain fails is its own [`ChainError`].
+pub fn verify_chain(
+    origin: Name,
+    certificates: Vec<Certificate>,
+    key_of: impl Fn(&Name) -> Option<PublicKey>,
+    now_s: u64,
+) -> Result<Verified<Chain>, ChainError> {
+    let scope = check_structure(origin, &certificates)?;
+    for (at, certificate) in certificates.iter().enumerate() {
+        check_window(certificate, now_s).map_err(|error| ChainError::Statement { at, error })?;
+    }
+    let keys: Vec<PublicKey> = certificates
+        .iter()
+        .map(|c| key_of(&c.issuer).ok_or(ChainError::UnknownIssuer { name: c.issuer }))
+        .collect::<Result<_, _>>()?;
+    for (at, (certificate, key)) in certificates.iter().zip(&keys).enumerate() {
+        check_signature(certificate, key).map_err(|error| ChainError::Statement { at, error })?;
+    }
+    let not_after_s = certificates.iter().map(|c| c.not_after_s).min().ok_or(ChainError::Empty)?;
+    Ok(Verified::vouch(Chain { certificates, scope, not_after_s }))
+}
+
+/// The order of delegation; returns the narrowest scope.
+fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, ChainError> {
+    let first = certificates.first().ok_or(ChainError::Empty)?;
+    if certificates.len() > MAX_CHAIN {
+        return Err(ChainError::TooLong { len: certificates.len() });
+    }
+    if first.issuer != origin {
+        return Err(ChainError::WrongOrigin { issuer: first.issuer });
+    }
+    let mut narrowest = Scope::Any;
+    let mut expected = origin;
+    for (at, certificate) in certificates.iter().enumerate() {
+        if certificate.issuer != expected {
+            return Err(ChainError::Broken { at });
+        }
+        match certificate.statement {
+            Statement::Route { via, scope } => {
+                // Eight at most, so comparing all pairs is cheaper than a set.
+                if certificates[..=at].iter().any(|earlier| earlier.issuer == via) {
+                    return Err(ChainError::Loop { at });
+                }
+                narrowest = match (narrowest, scope) {
+                    (Scope::Any, scope) => scope,
+                    (narrow, Scope::Any) => narrow,
+                    (a, b) if a == b => a,
+                    _ => return Err(ChainError::ScopesExclude { at }),
+                };
+                expected = via;
+            }
+            Statement::Locator(_) if at + 1 == certificates.len() && at > 0 => {}
+            _ => return Err(ChainError::NotARoute { at }),
+        }
+    }
+    Ok(narrowest)
+}
