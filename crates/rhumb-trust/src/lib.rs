@@ -13,10 +13,12 @@ mod chain;
 mod error;
 mod identity;
 mod key_file;
+mod now;
 mod verify;
 
 pub use chain::{Chain, ChainError, verify_chain};
 pub use error::TrustError;
 pub use identity::{Identity, Window};
 pub use key_file::{Passphrase, load_key, save_key};
+pub use now::Now;
 pub use verify::{CLOCK_SKEW_S, StatementError, Verified, check_window, name_of, verify_statement};
