@@ -5,6 +5,7 @@ use crate::datagram::{Datagram, SessionParameters};
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::rib::{RibRequest, RibResponse};
+use crate::transfer::Message;
 use crate::{Certificate, Metadata, Name, Pdu};
 
 /// `Name::from_str`.
@@ -97,5 +98,14 @@ pub fn datagram(data: &[u8]) {
 pub fn session(data: &[u8]) {
     if let Ok(parameters) = SessionParameters::parse(data) {
         assert_eq!(parameters.emit(), data);
+    }
+}
+
+/// `transfer::Message::parse`.
+pub fn transfer(data: &[u8]) {
+    if let Ok(message) = Message::parse(data) {
+        let mut out = Vec::new();
+        message.emit(&mut out);
+        assert_eq!(out, data);
     }
 }

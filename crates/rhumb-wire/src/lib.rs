@@ -10,6 +10,7 @@
 //! | [`certificate`] | signed statements: routes, locators, withdrawals, absences |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
 //! | [`nack`], [`accept`], [`rib`], [`payload`] | what PDUs of each action carry |
+//! | [`transfer`] | the messages of a file transfer, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
 
@@ -29,6 +30,7 @@ pub mod payload;
 pub mod pdu;
 mod reader;
 pub mod rib;
+pub mod transfer;
 
 pub use batch::Batch;
 pub use certificate::{Certificate, Scope, Statement};
