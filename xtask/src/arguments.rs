@@ -1,0 +1,125 @@
+//! The command line. Invariant: every word is understood or refused; nothing is ignored.
+
+use std::time::Duration;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test [--fast] [--fuzz-seconds N] [--no-install]
+        Runs every test there is and prints `N passed, N failed, N skipped` last.
+        --fast            leaves out what is slow: fuzzing and the demo
+        --fuzz-seconds N  seconds per fuzz target, 10 unless told
+        --no-install      never installs Debian packages; tests that need one skip themselves
+  tidy  Checks the house style and the boundaries between crates.
+  bench [NAME] [--json]
+        Runs the bench target NAME of whichever crate has it; without NAME, lists them.";
+
+/// What one test run does.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestOptions {
+    pub(crate) fast: bool,
+    pub(crate) fuzz_time: Duration,
+    pub(crate) install: bool,
+}
+
+/// Which bench to run, and how it prints.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BenchOptions {
+    pub(crate) name: Option<String>,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Help,
+    Test(TestOptions),
+    Tidy,
+    Bench(BenchOptions),
+}
+
+pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
+    let mut words = words.iter().map(String::as_str);
+    match words.next() {
+        None => Err("no task given".to_owned()),
+        Some("help" | "--help" | "-h") => Ok(Task::Help),
+        Some("test") => parse_test(words),
+        Some("tidy") => match words.next() {
+            None => Ok(Task::Tidy),
+            Some(word) => Err(format!("tidy: `{word}` is not understood")),
+        },
+        Some("bench") => parse_bench(words),
+        Some(word) => Err(format!("`{word}` is not a task")),
+    }
+}
+
+fn parse_test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
+    let mut options = TestOptions { fast: false, fuzz_time: DEFAULT_FUZZ_TIME, install: true };
+    while let Some(word) = words.next() {
+        match word {
+            "--fast" => options.fast = true,
+            "--no-install" => options.install = false,
+            "--fuzz-seconds" => {
+                let seconds = words.next().and_then(|text| text.parse().ok()).filter(|s| *s > 0);
+                let seconds = seconds.ok_or("--fuzz-seconds: a whole number from 1 up follows")?;
+                options.fuzz_time = Duration::from_secs(seconds);
+            }
+            _ => return Err(format!("test: `{word}` is not understood")),
+        }
+    }
+    Ok(Task::Test(options))
+}
+
+fn parse_bench<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
+    let mut options = BenchOptions { name: None, json: false };
+    for word in words {
+        match word {
+            "--json" => options.json = true,
+            _ if word.starts_with('-') || options.name.is_some() => {
+                return Err(format!("bench: `{word}` is not understood"));
+            }
+            _ => options.name = Some(word.to_owned()),
+        }
+    }
+    Ok(Task::Bench(options))
+}
+
+/// Long enough to get past the seeds into their mutations, short enough for every commit.
+const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words)
+    }
+
+    #[test]
+    fn flags_are_read() {
+        let expected =
+            TestOptions { fast: true, fuzz_time: Duration::from_secs(3), install: false };
+        let line = "test --fuzz-seconds 3 --fast --no-install";
+        assert_eq!(parsed(line), Ok(Task::Test(expected)));
+        let expected = BenchOptions { name: Some("switch".to_owned()), json: true };
+        assert_eq!(parsed("bench --json switch"), Ok(Task::Bench(expected)));
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in [
+            "",
+            "tset",
+            "test --quick",
+            "test --fuzz-seconds",
+            "test --fuzz-seconds 0",
+            "test --fuzz-seconds -1",
+            "tidy --fix",
+            "bench a b",
+            "bench --xml",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The project's own tasks: `cargo xtask test`, `tidy` and `bench`.
+//!
+//! Invariant: a task never changes the working tree; whatever it makes goes to the target folder. A task that fails says
+//! what failed and exits with 1; a command line that makes no sense exits with 2.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod demo;
+mod fuzz;
+mod metadata;
+mod packages;
+mod process;
+mod report;
+mod test;
+mod test_output;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use arguments::{Task, USAGE};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let task = match arguments::parse(&words) {
+        Ok(task) => task,
+        Err(problem) => {
+            eprintln!("{problem}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let root = project_root();
+    let succeeded = match task {
+        Task::Help => {
+            println!("{USAGE}");
+            true
+        }
+        Task::Test(options) => test::run(&root, &options),
+        Task::Tidy => tidy::print(&root),
+        Task::Bench(options) => bench::run(&root, &options),
+    };
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The folder of the root manifest: tasks work from anywhere inside it.
+fn project_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("invariant: xtask is a folder of the project")
+        .to_owned()
+}

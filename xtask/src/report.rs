@@ -1,0 +1,100 @@
+//! The account of a test run: steps, their times, what failed, what was skipped and why.
+//!
+//! Invariant: the totals are the sums over the steps, and a step that went wrong counts as at least one failure.
+
+use std::time::{Duration, Instant};
+
+/// What one step came to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) passed: usize,
+    /// One line or more per failure.
+    pub(crate) failures: Vec<String>,
+    /// One line each: what was skipped, and why.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn passed(count: usize) -> Self {
+        Self { passed: count, ..Self::default() }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self { failures: vec![why.into()], ..Self::default() }
+    }
+
+    pub(crate) fn skipped(what_and_why: impl Into<String>) -> Self {
+        Self { skips: vec![what_and_why.into()], ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+    }
+
+    fn counts(&self) -> String {
+        let (failed, skipped) = (self.failures.len(), self.skips.len());
+        format!("{} passed, {failed} failed, {skipped} skipped", self.passed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    steps: Vec<(&'static str, Duration, Outcome)>,
+}
+
+impl Report {
+    /// Runs a step, announces it and keeps what it came to. Later steps run whatever it came to.
+    pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Outcome) {
+        println!("\n==> {name}");
+        let start = Instant::now();
+        let outcome = work();
+        let elapsed = start.elapsed();
+        println!("<== {name}: {}, {:.1} s", outcome.counts(), elapsed.as_secs_f64());
+        self.steps.push((name, elapsed, outcome));
+    }
+
+    pub(crate) fn succeeded(&self) -> bool {
+        self.steps.iter().all(|(_, _, outcome)| outcome.failures.is_empty())
+    }
+
+    /// The summary; its last line is the totals alone.
+    pub(crate) fn summary(&self) -> String {
+        let mut total = Outcome::default();
+        let mut out = String::from("\n==> summary\n");
+        for (name, elapsed, outcome) in &self.steps {
+            let word = if outcome.failures.is_empty() { "ok" } else { "FAILED" };
+            let seconds = elapsed.as_secs_f64();
+            out += &format!("{word:<7}{name:<14}{seconds:>7.1} s  {}\n", outcome.counts());
+            total.add(outcome.clone());
+        }
+        for skip in &total.skips {
+            out += &format!("skipped: {skip}\n");
+        }
+        for failure in &total.failures {
+            out += &format!("failed: {failure}\n");
+        }
+        out + &total.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_the_last_line_and_failures_are_named() {
+        let mut report = Report::default();
+        report.step("one", || Outcome::passed(3));
+        assert!(report.succeeded());
+        report.step("two", || Outcome::failed("two: broke"));
+        report.step("three", || Outcome::skipped("three: no tool"));
+        report.step("four", || Outcome::passed(1));
+        assert!(!report.succeeded());
+        let summary = report.summary();
+        assert_eq!(summary.lines().last(), Some("4 passed, 1 failed, 1 skipped"));
+        assert!(summary.contains("failed: two: broke\n"));
+        assert!(summary.contains("skipped: three: no tool\n"));
+    }
+}

@@ -1,0 +1,77 @@
+//! `cargo xtask test`: the one test command.
+//!
+//! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and doc tests; 4. documentation without warnings;
+//! 5. every fuzz target; 6. the demo, end to end. A failed step does not keep the later ones from running.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::arguments::TestOptions;
+use crate::metadata::{self, Metadata, cargo};
+use crate::process::{self, Echo};
+use crate::report::{Outcome, Report};
+use crate::{demo, fuzz, packages, test_output, tidy};
+
+pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
+    let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
+    let target_directory = match loaded {
+        Ok(metadata) => metadata.target_directory,
+        Err(problem) => {
+            println!("failed: {problem}\n0 passed, 1 failed, 0 skipped");
+            return false;
+        }
+    };
+    packages::prepare(options.install);
+
+    let mut report = Report::default();
+    report.step("tidy", || tidy::step(root));
+    report.step("tests", || cargo_test(root));
+    report.step("documentation", || documentation(root));
+    if options.fast {
+        report.step("fuzz", || Outcome::skipped("fuzz: --fast"));
+        report.step("demo", || Outcome::skipped("demo: --fast"));
+    } else {
+        report.step("fuzz", || fuzz::run(root, &target_directory, options.fuzz_time));
+        report.step("demo", || demo::run(root, &target_directory));
+    }
+    println!("{}", report.summary());
+    report.succeeded()
+}
+
+fn cargo_test(root: &Path) -> Outcome {
+    let mut command = Command::new(cargo());
+    command.current_dir(root).args(["test", "--workspace", "--no-fail-fast"]);
+    // So that a test that skips itself can say why.
+    command.args(["--", "--show-output"]);
+    let finished = match process::run(&mut command, TESTS_DEADLINE, Echo::Shown) {
+        Ok(finished) => finished,
+        Err(problem) => return Outcome::failed(format!("tests: {problem}")),
+    };
+    let mut outcome = test_output::read(&finished.output);
+    // A crash or a build that fails names no failed test.
+    if !finished.succeeded()
+        && (outcome.failures.is_empty() || finished.end == process::End::TimedOut)
+    {
+        outcome.failures.push(format!("tests: cargo test {}", finished.end));
+    }
+    if outcome.passed == 0 && outcome.failures.is_empty() {
+        outcome.failures.push("tests: not one was run".to_owned());
+    }
+    outcome
+}
+
+fn documentation(root: &Path) -> Outcome {
+    let mut command = Command::new(cargo());
+    command.current_dir(root).args(["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    match process::run(&mut command, DOCUMENTATION_DEADLINE, Echo::Shown) {
+        Ok(finished) if finished.succeeded() => Outcome::passed(1),
+        Ok(finished) => Outcome::failed(format!("documentation: cargo doc {}", finished.end)),
+        Err(problem) => Outcome::failed(format!("documentation: {problem}")),
+    }
+}
+
+/// With a build from nothing on two slow cores.
+const TESTS_DEADLINE: Duration = Duration::from_secs(20 * 60);
+const DOCUMENTATION_DEADLINE: Duration = Duration::from_secs(5 * 60);
