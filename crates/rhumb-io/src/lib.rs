@@ -1,1 +1,26 @@
-//! placeholder
+//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`memory`] for tests.
+//!
+//! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
+//! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
+//! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
+//! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
+//!
+//! Invariant: `unsafe` stands only in the modules that call the system: `poll` and `udp::sys`.
+
+#![deny(unsafe_code)]
+
+mod counters;
+mod error;
+pub mod memory;
+mod packet_io;
+#[allow(unsafe_code)]
+mod poll;
+#[cfg(target_os = "linux")]
+mod runs;
+pub mod udp;
+mod wake;
+
+pub use counters::Counters;
+pub use error::IoError;
+pub use packet_io::{PacketIo, SendReport};
+pub use wake::Wake;

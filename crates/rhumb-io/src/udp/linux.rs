@@ -1,0 +1,468 @@
+//! The UDP socket on Linux: many datagrams per message, many messages per system call.
+//!
+//! Flow, per batch: [`receive`](PacketIo::receive) lends the batch's arena to recvmmsg, then splits each superpacket into
+//! slots where it stands; [`send`](PacketIo::send) regroups the slots into runs, then hands the runs to sendmmsg, which
+//! gathers their segments from the arena. Nothing is copied in this process.
+//!
+//! Invariant: what happens to one datagram does not keep the others of its batch from being tried. A send waits at most
+//! [`SEND_PATIENCE`] times [`SEND_WAIT`] per batch for a full queue.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rhumb_wire::Batch;
+
+use super::sys::{self, Family, MAX_MESSAGES, Message, Receiver, Sender};
+use super::{Capabilities, Options, Ready};
+use crate::poll::{Interest, poll};
+use crate::runs::{MAX_SEGMENTS, Runs};
+use crate::{Counters, IoError, PacketIo, SendReport, Wake};
+
+/// A UDP socket, not connected, that never blocks.
+pub struct UdpSocket {
+    fd: OwnedFd,
+    local: SocketAddr,
+    family: Family,
+    capabilities: Capabilities,
+    counters: Counters,
+    receiver: Receiver,
+    load: Load,
+    runs: Runs,
+    sender: Sender,
+}
+
+impl UdpSocket {
+    /// A socket bound to `address`; the system chooses the port when it is 0.
+    pub fn bind(address: SocketAddr, options: Options) -> Result<Self, IoError> {
+        let family = Family::of(&address);
+        let socket = sys::socket(family).map_err(|source| IoError::Socket { address, source })?;
+        let fd = socket.as_fd();
+        if family == Family::V6 {
+            let only_v6 = i32::from(!address.ip().is_unspecified());
+            require(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", only_v6)?;
+        }
+        if options.reuse_port {
+            require(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT", 1)?;
+        }
+        ask_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer_bytes);
+        ask_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_bytes);
+        // Setting the socket's own segment size to none does nothing, but tells whether the system knows segments: one
+        // that does not would ignore our control messages and send whole runs as one datagram.
+        let gso = options.gso && sys::set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
+        let gro = options.gro && sys::set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        let local = sys::bind(fd, address).map_err(|source| IoError::Bind { address, source })?;
+        let capabilities = Capabilities {
+            gro,
+            gso,
+            receive_buffer_bytes: buffer_bytes(fd, libc::SO_RCVBUF),
+            send_buffer_bytes: buffer_bytes(fd, libc::SO_SNDBUF),
+        };
+        Ok(Self {
+            fd: socket,
+            local,
+            family,
+            capabilities,
+            counters: Counters::default(),
+            receiver: Receiver::new(),
+            load: Load::default(),
+            runs: Runs::new(),
+            sender: Sender::new(),
+        })
+    }
+
+    /// What the system allows this socket to do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// What the socket has done so far. Asks the system for the overflows of the receive queue, so not per batch.
+    pub fn counters(&self) -> Counters {
+        let overflows = sys::queue_overflows(self.fd.as_fd()).unwrap_or(0);
+        Counters { receive_queue_overflows: u64::from(overflows), ..self.counters }
+    }
+
+    /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever).
+    pub fn wait(&self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        let socket = Interest::Readable(self.fd.as_fd());
+        let Some(wake) = also else {
+            let [readable] = poll(&[socket], timeout)?;
+            return Ok(Ready { readable, woken: false });
+        };
+        let [readable, woken] = poll(&[socket, Interest::Readable(wake.as_fd())], timeout)?;
+        Ok(Ready { readable, woken: woken && wake.take() })
+    }
+
+    /// Turns message `index` of the last call into slots. Returns how many.
+    fn accept(&mut self, batch: &mut Batch, index: usize) -> usize {
+        let Message { peer, len, segment_len, cut } = self.receiver.message(index);
+        let Some(peer) = peer.filter(|_| len > 0 && !cut) else {
+            self.counters.receive_malformed += 1;
+            return 0;
+        };
+        let step = segment_len.unwrap_or(len);
+        let begin = index * MESSAGE_STRIDE;
+        for offset in (0..len).step_by(step) {
+            batch.push_received(peer, begin + offset, step.min(len - offset));
+        }
+        self.counters.received_messages += 1;
+        self.counters.received_bytes += len as u64;
+        len.div_ceil(step)
+    }
+
+    /// One recvmmsg, again when what it reports is about some earlier datagram: an ICMP error is no reason to stop.
+    fn receive_messages(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let space = self.load.messages_to_ask() * MESSAGE_STRIDE;
+        for _ in 0..RECEIVE_ATTEMPTS {
+            self.counters.receive_calls += 1;
+            let space = batch.receive_space(space);
+            match self.receiver.receive(self.fd.as_fd(), space, MESSAGE_STRIDE) {
+                Ok(messages) => return Ok(messages),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_final(&error) => return Err(error),
+                Err(_) => self.counters.receive_errors += 1,
+            }
+        }
+        Ok(0)
+    }
+
+    /// Accounts for the runs from `first` on that one call sent.
+    fn account_sent(&mut self, first: usize, runs: usize, report: &mut SendReport) {
+        for run in &self.runs.as_slice()[first..first + runs] {
+            report.sent += run.segments;
+            self.counters.sent_messages += 1;
+            self.counters.sent_datagrams += run.segments as u64;
+            self.counters.sent_bytes += run.bytes as u64;
+        }
+    }
+
+    /// What to do about an error with the run at `index`.
+    fn verdict(&self, error: &io::Error, index: usize) -> Verdict {
+        let run = &self.runs.as_slice()[index];
+        let code = error.raw_os_error().unwrap_or(0);
+        match code {
+            libc::EINTR => Verdict::Again,
+            libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Verdict::Wait,
+            libc::EIO | libc::EINVAL | libc::EMSGSIZE if run.segments > 1 => Verdict::Split {
+                // Segments larger than the path takes are refused as EINVAL too (Linux before 6.14), and then single
+                // datagrams of that size can only be fragmented or refused: no reason to give segments up for others.
+                for_good: code == libc::EIO
+                    || (code == libc::EINVAL && run.segment_len <= SURE_TO_FIT),
+            },
+            libc::EMSGSIZE => Verdict::TooBig,
+            libc::ECONNREFUSED => Verdict::Retry,
+            _ if is_final(error) => Verdict::Final,
+            _ => Verdict::Unreachable,
+        }
+    }
+
+    /// Handles an error about the run at `at`: makes the way free for another attempt, or drops the run and returns true.
+    fn handle_failure(
+        &mut self,
+        error: io::Error,
+        batch: &Batch,
+        at: usize,
+        patience: &mut u32,
+        report: &mut SendReport,
+    ) -> io::Result<bool> {
+        let segments = self.runs.as_slice()[at].segments;
+        match self.verdict(&error, at) {
+            Verdict::Final => return Err(error),
+            Verdict::Again => return Ok(false),
+            Verdict::Split { for_good } => {
+                self.capabilities.gso &= !for_good;
+                self.counters.segmentation_refused += 1;
+                self.runs.split(batch, at);
+                return Ok(false);
+            }
+            Verdict::Wait if *patience > 0 => {
+                *patience -= 1;
+                self.wait_for_room(&error)?;
+                return Ok(false);
+            }
+            Verdict::Retry if *patience > 0 => {
+                *patience -= 1;
+                return Ok(false);
+            }
+            Verdict::Wait => report.dropped_busy += segments,
+            Verdict::TooBig => report.dropped_too_big += segments,
+            Verdict::Retry | Verdict::Unreachable => report.dropped_unreachable += segments,
+        }
+        Ok(true)
+    }
+
+    /// Waits for the queue that `error` says is full.
+    fn wait_for_room(&self, error: &io::Error) -> io::Result<()> {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            poll(&[Interest::Writable(self.fd.as_fd())], Some(SEND_WAIT))?;
+        } else {
+            // It is a device's queue, not the socket's: no descriptor tells when there is room.
+            poll(&[], Some(SEND_WAIT))?;
+        }
+        Ok(())
+    }
+}
+
+impl PacketIo for UdpSocket {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let bytes_before = self.counters.received_bytes;
+        let messages = self.receive_messages(batch)?;
+        let datagrams = (0..messages).map(|index| self.accept(batch, index)).sum();
+        self.counters.received_datagrams += datagrams as u64;
+        let bytes = self.counters.received_bytes - bytes_before;
+        self.load.observe(messages, datagrams, bytes as usize);
+        Ok(datagrams)
+    }
+
+    fn send(&mut self, batch: &Batch) -> io::Result<SendReport> {
+        self.runs.regroup(batch, if self.capabilities.gso { MAX_SEGMENTS } else { 1 });
+        let mut report = SendReport::default();
+        let mut patience = SEND_PATIENCE;
+        let mut at = 0;
+        while at < self.runs.as_slice().len() {
+            self.counters.send_calls += 1;
+            match self.sender.send(self.fd.as_fd(), self.family, batch, &self.runs, at) {
+                Ok(runs) => {
+                    self.account_sent(at, runs, &mut report);
+                    at += runs;
+                }
+                Err(error) => {
+                    let dropped =
+                        self.handle_failure(error, batch, at, &mut patience, &mut report)?;
+                    at += usize::from(dropped);
+                }
+            }
+        }
+        self.counters.add_drops(&report);
+        Ok(report)
+    }
+
+    fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn headroom(&self) -> usize {
+        0
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket")
+            .field("local", &self.local)
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What to do about an error of a run.
+enum Verdict {
+    /// A signal came: the same again.
+    Again,
+    /// A queue is full: wait, then the same again, as long as there is patience.
+    Wait,
+    /// The error may be about an earlier datagram: the same again, as long as there is patience.
+    Retry,
+    /// The system refused the segments: send them as single datagrams, and for good so when it is not about their size.
+    Split { for_good: bool },
+    /// Drop it.
+    TooBig,
+    /// Drop it.
+    Unreachable,
+    /// The socket is of no further use.
+    Final,
+}
+
+/// How much the last messages held, to ask for as many as make a batch of good size: many when single datagrams arrive,
+/// few when superpackets do.
+#[derive(Debug)]
+struct Load {
+    datagrams_per_message: usize,
+    bytes_per_message: usize,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { datagrams_per_message: 1, bytes_per_message: 1 }
+    }
+}
+
+impl Load {
+    fn observe(&mut self, messages: usize, datagrams: usize, bytes: usize) {
+        if messages > 0 {
+            self.datagrams_per_message = datagrams.div_ceil(messages).max(1);
+            self.bytes_per_message = bytes.div_ceil(messages).max(1);
+        }
+    }
+
+    fn messages_to_ask(&self) -> usize {
+        (BATCH_DATAGRAMS / self.datagrams_per_message)
+            .min(BATCH_BYTES / self.bytes_per_message)
+            .clamp(MIN_MESSAGES, MAX_MESSAGES)
+    }
+}
+
+/// Sets an option that the socket cannot do without.
+fn require(
+    fd: BorrowedFd<'_>,
+    level: i32,
+    number: i32,
+    option: &'static str,
+    value: i32,
+) -> Result<(), IoError> {
+    sys::set_option(fd, level, number, value)
+        .map_err(|source| IoError::SocketOption { option, source })
+}
+
+/// Asks for a buffer size: beyond the system's limit if we have the privilege, else up to it.
+fn ask_buffer(fd: BorrowedFd<'_>, force: i32, plain: i32, bytes: Option<usize>) {
+    let Some(bytes) = bytes else { return };
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    if sys::set_option(fd, libc::SOL_SOCKET, force, bytes).is_err() {
+        // A smaller queue is no failure; `capabilities` tells what was given.
+        let _ = sys::set_option(fd, libc::SOL_SOCKET, plain, bytes);
+    }
+}
+
+fn buffer_bytes(fd: BorrowedFd<'_>, number: i32) -> usize {
+    sys::option(fd, libc::SOL_SOCKET, number).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Whether an error means that the socket is of no further use, not that a datagram or peer is.
+fn is_final(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EPIPE | libc::ENOSYS)
+    )
+}
+
+/// Bytes of the arena for each message: the largest superpacket, and some cache lines so that the first lines of all
+/// messages do not fall on the same few sets of the cache.
+const MESSAGE_STRIDE: usize = 65_536 + 17 * 64;
+
+/// Datagrams that make a batch of good size: 16 full runs, well below a millisecond of a worker's time.
+const BATCH_DATAGRAMS: usize = 1024;
+
+/// Bytes that make a batch of good size: they stay in the second-level cache from receiving to sending.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// Fewest messages to ask for: the load of the next call is not known.
+const MIN_MESSAGES: usize = 8;
+
+/// Calls to make for one batch while each reports some earlier trouble.
+const RECEIVE_ATTEMPTS: usize = 16;
+
+/// How often a batch waits for a full queue before datagrams are dropped.
+const SEND_PATIENCE: u32 = 4;
+
+/// How long each of these waits is.
+const SEND_WAIT: Duration = Duration::from_millis(1);
+
+/// Bytes of a datagram that every IPv6 path takes, and nearly every IPv4 path: 1280 - 40 - 8 (RFC 8200, section 5).
+const SURE_TO_FIT: usize = 1232;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(messages: usize, datagrams: usize, bytes: usize) -> usize {
+        let mut load = Load::default();
+        load.observe(messages, datagrams, bytes);
+        load.messages_to_ask()
+    }
+
+    #[test]
+    fn few_messages_are_asked_for_when_they_are_large() {
+        assert_eq!(Load::default().messages_to_ask(), MAX_MESSAGES);
+        assert_eq!(asked(64, 64, 64 * 1400), 64, "single datagrams");
+        assert_eq!(asked(1, 1, 65_507), 8, "large datagrams");
+        assert_eq!(asked(10, 640, 640 * 64), 16, "superpackets of small datagrams");
+        assert_eq!(asked(10, 640, 640 * 1000), 8, "full superpackets");
+        assert_eq!(asked(10, 80, 80 * 1400), 46, "short superpackets");
+    }
+
+    #[test]
+    fn an_empty_call_leaves_the_load_as_it_was() {
+        let mut load = Load::default();
+        load.observe(1, 1, 65_507);
+        load.observe(0, 0, 0);
+        assert_eq!(load.messages_to_ask(), MIN_MESSAGES);
+    }
+
+    /// A socket that does not compute checksums is refused segments by the kernel (EINVAL), as some devices are.
+    fn refuse_segments(socket: &UdpSocket) {
+        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+            .expect("SO_NO_CHECK");
+    }
+
+    fn receive_all(socket: &mut UdpSocket, count: usize) -> Vec<Vec<u8>> {
+        let (mut batch, mut received) = (Batch::new(), Vec::new());
+        while received.len() < count {
+            let ready = socket.wait(Some(Duration::from_secs(5)), None).expect("wait");
+            assert!(ready.readable, "{} of {count} datagrams arrived", received.len());
+            socket.receive(&mut batch).expect("receive");
+            received.extend(batch.iter().map(|(_, bytes)| bytes.to_vec()));
+        }
+        received
+    }
+
+    fn refused(segment_len: usize) -> (UdpSocket, Counters) {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut sender = UdpSocket::bind(loopback, Options::default()).expect("bind");
+        let mut receiver = UdpSocket::bind(loopback, Options::default()).expect("bind");
+        assert!(sender.capabilities().gso, "Linux 4.18 or later is needed to test segments");
+        refuse_segments(&sender);
+        let mut batch = Batch::new();
+        let datagrams: Vec<Vec<u8>> = (0..20).map(|index| vec![index; segment_len]).collect();
+        for datagram in &datagrams {
+            batch.push(receiver.local_address(), datagram);
+        }
+        let report = sender.send(&batch).expect("send");
+        assert_eq!(report, SendReport { sent: 20, ..SendReport::default() });
+        assert_eq!(receive_all(&mut receiver, 20), datagrams);
+        let counters = sender.counters();
+        assert_eq!((counters.sent_datagrams, counters.sent_messages), (20, 20));
+        (sender, counters)
+    }
+
+    #[test]
+    fn refused_segments_are_sent_singly_and_not_tried_again() {
+        let (sender, counters) = refused(SURE_TO_FIT);
+        assert_eq!(counters.segmentation_refused, 1);
+        assert!(!sender.capabilities().gso);
+    }
+
+    #[test]
+    fn segments_that_may_just_be_too_large_are_not_given_up() {
+        let (sender, counters) = refused(SURE_TO_FIT + 1);
+        assert_eq!(counters.segmentation_refused, 1);
+        assert!(sender.capabilities().gso);
+    }
+
+    #[test]
+    fn a_final_error_is_returned() {
+        let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Options::default())
+            .expect("bind");
+        let file = std::fs::File::open("/dev/null").expect("/dev/null");
+        socket.fd = file.into();
+        let mut batch = Batch::new();
+        assert!(socket.receive(&mut batch).is_err());
+        batch.push(SocketAddr::from(([127, 0, 0, 1], 9)), b"x");
+        assert!(socket.send(&batch).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! Waking a worker that waits for datagrams, from another thread.
+//!
+//! Invariant: a wake is never lost: it ends the current wait of the worker or else its next one. Wakes that come before
+//! the worker looks count as one. A `Wake` belongs to one worker; its clones are what others wake that worker with.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crate::IoError;
+
+/// Wakes a worker. Cheap to clone and to send to other threads.
+#[derive(Debug, Clone)]
+pub struct Wake {
+    ends: Arc<Ends>,
+}
+
+#[derive(Debug)]
+struct Ends {
+    read: File,
+    write: File,
+}
+
+impl Wake {
+    /// A wake for one worker.
+    pub fn new() -> Result<Self, IoError> {
+        let ends = open().map_err(|source| IoError::Wake { source })?;
+        Ok(Self { ends: Arc::new(ends) })
+    }
+
+    /// Ends the worker's wait, the current one or the next.
+    pub fn wake(&self) {
+        // The only possible failure is a full counter or pipe, and then the worker is about to wake anyway.
+        let _ = (&self.ends.write).write(&1u64.to_ne_bytes());
+    }
+
+    /// Forgets the wakes so far; says whether there were any.
+    pub fn take(&self) -> bool {
+        let mut woken = false;
+        let mut buffer = [0; 64];
+        while matches!((&self.ends.read).read(&mut buffer), Ok(read) if read > 0) {
+            woken = true;
+        }
+        woken
+    }
+}
+
+impl AsFd for Wake {
+    /// Readable while there are wakes to take.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ends.read.as_fd()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open() -> io::Result<Ends> {
+    let event = crate::poll::event_descriptor()?;
+    Ok(Ends { write: File::from(event.try_clone()?), read: File::from(event) })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open() -> io::Result<Ends> {
+    use std::os::fd::OwnedFd;
+    let (read, write) = std::os::unix::net::UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    write.set_nonblocking(true)?;
+    Ok(Ends { read: File::from(OwnedFd::from(read)), write: File::from(OwnedFd::from(write)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakes_are_taken_once() {
+        let wake = Wake::new().expect("event descriptor");
+        assert!(!wake.take());
+        wake.wake();
+        wake.clone().wake();
+        assert!(wake.take());
+        assert!(!wake.take());
+    }
+}
