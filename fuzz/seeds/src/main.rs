@@ -1,0 +1,223 @@
+//! Writes valid examples for the fuzz targets to start from: `rhumb-fuzz-seeds FOLDER`, one folder below it per target.
+//!
+//! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
+
+use std::path::Path;
+
+use rhumb_wire::accept::Accept;
+use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+use rhumb_wire::datagram::{
+    Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
+};
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::rib::{
+    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
+};
+use rhumb_wire::transfer::{
+    Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, TransferId, Verdict,
+};
+use rhumb_wire::{
+    Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
+};
+
+fn main() -> std::io::Result<()> {
+    let folder = std::env::args_os().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
+    let targets = [
+        ("name", names()),
+        ("metadata", metadata().iter().map(Metadata::emit).collect()),
+        ("certificate", certificate_bytes()),
+        ("pdu", pdus()),
+        ("nack", small_messages()),
+        ("rib", rib_messages()),
+        ("datagram", datagrams()),
+        ("session", vec![session_parameters()]),
+        ("transfer", transfer_messages()),
+    ];
+    for (target, examples) in targets {
+        let folder = Path::new(&folder).join(target);
+        std::fs::create_dir_all(&folder)?;
+        for (number, example) in examples.iter().enumerate() {
+            std::fs::write(folder.join(format!("example-{number:02}")), example)?;
+        }
+    }
+    Ok(())
+}
+
+/// What `emit` appends, once `parses` has accepted it.
+fn example(emit: impl FnOnce(&mut Vec<u8>), parses: impl FnOnce(&[u8]) -> bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    emit(&mut bytes);
+    assert!(parses(&bytes), "an example does not parse: {bytes:02x?}");
+    bytes
+}
+
+fn names() -> Vec<Vec<u8>> {
+    let names = [Name([0; 32]), Name([0xFF; 32]), Name(*b"0123456789abcdef0123456789abcdef")];
+    let text = names.map(|name| {
+        let parses = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok_and(|t| t.parse() == Ok(name));
+        example(|out| out.extend(name.to_string().bytes()), parses)
+    });
+    text.into_iter().collect()
+}
+
+fn metadata() -> Vec<Metadata> {
+    let mut p256 = [7; 33];
+    p256[0] = 2;
+    let plain = Metadata::new(Role::Router, PublicKey::EcdsaP256(p256), 1_700_000_000);
+    let described = Metadata::new(Role::Capsule, PublicKey::Ed25519([9; 32]), 0)
+        .with_attribute("label", "a node")
+        .and_then(|metadata| metadata.with_attribute("place", "Zürich"))
+        .expect("the attributes are within their bounds");
+    for metadata in [&plain, &described] {
+        assert_eq!(Metadata::parse(&metadata.emit()).as_ref(), Ok(metadata));
+    }
+    vec![plain, described]
+}
+
+/// One of each statement.
+fn certificates() -> Vec<Certificate> {
+    let locator = |text: &str| {
+        let address = text.parse().expect("an address");
+        Statement::Locator(Locator::new(address).expect("one that can be sent to"))
+    };
+    let (via, other) = (Name([2; 32]), Name([3; 32]));
+    let statements = [
+        Statement::Route { via, scope: Scope::Any },
+        Statement::Route { via, scope: Scope::Destination(other) },
+        locator("192.0.2.1:7474"),
+        locator("[2001:db8::1]:7474"),
+        Statement::Withdrawal,
+        Statement::Absence { subject: other },
+    ];
+    let certificate = |statement| Certificate {
+        sequence: 1_700_000_000_000,
+        not_before_s: 1_700_000_000,
+        not_after_s: 1_700_003_600,
+        issuer: Name([1; 32]),
+        statement,
+        signature: [0x5A; SIGNATURE_LEN],
+    };
+    statements.into_iter().map(certificate).collect()
+}
+
+fn certificate_bytes() -> Vec<Vec<u8>> {
+    let all = certificates();
+    let alone = all.iter().map(|certificate| {
+        example(|out| certificate.emit(out), |bytes| Certificate::parse(bytes).is_ok())
+    });
+    let list = example(
+        |out| Certificate::emit_list(&all, out),
+        |bytes| Certificate::parse_list(bytes).is_ok(),
+    );
+    alone.chain([list]).collect()
+}
+
+fn pdus() -> Vec<Vec<u8>> {
+    let all = certificates();
+    let pdu = |action, data: &[u8], certificates: &[Certificate]| {
+        let header = PduHeader::new(action, Name([1; 32]), Name([4; 32]));
+        example(
+            |out| header.emit(data, certificates, out).expect("it fits"),
+            |bytes| Pdu::parse(bytes).is_ok_and(|pdu| pdu.certificates().is_ok()),
+        )
+    };
+    vec![
+        pdu(Action::Data, b"\x01\x00\x00\x07hello", &[]),
+        pdu(Action::Data, b"\x02\x00\x00\x00file", &all[..2]),
+        pdu(Action::Advertise, b"", &all[..1]),
+        pdu(Action::Ping, &[0; 64], &[]),
+    ]
+}
+
+fn small_messages() -> Vec<Vec<u8>> {
+    let nacks = [
+        Nack { reason: Reason::NotYet(250), reporter: Some(Name([5; 32])) },
+        Nack { reason: Reason::TooBig(1200), reporter: None },
+        Nack { reason: Reason::NotAuthorised, reporter: None },
+    ];
+    let accept = Accept { name: Name([1; 32]), until_s: 1_700_003_600, published: true };
+    let payload = PayloadHeader { kind: PayloadKind::Transfer, port: 7 };
+    let nacks =
+        nacks.map(|nack| example(|out| nack.emit(out), |bytes| Nack::parse(bytes) == Ok(nack)));
+    let others = [
+        example(|out| accept.emit(out), |bytes| Accept::parse(bytes) == Ok(accept)),
+        example(|out| out.extend(payload.emit()), |bytes| PayloadHeader::parse(bytes).is_ok()),
+    ];
+    nacks.into_iter().chain(others).collect()
+}
+
+fn rib_messages() -> Vec<Vec<u8>> {
+    let (metadata, certificates, name) = (metadata(), certificates(), Name([1; 32]));
+    let absence = certificates.last().cloned().expect("there is one of each statement");
+    let requests = [
+        RibRequestBody::LookUpRoute(name),
+        RibRequestBody::LookUpMetadata(name),
+        RibRequestBody::Publish {
+            metadata: metadata.clone(),
+            certificates: certificates[..3].to_vec(),
+        },
+    ];
+    let responses = [
+        RibResponseBody::Found { name, metadata, certificates: certificates[..2].to_vec() },
+        RibResponseBody::Absent(absence),
+        RibResponseBody::Stored,
+        RibResponseBody::Refused(Refusal::BadSignature),
+    ];
+    let id = RequestId(77);
+    let requests = requests.map(|body| {
+        let request = RibRequest { id, body };
+        example(|out| request.emit(out), |bytes| RibRequest::parse(bytes).is_ok())
+    });
+    let responses = responses.map(|body| {
+        let response = RibResponse { id, body };
+        example(|out| response.emit(out), |bytes| RibResponse::parse(bytes).is_ok())
+    });
+    requests.into_iter().chain(responses).collect()
+}
+
+fn datagrams() -> Vec<Vec<u8>> {
+    let parses = |bytes: &[u8]| Datagram::parse(bytes).is_ok();
+    let client_hello = [&[22, 0xFE, 0xFD][..], &[0; 60]].concat();
+    let token = [6; TOKEN_LEN];
+    let record = |kind| {
+        let index = SessionIndex::new(0x0ABC_DEF0).expect("it has 28 bits");
+        let header = RecordHeader { kind, index, counter: Counter::new(1, 2) };
+        example(|out| out.extend([&header.emit()[..], &[0; 100]].concat()), parses)
+    };
+    vec![
+        record(RecordKind::Pdu),
+        record(RecordKind::Close),
+        example(|out| Datagram::emit_initial(None, &client_hello, out), parses),
+        example(|out| Datagram::emit_initial(Some(&token), &client_hello, out), parses),
+        example(|out| Datagram::emit_retry(&token, out), parses),
+        client_hello,
+    ]
+}
+
+fn session_parameters() -> Vec<u8> {
+    let index = SessionIndex::new(9).expect("it has 28 bits");
+    let parameters = SessionParameters { index, max_datagram_len: 1452 };
+    example(
+        |out| out.extend(parameters.emit()),
+        |bytes| SessionParameters::parse(bytes) == Ok(parameters),
+    )
+}
+
+fn transfer_messages() -> Vec<Vec<u8>> {
+    let name = FileName::new("picture.png").expect("it names a file");
+    let ranges = vec![4000..5000, 6000..6001];
+    let bodies = [
+        MessageBody::Offer(Offer { length: 1 << 20, sha256: [8; 32], name }),
+        MessageBody::Accept { window: 1 << 16 },
+        MessageBody::Chunk(Chunk { number: 3, ack_every: 2, offset: 2800, bytes: b"bytes" }),
+        MessageBody::Ack(Ack { cumulative: 2800, window: 1 << 16, newest: 9, ranges }),
+        MessageBody::Finished(Verdict::Intact),
+        MessageBody::Cancel(CancelReason::TooLarge),
+    ];
+    let messages = bodies.map(|body| {
+        let message = Message { id: TransferId(0x0123_4567_89AB_CDEF), body };
+        example(|out| message.emit(out), |bytes| Message::parse(bytes).is_ok())
+    });
+    messages.into_iter().collect()
+}

@@ -1,0 +1,4 @@
+//! Certificates, alone and in lists.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rhumb_wire::fuzz::certificate(data));

@@ -1,0 +1,4 @@
+//! Session parameters.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| rhumb_wire::fuzz::session(data));
