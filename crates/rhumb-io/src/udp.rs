@@ -7,6 +7,8 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod load;
 #[cfg(any(test, not(target_os = "linux")))]
 #[cfg_attr(target_os = "linux", allow(dead_code, unreachable_pub))]
 mod portable;
