@@ -1,1 +1,45 @@
-//! placeholder
+//! The sans-IO switch: datagrams in, datagrams out, forwarding PDUs by name (GDP paper, sections 3 and 4).
+//!
+//! A [`Switch`] is driven by whoever owns the sockets and the clock:
+//!
+//! 1. [`Switch::handle_batch`] takes a batch of received datagrams and turns it into the batch to send.
+//! 2. [`Switch::poll_job`] hands out public-key work; run it elsewhere and give it back to [`Switch::handle_done`].
+//! 3. [`Switch::poll_transmit`] appends the switch's own datagrams; do this after every other call.
+//! 4. [`Switch::poll_timeout`] says when to call [`Switch::handle_timeout`] at the latest.
+//! 5. [`Switch::poll_event`] tells what happened, for logs and start-up.
+//!
+//! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no allocation, no public-key
+//! operation ([`mod@forward`]). Everything else is the slow path ([`mod@admit`]): who may send, where it goes, what to ask.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `forward` | per batch and per packet: the path of a known flow |
+//! | `admit` | per flow: rights, routes, presenting chains |
+//! | `control` | per name and per session: advertisements, acceptances, RIB answers, link events |
+//! | `answer` | NACKs and PDUs that travel backward |
+//! | `directory` | the RIB client: sessions, requests, publications |
+//! | `routes`, `bounded` | tables that cannot grow beyond their bound |
+//! | `job` | what runs off the worker |
+
+#![forbid(unsafe_code)]
+
+mod admit;
+mod answer;
+mod bounded;
+mod config;
+mod control;
+mod directory;
+mod drop_reason;
+mod forward;
+mod job;
+mod routes;
+mod status;
+mod switch;
+
+pub use config::{
+    Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_ROUTES, Remote,
+};
+pub use drop_reason::DropReason;
+pub use job::{Done, Job};
+pub use status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
+pub use switch::{Event, Switch};

@@ -76,6 +76,12 @@ impl<'a> Pdu<'a> {
         self.bytes[NAMES].first_chunk().expect("invariant: checked on construction")
     }
 
+    /// All bytes of the PDU.
+    #[inline]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The data.
     #[inline]
     pub fn data(&self) -> &'a [u8] {

@@ -1,0 +1,372 @@
+//! The slow path: a PDU of no known flow.
+//!
+//! 1. May it come from here? A grant says so: a verified chain from the source to the session's peer and on to us. With
+//!    certificates but no grant, the chain goes to verification, and the PDU with it.
+//! 2. Where does it go? Attached here, or along a verified chain, or the RIB is asked and the source told to come back.
+//! 3. Does the next router take it? Until it has accepted the source, PDUs carry the chain, grown by our own certificate;
+//!    where both do not fit together, the chain goes ahead and the source is told to come back.
+//! 4. The flow is remembered.
+
+use std::sync::Arc;
+
+use rhumb_link::SessionId;
+use rhumb_trust::Now;
+use rhumb_wire::certificate::MAX_CHAIN;
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::nack::Reason;
+use rhumb_wire::pdu::decrement_ttl;
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
+
+use crate::job::{Admission, Task};
+use crate::routes::Found;
+use crate::switch::{Flow, Grant};
+use crate::{DropReason, Switch};
+
+/// Where a PDU goes from here.
+pub(crate) struct NextHop {
+    session: SessionId,
+    until: std::time::Instant,
+    /// The next hop is the destination itself, which wants no certificates.
+    last: bool,
+}
+
+/// Why a PDU does not go on, and what its source is told.
+pub(crate) struct Stop {
+    drop: DropReason,
+    nack: Reason,
+}
+
+impl Stop {
+    fn new(drop: DropReason, nack: Reason) -> Self {
+        Self { drop, nack }
+    }
+}
+
+impl Switch {
+    /// Handles any PDU that no known flow carries. Returns the session to which the PDU is forwarded as it stands.
+    pub(crate) fn handle_slow(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let for_us = pdu.destination() == self.name;
+        match pdu.action() {
+            Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
+            Action::Data | Action::Ping | Action::Advertise if !for_us => {
+                self.transit(from, pdu, now)
+            }
+            Action::Advertise => self.handle_advertise(from, pdu, now),
+            Action::Accept => self.handle_accept(from, pdu, now),
+            Action::RibResponse => self.handle_rib_response(from, pdu, now),
+            Action::Ping => self.answer_ping(from, pdu, now),
+            Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
+                self.drop_pdu(DropReason::NotForUs);
+                None
+            }
+        }
+    }
+
+    /// Carries a PDU for others, or says why not.
+    pub(crate) fn transit(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        match self.try_transit(from, pdu, now) {
+            Ok(next) => next,
+            Err(stop) => {
+                self.stop(from, pdu, &stop, now);
+                None
+            }
+        }
+    }
+
+    /// Drops a PDU, counts why and tells its source.
+    pub(crate) fn stop(&mut self, from: SessionId, pdu: &Pdu<'_>, stop: &Stop, now: Now) {
+        self.drop_pdu(stop.drop);
+        self.nack(from, pdu, stop.nack, now);
+    }
+
+    fn try_transit(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Result<Option<SessionId>, Stop> {
+        if pdu.ttl() <= 1 {
+            return Err(Stop::new(DropReason::TtlExceeded, Reason::TtlExceeded));
+        }
+        let source = pdu.source();
+        let Some(grant) = self.grant(source, from, now) else {
+            return self.submit_chain(from, pdu, now).map(|()| None);
+        };
+        if !grant.chain.permits(pdu.destination()) {
+            return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+        }
+        if pdu.action() == Action::Advertise {
+            // The chain is verified already: our Accept was lost, or crossed this PDU.
+            self.accept(from, source, grant.chain.not_after_s(), pdu.tag(), false, now);
+            return Ok(None);
+        }
+        let next = self.next_hop(source, pdu.destination(), from, now)?;
+        self.enter_flow(from, pdu, &grant, &next, now)
+    }
+
+    /// Step 1: the grant in force for a source on a session.
+    fn grant(&mut self, source: Name, from: SessionId, now: Now) -> Option<Grant> {
+        let grant = self.grants.get(&(source, from))?;
+        if grant.until <= now.instant {
+            self.grants.remove(&(source, from));
+            return None;
+        }
+        Some(grant.clone())
+    }
+
+    /// Step 1, without a grant: the certificates go to verification, together with the PDU.
+    pub(crate) fn submit_chain(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Result<(), Stop> {
+        if !pdu.has_certificates() {
+            return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+        }
+        let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
+        let certificates = pdu.certificates().map_err(|_| bad())?;
+        if !self.ends_at_us(from, &certificates) {
+            return Err(bad());
+        }
+        let keys = self.keys_of_issuers(&certificates, now)?;
+        // What waits is the PDU alone: its certificates are in the task.
+        let mut bytes = Vec::new();
+        let _ = pdu.header().emit(pdu.data(), &[], &mut bytes);
+        let request = Admission { session: from, pdu: bytes };
+        let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
+        match self.queue_job(Some(from), task, now) {
+            true => Ok(()),
+            false => Err(Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS))),
+        }
+    }
+
+    /// Whether a chain's last certificate is by the session's peer, and names us: that the peer may carry is what the
+    /// chain before it says, and that we may is what the peer says.
+    pub(crate) fn ends_at_us(&self, from: SessionId, certificates: &[Certificate]) -> bool {
+        let Some(peer) = self.endpoint.peer(from) else { return false };
+        certificates.last().is_some_and(|last| {
+            last.issuer == peer.name
+                && matches!(last.statement, rhumb_wire::Statement::Route { via, .. } if via == self.name)
+        })
+    }
+
+    /// The keys of all issuers; those that are not known are asked for, and the PDU has to come back.
+    fn keys_of_issuers(
+        &mut self,
+        certificates: &[Certificate],
+        now: Now,
+    ) -> Result<Vec<(Name, PublicKey)>, Stop> {
+        let mut keys = Vec::with_capacity(certificates.len());
+        let mut missing = false;
+        for certificate in certificates {
+            match self.metadata_of(&certificate.issuer) {
+                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+                None => {
+                    missing = true;
+                    self.directory.look_up_metadata(certificate.issuer, now.instant);
+                }
+            }
+        }
+        self.flush_requests(now);
+        match missing {
+            true => {
+                Err(Stop::new(DropReason::MetadataPending, Reason::NotYet(RETRY_AFTER_LOOK_UP_MS)))
+            }
+            false => Ok(keys),
+        }
+    }
+
+    /// Metadata at hand: of ourselves, of a session's peer, or fetched earlier.
+    pub(crate) fn metadata_of(&mut self, name: &Name) -> Option<Arc<Metadata>> {
+        if *name == self.name {
+            return Some(self.identity.metadata().clone());
+        }
+        if let Some(peer) = self.endpoint.session_of(name).and_then(|s| self.endpoint.peer(s)) {
+            return Some(peer.metadata.clone());
+        }
+        self.known.get(name).map(|metadata| metadata.clone())
+    }
+
+    /// Step 2: where a destination is from here.
+    fn next_hop(
+        &mut self,
+        source: Name,
+        destination: Name,
+        from: SessionId,
+        now: Now,
+    ) -> Result<NextHop, Stop> {
+        let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
+        let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
+        let (hop, until, address) = match self.routes.find(&destination, now.instant) {
+            Found::Attached(attached) => {
+                return Ok(NextHop {
+                    session: attached.session,
+                    until: attached.until,
+                    last: true,
+                });
+            }
+            Found::Route(route) => {
+                if !route.chain.permits(source) {
+                    return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+                }
+                // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
+                let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
+                let (until, address) = (route.flow_until(), route.chain.locator());
+                if route.take_refresh(now.instant) {
+                    self.directory.look_up_route(destination, now.instant);
+                    self.flush_requests(now);
+                }
+                (hop, until, address)
+            }
+            Found::AbsentUntil(until) => {
+                let left = until.saturating_duration_since(now.instant).as_millis();
+                return Err(unreachable(u16::try_from(left).unwrap_or(u16::MAX)));
+            }
+            Found::Unknown => {
+                let asked = self.directory.look_up_route(destination, now.instant);
+                self.flush_requests(now);
+                return Err(match asked {
+                    true => pending(RETRY_AFTER_LOOK_UP_MS),
+                    false => pending(RETRY_WHEN_BUSY_MS),
+                });
+            }
+        };
+        // The destination named us, but is not attached: it left, or has not joined again yet.
+        let Some(hop) = hop.filter(|hop| *hop != destination) else {
+            self.routes.forget(&destination);
+            return Err(unreachable(RETRY_WHEN_BUSY_MS));
+        };
+        match self.endpoint.session_of(&hop) {
+            Some(session) if session == from => Err(unreachable(RETRY_WHEN_BUSY_MS)),
+            Some(session) => Ok(NextHop { session, until, last: false }),
+            None => match address {
+                Some(address) => {
+                    self.dial(hop, address.address(), now);
+                    Err(pending(RETRY_AFTER_HANDSHAKE_MS))
+                }
+                None => {
+                    self.routes.forget(&destination);
+                    Err(unreachable(RETRY_WHEN_BUSY_MS))
+                }
+            },
+        }
+    }
+
+    /// Steps 3 and 4. Returns the session when the PDU can go as it stands.
+    fn enter_flow(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        grant: &Grant,
+        next: &NextHop,
+        now: Now,
+    ) -> Result<Option<SessionId>, Stop> {
+        let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
+        let max_datagram_len = self
+            .endpoint
+            .peer(next.session)
+            .map(|p| usize::from(p.max_datagram_len))
+            .ok_or_else(gone)?;
+        let accepted_until = match next.last {
+            true => Some(next.until),
+            false => self.acceptances.get(&(pdu.source(), next.session)).map(|until| *until),
+        }
+        .filter(|until| *until > now.instant);
+        let flow = Flow {
+            ingress: from,
+            next: next.session,
+            until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
+            generation: self.routes.generation(),
+            max_datagram_len,
+            ready: accepted_until.is_some(),
+        };
+        self.flows.insert(*pdu.names(), flow);
+        let max_data_len = max_datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
+        if pdu.data().len() > max_data_len {
+            let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
+            return Err(Stop::new(DropReason::TooBig, Reason::TooBig(limit)));
+        }
+        if flow.ready {
+            // Certificates that came along are not carried on to a destination that wants none.
+            return match pdu.has_certificates() {
+                true => self.forward_copy(next.session, pdu, &[], now),
+                false => Ok(Some(next.session)),
+            };
+        }
+        let chain = self.chain_to_present(grant, next.session, now).ok_or_else(gone)?;
+        let chain_len: usize = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
+        if pdu.data().len() + chain_len <= max_data_len {
+            return self.forward_copy(next.session, pdu, &chain, now);
+        }
+        let ahead = PduHeader { action: Action::Advertise, ..pdu.header() };
+        self.send(next.session, PduHeader { ttl: ahead.ttl - 1, ..ahead }, &[], &chain, now);
+        Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
+    }
+
+    /// The grant's chain and our own certificate for the next router. `None` when that would be too long or we cannot
+    /// sign.
+    fn chain_to_present(
+        &mut self,
+        grant: &Grant,
+        next: SessionId,
+        now: Now,
+    ) -> Option<Vec<Certificate>> {
+        let router = self.endpoint.peer(next)?.name;
+        let own = self.delegation_to(router, now)?;
+        let mut chain = grant.chain.certificates().to_vec();
+        chain.push(own);
+        (chain.len() <= MAX_CHAIN).then_some(chain)
+    }
+
+    /// Sends a PDU on with other certificates than it came with.
+    fn forward_copy(
+        &mut self,
+        next: SessionId,
+        pdu: &Pdu<'_>,
+        certificates: &[Certificate],
+        now: Now,
+    ) -> Result<Option<SessionId>, Stop> {
+        let header = pdu.header();
+        self.send(next, PduHeader { ttl: header.ttl - 1, ..header }, pdu.data(), certificates, now);
+        self.counters.forwarded_pdus += 1;
+        Ok(None)
+    }
+
+    /// A PDU that waited for the verification of its chain goes on.
+    pub(crate) fn resume(&mut self, request: &Admission, now: Now) {
+        let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
+        if pdu.action() == Action::Advertise {
+            return;
+        }
+        if let Some(next) = self.transit(request.session, &pdu, now) {
+            let mut bytes = request.pdu.clone();
+            decrement_ttl(&mut bytes);
+            if self.send_bytes(next, &bytes, now) {
+                self.counters.forwarded_pdus += 1;
+                self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
+            } else {
+                self.drop_pdu(DropReason::NextHopGone);
+            }
+        }
+    }
+}
+
+/// A look-up at a RIB nearby, and its verification.
+const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
+/// A handshake with a router: three round trips and two signatures.
+const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
+/// A chain sent ahead, verified and accepted by the next router.
+const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
+/// Long enough to matter to whoever is short of something.
+pub(crate) const RETRY_WHEN_BUSY_MS: u16 = 200;

@@ -1,0 +1,134 @@
+//! PDUs that travel backward: NACKs of our own, and NACKs and pongs passed back along the flow they answer.
+//!
+//! The flow table is the paper's `nack_cache` (section 3.3): a flow knows the session its PDUs came in on, and exists only
+//! because that session proved its right to the source. An answer is taken only from the flow's own next hop.
+
+use std::time::{Duration, Instant};
+
+use rhumb_link::SessionId;
+use rhumb_trust::Now;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Action, Name, Pdu, PduHeader};
+
+use crate::{DropReason, Switch};
+
+impl Switch {
+    /// Tells whoever sent `about` why it was dropped: never about an answer, never larger than its cause, and not more
+    /// often than a session may cost us.
+    pub(crate) fn nack(&mut self, to: SessionId, about: &Pdu<'_>, reason: Reason, now: Now) {
+        if !matches!(about.action(), Action::Data | Action::Ping | Action::Advertise) {
+            return;
+        }
+        let room = about.as_bytes().len() - PduHeader::LEN;
+        if room < Nack::MIN_LEN || !self.may_nack(to, now.instant) {
+            return;
+        }
+        let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
+        self.send_nack(to, about.header(), Nack { reason, reporter }, now);
+    }
+
+    /// Tells `to` about an earlier PDU of this header.
+    pub(crate) fn send_nack(&mut self, to: SessionId, about: PduHeader, nack: Nack, now: Now) {
+        let header = PduHeader {
+            tag: about.tag,
+            ..PduHeader::new(Action::Nack, about.destination, about.source)
+        };
+        let mut data = Vec::with_capacity(Nack::MAX_LEN);
+        nack.emit(&mut data);
+        self.send(to, header, &data, &[], now);
+        self.counters.nacks += 1;
+    }
+
+    /// Passes a NACK or a pong back to where the PDU it answers came from. Returns the session to pass it to.
+    pub(crate) fn relay_back(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let (source, destination) = (pdu.destination(), pdu.source());
+        let flow = self.flows.peek(&flow_key(source, destination)).copied();
+        let Some(flow) = flow.filter(|flow| flow.next == from && pdu.ttl() > 1) else {
+            self.drop_pdu(DropReason::UnexpectedAnswer);
+            return None;
+        };
+        self.counters.relayed_back += 1;
+        if pdu.action() == Action::Pong {
+            return Some(flow.ingress);
+        }
+        let Ok(nack) = Nack::parse(pdu.data()) else {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return None;
+        };
+        match nack.reason {
+            // The next router lost what we presented; it is ours to present again, and the source only has to resend.
+            Reason::NotAuthorised | Reason::BadCertificate if self.is_router(from) => {
+                self.acceptances.remove(&(source, from));
+                self.routes.invalidate_flows();
+                let about = PduHeader {
+                    tag: pdu.tag(),
+                    ..PduHeader::new(Action::Data, source, destination)
+                };
+                let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), ..nack };
+                self.send_nack(flow.ingress, about, nack, now);
+                None
+            }
+            // The name may have moved: the next PDU asks the RIB.
+            Reason::Unreachable(_) => {
+                self.routes.forget(&destination);
+                Some(flow.ingress)
+            }
+            _ => Some(flow.ingress),
+        }
+    }
+
+    /// Answers a ping addressed to this router itself.
+    pub(crate) fn answer_ping(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let granted = self.grants.get(&(pdu.source(), from)).is_some_and(|g| g.until > now.instant);
+        if !granted {
+            self.drop_pdu(DropReason::NotAuthorised);
+            self.nack(from, pdu, Reason::NotAuthorised, now);
+            return None;
+        }
+        let header =
+            PduHeader { tag: pdu.tag(), ..PduHeader::new(Action::Pong, self.name, pdu.source()) };
+        self.send(from, header, pdu.data(), &[], now);
+        None
+    }
+
+    fn is_router(&self, session: SessionId) -> bool {
+        self.endpoint
+            .peer(session)
+            .is_some_and(|p| p.metadata.role == rhumb_wire::metadata::Role::Router)
+    }
+
+    /// Whether a session's share of NACKs leaves one more.
+    fn may_nack(&mut self, to: SessionId, now: Instant) -> bool {
+        let neighbour = self.neighbour(to, now);
+        if now.saturating_duration_since(neighbour.window_start) >= NACK_WINDOW {
+            neighbour.window_start = now;
+            neighbour.nacks = 0;
+        }
+        neighbour.nacks += 1;
+        neighbour.nacks <= MAX_NACKS_PER_WINDOW
+    }
+}
+
+/// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
+pub(crate) fn flow_key(source: Name, destination: Name) -> [u8; 64] {
+    let mut key = [0; 64];
+    key[..32].copy_from_slice(&source.0);
+    key[32..].copy_from_slice(&destination.0);
+    key
+}
+
+/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
+const MAX_NACKS_PER_WINDOW: u32 = 2000;
+const NACK_WINDOW: Duration = Duration::from_millis(100);
+/// The next PDU carries the chain again; nothing needs to be waited for.
+const RETRY_AFTER_LAPSE_MS: u16 = 1;

@@ -1,0 +1,59 @@
+//! What a switch is told at its start. Every bound and time has a named default with its reason.
+
+use std::net::SocketAddr;
+
+use rhumb_wire::Name;
+
+/// What a switch is told at its start.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The RIBs, nearest first.
+    pub ribs: Vec<Remote>,
+    /// The router through which this one is reached, if it is not reached directly.
+    pub upstream: Option<Remote>,
+    /// The address at which others reach this router, published in the RIB.
+    pub locator: Option<SocketAddr>,
+    /// Seconds for which this router's own statements hold; renewed at half-life.
+    pub lease_s: u64,
+    /// Most flows in the table.
+    pub max_flows: usize,
+    /// Most names whose traffic is let in, and most acceptances by next hops.
+    pub max_grants: usize,
+    /// Most routes cached; absences have a table of the same size of their own.
+    pub max_routes: usize,
+    /// The secure links below.
+    pub link: rhumb_link::Config,
+}
+
+/// Another party to connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Who it must prove to be; anybody when not given.
+    pub name: Option<Name>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ribs: Vec::new(),
+            upstream: None,
+            locator: None,
+            lease_s: DEFAULT_LEASE_S,
+            max_flows: DEFAULT_MAX_FLOWS,
+            max_grants: DEFAULT_MAX_GRANTS,
+            max_routes: DEFAULT_MAX_ROUTES,
+            link: rhumb_link::Config::default(),
+        }
+    }
+}
+
+/// The paper's ten minutes (section 3.6).
+pub const DEFAULT_LEASE_S: u64 = 600;
+/// About 100 bytes each: 100 MB when full.
+pub const DEFAULT_MAX_FLOWS: usize = 1 << 20;
+/// A grant holds its chain, about 600 bytes: 160 MB when full.
+pub const DEFAULT_MAX_GRANTS: usize = 1 << 18;
+/// A route holds its chain, as a grant does.
+pub const DEFAULT_MAX_ROUTES: usize = 1 << 18;

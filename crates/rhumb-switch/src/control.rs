@@ -1,0 +1,544 @@
+//! What happens per name and per session: advertisements, acceptances, RIB answers, verdicts, sessions that come and go.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_link::{AttemptId, LinkError, SessionId};
+use rhumb_trust::{Chain, Now, Verified, Window, name_of};
+use rhumb_wire::accept::Accept;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::rib::{Refusal, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
+
+use crate::directory::{Question, reconnect_delay};
+use crate::job::{Admission, Done, Outcome, Task};
+use crate::routes::Attached;
+use crate::switch::{Dial, Event, Grant, Upstream, until};
+use crate::{DropReason, Remote, Switch};
+
+// Advertisements and acceptances.
+impl Switch {
+    /// A name wants to be attached here, or to leave.
+    pub(crate) fn handle_advertise(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let Ok(certificates) = pdu.certificates() else {
+            self.refuse_advertisement(from, pdu.header(), DropReason::BadCertificate, now);
+            return None;
+        };
+        if let [Certificate { statement: Statement::Withdrawal, .. }] = certificates[..] {
+            return self.submit_withdrawal(from, pdu, certificates, now);
+        }
+        // Repeated because our Accept was lost, or the RIB has not answered yet: nothing to verify again.
+        if let Some(attached) = self.routes.attached_mut(&pdu.source())
+            && attached.session == from
+            && certificates == [attached.certificate.clone()]
+        {
+            let (until_s, published) = (attached.until_s, attached.published);
+            self.accept(from, pdu.source(), until_s, pdu.tag(), published, now);
+            return None;
+        }
+        if let Err(stop) = self.submit_chain(from, pdu, now) {
+            self.stop(from, pdu, &stop, now);
+        }
+        None
+    }
+
+    fn submit_withdrawal(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        certificates: Vec<Certificate>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let issuer =
+            self.endpoint.peer(from).filter(|p| p.name == pdu.source()).map(|p| p.metadata.clone());
+        let (Some(issuer), Some(certificate)) = (issuer, certificates.into_iter().next()) else {
+            self.refuse_advertisement(from, pdu.header(), DropReason::NotAuthorised, now);
+            return None;
+        };
+        let request = Admission { session: from, pdu: pdu.as_bytes().to_vec() };
+        if !self.queue_job(Some(from), Task::Withdrawal { request, certificate, issuer }, now) {
+            self.drop_pdu(DropReason::Overloaded);
+        }
+        None
+    }
+
+    /// A next hop tells us that it takes a name's PDUs without certificates from now on.
+    pub(crate) fn handle_accept(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let presented_to =
+            self.endpoint.peer(from).is_some_and(|p| self.delegations.contains_key(&p.name));
+        match Accept::parse(pdu.data()) {
+            Ok(accept) if presented_to => {
+                let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
+                self.acceptances.insert((accept.name, from), end);
+            }
+            Ok(_) => self.drop_pdu(DropReason::UnexpectedAnswer),
+            Err(_) => self.drop_pdu(DropReason::MalformedPdu),
+        }
+        None
+    }
+
+    /// Tells a previous hop that a name's PDUs need no certificates any more.
+    pub(crate) fn accept(
+        &mut self,
+        to: SessionId,
+        name: Name,
+        until_s: u64,
+        tag: u32,
+        published: bool,
+        now: Now,
+    ) {
+        let Some(peer) = self.endpoint.peer(to).map(|peer| peer.name) else { return };
+        let header = PduHeader { tag, ..PduHeader::new(Action::Accept, self.name, peer) };
+        let mut data = Vec::with_capacity(Accept::LEN);
+        Accept { name, until_s, published }.emit(&mut data);
+        self.send(to, header, &data, &[], now);
+    }
+
+    fn refuse_advertisement(
+        &mut self,
+        to: SessionId,
+        about: PduHeader,
+        drop: DropReason,
+        now: Now,
+    ) {
+        self.drop_pdu(drop);
+        let reason = match drop {
+            DropReason::NotAuthorised => Reason::NotAuthorised,
+            _ => Reason::BadCertificate,
+        };
+        self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
+    }
+
+    /// Our own certificate for the router we hand traffic to, renewed at half-life.
+    pub(crate) fn delegation_to(&mut self, router: Name, now: Now) -> Option<Certificate> {
+        let fresh = |c: &&Certificate| c.not_after_s > now.unix_s() + self.config.lease_s / 2;
+        if let Some(certificate) = self.delegations.get(&router).filter(fresh) {
+            return Some(certificate.clone());
+        }
+        let statement = Statement::Route { via: router, scope: Scope::Any };
+        let certificate = self.certify(statement, now)?;
+        self.delegations.insert(router, certificate.clone());
+        Some(certificate)
+    }
+
+    fn certify(&mut self, statement: Statement, now: Now) -> Option<Certificate> {
+        let sequence = self.next_sequence(now);
+        let window = Window::starting(now.unix_s(), self.config.lease_s);
+        self.identity.certify(statement, sequence, window).ok()
+    }
+}
+
+// Verdicts.
+impl Switch {
+    /// Takes back what a [`Job`](crate::Job) found.
+    pub fn handle_done(&mut self, done: Done, now: Now) {
+        self.jobs_under_way = self.jobs_under_way.saturating_sub(1);
+        match done.outcome {
+            Outcome::Admit { request, result } => {
+                self.release_job(request.session);
+                match result {
+                    Ok(chain) => self.admitted(&request, chain, now),
+                    Err(_) => self.not_admitted(&request, now),
+                }
+            }
+            Outcome::Route { result: Ok(chain), .. } => {
+                self.counters.chains_accepted += 1;
+                let end = until(chain.not_after_s(), now);
+                self.routes.learn(chain, end, now.instant);
+            }
+            Outcome::Route { destination, result: Err(_) } => {
+                // A RIB that answers with what does not verify answers nothing: the next PDU asks again.
+                self.counters.chains_refused += 1;
+                self.routes.forget(&destination);
+            }
+            Outcome::Absence { result: Ok(absence) } => {
+                if let Statement::Absence { subject } = absence.statement {
+                    self.routes.learn_absence(subject, until(absence.not_after_s, now));
+                }
+            }
+            Outcome::Absence { result: Err(_) } => self.counters.chains_refused += 1,
+            Outcome::Withdrawal { request, result } => {
+                self.release_job(request.session);
+                match result {
+                    Ok(certificate) => self.withdrawn(&request, &certificate, now),
+                    Err(_) => self.not_admitted(&request, now),
+                }
+            }
+        }
+        self.after_control(now);
+    }
+
+    fn release_job(&mut self, session: SessionId) {
+        if let Some(neighbour) = self.neighbours.get_mut(&session) {
+            neighbour.jobs = neighbour.jobs.saturating_sub(1);
+        }
+    }
+
+    fn admitted(&mut self, request: &Admission, chain: Verified<Chain>, now: Now) {
+        self.counters.chains_accepted += 1;
+        let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
+        let header = pdu.header();
+        let (name, end, until_s) =
+            (chain.origin(), until(chain.not_after_s(), now), chain.not_after_s());
+        let session = request.session;
+        if self.endpoint.peer(session).is_none() {
+            return;
+        }
+        let chain = Arc::new(chain);
+        if header.destination == self.name {
+            if !self.attach(session, &chain, header, now) {
+                return;
+            }
+        } else {
+            self.accept(session, name, until_s, header.tag, false, now);
+        }
+        self.grants.insert((name, session), Grant { chain, until: end });
+        self.resume(request, now);
+    }
+
+    /// Attaches the origin of a chain of one to this router and publishes it. Whether it is attached.
+    fn attach(
+        &mut self,
+        session: SessionId,
+        chain: &Verified<Chain>,
+        about: PduHeader,
+        now: Now,
+    ) -> bool {
+        let name = chain.origin();
+        let [certificate] = chain.certificates() else {
+            self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
+            return false;
+        };
+        let until_s = chain.not_after_s();
+        let attached = Attached {
+            session,
+            until: until(until_s, now),
+            until_s,
+            certificate: certificate.clone(),
+            published: false,
+        };
+        if !self.routes.attach(name, attached) {
+            self.refuse_advertisement(session, about, DropReason::BadCertificate, now);
+            return false;
+        }
+        let neighbour = self.neighbour(session, now.instant);
+        if !neighbour.attached.contains(&name) {
+            neighbour.attached.push(name);
+            self.events.push_back(Event::Joined { name });
+        }
+        self.accept(session, name, until_s, about.tag, false, now);
+        if let Some(metadata) = self.endpoint.peer(session).map(|peer| peer.metadata.clone()) {
+            self.awaiting_publication.insert(name, (session, about.tag));
+            self.directory.publish(metadata, vec![certificate.clone()], now.instant);
+        }
+        true
+    }
+
+    fn not_admitted(&mut self, request: &Admission, now: Now) {
+        self.counters.chains_refused += 1;
+        let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
+        // The PDU came with certificates that were taken off: a NACK is far smaller than what it is about.
+        self.refuse_advertisement(request.session, pdu.header(), DropReason::BadCertificate, now);
+    }
+
+    fn withdrawn(&mut self, request: &Admission, certificate: &Certificate, now: Now) {
+        let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
+        let name = certificate.issuer;
+        let older = |attached: &mut Attached| attached.certificate.sequence < certificate.sequence;
+        if self.routes.attached_mut(&name).is_some_and(older) {
+            self.routes.detach(&name);
+            self.grants.remove(&(name, request.session));
+            self.events.push_back(Event::Left { name });
+        }
+        if let Some(peer) = self.endpoint.peer(request.session) {
+            self.awaiting_publication.insert(name, (request.session, pdu.tag()));
+            self.directory.publish(peer.metadata.clone(), vec![certificate.clone()], now.instant);
+        }
+    }
+}
+
+// The RIB's answers.
+impl Switch {
+    pub(crate) fn handle_rib_response(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        if !self.directory.is_rib(from) {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return None;
+        }
+        let Ok(response) = RibResponse::parse(pdu.data()) else {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return None;
+        };
+        let Some(question) = self.directory.take_answered(response.id, from) else {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return None;
+        };
+        match (question, response.body) {
+            (
+                Question::Route(name),
+                RibResponseBody::Found { name: found, metadata, certificates },
+            ) if name == found => {
+                self.learn_metadata(metadata);
+                self.submit_route(name, certificates, now);
+            }
+            (Question::Route(name), RibResponseBody::Absent(absence)) => {
+                self.submit_absence(from, name, absence, now);
+            }
+            (Question::Metadata(_), RibResponseBody::Found { metadata, .. }) => {
+                self.learn_metadata(metadata);
+            }
+            (Question::Metadata(_), RibResponseBody::Absent(_)) => {}
+            (Question::Publish(issuer), RibResponseBody::Stored) => self.published(issuer, now),
+            (Question::Publish(issuer), RibResponseBody::Refused(refusal)) => {
+                self.publish_refused(issuer, refusal, now);
+            }
+            _ => self.drop_pdu(DropReason::UnexpectedRibAnswer),
+        }
+        None
+    }
+
+    /// Metadata need no trust in who sent them: they hash to their name.
+    fn learn_metadata(&mut self, list: Vec<Metadata>) {
+        for metadata in list {
+            self.known.insert(name_of(&metadata), Arc::new(metadata));
+        }
+    }
+
+    fn submit_route(&mut self, destination: Name, certificates: Vec<Certificate>, now: Now) {
+        let mut keys = Vec::with_capacity(certificates.len());
+        for certificate in &certificates {
+            match self.metadata_of(&certificate.issuer) {
+                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+                // The PDU that comes back asks for the route again, and finds the key here.
+                None => {
+                    self.directory.look_up_metadata(certificate.issuer, now.instant);
+                }
+            }
+        }
+        self.queue_job(None, Task::Route { destination, certificates, keys }, now);
+    }
+
+    fn submit_absence(&mut self, from: SessionId, name: Name, certificate: Certificate, now: Now) {
+        let Some(rib) = self.endpoint.peer(from) else { return };
+        let about_it =
+            matches!(certificate.statement, Statement::Absence { subject } if subject == name);
+        if !about_it || certificate.issuer != rib.name {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return;
+        }
+        let rib = rib.metadata.clone();
+        self.queue_job(None, Task::Absence { certificate, rib }, now);
+    }
+
+    fn published(&mut self, issuer: Name, now: Now) {
+        self.events.push_back(Event::Published { name: issuer });
+        let mut until_s = now.unix_s();
+        if let Some(attached) = self.routes.attached_mut(&issuer) {
+            attached.published = true;
+            until_s = attached.until_s;
+        }
+        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
+            self.accept(session, issuer, until_s, tag, true, now);
+        }
+    }
+
+    fn publish_refused(&mut self, issuer: Name, refusal: Refusal, now: Now) {
+        self.events.push_back(Event::PublishRefused { name: issuer, refusal });
+        if issuer == self.name {
+            // Perhaps an earlier run of ours had a clock ahead of this one: later is all that helps.
+            self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS;
+        }
+        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
+            self.routes.detach(&issuer);
+            self.grants.remove(&(issuer, session));
+            let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name) };
+            let reason = match refusal {
+                Refusal::QuotaExceeded | Refusal::StoreFailed => {
+                    Reason::Overloaded(RETRY_PUBLICATION_MS)
+                }
+                _ => Reason::BadCertificate,
+            };
+            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+        }
+    }
+}
+
+// Sessions.
+impl Switch {
+    /// Whatever control traffic brought about: events of the link, requests to RIBs.
+    pub(crate) fn after_control(&mut self, now: Now) {
+        self.handle_link_events(now);
+        self.flush_requests(now);
+    }
+
+    pub(crate) fn handle_link_events(&mut self, now: Now) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                rhumb_link::Event::Established { session, attempt, peer, .. } => {
+                    self.established(session, attempt, peer, now);
+                }
+                rhumb_link::Event::Failed { attempt, error, .. } => {
+                    self.failed(attempt, error, now);
+                }
+                rhumb_link::Event::Closed { session, .. } => self.closed(session, now),
+                _ => {}
+            }
+        }
+    }
+
+    fn established(
+        &mut self,
+        session: SessionId,
+        attempt: Option<AttemptId>,
+        peer: Name,
+        now: Now,
+    ) {
+        self.dialling.remove(&peer);
+        let Some(attempt) = attempt else { return };
+        if self.directory.established(attempt, session, now.instant) {
+            self.events.push_back(Event::RibReady { name: peer });
+            self.own_statements_due = self.own_statements_due.min(now.instant);
+        }
+        match self.upstream {
+            Upstream::Connecting { remote, attempt: ours, .. } if ours == attempt => {
+                self.upstream = Upstream::Ready { remote, session };
+                self.own_statements_due = now.instant;
+                self.events.push_back(Event::UpstreamReady { name: peer });
+            }
+            _ => {}
+        }
+        self.renew_own_statements(now);
+    }
+
+    fn failed(&mut self, attempt: AttemptId, error: LinkError, now: Now) {
+        if let Some(address) = self.directory.failed(attempt, now.instant) {
+            self.events.push_back(Event::RibLost { address, error: Some(error) });
+            return;
+        }
+        match self.upstream {
+            Upstream::Connecting { remote, attempt: ours, failures } if ours == attempt => {
+                self.wait_for_upstream(remote, failures + 1, Some(error), now.instant);
+            }
+            _ => {
+                let dial = self.dialling.values_mut().find(|dial| dial.attempt == Some(attempt));
+                if let Some(dial) = dial {
+                    dial.attempt = None;
+                    dial.failures += 1;
+                    dial.retry_at = now.instant + reconnect_delay(dial.failures);
+                }
+            }
+        }
+    }
+
+    fn closed(&mut self, session: SessionId, now: Now) {
+        if let Some(address) = self.directory.closed(session, now.instant) {
+            self.events.push_back(Event::RibLost { address, error: None });
+        }
+        match self.upstream {
+            Upstream::Ready { remote, session: ours } if ours == session => {
+                self.wait_for_upstream(remote, 1, None, now.instant);
+            }
+            _ => {}
+        }
+        if let Some(neighbour) = self.neighbours.remove(&session) {
+            self.routes.detach_session(session, &neighbour.attached);
+        }
+        // Grants and acceptances of the session need no clearing: a session id is never used again.
+        self.routes.invalidate_flows();
+    }
+
+    fn wait_for_upstream(
+        &mut self,
+        remote: Remote,
+        failures: u32,
+        error: Option<LinkError>,
+        now: Instant,
+    ) {
+        self.events.push_back(Event::UpstreamLost { address: remote.address, error });
+        self.upstream =
+            Upstream::Waiting { remote, until: now + reconnect_delay(failures), failures };
+    }
+
+    /// Starts the connections that are due.
+    pub(crate) fn connect_due(&mut self, now: Now) {
+        for (index, remote) in self.directory.connect_due(now.instant) {
+            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
+            self.directory.connecting(index, attempt);
+        }
+        match self.upstream {
+            Upstream::Waiting { remote, until, failures } if until <= now.instant => {
+                let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
+                self.upstream = Upstream::Connecting { remote, attempt, failures };
+            }
+            _ => {}
+        }
+    }
+
+    /// Connects to a router that a route leads to, unless that is under way or was in vain a moment ago.
+    pub(crate) fn dial(&mut self, router: Name, address: SocketAddr, now: Now) {
+        let idle = |dial: &Dial| dial.attempt.is_none() && dial.retry_at <= now.instant;
+        if self.dialling.len() >= MAX_DIALS {
+            self.dialling.retain(|name, dial| *name == router || !idle(dial));
+        }
+        if self.dialling.len() >= MAX_DIALS && !self.dialling.contains_key(&router) {
+            return;
+        }
+        let fresh = Dial { attempt: None, failures: 0, retry_at: now.instant };
+        let dial = self.dialling.entry(router).or_insert(fresh);
+        if idle(dial) {
+            dial.attempt = Some(self.endpoint.connect(address, Some(router), now.instant));
+        }
+    }
+
+    /// Publishes where this router is, again at half-life.
+    pub(crate) fn renew_own_statements(&mut self, now: Now) {
+        if self.own_statements_due > now.instant {
+            return;
+        }
+        self.own_statements_due = now.instant + Duration::from_secs(self.config.lease_s.max(2)) / 2;
+        let locator = self.config.locator.and_then(rhumb_wire::certificate::Locator::new);
+        let statement = match (locator, &self.upstream) {
+            (Some(locator), _) => Some(Statement::Locator(locator)),
+            (None, Upstream::Ready { session, .. }) => self
+                .endpoint
+                .peer(*session)
+                .map(|peer| Statement::Route { via: peer.name, scope: Scope::Any }),
+            _ => None,
+        };
+        if let Some(certificate) = statement.and_then(|statement| self.certify(statement, now)) {
+            let metadata = self.identity.metadata().clone();
+            self.directory.publish(metadata, vec![certificate], now.instant);
+        }
+    }
+
+    /// Sends what the directory wants sent.
+    pub(crate) fn flush_requests(&mut self, now: Now) {
+        while let Some((session, data)) = self.directory.poll_request() {
+            let Some(rib) = self.endpoint.peer(session).map(|peer| peer.name) else { continue };
+            self.counters.rib_requests += 1;
+            self.send(session, PduHeader::new(Action::RibRequest, self.name, rib), &data, &[], now);
+        }
+    }
+}
+
+/// A chain is presented again this much before the next hop forgets it.
+const ACCEPTANCE_MARGIN_S: u64 = 5;
+/// Routers connected to at once because routes lead there.
+const MAX_DIALS: usize = 1024;
+const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
+const RETRY_PUBLICATION_MS: u16 = 1000;

@@ -1,0 +1,92 @@
+//! Why a PDU was dropped by the switch. What the link below drops is counted there, by its own reasons.
+
+/// Why a PDU went no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(usize)]
+pub enum DropReason {
+    /// A datagram of no known type.
+    ForeignDatagram,
+    /// Bytes that are not a PDU, or not what its action carries.
+    MalformedPdu,
+    /// The TTL is used up.
+    TtlExceeded,
+    /// No certificate lets the sender carry for the source.
+    NotAuthorised,
+    /// A certificate chain did not verify.
+    BadCertificate,
+    /// The metadata of an issuer are being fetched.
+    MetadataPending,
+    /// The route is being looked up, or its next hop is being connected to.
+    RoutePending,
+    /// The RIB says that there is no route.
+    Unreachable,
+    /// The PDU does not fit the next link.
+    TooBig,
+    /// The chain had to go ahead of the PDU, which did not fit together with it.
+    ChainAhead,
+    /// Too much work is waiting.
+    Overloaded,
+    /// A NACK or pong about no flow of ours, or not from its next hop.
+    UnexpectedAnswer,
+    /// Addressed to this router, which does not serve it.
+    NotForUs,
+    /// A RIB answer that nobody asked for, or from somebody else.
+    UnexpectedRibAnswer,
+    /// The next hop's session ended in that moment.
+    NextHopGone,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their counters.
+    pub const ALL: [Self; 15] = [
+        Self::ForeignDatagram,
+        Self::MalformedPdu,
+        Self::TtlExceeded,
+        Self::NotAuthorised,
+        Self::BadCertificate,
+        Self::MetadataPending,
+        Self::RoutePending,
+        Self::Unreachable,
+        Self::TooBig,
+        Self::ChainAhead,
+        Self::Overloaded,
+        Self::UnexpectedAnswer,
+        Self::NotForUs,
+        Self::UnexpectedRibAnswer,
+        Self::NextHopGone,
+    ];
+
+    /// The label of the drop counter.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ForeignDatagram => "foreign_datagram",
+            Self::MalformedPdu => "malformed_pdu",
+            Self::TtlExceeded => "ttl_exceeded",
+            Self::NotAuthorised => "not_authorised",
+            Self::BadCertificate => "bad_certificate",
+            Self::MetadataPending => "metadata_pending",
+            Self::RoutePending => "route_pending",
+            Self::Unreachable => "unreachable",
+            Self::TooBig => "too_big",
+            Self::ChainAhead => "chain_ahead",
+            Self::Overloaded => "overloaded",
+            Self::UnexpectedAnswer => "unexpected_answer",
+            Self::NotForUs => "not_for_us",
+            Self::UnexpectedRibAnswer => "unexpected_rib_answer",
+            Self::NextHopGone => "next_hop_gone",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_in_the_order_of_the_counters() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The path of a packet.
+//!
+//! Per batch: 1. every datagram in turn; 2. what the handshakes among them brought about; 3. our own datagrams appended.
+//!
+//! Per datagram: 1. the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
+//! `rhumb-link`). 2. One look-up by source and destination finds the flow. 3. The TTL loses one. 4. The PDU is sealed in
+//! place for the next session, and the slot redirected. A PDU of no known flow takes the slow path in [`mod@crate::admit`].
+
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use rhumb_link::SessionId;
+use rhumb_trust::Now;
+use rhumb_wire::datagram::Datagram;
+use rhumb_wire::pdu::decrement_ttl;
+use rhumb_wire::{Action, Batch, Pdu};
+
+use crate::switch::Flow;
+use crate::{DropReason, Switch};
+
+impl Switch {
+    /// Turns received datagrams into datagrams to send: forwarded ones in their own slots, our own appended, the rest
+    /// dropped and counted. Bounded work per datagram; no public-key operation but those of handshakes.
+    pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        let mut handshakes = false;
+        for index in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(index);
+            let next = match datagram.first() {
+                Some(0x80..=0xBF) if !matches!(datagram[0], 0x90 | 0xA0) => {
+                    self.handle_record(from, datagram, now)
+                }
+                _ => {
+                    handshakes = true;
+                    self.handle_handshake(from, datagram, now);
+                    None
+                }
+            };
+            match next {
+                Some(peer) => batch.redirect(index, peer),
+                None => batch.drop_datagram(index),
+            }
+        }
+        if handshakes {
+            self.after_control(now);
+        } else {
+            self.handle_link_events(now);
+        }
+        self.poll_transmit(batch);
+    }
+
+    /// Opens a sealed datagram and forwards its PDU in place. Returns where the datagram, as it now stands, goes.
+    #[inline]
+    fn handle_record(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Option<SocketAddr> {
+        // The endpoint counts what it refuses.
+        let opened = self.endpoint.open(from, datagram, now.instant).ok()?;
+        let (session, range) = (opened.session, opened.plaintext);
+        if range.is_empty() {
+            return None;
+        }
+        let Ok(pdu) = Pdu::parse(&datagram[range.clone()]) else {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return None;
+        };
+        let next = match self.known_flow(session, &pdu, datagram.len(), now) {
+            Some(next) => next,
+            None => self.handle_slow(session, &pdu, now)?,
+        };
+        self.pass_on(next, datagram, range, now)
+    }
+
+    /// The next hop of a PDU whose flow is known, current and needs no certificates.
+    #[inline]
+    fn known_flow(
+        &self,
+        session: SessionId,
+        pdu: &Pdu<'_>,
+        len: usize,
+        now: Now,
+    ) -> Option<SessionId> {
+        let carries = matches!(pdu.action(), Action::Data | Action::Ping);
+        if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
+            return None;
+        }
+        let flow = self.flows.get_young(pdu.names())?;
+        let current = flow.is_current(session, self.routes.generation(), now);
+        (current && flow.ready && len <= flow.max_datagram_len).then_some(flow.next)
+    }
+
+    #[inline]
+    fn pass_on(
+        &mut self,
+        next: SessionId,
+        datagram: &mut [u8],
+        pdu: Range<usize>,
+        now: Now,
+    ) -> Option<SocketAddr> {
+        decrement_ttl(&mut datagram[pdu]);
+        match self.endpoint.seal(next, datagram, now.instant) {
+            Ok(peer) => {
+                self.counters.forwarded_pdus += 1;
+                self.counters.forwarded_bytes += datagram.len() as u64;
+                Some(peer)
+            }
+            Err(_) => {
+                self.drop_pdu(DropReason::NextHopGone);
+                None
+            }
+        }
+    }
+
+    fn handle_handshake(&mut self, from: SocketAddr, datagram: &[u8], now: Now) {
+        match Datagram::parse(datagram) {
+            // A refusal is counted by the endpoint.
+            Ok(datagram) => drop(self.endpoint.handle_handshake(from, datagram, now.instant)),
+            Err(_) => self.drop_pdu(DropReason::ForeignDatagram),
+        }
+    }
+}
+
+impl Flow {
+    /// Whether the flow still stands for PDUs that come in on `session`.
+    #[inline]
+    pub(crate) fn is_current(&self, session: SessionId, generation: u64, now: Now) -> bool {
+        self.ingress == session && self.generation == generation && now.instant < self.until
+    }
+}

@@ -1,0 +1,81 @@
+//! Public-key work that runs off the worker. The switch hands out a [`Job`] with everything it needs; whoever runs it
+//! gives the [`Done`] back. A job owns the PDU that waits for it, so a flow's first PDU is not lost, and the number of
+//! jobs is bounded.
+
+use std::sync::Arc;
+
+use rhumb_link::SessionId;
+use rhumb_trust::{Chain, ChainError, StatementError, Verified, verify_chain, verify_statement};
+use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
+
+/// Work for a thread that may take its time.
+#[derive(Debug)]
+pub struct Job {
+    pub(crate) task: Task,
+    pub(crate) now_s: u64,
+}
+
+/// What came of a [`Job`].
+#[derive(Debug)]
+pub struct Done {
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Do these certificates let `session`'s peer carry for the PDU's source, through us?
+    Admit { request: Admission, origin: Name, certificates: Vec<Certificate>, keys: Keys },
+    /// Do these certificates lead to `destination`?
+    Route { destination: Name, certificates: Vec<Certificate>, keys: Keys },
+    /// Did the RIB say that there is no route?
+    Absence { certificate: Certificate, rib: Arc<Metadata> },
+    /// Does the holder of the name take back what it said?
+    Withdrawal { request: Admission, certificate: Certificate, issuer: Arc<Metadata> },
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Admit { request: Admission, result: Result<Verified<Chain>, ChainError> },
+    Route { destination: Name, result: Result<Verified<Chain>, ChainError> },
+    Absence { result: Result<Verified<Certificate>, StatementError> },
+    Withdrawal { request: Admission, result: Result<Verified<Certificate>, StatementError> },
+}
+
+/// The PDU that waits for a verification, and where it came from.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) session: SessionId,
+    pub(crate) pdu: Vec<u8>,
+}
+
+/// Keys of the issuers in a chain: eight at most, so a list is looked through faster than a map.
+pub(crate) type Keys = Vec<(Name, PublicKey)>;
+
+impl Job {
+    /// Does the work: up to 0.5 ms of public-key operations.
+    pub fn run(self) -> Done {
+        let now_s = self.now_s;
+        let outcome = match self.task {
+            Task::Admit { request, origin, certificates, keys } => Outcome::Admit {
+                request,
+                result: verify_chain(origin, certificates, |name| key_of(&keys, name), now_s),
+            },
+            Task::Route { destination, certificates, keys } => Outcome::Route {
+                destination,
+                result: verify_chain(destination, certificates, |name| key_of(&keys, name), now_s),
+            },
+            Task::Absence { certificate, rib } => {
+                Outcome::Absence { result: verify_statement(&certificate, &rib, now_s) }
+            }
+            Task::Withdrawal { request, certificate, issuer } => Outcome::Withdrawal {
+                request,
+                result: verify_statement(&certificate, &issuer, now_s),
+            },
+        };
+        Done { outcome }
+    }
+}
+
+fn key_of(keys: &[(Name, PublicKey)], name: &Name) -> Option<PublicKey> {
+    keys.iter().find(|(known, _)| known == name).map(|(_, key)| *key)
+}

@@ -1,0 +1,375 @@
+//! The switch itself: what it holds, and the calls that drive it.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId};
+use rhumb_trust::{Chain, Identity, Now, Verified};
+use rhumb_wire::datagram::RecordHeader;
+use rhumb_wire::rib::Refusal;
+use rhumb_wire::{Batch, Certificate, Metadata, Name, PduHeader};
+
+use crate::bounded::BoundedMap;
+use crate::directory::Directory;
+use crate::job::{Job, Task};
+use crate::routes::Routes;
+use crate::status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
+use crate::{Config, DropReason, Remote};
+
+/// A sans-IO switch.
+pub struct Switch {
+    pub(crate) name: Name,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) config: Config,
+    pub(crate) endpoint: Endpoint,
+    /// Known flows, by source and destination as they stand in a PDU.
+    pub(crate) flows: BoundedMap<[u8; 64], Flow>,
+    /// Who may carry for whom, by source and the session it comes in on.
+    pub(crate) grants: BoundedMap<(Name, SessionId), Grant>,
+    /// Until when a next hop takes a source's PDUs without certificates.
+    pub(crate) acceptances: BoundedMap<(Name, SessionId), Instant>,
+    pub(crate) routes: Routes,
+    pub(crate) directory: Directory,
+    /// Metadata of names, each checked against its name.
+    pub(crate) known: BoundedMap<Name, Arc<Metadata>>,
+    /// Our own certificates for the routers we hand traffic to.
+    pub(crate) delegations: HashMap<Name, Certificate>,
+    pub(crate) neighbours: HashMap<SessionId, Neighbour>,
+    pub(crate) upstream: Upstream,
+    /// Routers being connected to because a route leads there.
+    pub(crate) dialling: HashMap<Name, Dial>,
+    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) jobs_under_way: usize,
+    /// Who waits to hear that a name is published: session and tag of the advertisement.
+    pub(crate) awaiting_publication: HashMap<Name, (SessionId, u32)>,
+    pub(crate) own_statements_due: Instant,
+    pub(crate) last_sequence: u64,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) outgoing: Batch,
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// What is remembered of a flow: all that the next PDU needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    pub(crate) ingress: SessionId,
+    pub(crate) next: SessionId,
+    pub(crate) until: Instant,
+    pub(crate) generation: u64,
+    /// The longest datagram the next hop takes.
+    pub(crate) max_datagram_len: usize,
+    /// Whether the next hop takes these PDUs without certificates.
+    pub(crate) ready: bool,
+}
+
+/// The proof that a session's peer may carry for a source.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) chain: Arc<Verified<Chain>>,
+    pub(crate) until: Instant,
+}
+
+/// What a session may cost us.
+#[derive(Debug)]
+pub(crate) struct Neighbour {
+    /// Verifications waiting or under way for it.
+    pub(crate) jobs: usize,
+    /// NACKs sent to it in the current window.
+    pub(crate) nacks: u32,
+    pub(crate) window_start: Instant,
+    /// Names that it attached.
+    pub(crate) attached: Vec<Name>,
+}
+
+pub(crate) struct Dial {
+    pub(crate) attempt: Option<AttemptId>,
+    pub(crate) failures: u32,
+    pub(crate) retry_at: Instant,
+}
+
+pub(crate) enum Upstream {
+    None,
+    Waiting { remote: Remote, until: Instant, failures: u32 },
+    Connecting { remote: Remote, attempt: AttemptId, failures: u32 },
+    Ready { remote: Remote, session: SessionId },
+}
+
+/// What happened, for logs and for whoever starts the switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A session to a RIB is up.
+    RibReady {
+        /// The RIB.
+        name: Name,
+    },
+    /// The session to a RIB ended, or could not be made; it is tried again.
+    RibLost {
+        /// Where it was expected.
+        address: SocketAddr,
+        /// Why no session could be made, if that was the case.
+        error: Option<LinkError>,
+    },
+    /// The session to the upstream router is up.
+    UpstreamReady {
+        /// The router.
+        name: Name,
+    },
+    /// The session to the upstream router ended, or could not be made; it is tried again.
+    UpstreamLost {
+        /// Where it was expected.
+        address: SocketAddr,
+        /// Why no session could be made, if that was the case.
+        error: Option<LinkError>,
+    },
+    /// A name is attached to this router.
+    Joined {
+        /// The name.
+        name: Name,
+    },
+    /// A name took itself back.
+    Left {
+        /// The name.
+        name: Name,
+    },
+    /// A RIB holds the statements of a name durably.
+    Published {
+        /// The name.
+        name: Name,
+    },
+    /// A RIB refused the statements of a name.
+    PublishRefused {
+        /// The name.
+        name: Name,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+impl Switch {
+    /// A switch of this identity. `secret` seeds what must be unpredictable to strangers: fresh random bytes.
+    ///
+    /// # Errors
+    /// When the identity cannot serve for secure links.
+    pub fn new(
+        identity: Arc<Identity>,
+        config: Config,
+        secret: [u8; 32],
+        now: Now,
+    ) -> Result<Self, LinkError> {
+        let endpoint = Endpoint::new(identity.clone(), config.link.clone(), secret, now.instant)?;
+        let mut switch = Self {
+            name: identity.name(),
+            endpoint,
+            flows: BoundedMap::new(config.max_flows),
+            grants: BoundedMap::new(config.max_grants),
+            acceptances: BoundedMap::new(config.max_grants),
+            routes: Routes::new(config.max_routes),
+            directory: Directory::new(&config.ribs, now.instant),
+            known: BoundedMap::new(config.max_grants),
+            delegations: HashMap::new(),
+            neighbours: HashMap::new(),
+            upstream: match config.upstream {
+                Some(remote) => Upstream::Waiting { remote, until: now.instant, failures: 0 },
+                None => Upstream::None,
+            },
+            dialling: HashMap::new(),
+            jobs: VecDeque::new(),
+            jobs_under_way: 0,
+            awaiting_publication: HashMap::new(),
+            own_statements_due: now.instant,
+            last_sequence: 0,
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            outgoing: Batch::new(),
+            scratch: Vec::new(),
+            identity,
+            config,
+        };
+        switch.handle_timeout(now);
+        Ok(switch)
+    }
+
+    /// The name of this switch.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// The next piece of public-key work, to be run off this thread.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        self.jobs_under_way += 1;
+        Some(job)
+    }
+
+    /// What happened since the last call, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Appends the datagrams that the switch itself wants sent. Bounded by what the calls before made.
+    pub fn poll_transmit(&mut self, out: &mut Batch) {
+        self.endpoint.poll_transmit(out);
+        for (peer, datagram) in self.outgoing.iter() {
+            out.push(peer, datagram);
+        }
+        self.outgoing.clear();
+    }
+
+    /// When to call [`Switch::handle_timeout`] at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let upstream = match self.upstream {
+            Upstream::Waiting { until, .. } => Some(until),
+            _ => None,
+        };
+        [
+            self.endpoint.poll_timeout(),
+            self.directory.poll_timeout(),
+            upstream,
+            Some(self.own_statements_due),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests, reconnections, renewals.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.endpoint.handle_timeout(now.instant);
+        self.directory.handle_timeout(now.instant);
+        self.connect_due(now);
+        self.renew_own_statements(now);
+        self.after_control(now);
+    }
+
+    /// The switch as it stands.
+    pub fn status(&self, now: Now) -> Status {
+        let (_, routes, absences) = self.routes.len();
+        let rib_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
+        Status {
+            name: self.name,
+            ribs: self
+                .directory
+                .ribs()
+                .map(|(address, session)| RibStatus { address, name: session.and_then(rib_name) })
+                .collect(),
+            sessions: self
+                .endpoint
+                .sessions()
+                .map(|(_, peer)| SessionStatus {
+                    peer: peer.name,
+                    role: peer.metadata.role,
+                    address: peer.address,
+                    age: now.instant.saturating_duration_since(peer.established_at),
+                })
+                .collect(),
+            attached: self
+                .routes
+                .attached()
+                .map(|(name, attached)| AttachedStatus {
+                    name: *name,
+                    expires_in_s: attached.until_s.saturating_sub(now.unix_s()),
+                })
+                .collect(),
+            flows: self.flows.len(),
+            grants: self.grants.len(),
+            routes,
+            absences,
+            counters: self.counters,
+            drops: self
+                .counters
+                .drops()
+                .map(|(reason, count)| (reason.as_str(), count))
+                .chain(self.endpoint.drops().map(|(reason, count)| (reason.as_str(), count)))
+                .collect(),
+        }
+    }
+
+    /// What the switch has done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Queues a PDU of our own making, or one that waited, for `session`.
+    pub(crate) fn send(
+        &mut self,
+        session: SessionId,
+        header: PduHeader,
+        data: &[u8],
+        certificates: &[Certificate],
+        now: Now,
+    ) {
+        let mut pdu = std::mem::take(&mut self.scratch);
+        pdu.clear();
+        if header.emit(data, certificates, &mut pdu).is_ok() {
+            self.send_bytes(session, &pdu, now);
+        }
+        self.scratch = pdu;
+    }
+
+    /// Queues the bytes of a PDU for `session`. Whether the session is there.
+    pub(crate) fn send_bytes(&mut self, session: SessionId, pdu: &[u8], now: Now) -> bool {
+        let Some(peer) = self.endpoint.peer(session) else { return false };
+        let len = pdu.len() + rhumb_wire::datagram::RECORD_OVERHEAD;
+        let buffer = self.outgoing.push_with(peer.address, len);
+        buffer[RecordHeader::LEN..RecordHeader::LEN + pdu.len()].copy_from_slice(pdu);
+        let sealed = self.endpoint.seal(session, buffer, now.instant).is_ok();
+        if !sealed {
+            let last = self.outgoing.len() - 1;
+            self.outgoing.drop_datagram(last);
+        }
+        sealed
+    }
+
+    /// Hands a task out as a job, if `session` has not used up its share. Whether it was.
+    pub(crate) fn queue_job(&mut self, session: Option<SessionId>, task: Task, now: Now) -> bool {
+        if self.jobs.len() + self.jobs_under_way >= MAX_JOBS {
+            return false;
+        }
+        if let Some(session) = session {
+            let neighbour = self.neighbour(session, now.instant);
+            if neighbour.jobs >= MAX_JOBS_PER_SESSION {
+                return false;
+            }
+            neighbour.jobs += 1;
+        }
+        self.jobs.push_back(Job { task, now_s: now.unix_s() });
+        true
+    }
+
+    pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
+        self.neighbours.entry(session).or_insert(Neighbour {
+            jobs: 0,
+            nacks: 0,
+            window_start: now,
+            attached: Vec::new(),
+        })
+    }
+
+    pub(crate) fn drop_pdu(&mut self, reason: DropReason) {
+        self.counters.count_drop(reason);
+    }
+
+    /// A sequence number that no statement of ours had before: the clock in milliseconds, or one more.
+    pub(crate) fn next_sequence(&mut self, now: Now) -> u64 {
+        self.last_sequence = now.unix_ms.max(self.last_sequence + 1);
+        self.last_sequence
+    }
+}
+
+/// The moment at which a certificate's last second has passed, on the monotonic clock.
+pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
+    // Bounded, so that a statement for a million years cannot overflow the clock.
+    let left_s = not_after_s.saturating_add(1).saturating_sub(now.unix_s()).min(MAX_LEFT_S);
+    now.instant + Duration::from_secs(left_s)
+}
+
+/// Verifications waiting or under way: at 0.3 ms each, 80 ms of work. Beyond, PDUs are told to come back.
+const MAX_JOBS: usize = 256;
+/// One session's share of them.
+const MAX_JOBS_PER_SESSION: usize = 32;
+/// A year.
+const MAX_LEFT_S: u64 = 366 * 24 * 3600;
