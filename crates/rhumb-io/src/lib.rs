@@ -5,7 +5,7 @@
 //! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
 //! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
-//! Invariant: `unsafe` stands only in the modules that call the system: `poll` and `udp::sys`.
+//! Invariant: `unsafe` stands only in the modules that call the system: `poll`, `udp::address` and `udp::sys`.
 
 #![deny(unsafe_code)]
 

@@ -6,6 +6,9 @@
 //! Source: udp(7), Linux `Documentation/networking/segmentation-offloads.rst`.
 
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod address;
+#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod load;

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use rhumb_wire::Batch;
 
+use super::address::Family;
 use super::load::Load;
-use super::sys::{self, Family, Message, Receiver, Sender};
+use super::sys::{self, Message, Receiver, Sender};
 use super::{Capabilities, Options, Ready};
 use crate::poll::{Interest, poll};
 use crate::runs::{MAX_SEGMENTS, Runs};

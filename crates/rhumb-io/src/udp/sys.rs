@@ -1,5 +1,5 @@
-//! The system calls of UDP sockets on Linux behind safe functions: the only place where addresses, message headers and
-//! control messages exist in the kernel's form.
+//! The system calls of UDP sockets on Linux behind safe functions: the only place where message headers and control messages
+//! exist in the kernel's form.
 //!
 //! Invariant: pointers in message headers are written and used within one call of [`Receiver::receive`] or
 //! [`Sender::send`], under the borrow of what they point to; between calls they dangle and nothing follows them.
@@ -7,30 +7,18 @@
 
 use std::io;
 use std::mem::{size_of, size_of_val};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, sockaddr_in, sockaddr_in6, socklen_t};
+use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, socklen_t};
 use rhumb_wire::Batch;
 
+use super::address::{Address, Family};
 use crate::runs::{MAX_SEGMENTS, Runs};
 
 /// Most messages in one system call.
 pub(super) const MAX_MESSAGES: usize = 64;
-
-/// Which protocol a socket speaks. An IPv6 socket reaches IPv4 peers by mapped addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    pub(super) fn of(address: &SocketAddr) -> Self {
-        if address.is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-}
 
 /// A new UDP socket: non-blocking, closed on exec, not bound.
 pub(super) fn socket(family: Family) -> io::Result<OwnedFd> {
@@ -289,84 +277,6 @@ impl Sender {
         // The kernel does not write through the iovecs of a message to be sent.
         let iov_base: *mut c_void = bytes.as_ptr().cast_mut().cast();
         self.iovecs.push(iovec { iov_base, iov_len: bytes.len() });
-    }
-}
-
-/// A socket address in the kernel's form.
-#[derive(Clone, Copy)]
-#[repr(C)]
-union Address {
-    v4: sockaddr_in,
-    v6: sockaddr_in6,
-}
-
-impl Address {
-    const LEN: socklen_t = size_of::<Self>() as socklen_t;
-
-    const ZERO: Self = Self {
-        v6: sockaddr_in6 {
-            sin6_family: 0,
-            sin6_port: 0,
-            sin6_flowinfo: 0,
-            sin6_addr: libc::in6_addr { s6_addr: [0; 16] },
-            sin6_scope_id: 0,
-        },
-    };
-
-    /// `address` as a socket of `family` takes it, and its length; `None` when such a socket cannot reach it.
-    fn new(address: SocketAddr, family: Family) -> Option<(Self, socklen_t)> {
-        let mut raw = Self::ZERO;
-        match (family, address) {
-            (Family::V4, SocketAddr::V4(address)) => {
-                raw.v4 = sockaddr_in {
-                    sin_family: libc::AF_INET as _,
-                    sin_port: address.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-                    sin_zero: [0; 8],
-                };
-                Some((raw, size_of::<sockaddr_in>() as socklen_t))
-            }
-            (Family::V4, SocketAddr::V6(_)) => None,
-            (Family::V6, SocketAddr::V4(address)) => {
-                let mapped = SocketAddrV6::new(address.ip().to_ipv6_mapped(), address.port(), 0, 0);
-                Self::new(SocketAddr::V6(mapped), family)
-            }
-            (Family::V6, SocketAddr::V6(address)) => {
-                raw.v6 = sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as _,
-                    sin6_port: address.port().to_be(),
-                    sin6_flowinfo: address.flowinfo(),
-                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                    sin6_scope_id: address.scope_id(),
-                };
-                Some((raw, size_of::<sockaddr_in6>() as socklen_t))
-            }
-        }
-    }
-
-    /// The address in the `len` bytes that the kernel wrote. A mapped IPv4 address comes out as the IPv4 address.
-    fn read(&self, len: socklen_t) -> Option<SocketAddr> {
-        let len = len as usize;
-        // SAFETY: all bytes are initialized (ZERO, or `new`, or the kernel's on top), every bit pattern is a
-        // `sockaddr_in`, and the family stands at the same place in both members.
-        let v4 = unsafe { self.v4 };
-        match c_int::from(v4.sin_family) {
-            libc::AF_INET if len >= size_of::<sockaddr_in>() => {
-                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
-                Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-            }
-            libc::AF_INET6 if len >= size_of::<sockaddr_in6>() => {
-                // SAFETY: all bytes are initialized, and every bit pattern is a `sockaddr_in6`.
-                let v6 = unsafe { self.v6 };
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                let port = u16::from_be(v6.sin6_port);
-                Some(match ip.to_ipv4_mapped() {
-                    Some(ip) => SocketAddrV4::new(ip, port).into(),
-                    None => SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into(),
-                })
-            }
-            _ => None,
-        }
     }
 }
 
