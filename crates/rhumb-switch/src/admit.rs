@@ -8,6 +8,7 @@
 //! 4. The flow is remembered.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
@@ -25,7 +26,7 @@ use crate::{DropReason, Switch};
 /// Where a PDU goes from here.
 pub(crate) struct NextHop {
     session: SessionId,
-    until: std::time::Instant,
+    until: Instant,
     /// The next hop is the destination itself, which wants no certificates.
     last: bool,
 }
@@ -134,6 +135,11 @@ impl Switch {
         if !pdu.has_certificates() {
             return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
         }
+        let key = (pdu.source(), from);
+        if self.admitting.contains(&key) {
+            let reason = Reason::NotYet(RETRY_AFTER_VERIFYING_MS);
+            return Err(Stop::new(DropReason::VerificationPending, reason));
+        }
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let certificates = pdu.certificates().map_err(|_| bad())?;
         if !self.ends_at_us(from, &certificates) {
@@ -146,7 +152,10 @@ impl Switch {
         let request = Admission { session: from, pdu: bytes };
         let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
         match self.queue_job(Some(from), task, now) {
-            true => Ok(()),
+            true => {
+                self.admitting.insert(key);
+                Ok(())
+            }
             false => Err(Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS))),
         }
     }
@@ -290,6 +299,7 @@ impl Switch {
             generation: self.routes.generation(),
             max_datagram_len,
             ready: accepted_until.is_some(),
+            chain_ahead_at: self.flows.peek(pdu.names()).and_then(|flow| flow.chain_ahead_at),
         };
         self.flows.insert(*pdu.names(), flow);
         let max_data_len = max_datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
@@ -309,8 +319,12 @@ impl Switch {
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
-        let ahead = PduHeader { action: Action::Advertise, ..pdu.header() };
-        self.send(next.session, PduHeader { ttl: ahead.ttl - 1, ..ahead }, &[], &chain, now);
+        let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
+        if !flow.chain_ahead_at.is_some_and(recently) {
+            let ahead = PduHeader { action: Action::Advertise, ttl: pdu.ttl() - 1, ..pdu.header() };
+            self.send(next.session, ahead, &[], &chain, now);
+            self.flows.insert(*pdu.names(), Flow { chain_ahead_at: Some(now.instant), ..flow });
+        }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
     }
 
@@ -366,6 +380,10 @@ impl Switch {
 const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
 /// A handshake with a router: three round trips and two signatures.
 const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
+/// A chain of eight takes half of this.
+const RETRY_AFTER_VERIFYING_MS: u16 = 2;
+/// A chain that went ahead and got lost is sent again no sooner.
+const CHAIN_AHEAD_INTERVAL: Duration = Duration::from_millis(4);
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
 /// Long enough to matter to whoever is short of something.

@@ -147,6 +147,9 @@ impl Switch {
         match done.outcome {
             Outcome::Admit { request, result } => {
                 self.release_job(request.session);
+                if let Ok(pdu) = Pdu::parse(&request.pdu) {
+                    self.admitting.remove(&(pdu.source(), request.session));
+                }
                 match result {
                     Ok(chain) => self.admitted(&request, chain, now),
                     Err(_) => self.not_admitted(&request, now),

@@ -15,6 +15,8 @@ pub enum DropReason {
     NotAuthorised,
     /// A certificate chain did not verify.
     BadCertificate,
+    /// The chain of an earlier PDU of the same source is being verified.
+    VerificationPending,
     /// The metadata of an issuer are being fetched.
     MetadataPending,
     /// The route is being looked up, or its next hop is being connected to.
@@ -39,12 +41,13 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
         Self::NotAuthorised,
         Self::BadCertificate,
+        Self::VerificationPending,
         Self::MetadataPending,
         Self::RoutePending,
         Self::Unreachable,
@@ -65,6 +68,7 @@ impl DropReason {
             Self::TtlExceeded => "ttl_exceeded",
             Self::NotAuthorised => "not_authorised",
             Self::BadCertificate => "bad_certificate",
+            Self::VerificationPending => "verification_pending",
             Self::MetadataPending => "metadata_pending",
             Self::RoutePending => "route_pending",
             Self::Unreachable => "unreachable",

@@ -1,6 +1,6 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +40,8 @@ pub struct Switch {
     pub(crate) upstream: Upstream,
     /// Routers being connected to because a route leads there.
     pub(crate) dialling: HashMap<Name, Dial>,
+    /// Sources whose chain is being verified, by the session it came in on: one verification at a time.
+    pub(crate) admitting: HashSet<(Name, SessionId)>,
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) jobs_under_way: usize,
     /// Who waits to hear that a name is published: session and tag of the advertisement.
@@ -63,6 +65,8 @@ pub(crate) struct Flow {
     pub(crate) max_datagram_len: usize,
     /// Whether the next hop takes these PDUs without certificates.
     pub(crate) ready: bool,
+    /// When the chain last went ahead, so that a burst of PDUs sends it once.
+    pub(crate) chain_ahead_at: Option<Instant>,
 }
 
 /// The proof that a session's peer may carry for a source.
@@ -177,6 +181,7 @@ impl Switch {
                 None => Upstream::None,
             },
             dialling: HashMap::new(),
+            admitting: HashSet::new(),
             jobs: VecDeque::new(),
             jobs_under_way: 0,
             awaiting_publication: HashMap::new(),
@@ -283,7 +288,7 @@ impl Switch {
                 .counters
                 .drops()
                 .map(|(reason, count)| (reason.as_str(), count))
-                .chain(self.endpoint.drops().map(|(reason, count)| (reason.as_str(), count)))
+                .chain(self.endpoint.drops().iter().map(|(reason, count)| (reason.as_str(), count)))
                 .collect(),
         }
     }
