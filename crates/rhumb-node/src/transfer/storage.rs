@@ -1,0 +1,123 @@
+//! Where the bytes of a file come from and go to. Each call blocks for as long as the storage takes; a transfer asks
+//! for one chunk at a time, and never for more than [`REREAD_LEN`] bytes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use aws_lc_rs::digest;
+
+/// Bytes that can be read at an offset.
+pub trait ReadAt {
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When not all of them can be had.
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+/// Bytes that can be written at an offset, in any order, and read back.
+pub trait WriteAt: ReadAt {
+    /// Writes all of `bytes` from `offset` on; what lies before and was not yet written may hold anything.
+    ///
+    /// # Errors
+    /// When not all of them are written.
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// The SHA-256 of the first `length` bytes, as an offer needs it. Reads them all.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn sha256_of(source: &mut impl ReadAt, length: u64) -> io::Result<[u8; 32]> {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut buffer = vec![0; REREAD_LEN];
+    let mut offset = 0;
+    while offset < length {
+        let len = (length - offset).min(REREAD_LEN as u64);
+        let bytes = &mut buffer[..len as usize];
+        source.read_exact_at(offset, bytes)?;
+        context.update(bytes);
+        offset += len;
+    }
+    Ok(finish(context))
+}
+
+pub(super) fn finish(context: digest::Context) -> [u8; 32] {
+    context.finish().as_ref().try_into().expect("invariant: SHA-256 has 32 bytes")
+}
+
+impl ReadAt for File {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        FileExt::read_exact_at(self, buffer, offset)
+    }
+}
+
+impl WriteAt for File {
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let bytes = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.get(start..start.checked_add(buffer.len())?))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.as_slice().read_exact_at(offset, buffer)
+    }
+}
+
+impl WriteAt for Vec<u8> {
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        let end = start.checked_add(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        if self.len() < end {
+            self.resize(end, 0);
+        }
+        self[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Bytes read in one call when a file is hashed: enough to make the call's own cost vanish, small enough for the
+/// second-level cache.
+pub(super) const REREAD_LEN: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_behaves_like_a_file() {
+        let mut memory = Vec::new();
+        memory.write_all_at(3, b"def").unwrap();
+        memory.write_all_at(0, b"abc").unwrap();
+        assert_eq!(memory, b"abcdef");
+        let mut buffer = [0; 2];
+        memory.read_exact_at(4, &mut buffer).unwrap();
+        assert_eq!(&buffer, b"ef");
+        for beyond in [5, u64::MAX] {
+            let error = memory.read_exact_at(beyond, &mut buffer).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+
+    #[test]
+    fn hashes_across_buffers() {
+        let bytes = vec![7; REREAD_LEN * 2 + 1];
+        for length in [0, 1, REREAD_LEN, REREAD_LEN + 1, bytes.len()] {
+            let expected = digest::digest(&digest::SHA256, &bytes[..length]);
+            assert_eq!(sha256_of(&mut &bytes[..], length as u64).unwrap(), expected.as_ref());
+        }
+        assert!(sha256_of(&mut &bytes[..], bytes.len() as u64 + 1).is_err());
+    }
+}
