@@ -164,7 +164,7 @@ impl Switch {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let endpoint = Endpoint::new(identity.clone(), config.link.clone(), secret, now.instant)?;
+        let endpoint = Endpoint::new(identity.clone(), config.link, secret, now.instant)?;
         let mut switch = Self {
             name: identity.name(),
             endpoint,

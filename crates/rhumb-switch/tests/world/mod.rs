@@ -1,0 +1,271 @@
+//! A world in memory: one RIB, routers and nodes, all of them the production cores, on a virtual clock.
+//!
+//! Nothing takes time but what is waited for, so a test says how long it waits and the world is the same each run.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part of the world")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::memory::{Capture, Conditions, Endpoint as Wire, Network};
+use rhumb_node::core::{Core, Event, Seed};
+mod server; use server::Server;
+use rhumb_rib::store::Memory;
+use rhumb_switch::{Config, Counters, DropReason, Remote, Switch};
+use rhumb_trust::{Identity, Now};
+use rhumb_wire::{Batch, Name, Role};
+
+pub const START_S: u64 = 1_800_000_000;
+
+pub struct World {
+    pub now: Now,
+    pub network: Network,
+    pub rib: Option<RibStation>,
+    pub routers: Vec<Router>,
+    pub nodes: Vec<Node>,
+    seeds: u8,
+}
+
+pub struct RibStation {
+    pub server: Server<Memory>,
+    pub name: Name,
+    wire: Wire,
+}
+
+pub struct Router {
+    pub switch: Switch,
+    pub address: SocketAddr,
+    wire: Wire,
+}
+
+pub struct Node {
+    pub core: Core,
+    pub address: SocketAddr,
+    /// What arrived: source and body.
+    pub received: Vec<(Name, Vec<u8>)>,
+    pub events: Vec<Event>,
+    wire: Wire,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with_conditions(1, Conditions::default())
+    }
+
+    pub fn with_conditions(seed: u64, conditions: Conditions) -> Self {
+        #[allow(clippy::disallowed_methods, reason = "the virtual clock begins somewhere")]
+        let instant = Instant::now();
+        let mut world = Self {
+            now: Now { instant, unix_ms: START_S * 1000 },
+            network: Network::new(seed, conditions),
+            rib: None,
+            routers: Vec::new(),
+            nodes: Vec::new(),
+            seeds: 0,
+        };
+        let identity = world.identity(Role::Rib);
+        let name = identity.name();
+        let secret = world.secret();
+        let server = Server::new(
+            identity,
+            Memory::default(),
+            rhumb_rib::Config::default(),
+            rhumb_link::Config::default(),
+            secret,
+            world.now,
+        )
+        .unwrap();
+        let wire = world.network.endpoint(RIB.parse().unwrap()).unwrap();
+        world.rib = Some(RibStation { server, name, wire });
+        world
+    }
+
+    /// A line of routers: the first and the last are reached through their inner neighbours, and so on to the middle one,
+    /// which has an address.
+    pub fn line(&mut self, len: usize) {
+        let middle = len / 2;
+        let first = self.routers.len();
+        let addresses: Vec<SocketAddr> = (0..len).map(|i| router_address(first + i)).collect();
+        let identities: Vec<_> = (0..len).map(|_| self.identity(Role::Router)).collect();
+        for (index, identity) in identities.iter().enumerate() {
+            let inner = if index < middle { index + 1 } else { index.max(middle + 1) - 1 };
+            let upstream = (index != middle).then(|| Remote {
+                address: addresses[inner],
+                name: Some(identities[inner].name()),
+            });
+            let locator = (index == middle).then_some(addresses[index]);
+            self.router(identity.clone(), addresses[index], upstream, locator);
+        }
+        self.run(Duration::from_secs(2));
+    }
+
+    pub fn router(
+        &mut self,
+        identity: Arc<Identity>,
+        address: SocketAddr,
+        upstream: Option<Remote>,
+        locator: Option<SocketAddr>,
+    ) -> usize {
+        let rib = self.rib.as_ref().map(|rib| rib.name);
+        let config = Config {
+            ribs: vec![Remote { address: RIB.parse().unwrap(), name: rib }],
+            upstream,
+            locator,
+            ..Config::default()
+        };
+        let secret = self.secret();
+        let switch = Switch::new(identity, config, secret, self.now).unwrap();
+        let wire = self.network.endpoint(address).unwrap();
+        self.routers.push(Router { switch, address, wire });
+        self.routers.len() - 1
+    }
+
+    /// A node at a router, which it will have joined when this returns.
+    pub fn node(&mut self, router: usize) -> usize {
+        let identity = self.identity(Role::Node);
+        let index = self.node_of(identity, router);
+        self.run(Duration::from_secs(1));
+        assert!(self.nodes[index].core.is_joined(), "{:?}", self.nodes[index].events);
+        index
+    }
+
+    pub fn node_of(&mut self, identity: Arc<Identity>, router: usize) -> usize {
+        let address = SocketAddr::from(([10, 0, 2, 1], 1000 + self.nodes.len() as u16));
+        let mut config = rhumb_node::Config::new(self.routers[router].address);
+        config.router_name = Some(self.routers[router].switch.name());
+        let seed = Seed { link: self.secret(), spread: u64::from(self.seeds) };
+        let core = Core::new(identity, &config, &seed, self.now).unwrap();
+        let wire = self.network.endpoint(address).unwrap();
+        let node = Node { core, address, received: Vec::new(), events: Vec::new(), wire };
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    pub fn identity(&self, role: Role) -> Arc<Identity> {
+        Arc::new(Identity::generate(role, START_S).unwrap())
+    }
+
+    pub fn secret(&mut self) -> [u8; 32] {
+        self.seeds += 1;
+        [self.seeds; 32]
+    }
+
+    pub fn name(&self, node: usize) -> Name {
+        self.nodes[node].core.name()
+    }
+
+    pub fn send(&mut self, from: usize, to: usize, body: &[u8]) {
+        let to = self.name(to);
+        self.nodes[from].core.send(to, 7, body, self.now).unwrap();
+    }
+
+    pub fn counters(&self, router: usize) -> &Counters {
+        self.routers[router].switch.counters()
+    }
+
+    pub fn dropped(&self, router: usize, reason: DropReason) -> u64 {
+        self.counters(router).dropped(reason)
+    }
+
+    /// What a wiretap between two routers sees from now on.
+    pub fn capture(&self, one: usize, other: usize) -> Capture {
+        self.network.capture(self.routers[one].address, self.routers[other].address)
+    }
+
+    /// Lets the world go on for `duration`, from one due moment to the next.
+    pub fn run(&mut self, duration: Duration) {
+        let end = self.now.plus(duration);
+        loop {
+            self.settle();
+            let due = self.next_timeout().map_or(end.instant, |due| due.min(end.instant));
+            // Timers may be due now and not yet gone: never stand still.
+            let step =
+                due.saturating_duration_since(self.now.instant).max(Duration::from_millis(1));
+            self.now = self.now.plus(step);
+            self.handle_timeouts();
+            if self.now.instant >= end.instant {
+                self.settle();
+                return;
+            }
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let rib = self.rib.iter().filter_map(|rib| rib.server.poll_timeout());
+        let routers = self.routers.iter().filter_map(|router| router.switch.poll_timeout());
+        let nodes = self.nodes.iter().filter_map(|node| node.core.poll_timeout());
+        rib.chain(routers).chain(nodes).min()
+    }
+
+    fn handle_timeouts(&mut self) {
+        let now = self.now;
+        if let Some(rib) = &mut self.rib {
+            rib.server.handle_timeout(now);
+        }
+        self.routers.iter_mut().for_each(|router| router.switch.handle_timeout(now));
+        self.nodes.iter_mut().for_each(|node| node.core.handle_timeout(now));
+    }
+
+    /// Moves datagrams until none is under way.
+    pub fn settle(&mut self) {
+        let now = self.now;
+        for round in 0.. {
+            assert!(round < 100_000, "the world does not come to rest");
+            let mut moved = 0;
+            if let Some(rib) = &mut self.rib {
+                moved += rib.step(now);
+            }
+            moved += self.routers.iter_mut().map(|router| router.step(now)).sum::<usize>();
+            moved += self.nodes.iter_mut().map(|node| node.step(now)).sum::<usize>();
+            if moved == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl RibStation {
+    fn step(&mut self, now: Now) -> usize {
+        let mut batch = Batch::new();
+        let received = self.wire.receive(&mut batch).unwrap();
+        self.server.handle_batch(&mut batch, now);
+        received + self.wire.send(&batch).unwrap().sent
+    }
+}
+
+impl Router {
+    fn step(&mut self, now: Now) -> usize {
+        let mut batch = Batch::new();
+        let received = self.wire.receive(&mut batch).unwrap();
+        self.switch.handle_batch(&mut batch, now);
+        while let Some(job) = self.switch.poll_job() {
+            let done = job.run();
+            self.switch.handle_done(done, now);
+        }
+        self.switch.poll_transmit(&mut batch);
+        received + self.wire.send(&batch).unwrap().sent
+    }
+}
+
+impl Node {
+    fn step(&mut self, now: Now) -> usize {
+        let mut batch = Batch::new();
+        let received = self.wire.receive(&mut batch).unwrap();
+        self.core.handle_batch(&mut batch, now);
+        let arrived = self.core.arrivals(&batch).map(|a| (a.from, a.body.to_vec()));
+        self.received.extend(arrived);
+        while let Some(event) = self.core.poll_event() {
+            self.events.push(event);
+        }
+        let mut out = Batch::new();
+        self.core.poll_transmit(&mut out, now);
+        received + self.wire.send(&out).unwrap().sent
+    }
+}
+
+pub fn router_address(index: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, 1 + index as u8], 4000))
+}
+
+const RIB: &str = "10.0.0.1:4000";
