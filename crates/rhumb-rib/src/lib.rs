@@ -1,1 +1,36 @@
-//! placeholder
+//! The Routing Information Base: a directory of verified routes over a durable store (GDP paper, sections 3.2 and 3.6).
+//!
+//! Holders of names publish signed statements: who may carry their traffic, where they are, that what they said before no
+//! longer holds. Routers ask for the chain of such statements that leads to a name. Nothing is stored before it is
+//! verified, nothing is acknowledged before it is durable, and whoever asks verifies again.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`Rib`] | the directory: requests in, answers out; no sockets, no clock |
+//! | [`store`] | where entries live: one file that survives `kill -9`, or memory |
+//! | [`Entry`] | all that is known of one name, and which statement supersedes which |
+//! | [`Counters`], [`DropReason`] | what happened, for metrics |
+
+#![forbid(unsafe_code)]
+
+mod absence;
+mod allowance;
+mod config;
+mod counters;
+mod entry;
+mod error;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzz;
+mod generations;
+mod lookup;
+mod publish;
+mod record;
+mod rib;
+pub mod store;
+
+pub use config::Config;
+pub use counters::{Counters, DropReason};
+pub use entry::{Admission, Entry, MAX_LIFETIME_S};
+pub use error::RibError;
+pub use rib::{Asker, Outcome, Rib};

@@ -1,0 +1,153 @@
+//! What happened, as plain numbers. Each only grows while the process lives.
+
+use rhumb_wire::rib::Refusal;
+
+/// What a RIB did since it was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Look-ups, of routes or metadata, that found something.
+    pub lookups_found: u64,
+    /// Look-ups answered by a signed absence.
+    pub lookups_absent: u64,
+    /// Absences signed; the other answers of absence came from memory.
+    pub absences_signed: u64,
+    /// Orders to publish that were acknowledged.
+    pub publishes_stored: u64,
+    /// Statements that became the newest of their kind.
+    pub statements_stored: u64,
+    /// Transactions written, for publishes and for the sweep.
+    pub commits: u64,
+    /// Failures of the store.
+    pub store_failures: u64,
+    /// Entries that the sweep made smaller or removed.
+    pub entries_swept: u64,
+    /// Secure sessions that began or were renewed.
+    pub sessions_established: u64,
+    /// Secure sessions that ended.
+    pub sessions_closed: u64,
+    refused: [u64; REFUSALS.len()],
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// Requests answered with this refusal.
+    pub fn refused(&self, refusal: Refusal) -> u64 {
+        REFUSALS.iter().position(|known| *known == refusal).map_or(0, |index| self.refused[index])
+    }
+
+    /// Every refusal and how often it was answered.
+    pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        REFUSALS.into_iter().zip(self.refused)
+    }
+
+    /// Requests dropped for this reason.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Every reason and how often something was dropped for it.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.into_iter().zip(self.dropped)
+    }
+
+    pub(crate) fn count_refusal(&mut self, refusal: Refusal) {
+        if let Some(index) = REFUSALS.iter().position(|known| *known == refusal) {
+            self.refused[index] += 1;
+        }
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.dropped[reason as usize] += 1;
+    }
+}
+
+/// Why something that came to a RIB got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The datagram is none of the protocol's.
+    ForeignDatagram,
+    /// The endpoint did not take the datagram; its own counters say why.
+    RefusedByLink,
+    /// What a session carried is not a PDU.
+    MalformedPdu,
+    /// The PDU asks for something that a RIB does not do.
+    NotARequest,
+    /// The PDU is for another name than the RIB's.
+    OtherDestination,
+    /// The PDU's source is not the peer whose session it came by.
+    ForeignSource,
+    /// The request is too short to be answered.
+    UnreadableRequest,
+    /// Who asks, or all together, have used up the signatures of this second.
+    OverBudget,
+    /// An absence could not be signed.
+    SigningFailed,
+    /// The answer could not be sent: the session is gone, or cannot take so much.
+    Unsendable,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their counters.
+    pub const ALL: [Self; 10] = [
+        Self::ForeignDatagram,
+        Self::RefusedByLink,
+        Self::MalformedPdu,
+        Self::NotARequest,
+        Self::OtherDestination,
+        Self::ForeignSource,
+        Self::UnreadableRequest,
+        Self::OverBudget,
+        Self::SigningFailed,
+        Self::Unsendable,
+    ];
+
+    /// The reason as a metric label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ForeignDatagram => "foreign_datagram",
+            Self::RefusedByLink => "refused_by_link",
+            Self::MalformedPdu => "malformed_pdu",
+            Self::NotARequest => "not_a_request",
+            Self::OtherDestination => "other_destination",
+            Self::ForeignSource => "foreign_source",
+            Self::UnreadableRequest => "unreadable_request",
+            Self::OverBudget => "over_budget",
+            Self::SigningFailed => "signing_failed",
+            Self::Unsendable => "unsendable",
+        }
+    }
+}
+
+const REFUSALS: [Refusal; 10] = [
+    Refusal::Malformed,
+    Refusal::UnknownIssuer,
+    Refusal::BadSignature,
+    Refusal::Expired,
+    Refusal::NotYetValid,
+    Refusal::LifetimeTooLong,
+    Refusal::Superseded,
+    Refusal::NotPublishable,
+    Refusal::QuotaExceeded,
+    Refusal::StoreFailed,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_own_counter() {
+        let mut counters = Counters::default();
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            counters.count_drop(reason);
+        }
+        assert!(counters.drops().all(|(_, count)| count == 1));
+        counters.count_refusal(Refusal::Expired);
+        let refused: Vec<_> = counters.refusals().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(refused, [(Refusal::Expired, 1)]);
+        assert_eq!(counters.refused(Refusal::Expired), 1);
+    }
+}

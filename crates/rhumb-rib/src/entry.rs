@@ -1,0 +1,316 @@
+//! All that a RIB knows of one name, and which of its holder's statements is in force.
+//!
+//! An entry has one register per kind of statement: route, locator, withdrawal. A register holds the statement of the
+//! highest sequence; a withdrawal also covers every route and locator of its own or a lower sequence. So the order in
+//! which statements arrive does not matter: whichever way they come, the same ones are in force in the end.
+//!
+//! INVARIANT: the highest sequence of each register is remembered after its statement has expired, and until every
+//! statement with a lower sequence has expired too, so that nothing older can come back. A statement may last
+//! [`MAX_LIFETIME_S`]; so an older one, whose window began no later, is refused as expired once that time and the
+//! allowance for clocks have passed since the newer one was admitted ([`Entry::keep_until_s`]). A holder who dates windows
+//! ahead of their sequence gives up this protection for them.
+
+use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
+use rhumb_wire::rib::Refusal;
+use rhumb_wire::{Certificate, Metadata, Name, Statement};
+
+/// All that is known of one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub(crate) metadata: Metadata,
+    pub(crate) publisher: Name,
+    pub(crate) keep_until_s: u64,
+    pub(crate) route: Register,
+    pub(crate) locator: Register,
+    pub(crate) withdrawal: Register,
+}
+
+/// The newest statement of one kind by one issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Register {
+    /// There never was one.
+    #[default]
+    Empty,
+    /// The statement no longer holds; its sequence is remembered.
+    Floor(u64),
+    /// The statement.
+    Holds(Certificate),
+}
+
+/// What admitting a statement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is newer and now in its register.
+    Stored,
+    /// The very same statement was there already.
+    Known,
+}
+
+impl Entry {
+    /// An entry without statements, by `publisher`, which becomes worth storing with the first admission.
+    pub fn new(metadata: Metadata, publisher: Name) -> Self {
+        Self {
+            metadata,
+            publisher,
+            keep_until_s: 0,
+            route: Register::Empty,
+            locator: Register::Empty,
+            withdrawal: Register::Empty,
+        }
+    }
+
+    /// What the name is the hash of.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Whose session last changed this entry: whose quota it counts against.
+    pub fn publisher(&self) -> Name {
+        self.publisher
+    }
+
+    /// The second after which nothing of this entry need be remembered.
+    pub fn keep_until_s(&self) -> u64 {
+        self.keep_until_s
+    }
+
+    /// The route in force, if any.
+    pub fn route(&self, now_s: u64) -> Option<&Certificate> {
+        self.route.in_force(now_s)
+    }
+
+    /// The locator in force, if any.
+    pub fn locator(&self, now_s: u64) -> Option<&Certificate> {
+        self.locator.in_force(now_s)
+    }
+
+    /// Takes a statement into its register. The caller has verified it, or does so before storing the entry.
+    ///
+    /// # Errors
+    /// [`Refusal::Superseded`] when a statement as new or newer is there; [`Refusal::NotPublishable`] when this kind of
+    /// statement has no register. The entry is then as before.
+    pub fn admit(
+        &mut self,
+        certificate: &Certificate,
+        publisher: Name,
+        now_s: u64,
+    ) -> Result<Admission, Refusal> {
+        let covered_to = self.withdrawal.sequence();
+        let register = match certificate.statement {
+            Statement::Route { .. } => &mut self.route,
+            Statement::Locator(_) => &mut self.locator,
+            Statement::Withdrawal => &mut self.withdrawal,
+            Statement::Absence { .. } => return Err(Refusal::NotPublishable),
+        };
+        if matches!(register, Register::Holds(held) if held == certificate) {
+            return Ok(Admission::Known);
+        }
+        // Of a withdrawal, this compares with itself.
+        let newest = register.sequence().max(covered_to);
+        if newest.is_some_and(|newest| newest >= certificate.sequence) {
+            return Err(Refusal::Superseded);
+        }
+        *register = Register::Holds(certificate.clone());
+        if certificate.statement == Statement::Withdrawal {
+            self.route.withdraw(certificate.sequence);
+            self.locator.withdraw(certificate.sequence);
+        }
+        self.publisher = publisher;
+        let began_s = certificate.not_before_s.max(now_s);
+        self.keep_until_s = self.keep_until_s.max(began_s.saturating_add(REMEMBER_S));
+        Ok(Admission::Stored)
+    }
+
+    /// Whether nothing of this entry need be remembered any more.
+    pub(crate) fn is_past(&self, now_s: u64) -> bool {
+        now_s > self.keep_until_s
+    }
+
+    /// Takes out the statements that have expired, and remembers their sequences; `false` when there are none.
+    pub(crate) fn trim(&mut self, now_s: u64) -> bool {
+        let mut trimmed = false;
+        for register in [&mut self.route, &mut self.locator, &mut self.withdrawal] {
+            if register.has_expired(now_s) {
+                register.forget();
+                trimmed = true;
+            }
+        }
+        trimmed
+    }
+}
+
+impl Register {
+    pub(crate) fn sequence(&self) -> Option<u64> {
+        match self {
+            Self::Empty => None,
+            Self::Floor(sequence) => Some(*sequence),
+            Self::Holds(certificate) => Some(certificate.sequence),
+        }
+    }
+
+    fn in_force(&self, now_s: u64) -> Option<&Certificate> {
+        match self {
+            Self::Holds(certificate) => {
+                check_window(certificate, now_s).is_ok().then_some(certificate)
+            }
+            _ => None,
+        }
+    }
+
+    fn has_expired(&self, now_s: u64) -> bool {
+        match self {
+            Self::Holds(certificate) => {
+                matches!(check_window(certificate, now_s), Err(StatementError::Expired { .. }))
+            }
+            _ => false,
+        }
+    }
+
+    /// Drops the statement, keeps its sequence.
+    fn forget(&mut self) {
+        if let Some(sequence) = self.sequence() {
+            *self = Self::Floor(sequence);
+        }
+    }
+
+    fn withdraw(&mut self, up_to: u64) {
+        if self.sequence().is_some_and(|sequence| sequence <= up_to) {
+            self.forget();
+        }
+    }
+}
+
+/// The longest that a published statement may last, one day. It bounds how long superseded sequences must be remembered,
+/// and how long a stolen statement is of use. Leases last minutes; routers' locators are renewed hourly.
+pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
+
+/// How long after its admission a statement's sequence is remembered: an older one then fails its window.
+const REMEMBER_S: u64 = MAX_LIFETIME_S + CLOCK_SKEW_S;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_trust::{Identity, Window};
+    use rhumb_wire::certificate::Locator;
+    use rhumb_wire::{Role, Scope};
+
+    const NOW_S: u64 = 1_000_000;
+
+    struct Holder(Identity);
+
+    impl Holder {
+        fn new() -> Self {
+            Self(Identity::generate(Role::Node, 0).unwrap())
+        }
+
+        fn entry(&self) -> Entry {
+            Entry::new((**self.0.metadata()).clone(), Name([9; 32]))
+        }
+
+        fn say(&self, statement: Statement, sequence: u64) -> Certificate {
+            self.0.certify(statement, sequence, Window::starting(NOW_S, 600)).unwrap()
+        }
+
+        fn route(&self, sequence: u64) -> Certificate {
+            self.say(Statement::Route { via: Name([1; 32]), scope: Scope::Any }, sequence)
+        }
+
+        fn locator(&self, sequence: u64) -> Certificate {
+            let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
+            self.say(Statement::Locator(locator), sequence)
+        }
+
+        fn withdrawal(&self, sequence: u64) -> Certificate {
+            self.say(Statement::Withdrawal, sequence)
+        }
+    }
+
+    fn admit(entry: &mut Entry, certificate: &Certificate) -> Result<Admission, Refusal> {
+        entry.admit(certificate, Name([9; 32]), NOW_S)
+    }
+
+    #[test]
+    fn the_order_of_arrival_does_not_matter() {
+        let holder = Holder::new();
+        let said = [holder.route(1), holder.locator(2), holder.withdrawal(2), holder.route(3)];
+        let mut ends = Vec::new();
+        for a in 0..4 {
+            for b in (0..4).filter(|b| *b != a) {
+                for c in (0..4).filter(|c| ![a, b].contains(c)) {
+                    let d = 6 - a - b - c;
+                    let mut entry = holder.entry();
+                    for index in [a, b, c, d] {
+                        let _ = admit(&mut entry, &said[index]);
+                    }
+                    ends.push((entry.route(NOW_S).cloned(), entry.locator(NOW_S).cloned()));
+                }
+            }
+        }
+        assert_eq!(ends.len(), 24);
+        assert!(ends.iter().all(|end| *end == (Some(said[3].clone()), None)), "{ends:?}");
+    }
+
+    #[test]
+    fn the_same_again_is_known_and_another_of_its_sequence_is_refused() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        let route = holder.route(5);
+        assert_eq!(admit(&mut entry, &route), Ok(Admission::Stored));
+        assert_eq!(admit(&mut entry, &route), Ok(Admission::Known));
+        // Signed again, so not the same bytes.
+        assert_eq!(admit(&mut entry, &holder.route(5)), Err(Refusal::Superseded));
+        assert_eq!(admit(&mut entry, &holder.route(4)), Err(Refusal::Superseded));
+        assert_eq!(admit(&mut entry, &holder.route(6)), Ok(Admission::Stored));
+    }
+
+    #[test]
+    fn a_withdrawal_covers_its_own_sequence_and_below() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        let (route, locator) = (holder.route(5), holder.locator(6));
+        for certificate in [&route, &locator, &holder.withdrawal(5)] {
+            assert_eq!(admit(&mut entry, certificate), Ok(Admission::Stored));
+        }
+        assert_eq!((entry.route(NOW_S), entry.locator(NOW_S)), (None, Some(&locator)));
+        assert_eq!(admit(&mut entry, &route), Err(Refusal::Superseded));
+        assert_eq!(admit(&mut entry, &holder.withdrawal(4)), Err(Refusal::Superseded));
+        assert_eq!(admit(&mut entry, &holder.route(6)), Ok(Admission::Stored));
+    }
+
+    #[test]
+    fn an_absence_has_no_register() {
+        let holder = Holder::new();
+        let absence = holder.say(Statement::Absence { subject: Name([2; 32]) }, 1);
+        assert_eq!(admit(&mut holder.entry(), &absence), Err(Refusal::NotPublishable));
+    }
+
+    #[test]
+    fn what_has_expired_is_trimmed_and_its_sequence_remembered() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        admit(&mut entry, &holder.route(5)).unwrap();
+        let last_s = NOW_S + 600 + CLOCK_SKEW_S;
+        assert!(entry.route(last_s).is_some());
+        assert!(!entry.trim(last_s));
+        assert!(entry.route(last_s + 1).is_none());
+        assert!(entry.trim(last_s + 1));
+        assert!(!entry.trim(last_s + 1));
+        assert_eq!(entry.route, Register::Floor(5));
+        assert_eq!(admit(&mut entry, &holder.route(5)), Err(Refusal::Superseded));
+        assert!(!entry.is_past(NOW_S + REMEMBER_S));
+        assert!(entry.is_past(NOW_S + REMEMBER_S + 1));
+    }
+
+    #[test]
+    fn whatever_is_older_has_expired_when_its_floor_is_forgotten() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        admit(&mut entry, &holder.withdrawal(2)).unwrap();
+        // The longest statement that began no later than the withdrawal was admitted.
+        let window = Window::starting(NOW_S, MAX_LIFETIME_S);
+        let old = holder.0.certify(Statement::Withdrawal, 1, window).unwrap();
+        let forgotten_s = entry.keep_until_s() + 1;
+        assert!(check_window(&old, forgotten_s - 1).is_ok());
+        assert!(check_window(&old, forgotten_s).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! From a name outward: the statements that lead to it, each issued by whom the one before names.
+//!
+//! The trail ends at an address, or where nothing more is known: who asks may be one of the routers in it. It is cut where
+//! it would not verify (a name twice, destinations that exclude each other) and where it would not fit an answer, so what
+//! is returned is the longest beginning that is of use. It takes at most [`MAX_CHAIN`] reads.
+
+use rhumb_wire::certificate::MAX_CHAIN;
+use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
+
+use crate::RibError;
+use crate::store::{Cached, Store};
+
+/// Statements from a name outward, and the metadata of their issuers as far as there was room.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    pub(crate) metadata: Vec<Metadata>,
+    pub(crate) certificates: Vec<Certificate>,
+}
+
+impl Trail {
+    /// Follows `name` outward through the entries of `store`, in an answer of at most `max_answer_len` bytes.
+    pub(crate) fn follow<S: Store>(
+        store: &mut Cached<S>,
+        name: Name,
+        max_answer_len: usize,
+        now_s: u64,
+    ) -> Result<Self, RibError> {
+        let mut room = max_answer_len.max(MIN_ANSWER_LEN) - FOUND_LEN;
+        let mut certificates = Vec::new();
+        let mut entries = Vec::new();
+        let mut scope = Scope::Any;
+        let mut next = Some(name);
+        while let Some(at) = next
+            && certificates.len() < MAX_CHAIN
+            && let Some(entry) = store.entry(&at)?
+        {
+            let step = match (entry.locator(now_s), entry.route(now_s)) {
+                (Some(locator), _) => Some((locator, None)),
+                (None, Some(route)) => {
+                    permitted(route, &certificates, &mut scope).map(|via| (route, Some(via)))
+                }
+                (None, None) => None,
+            };
+            let Some((certificate, via)) = step else { break };
+            let Some(left) = room.checked_sub(certificate.emitted_len()) else { break };
+            room = left;
+            certificates.push(certificate.clone());
+            entries.push(entry);
+            next = via;
+        }
+        let mut metadata = Vec::new();
+        for entry in entries {
+            let len = METADATA_HEAD_LEN + entry.metadata().emit().len();
+            let Some(left) = room.checked_sub(len) else { break };
+            room = left;
+            metadata.push(entry.metadata().clone());
+        }
+        Ok(Self { metadata, certificates })
+    }
+}
+
+/// Whom `route` names, unless the trail would not verify with it.
+fn permitted(route: &Certificate, before: &[Certificate], narrowest: &mut Scope) -> Option<Name> {
+    let Statement::Route { via, scope } = route.statement else { return None };
+    let loops = via == route.issuer || before.iter().any(|certificate| certificate.issuer == via);
+    if loops {
+        return None;
+    }
+    *narrowest = match (*narrowest, scope) {
+        (Scope::Any, scope) => scope,
+        (narrow, Scope::Any) => narrow,
+        (a, b) if a == b => a,
+        _ => return None,
+    };
+    Some(via)
+}
+
+/// Bytes of a found answer without its items: kind, identifier, name, two counts.
+const FOUND_LEN: usize = 1 + 4 + Name::LEN + 1 + 1;
+/// Bytes before each metadata: its length.
+const METADATA_HEAD_LEN: usize = 2;
+/// An answer of one certificate of any kind: with less, nothing could be answered at all.
+const MIN_ANSWER_LEN: usize = FOUND_LEN + Certificate::MAX_LEN;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_wire::rib::{RequestId, RibResponse, RibResponseBody};
+
+    #[test]
+    fn the_stated_length_of_an_empty_answer_is_right() {
+        let body = RibResponseBody::Found {
+            name: Name([0; 32]),
+            metadata: Vec::new(),
+            certificates: Vec::new(),
+        };
+        let mut out = Vec::new();
+        RibResponse { id: RequestId(0), body }.emit(&mut out);
+        assert_eq!(out.len(), FOUND_LEN);
+    }
+}

@@ -1,0 +1,211 @@
+//! What is published is found: as the chain that leads outward from a name, as far as anything is known.
+
+mod world;
+
+use std::slice::from_ref;
+
+use rhumb_rib::store::Memory;
+use rhumb_rib::{Asker, Config, Outcome, Rib};
+use rhumb_trust::{name_of, verify_statement};
+use rhumb_wire::certificate::MAX_CHAIN;
+use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibResponseBody};
+use rhumb_wire::{Certificate, Name, Scope, Statement};
+use world::{Directory, Holder, NOW_S, routes, window};
+
+#[test]
+fn a_chain_of_three_hops_is_found_and_verifies() {
+    let mut directory = Directory::new();
+    let line = Holder::line(4);
+    let mut chain = routes(&line, 1);
+    chain.push(line[3].locator(1));
+    let issuers: Vec<_> = line.iter().collect();
+    assert_eq!(directory.publish(&issuers, chain.clone()), Ok(()));
+    let routers: Vec<_> = line[1..].iter().map(Holder::name).collect();
+    assert_eq!(directory.verified_routers(line[0].name()), Ok(routers));
+    assert_eq!(directory.found(line[0].name()), chain);
+    assert_eq!(directory.rib.counters().statements_stored, 4);
+}
+
+#[test]
+fn statements_published_apart_by_different_holders_make_one_chain() {
+    let mut directory = Directory::new();
+    let line = Holder::line(4);
+    // The far end first, the near end last: any order will do.
+    for (holder, certificate) in line.iter().zip(routes(&line, 1)).rev() {
+        assert_eq!(directory.tell(holder, certificate), Ok(()));
+    }
+    let routers: Vec<_> = line[1..].iter().map(Holder::name).collect();
+    assert_eq!(directory.verified_routers(line[0].name()), Ok(routers));
+}
+
+#[test]
+fn a_chain_without_an_address_leads_as_far_as_it_can() {
+    let mut directory = Directory::new();
+    let line = Holder::line(2);
+    assert_eq!(directory.tell(&line[0], line[0].route(line[1].name(), 1)), Ok(()));
+    assert_eq!(directory.verified_routers(line[0].name()), Ok(vec![line[1].name()]));
+    // Metadata sent once need not be sent again.
+    assert_eq!(directory.publish(&[], vec![line[0].route(line[1].name(), 2)]), Ok(()));
+    assert_eq!(directory.found(line[0].name())[0].sequence, 2);
+}
+
+#[test]
+fn an_address_ends_the_chain_even_where_a_route_leads_on() {
+    let mut directory = Directory::new();
+    let line = Holder::line(3);
+    let issuers: Vec<_> = line.iter().collect();
+    assert_eq!(directory.publish(&issuers, routes(&line, 1)), Ok(()));
+    let locator = line[1].locator(1);
+    assert_eq!(directory.tell(&line[1], locator.clone()), Ok(()));
+    assert_eq!(directory.found(line[0].name())[1..], *from_ref(&locator));
+    // Of the router itself, the address is all there is to say.
+    assert_eq!(directory.found(line[1].name()), from_ref(&locator));
+    assert!(verify_statement(&locator, line[1].0.metadata(), NOW_S).is_ok());
+}
+
+#[test]
+fn a_loop_is_cut_where_it_would_close() {
+    let mut directory = Directory::new();
+    let line = Holder::line(3);
+    for from in 0..3 {
+        let route = line[from].route(line[(from + 1) % 3].name(), 1);
+        assert_eq!(directory.tell(&line[from], route), Ok(()));
+    }
+    let routers: Vec<_> = line[1..].iter().map(Holder::name).collect();
+    assert_eq!(directory.verified_routers(line[0].name()), Ok(routers));
+    // A route to oneself leads nowhere.
+    let itself = Holder::new();
+    let route = itself.route(itself.name(), 1);
+    assert_eq!(directory.tell(&itself, route), Err(Refusal::Malformed));
+}
+
+#[test]
+fn scopes_that_exclude_each_other_are_not_joined() {
+    let mut directory = Directory::new();
+    let line = Holder::line(3);
+    for (at, destination) in [(0, Name([1; 32])), (1, Name([2; 32]))] {
+        let scope = Scope::Destination(destination);
+        let route = Statement::Route { via: line[at + 1].name(), scope };
+        assert_eq!(directory.tell(&line[at], line[at].say(route, 1, window())), Ok(()));
+    }
+    assert_eq!(directory.verified_routers(line[0].name()), Ok(vec![line[1].name()]));
+    assert_eq!(directory.verified_routers(line[1].name()), Ok(vec![line[2].name()]));
+}
+
+#[test]
+fn the_longest_chain_has_eight_and_metadata_gives_way() {
+    let mut directory = Directory::new();
+    let line = Holder::line(MAX_CHAIN + 2);
+    for (holder, certificate) in line.iter().zip(routes(&line, 1)) {
+        assert_eq!(directory.tell(holder, certificate), Ok(()));
+    }
+    let RibResponseBody::Found { metadata, certificates, .. } = directory.look_up(line[0].name())
+    else {
+        panic!("the chain is there");
+    };
+    assert_eq!(certificates, routes_of(&mut directory, &line)[..MAX_CHAIN]);
+    // 1300 bytes: 39 for the frame, 8 x 156 for the routes, and the 13 left are too few for the 49 of one metadata.
+    assert_eq!(metadata, []);
+    // Seven routes leave room for three, from the near end.
+    let RibResponseBody::Found { metadata, .. } = directory.look_up(line[2].name()) else {
+        panic!("the chain is there");
+    };
+    let known: Vec<_> = line[2..5].iter().map(Holder::name).collect();
+    assert_eq!(metadata.iter().map(name_of).collect::<Vec<_>>(), known);
+}
+
+/// What each holder said, as stored.
+fn routes_of(directory: &mut Directory<Memory>, line: &[Holder]) -> Vec<Certificate> {
+    line[..line.len() - 1].iter().map(|holder| directory.found(holder.name())[0].clone()).collect()
+}
+
+#[test]
+fn an_answer_fits_whoever_asks() {
+    let mut directory = Directory::new();
+    let line = Holder::line(6);
+    let issuers: Vec<_> = line.iter().collect();
+    assert_eq!(directory.publish(&issuers, routes(&line, 1)), Ok(()));
+    let mut lens = Vec::new();
+    for max_answer_len in 227..1300 {
+        let asker = Asker { name: world::ASKER, max_answer_len };
+        let mut data = Vec::new();
+        let body = RibRequestBody::LookUpRoute(line[0].name());
+        RibRequest { id: RequestId(1), body }.emit(&mut data);
+        let Outcome::Answer(answer) = directory.rib.handle_request(asker, &data, NOW_S) else {
+            panic!("an answer");
+        };
+        let mut out = Vec::new();
+        answer.emit(&mut out);
+        assert!(out.len() <= max_answer_len, "{} in {max_answer_len}", out.len());
+        lens.push(out.len());
+    }
+    // One certificate at least, and in the end all of them with all metadata.
+    assert_eq!((lens[0], lens[lens.len() - 1]), (39 + 156, 39 + 5 * 156 + 5 * 49));
+}
+
+#[test]
+fn metadata_is_found_by_name() {
+    let mut directory = Directory::new();
+    let holder = Holder::new();
+    assert_eq!(directory.tell(&holder, holder.withdrawal(1)), Ok(()));
+    let name = holder.name();
+    let found = RibResponseBody::Found {
+        name,
+        metadata: vec![holder.metadata()],
+        certificates: Vec::new(),
+    };
+    assert_eq!(directory.ask(RibRequestBody::LookUpMetadata(name)), found);
+    let absent = directory.ask(RibRequestBody::LookUpMetadata(Name([1; 32])));
+    assert!(matches!(absent, RibResponseBody::Absent(_)), "{absent:?}");
+}
+
+#[test]
+fn a_directory_answers_about_itself() {
+    let mut directory = Directory::new();
+    let name = directory.identity.name();
+    let found = RibResponseBody::Found {
+        name,
+        metadata: vec![(**directory.identity.metadata()).clone()],
+        certificates: Vec::new(),
+    };
+    assert_eq!(directory.ask(RibRequestBody::LookUpMetadata(name)), found);
+    assert_eq!(directory.look_up(name), found);
+}
+
+#[test]
+fn what_is_staged_is_found_after_the_commit() {
+    let mut rib = Rib::new(Directory::new().identity, Memory::new(), Config::default());
+    let asker = Asker { name: world::ASKER, max_answer_len: 1300 };
+    let line = Holder::line(3);
+    let ask = |id, body| {
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(id), body }.emit(&mut data);
+        data
+    };
+    for (id, holder) in line.iter().enumerate() {
+        let body = RibRequestBody::Publish {
+            metadata: vec![holder.metadata()],
+            certificates: vec![holder.locator(1)],
+        };
+        let data = ask(id as u32, body);
+        assert_eq!(rib.handle_request(asker, &data, NOW_S), Outcome::Staged);
+    }
+    // The same again waits for the same commit.
+    let again =
+        RibRequestBody::Publish { metadata: Vec::new(), certificates: vec![line[0].locator(2)] };
+    assert_eq!(rib.handle_request(asker, &ask(7, again), NOW_S), Outcome::Staged);
+    let look_up = ask(8, RibRequestBody::LookUpRoute(line[1].name()));
+    let Outcome::Answer(answer) = rib.handle_request(asker, &look_up, NOW_S) else {
+        panic!("a look-up is answered at once");
+    };
+    assert!(matches!(answer.body, RibResponseBody::Absent(_)));
+    assert_eq!(rib.sweep(NOW_S, 1), 0);
+    let answers: Vec<_> = rib.commit().into_iter().map(|r| (r.id.0, r.body)).collect();
+    assert_eq!(answers, [0, 1, 2, 7].map(|id| (id, RibResponseBody::Stored)));
+    assert_eq!((rib.counters().commits, rib.stored_names().unwrap()), (1, 3));
+    let Outcome::Answer(answer) = rib.handle_request(asker, &look_up, NOW_S) else {
+        panic!("a look-up is answered at once");
+    };
+    assert!(matches!(answer.body, RibResponseBody::Found { .. }));
+    assert_eq!(rib.commit(), []);
+}
