@@ -394,6 +394,31 @@ mod tests {
         assert!(sender.capabilities().gso);
     }
 
+    /// With IP_RECVERR the kernel reports ICMP errors on sockets that are not connected too.
+    #[test]
+    fn icmp_errors_stop_neither_sending_nor_receiving() {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bind = || UdpSocket::bind(loopback, Options::default()).expect("bind");
+        let (mut socket, mut peer) = (bind(), bind());
+        let closed = bind().local_address();
+        sys::set_option(socket.as_fd(), libc::IPPROTO_IP, libc::IP_RECVERR, 1).expect("IP_RECVERR");
+        let (mut to_closed, mut to_peer, mut batch) = (Batch::new(), Batch::new(), Batch::new());
+        to_closed.push(closed, b"refused");
+        to_peer.push(peer.local_address(), b"taken");
+
+        socket.send(&to_closed).expect("send");
+        let report = socket.send(&to_peer).expect("the error is about an earlier datagram");
+        assert_eq!((report.sent, report.dropped()), (1, 0));
+        assert_eq!(socket.counters().send_calls, 3, "the error was met");
+        assert_eq!(receive_all(&mut peer, 1), [b"taken"]);
+
+        socket.send(&to_closed).expect("send");
+        to_peer.redirect(0, socket.local_address());
+        peer.send(&to_peer).expect("send");
+        assert_eq!(socket.receive(&mut batch).expect("the error is about an earlier datagram"), 1);
+        assert_eq!(socket.counters().receive_errors, 1);
+    }
+
     #[test]
     fn a_final_error_is_returned() {
         let mut socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Options::default())
