@@ -2,6 +2,8 @@
 //!
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
+mod orders;
+
 use std::path::Path;
 
 use rhumb_wire::accept::Accept;
@@ -30,6 +32,7 @@ fn main() -> std::io::Result<()> {
         ("pdu", pdus()),
         ("nack", small_messages()),
         ("rib", rib_messages()),
+        ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
         ("session", vec![session_parameters()]),
         ("transfer", transfer_messages()),
