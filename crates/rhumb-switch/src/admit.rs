@@ -145,7 +145,15 @@ impl Switch {
         if !self.ends_at_us(from, &certificates) {
             return Err(bad());
         }
-        let keys = self.keys_of_issuers(&certificates, now)?;
+        let keys = self.keys_of_issuers(&certificates, now);
+        if keys.is_err() && pdu.destination() != self.name {
+            // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
+            if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
+                self.directory.look_up_route(pdu.destination(), now.instant);
+            }
+        }
+        self.flush_requests(now);
+        let keys = keys?;
         // What waits is the PDU alone: its certificates are in the task.
         let mut bytes = Vec::new();
         let _ = pdu.header().emit(pdu.data(), &[], &mut bytes);
@@ -187,7 +195,6 @@ impl Switch {
                 }
             }
         }
-        self.flush_requests(now);
         match missing {
             true => {
                 Err(Stop::new(DropReason::MetadataPending, Reason::NotYet(RETRY_AFTER_LOOK_UP_MS)))

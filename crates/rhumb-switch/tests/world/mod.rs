@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::memory::{Capture, Conditions, Endpoint as Wire, Network};
 use rhumb_node::core::{Core, Event, Seed};
-mod server; use server::Server;
+mod server;
 use rhumb_rib::store::Memory;
 use rhumb_switch::{Config, Counters, DropReason, Remote, Switch};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::{Batch, Name, Role};
+use server::Server;
 
 pub const START_S: u64 = 1_800_000_000;
 
