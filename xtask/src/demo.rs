@@ -26,7 +26,9 @@ fn try_run(root: &Path, target_directory: &Path) -> Result<(), String> {
         return Err(format!("the release build {}", finished.end));
     }
 
-    let binary = target_directory.join("release/rhumb");
+    // As the kernel names it, with links followed.
+    let binary = target_directory.join("release/rhumb").canonicalize();
+    let binary = binary.map_err(|error| format!("release/rhumb: {error}"))?;
     let before = running(&binary);
     let mut demo = Command::new(cargo());
     demo.current_dir(root).args(["run", "--quiet", "--release", "--", "demo", "--json"]);
