@@ -1,1 +1,52 @@
-//! placeholder
+//! Secure links between names: DTLS handshakes, sealed records, rekeying, liveness. Sans-IO.
+//!
+//! An [`Endpoint`] is one UDP socket's worth of sessions. Datagrams and time go in, datagrams, events and plaintext
+//! come out; it reads no clock and opens no socket. Paper: section 4.1 (dTLS at each hop, names proven by their keys);
+//! the normative text is `docs/spec.md`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `endpoint` | the public face: handshakes, records, timers |
+//! | `exchange` | one handshake, from hello to confirmed session |
+//! | `handshake`, `dtls` | what a handshake library does for us; the one that does it |
+//! | `certificate` | how a certificate proves a name |
+//! | `session`, `lane`, `lane_table` | what a session keeps; one direction's keys and counter; look-up by index |
+//! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
+//! | `retry`, `admission`, `peek` | what keeps strangers cheap |
+//!
+//! Threats and what answers them: forged and replayed records (`lane`, `replay`); spoofed hellos (`retry`); many
+//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::handshakes`).
+
+#![forbid(unsafe_code)]
+
+mod admission;
+mod aead;
+mod certificate;
+mod config;
+mod drop_reason;
+mod dtls;
+mod endpoint;
+mod error;
+mod exchange;
+mod handshake;
+mod keys;
+mod lane;
+mod lane_table;
+mod peek;
+mod replay;
+mod retry;
+mod session;
+mod slots;
+mod timers;
+
+pub use config::{
+    Cipher, Config, DEFAULT_HALF_OPEN_FOREIGN, DEFAULT_HALF_OPEN_NATIVE,
+    DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS, Limits,
+    MIN_DATAGRAM_LEN,
+};
+pub use drop_reason::{DropReason, Drops};
+pub use endpoint::{AttemptId, Endpoint, Event, Opened};
+pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
+pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
+pub use retry::RETRY_TOKEN_LIFETIME;
+pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};

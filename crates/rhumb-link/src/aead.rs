@@ -1,0 +1,120 @@
+//! One epoch's key of one direction: seals and opens records in place. AES-GCM by aws-lc; nonce = salt XOR counter.
+//!
+//! Invariant: a key never seals twice under one counter. A [`PacketKey`] for sealing lives in exactly one send lane, whose
+//! packet numbers only grow (see `lane.rs`), so the 64-bit counter differs each time, and with it the nonce.
+//!
+//! Built with `--cfg rhumb_null_cipher` the AEAD is a no-op that protects nothing: counters, windows and epochs still
+//! move, so a measurement can tell what encryption costs. It is a compiler flag, and not a feature, so that no
+//! dependency can switch it on.
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
+#[cfg(not(rhumb_null_cipher))]
+use aws_lc_rs::aead::{Aad, Nonce};
+use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader};
+
+use crate::Cipher;
+
+/// A key and a salt.
+pub(crate) struct PacketKey {
+    #[cfg_attr(rhumb_null_cipher, allow(dead_code))]
+    key: LessSafeKey,
+    salt: [u8; SALT_LEN],
+}
+
+impl PacketKey {
+    /// Makes a key ready for use: 32 bytes for AES-256, 16 for AES-128.
+    pub(crate) fn new(cipher: Cipher, key: &[u8], salt: [u8; SALT_LEN]) -> Self {
+        let algorithm = match cipher {
+            Cipher::Aes256Gcm => &AES_256_GCM,
+            Cipher::Aes128Gcm => &AES_128_GCM,
+        };
+        let key = UnboundKey::new(algorithm, key)
+            .expect("invariant: the key schedule makes keys of the cipher's length");
+        Self { key: LessSafeKey::new(key), salt }
+    }
+
+    /// Encrypts `plaintext` in place and returns its tag.
+    #[cfg(not(rhumb_null_cipher))]
+    #[inline]
+    pub(crate) fn seal(
+        &self,
+        counter: Counter,
+        clear: &[u8; RecordHeader::LEN],
+        plaintext: &mut [u8],
+    ) -> [u8; AEAD_TAG_LEN] {
+        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
+        let tag = self
+            .key
+            .seal_in_place_separate_tag(nonce, Aad::from(clear), plaintext)
+            .expect("invariant: AES-GCM seals anything below 64 GiB");
+        tag.as_ref().try_into().expect("invariant: an AES-GCM tag has 16 bytes")
+    }
+
+    /// Opens ciphertext and tag in place: the plaintext's length, or `None` when it is not ours.
+    #[cfg(not(rhumb_null_cipher))]
+    #[inline]
+    pub(crate) fn open(
+        &self,
+        counter: Counter,
+        clear: &[u8; RecordHeader::LEN],
+        sealed: &mut [u8],
+    ) -> Option<usize> {
+        let nonce = Nonce::assume_unique_for_key(nonce(&self.salt, counter));
+        self.key
+            .open_in_place(nonce, Aad::from(clear), sealed)
+            .ok()
+            .map(|plaintext| plaintext.len())
+    }
+
+    /// Measurement only: leaves the plaintext as it is.
+    #[cfg(rhumb_null_cipher)]
+    #[inline]
+    pub(crate) fn seal(
+        &self,
+        counter: Counter,
+        _: &[u8; RecordHeader::LEN],
+        _: &mut [u8],
+    ) -> [u8; AEAD_TAG_LEN] {
+        let mut tag = [0; AEAD_TAG_LEN];
+        tag[..SALT_LEN].copy_from_slice(&nonce(&self.salt, counter));
+        tag
+    }
+
+    /// Measurement only: compares the nonce, so that keys of other epochs and sessions still do not fit.
+    #[cfg(rhumb_null_cipher)]
+    #[inline]
+    pub(crate) fn open(
+        &self,
+        counter: Counter,
+        _: &[u8; RecordHeader::LEN],
+        sealed: &mut [u8],
+    ) -> Option<usize> {
+        let len = sealed.len().checked_sub(AEAD_TAG_LEN)?;
+        (sealed[len..len + SALT_LEN] == nonce(&self.salt, counter)).then_some(len)
+    }
+}
+
+#[inline]
+fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {
+    let mut nonce = *salt;
+    for (byte, count) in nonce[4..].iter_mut().zip(counter.as_u64().to_be_bytes()) {
+        *byte ^= count;
+    }
+    nonce
+}
+
+pub(crate) const SALT_LEN: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nonce_is_salt_xor_counter() {
+        let salt = [1, 2, 3, 4, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF];
+        assert_eq!(
+            nonce(&salt, Counter::new(0x0102, 0x0304_0506_0708)),
+            [1, 2, 3, 4, 0xFE, 2, 3, 4, 5, 6, 7, 0xF7]
+        );
+    }
+}

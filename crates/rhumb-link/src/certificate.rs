@@ -1,0 +1,150 @@
+//! How a certificate proves a name: a self-signed X.509 certificate of the identity's key carries the metadata that the
+//! name is the hash of.
+//!
+//! The handshake proves possession of the certificate's key; this file adds that the metadata hold that very key. The
+//! certificate is read by the same parser that the handshake library reads it with, so both see the same key.
+
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use rhumb_trust::{Identity, name_of};
+use rhumb_wire::{Metadata, Name, PublicKey};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::der::asn1::ObjectIdentifier;
+
+use crate::{IdentityError, LinkError};
+
+/// A name that a certificate claims. It is proven once the handshake has completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) name: Name,
+    pub(crate) metadata: Arc<Metadata>,
+}
+
+/// Our certificate, DER.
+pub(crate) fn make(identity: &Identity) -> Result<Vec<u8>, LinkError> {
+    let key = KeyPair::try_from(identity.pkcs8_der()).map_err(|_| LinkError::Certificate)?;
+    let mut params = CertificateParams::default();
+    // Nothing but the extension says who we are, and a validity would be one more clock to trust.
+    params.distinguished_name = DistinguishedName::new();
+    params.custom_extensions =
+        vec![CustomExtension::from_oid_content(METADATA_ARCS, identity.metadata().emit())];
+    let certificate = params.self_signed(&key).map_err(|_| LinkError::Certificate)?;
+    Ok(certificate.der().to_vec())
+}
+
+/// The name that a certificate claims, if its own contents agree.
+pub(crate) fn read(der: &[u8]) -> Result<Claim, IdentityError> {
+    let certificate = Certificate::from_der(der).map_err(|_| IdentityError::Malformed)?;
+    let body = certificate.tbs_certificate();
+    let mut extensions = body
+        .extensions()
+        .into_iter()
+        .flatten()
+        .filter(|extension| extension.extn_id == METADATA_OID);
+    let (Some(extension), None) = (extensions.next(), extensions.next()) else {
+        return Err(IdentityError::NoMetadata);
+    };
+    let metadata =
+        Metadata::parse(extension.extn_value.as_bytes()).map_err(IdentityError::Metadata)?;
+    if metadata.key != public_key(body.subject_public_key_info())? {
+        return Err(IdentityError::KeyMismatch);
+    }
+    Ok(Claim { name: name_of(&metadata), metadata: Arc::new(metadata) })
+}
+
+/// The key in the form that metadata hold it: a compressed point.
+fn public_key(
+    info: &x509_cert::spki::SubjectPublicKeyInfoOwned,
+) -> Result<PublicKey, IdentityError> {
+    let curve = info
+        .algorithm
+        .parameters
+        .as_ref()
+        .and_then(|parameters| parameters.decode_as::<ObjectIdentifier>().ok());
+    if info.algorithm.oid != EC_PUBLIC_KEY_OID || curve != Some(P256_OID) {
+        return Err(IdentityError::UnsupportedKey);
+    }
+    let point = info.subject_public_key.as_bytes().ok_or(IdentityError::UnsupportedKey)?;
+    match point {
+        [2 | 3, ..] => point.try_into().map(PublicKey::EcdsaP256),
+        [4, x_and_y @ ..] if x_and_y.len() == 64 => {
+            let mut compressed = [0; 33];
+            compressed[0] = 2 + (x_and_y[63] & 1);
+            compressed[1..].copy_from_slice(&x_and_y[..32]);
+            Ok(PublicKey::EcdsaP256(compressed))
+        }
+        _ => return Err(IdentityError::UnsupportedKey),
+    }
+    .map_err(|_| IdentityError::UnsupportedKey)
+}
+
+/// 2.25.74088145, from the arc that UUIDs may be used under. The value is the metadata as they are.
+const METADATA_ARCS: &[u64] = &[2, 25, 74_088_145];
+const METADATA_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.74088145");
+const EC_PUBLIC_KEY_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rhumb_wire::{Role, WireError};
+
+    fn certificate(key: &KeyPair, extensions: Vec<CustomExtension>) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.custom_extensions = extensions;
+        params.self_signed(key).unwrap().der().to_vec()
+    }
+
+    fn metadata_extension(content: Vec<u8>) -> CustomExtension {
+        CustomExtension::from_oid_content(METADATA_ARCS, content)
+    }
+
+    #[test]
+    fn our_own_certificate_proves_our_name() {
+        let identity = Identity::generate(Role::Router, 7).unwrap();
+        let claim = read(&make(&identity).unwrap()).unwrap();
+        assert_eq!((claim.name, &claim.metadata), (identity.name(), identity.metadata()));
+    }
+
+    #[test]
+    fn what_proves_no_name_is_refused_with_its_reason() {
+        let identity = Identity::generate(Role::Node, 1).unwrap();
+        let other = Identity::generate(Role::Node, 1).unwrap();
+        let key = KeyPair::try_from(identity.pkcs8_der()).unwrap();
+        let metadata = identity.metadata().emit();
+
+        let none = certificate(&key, vec![]);
+        assert_eq!(read(&none), Err(IdentityError::NoMetadata));
+        let twice =
+            vec![metadata_extension(metadata.clone()), metadata_extension(metadata.clone())];
+        assert_eq!(read(&certificate(&key, twice)), Err(IdentityError::NoMetadata));
+        let foreign = certificate(&key, vec![metadata_extension(other.metadata().emit())]);
+        assert_eq!(read(&foreign), Err(IdentityError::KeyMismatch));
+        let mut longer = metadata.clone();
+        longer.push(0);
+        let longer = certificate(&key, vec![metadata_extension(longer)]);
+        assert_eq!(read(&longer), Err(IdentityError::Metadata(WireError::TrailingBytes)));
+        let p384 = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+        let p384 = certificate(&p384, vec![metadata_extension(metadata)]);
+        assert_eq!(read(&p384), Err(IdentityError::UnsupportedKey));
+        assert_eq!(read(b"no certificate"), Err(IdentityError::Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(at in 0usize..400, value: u8, cut in 0usize..400) {
+            let identity = Identity::generate(Role::Node, 1).unwrap();
+            let mut der = make(&identity).unwrap();
+            let len = der.len();
+            der[at % len] = value;
+            der.truncate(len - cut % len);
+            // A changed byte may sit where nothing is read; the name proven is ours or none.
+            if let Ok(claim) = read(&der) {
+                prop_assert_eq!(claim.metadata.key, identity.metadata().key);
+            }
+        }
+    }
+}

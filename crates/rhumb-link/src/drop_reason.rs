@@ -1,0 +1,123 @@
+//! Why a datagram was dropped, and how often. Noise on a datagram socket is an everyday event: it is counted by reason and
+//! never an error.
+
+use std::fmt;
+
+macro_rules! drop_reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+) => {
+        /// Why a datagram was not taken, or not sent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DropReason { $($(#[doc = $doc])+ $name,)+ }
+
+        impl DropReason {
+            /// Every reason, in the order of [`Drops`].
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// The reason as a metric's label.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    /// Not a datagram of the protocol, or cut short.
+    Malformed = "malformed",
+    /// A record for a session index that is not in use.
+    UnknownSession = "unknown_session",
+    /// A record that was opened before.
+    Replayed = "replayed",
+    /// A record from before the replay window.
+    TooOld = "too_old",
+    /// A record of an epoch whose key is gone, or that is too far ahead.
+    EpochOutOfRange = "epoch_out_of_range",
+    /// A record that its session's key does not open: forged, altered, or of another session.
+    BadSeal = "bad_seal",
+    /// A record of a peer whose session parameters have not arrived yet.
+    Early = "early",
+    /// A record sealed under a session's former keys that asks to end it: from before the last handshake.
+    StaleClose = "stale_close",
+    /// To be sent on a session that has ended.
+    StaleSession = "stale_session",
+    /// To be sent, and larger than the peer receives.
+    TooBig = "too_big",
+    /// To be sent, and shorter than its own header and tag.
+    TooShort = "too_short",
+    /// To be sent, but the session's counter has run out.
+    CounterExhausted = "counter_exhausted",
+    /// An alert that anyone could have written.
+    PlaintextAlert = "plaintext_alert",
+    /// A handshake datagram that belongs to no handshake, or that its handshake does not wait for.
+    UnexpectedHandshake = "unexpected_handshake",
+    /// A handshake with an endpoint that takes none.
+    NotAccepting = "not_accepting",
+    /// A retry token that is forged, of another address or hello, or expired; a fresh one was sent.
+    BadToken = "bad_token",
+    /// A retry that no handshake waits for.
+    UnexpectedRetry = "unexpected_retry",
+    /// As many half-open handshakes as allowed.
+    HalfOpenLimit = "half_open_limit",
+    /// As many half-open handshakes from one source as allowed.
+    SourceLimit = "source_limit",
+    /// As many sessions as allowed.
+    SessionLimit = "session_limit",
+    /// An answer that would have been larger than what an unproven address sent.
+    Amplification = "amplification",
+    /// A handshake that the other side began, and that the library gave up.
+    HandshakeFailed = "handshake_failed",
+    /// A handshake that the other side began, and whose certificate proves no name.
+    IdentityRefused = "identity_refused",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How many datagrams were dropped, by reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Drops {
+    counts: [u64; DropReason::ALL.len()],
+}
+
+impl Drops {
+    /// Datagrams dropped for `reason`.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.counts[reason as usize]
+    }
+
+    /// Every reason with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason)))
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, reason: DropReason) -> DropReason {
+        self.counts[reason as usize] += 1;
+        reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_counts_for_itself_under_its_own_label() {
+        let mut drops = Drops::default();
+        for (times, &reason) in DropReason::ALL.iter().enumerate() {
+            for _ in 0..=times {
+                drops.count(reason);
+            }
+        }
+        let counted: Vec<_> = drops.iter().map(|(_, count)| count).collect();
+        assert_eq!(counted, (1..=DropReason::ALL.len() as u64).collect::<Vec<_>>());
+        let mut labels: Vec<_> = DropReason::ALL.iter().map(|reason| reason.as_str()).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), DropReason::ALL.len());
+    }
+}

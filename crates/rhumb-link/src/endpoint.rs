@@ -1,0 +1,245 @@
+//! The public face: one socket's worth of sessions, sans-IO.
+//!
+//! 1. Datagrams come in: sealed ones by [`Endpoint::open`], all others by [`Endpoint::handle_handshake`].
+//! 2. Datagrams go out: sealed by [`Endpoint::seal`], and what the endpoint itself has to say by
+//!    [`Endpoint::poll_transmit`].
+//! 3. Time comes in by [`Endpoint::handle_timeout`], whenever [`Endpoint::poll_timeout`] says so.
+//! 4. What happened comes out by [`Endpoint::poll_event`].
+//!
+//! After each of 1 and 3, poll. `open` and `seal` are the fast path: an index into a table, a window, an AEAD, nothing
+//! allocated and nothing hashed; everything else is per handshake or per timer.
+//!
+//! Invariant: a session sends to the address its newest handshake was made with, and to no other, wherever datagrams
+//! that belong to it come from.
+
+mod handshakes;
+mod intake;
+mod records;
+mod timeouts;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use rhumb_trust::Identity;
+use rhumb_wire::{Batch, Name};
+
+pub use records::Opened;
+
+use crate::admission::Admission;
+use crate::dtls::Library;
+use crate::exchange::Exchange;
+use crate::handshake::MAX_OUTPUT;
+use crate::lane_table::LaneTable;
+use crate::retry::RetryTokens;
+use crate::session::Session;
+use crate::slots::{Key, Slots};
+use crate::timers::Timers;
+use crate::{
+    CloseReason, Config, Drops, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId, certificate,
+};
+
+/// Sessions between our name and others, over one socket.
+pub struct Endpoint {
+    name: Name,
+    config: Config,
+    library: Library,
+    tokens: RetryTokens,
+    admission: Admission,
+    exchanges: Slots<Exchange>,
+    /// The exchanges with each address. Addresses in hello messages are chosen by strangers, so the map is keyed.
+    routes: HashMap<SocketAddr, Route>,
+    sessions: Slots<Session>,
+    by_name: HashMap<Name, SessionId>,
+    lanes: LaneTable,
+    timers: Timers,
+    outgoing: Batch,
+    events: VecDeque<Event>,
+    drops: Drops,
+    attempts: u64,
+    records_from_elsewhere: u64,
+    /// Room for one output of the handshake library.
+    scratch: Vec<u8>,
+}
+
+/// The exchanges with one address: both ends may begin one at once.
+#[derive(Debug, Clone, Copy, Default)]
+struct Route {
+    initiator: Option<Key>,
+    responder: Option<Key>,
+}
+
+/// An attempt to connect, to tell its outcome by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AttemptId(u64);
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A handshake completed: the session can be used, or goes on with fresh keys.
+    Established {
+        /// The session.
+        session: SessionId,
+        /// The attempt of ours that made it; none when the peer began, or when we renewed by ourselves.
+        attempt: Option<AttemptId>,
+        /// The proven name.
+        peer: Name,
+        /// Whether there was a session with that name, which now has fresh keys, and perhaps another address.
+        renewed: bool,
+    },
+    /// An attempt failed for good.
+    Failed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where it went.
+        address: SocketAddr,
+        /// Why.
+        error: LinkError,
+    },
+    /// A session ended.
+    Closed {
+        /// The session, whose id is stale now.
+        session: SessionId,
+        /// Its peer.
+        peer: Name,
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+impl Endpoint {
+    /// An endpoint that proves `identity`. `secret` must be fresh and random: retry tokens are made with it.
+    ///
+    /// # Errors
+    /// When the certificate cannot be made, or `config` is out of bounds.
+    #[allow(clippy::needless_pass_by_value)] // An endpoint keeps its identity's secrets; the caller shows that by handing it over.
+    pub fn new(
+        identity: Arc<Identity>,
+        config: Config,
+        secret: [u8; 32],
+        now: Instant,
+    ) -> Result<Self, LinkError> {
+        if config.max_datagram_len < MIN_DATAGRAM_LEN {
+            return Err(LinkError::DatagramLimitTooSmall(config.max_datagram_len));
+        }
+        let secret = hmac::Key::new(HMAC_SHA256, &secret);
+        let retry_key = hmac::sign(&secret, b"rhumb/1 retry");
+        let first_tag = hmac::sign(&secret, b"rhumb/1 index").as_ref()[0];
+        let certificate = certificate::make(&identity)?;
+        Ok(Self {
+            name: identity.name(),
+            config,
+            library: Library::new(certificate, identity.pkcs8_der().to_vec())?,
+            tokens: RetryTokens::new(retry_key.as_ref(), now),
+            admission: Admission::new(config.limits),
+            exchanges: Slots::new(),
+            routes: HashMap::new(),
+            sessions: Slots::new(),
+            by_name: HashMap::new(),
+            lanes: LaneTable::new(first_tag),
+            timers: Timers::default(),
+            outgoing: Batch::new(),
+            events: VecDeque::new(),
+            drops: Drops::default(),
+            attempts: 0,
+            records_from_elsewhere: 0,
+            scratch: vec![0; MAX_OUTPUT],
+        })
+    }
+
+    /// Begins a handshake with whoever is at `address`. If `expected` is given, any other name is refused. The outcome is
+    /// an [`Event`], within 13 s. An attempt in progress with the same address and expectation is joined.
+    pub fn connect(
+        &mut self,
+        address: SocketAddr,
+        expected: Option<Name>,
+        now: Instant,
+    ) -> AttemptId {
+        self.begin(address, expected, true, now)
+    }
+
+    /// Ends a session: tells the peer, once, and forgets it.
+    pub fn close(&mut self, session: SessionId, now: Instant) {
+        self.send_close(session, now);
+        self.end(session, CloseReason::Local);
+    }
+
+    /// Appends what the endpoint has to send: handshakes, keep-alives, closes. Work: all that earlier calls queued, which
+    /// is at most a flight for each datagram handled and a flight for each deadline passed.
+    pub fn poll_transmit(&mut self, out: &mut Batch) {
+        for (peer, datagram) in self.outgoing.iter() {
+            out.push(peer, datagram);
+        }
+        self.outgoing.clear();
+    }
+
+    /// What happened next, in order. Work: one event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Endpoint::handle_timeout`]. It may turn out that nothing was due. Work: constant.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Our name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Who is at the other end of a session; `None` when it has ended.
+    pub fn peer(&self, session: SessionId) -> Option<&Peer> {
+        self.sessions.get(session.0).map(|session| &session.peer)
+    }
+
+    /// The session with a name.
+    pub fn session_of(&self, name: &Name) -> Option<SessionId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Peer)> {
+        self.sessions.iter().map(|(key, session)| (SessionId(key), &session.peer))
+    }
+
+    /// Datagrams dropped, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Handshakes that others began and that have not led to a session yet.
+    pub fn half_open(&self) -> usize {
+        self.admission.half_open()
+    }
+
+    /// Records that were opened although they came from another address than their session sends to: the peer, or what
+    /// translates its address, has moved. The session stays where it is until the peer makes a fresh handshake.
+    pub fn records_from_elsewhere(&self) -> u64 {
+        self.records_from_elsewhere
+    }
+
+    /// Forgets a session and its lanes.
+    fn end(&mut self, id: SessionId, reason: CloseReason) {
+        let Some(session) = self.sessions.remove(id.0) else { return };
+        self.by_name.remove(&session.peer.name);
+        for index in session.receive.iter() {
+            self.lanes.remove(index);
+        }
+        self.events.push_back(Event::Closed { session: id, peer: session.peer.name, reason });
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("name", &self.name)
+            .field("sessions", &self.sessions.len())
+            .field("exchanges", &self.exchanges.len())
+            .finish_non_exhaustive()
+    }
+}

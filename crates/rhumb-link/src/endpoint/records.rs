@@ -1,0 +1,171 @@
+//! The fast path: opening and sealing records, and the rare things a record can cause.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Instant;
+
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex};
+
+use super::Endpoint;
+use crate::exchange::{LINGER, Progress};
+use crate::timers::Owner;
+use crate::{CloseReason, DropReason, SessionId};
+
+/// A datagram that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The session it came on. Stale already when the datagram closed it.
+    pub session: SessionId,
+    /// Where in the datagram the plaintext stands. Empty: a keep-alive or a close, with which there is nothing to do.
+    pub plaintext: Range<usize>,
+}
+
+impl Endpoint {
+    /// Opens a sealed datagram in place. After an error its bytes are garbage.
+    ///
+    /// # Errors
+    /// With the reason, which is counted, when it is no record of a session or was opened before.
+    #[inline]
+    pub fn open(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
+        match self.open_record(from, datagram, now) {
+            Ok(opened) => Ok(opened),
+            Err(reason) => Err(self.drops.count(reason)),
+        }
+    }
+
+    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
+    ///
+    /// # Errors
+    /// With the reason, which is counted, when the session has ended or the datagram is larger than the peer receives.
+    #[inline]
+    pub fn seal(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        match self.seal_record(session, RecordKind::Pdu, buffer, now) {
+            Ok(address) => Ok(address),
+            Err(reason) => Err(self.drops.count(reason)),
+        }
+    }
+
+    #[inline]
+    fn open_record(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
+        let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
+        let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
+        let plaintext = entry.lane.open(header, datagram, now)?;
+        if from != entry.address {
+            self.records_from_elsewhere += 1;
+        }
+        match entry.session {
+            Some(session) if header.kind == RecordKind::Pdu && entry.unconfirmed.is_none() => {
+                Ok(Opened { session, plaintext })
+            }
+            _ => self.handle_rare(header, plaintext, now),
+        }
+    }
+
+    /// A record was opened that is the first of its lane, or of a lane without a session, or a close.
+    #[cold]
+    fn handle_rare(
+        &mut self,
+        header: RecordHeader,
+        plaintext: Range<usize>,
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
+        let session = self.confirm(header, now).ok_or(DropReason::Early)?;
+        if header.kind == RecordKind::Pdu {
+            return Ok(Opened { session, plaintext });
+        }
+        if !self.sends_on(session, header.index) {
+            return Err(DropReason::StaleClose);
+        }
+        self.end(session, CloseReason::PeerClosed);
+        Ok(Opened { session, plaintext: RecordHeader::LEN..RecordHeader::LEN })
+    }
+
+    /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from before its last
+    /// handshake, and may have been held back by somebody.
+    fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
+        let Some(session) = self.sessions.get(id.0) else { return false };
+        let newest = session.receive.newest;
+        let opened = |index| self.lanes.get(index).map(|entry| entry.lane.last_opened);
+        index == newest || opened(index) > opened(newest)
+    }
+
+    /// Notes that the peer has our session parameters, and finds the session that a record belongs to.
+    fn confirm(&mut self, header: RecordHeader, now: Instant) -> Option<SessionId> {
+        let entry = self.lanes.get_mut(header.index)?;
+        let session = entry.session;
+        let Some(id) = entry.unconfirmed.take() else { return session };
+        let exchange = self.exchanges.get_mut(id)?;
+        if let Some(repeat) = exchange.repeat_mut() {
+            *repeat = None;
+        }
+        match &exchange.progress {
+            Progress::Established { .. } => {
+                exchange.deadline = now + LINGER;
+                let due = exchange.due();
+                self.timers.arm(Owner::Exchange(id), &mut exchange.armed, due);
+                session
+            }
+            // It sends under the new keys already, and its parameters are late. If there is a session with that
+            // name, its traffic need not wait.
+            Progress::Agreeing(agreement) => self.by_name.get(&agreement.peer.name).copied(),
+            Progress::Handshaking(_) => None,
+        }
+    }
+
+    #[inline]
+    fn seal_record(
+        &mut self,
+        id: SessionId,
+        kind: RecordKind,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
+        if buffer.len() > usize::from(session.peer.max_datagram_len) {
+            return Err(DropReason::TooBig);
+        }
+        match session.send.seal(kind, buffer, now) {
+            Ok(()) => Ok(session.peer.address),
+            Err(DropReason::CounterExhausted) => {
+                self.end(id, CloseReason::CounterExhausted);
+                Err(DropReason::CounterExhausted)
+            }
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// Queues an empty record: the peer learns that we are there, and that we have its parameters.
+    pub(super) fn send_keep_alive(&mut self, session: SessionId, now: Instant) {
+        self.send_empty(session, RecordKind::Pdu, now);
+    }
+
+    /// Queues a close. If it is lost, the peer finds out by our silence.
+    pub(super) fn send_close(&mut self, session: SessionId, now: Instant) {
+        self.send_empty(session, RecordKind::Close, now);
+    }
+
+    fn send_empty(&mut self, session: SessionId, kind: RecordKind, now: Instant) {
+        let mut buffer = [0; RECORD_OVERHEAD];
+        match self.seal_record(session, kind, &mut buffer, now) {
+            Ok(address) => self.outgoing.push(address, &buffer),
+            Err(reason) => {
+                self.drops.count(reason);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What time brings: retransmissions, keep-alives, renewals, and ends.
+
+use std::time::Instant;
+
+use super::Endpoint;
+use crate::session::RENEWAL_RETRY;
+use crate::slots::Key;
+use crate::timers::Owner;
+use crate::{CloseReason, KEEP_ALIVE, LinkError, SILENCE, SessionId};
+
+impl Endpoint {
+    /// Does what is due. Work: one step for each deadline that has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((at, owner)) = self.timers.pop(now) {
+            match owner {
+                Owner::Exchange(id) => self.exchange_due(id, at, now),
+                Owner::Session(key) => self.session_due(key, at, now),
+            }
+        }
+    }
+
+    fn exchange_due(&mut self, id: Key, at: Instant, now: Instant) {
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        if !exchange.armed.fires(at) {
+            return;
+        }
+        let Some(mut exchange) = self.exchanges.borrow(id) else { return };
+        let result = if now >= exchange.deadline {
+            Err(LinkError::TimedOut)
+        } else {
+            exchange.handshake.handle_timeout(now).map_err(LinkError::Handshake)
+        };
+        let result = result.and_then(|()| match exchange.repeat_mut() {
+            Some(Some(repeat)) if now >= repeat.at => {
+                *repeat = repeat.next(now);
+                self.send_parameters(&mut exchange)
+            }
+            _ => Ok(()),
+        });
+        self.resume(id, exchange, result, now);
+    }
+
+    fn session_due(&mut self, key: Key, at: Instant, now: Instant) {
+        let id = SessionId(key);
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if !session.armed.fires(at) {
+            return;
+        }
+        let heard = session.receive.last_opened(&self.lanes).unwrap_or(session.peer.renewed_at);
+        if now.saturating_duration_since(heard) >= SILENCE {
+            self.end(id, CloseReason::Silent);
+            return;
+        }
+        let silent_us = now.saturating_duration_since(session.send.last_sealed) >= KEEP_ALIVE;
+        let renew = now >= session.renew_at
+            || (session.send.nearly_exhausted() && session.renew_at > now + RENEWAL_RETRY);
+        if renew {
+            session.renew_at = now + RENEWAL_RETRY;
+        }
+        let (address, name) = (session.peer.address, session.peer.name);
+        self.tidy_lanes(key, now);
+        if silent_us {
+            self.send_keep_alive(id, now);
+        }
+        if renew {
+            self.begin(address, Some(name), false, now);
+        }
+        if let Some(session) = self.sessions.get_mut(key) {
+            let due = session.due(&self.lanes);
+            self.timers.arm(Owner::Session(key), &mut session.armed, due);
+        }
+    }
+
+    /// Wipes keys of past epochs, and ends the older lane once nothing comes on it any more.
+    fn tidy_lanes(&mut self, key: Key, now: Instant) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        for index in session.receive.iter() {
+            if let Some(entry) = self.lanes.get_mut(index) {
+                entry.lane.wipe_previous(now);
+            }
+        }
+        let Some(older) = session.receive.older else { return };
+        let opened = self.lanes.get(older).map(|entry| entry.lane.last_opened);
+        if opened.is_none_or(|opened| now.saturating_duration_since(opened) >= SILENCE) {
+            self.lanes.remove(older);
+            session.receive.older = None;
+        }
+    }
+}

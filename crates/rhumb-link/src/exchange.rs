@@ -1,0 +1,175 @@
+//! An exchange: one handshake with one address, from the first hello to the first record, and a little longer.
+//!
+//! 1. `Handshaking`: DTLS. Ends with the peer's name proven and keys exported.
+//! 2. `Agreeing`: our lane exists; our session parameters are sent, 250 ms doubling, until the peer's arrive.
+//! 3. `Established`: the session sends. Parameters are repeated until a record of the peer was opened, which shows that
+//!    it has ours; then the exchange stays for [`LINGER`], to answer what was lost, and is forgotten.
+//!
+//! An initiator goes through phases: it tries as to a native peer, then as to a foreign one, and again. An error of the
+//! library ends a phase, not the attempt, because anyone who can send from the peer's address can cause one.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rhumb_wire::Name;
+use rhumb_wire::datagram::{Datagram, SessionIndex, TOKEN_LEN};
+
+use crate::admission::Ticket;
+use crate::certificate::Claim;
+use crate::dtls::Style;
+use crate::handshake::Handshake;
+use crate::keys::{ExportedKeys, LaneSecret};
+use crate::retry::HelloHash;
+use crate::timers::Armed;
+use crate::{AttemptId, IdentityError, SessionId};
+
+pub(crate) struct Exchange {
+    pub(crate) address: SocketAddr,
+    pub(crate) side: Side,
+    pub(crate) handshake: Box<dyn Handshake>,
+    pub(crate) progress: Progress,
+    /// When the library wants to be called.
+    pub(crate) library_due: Instant,
+    /// When this phase, or the whole exchange, is over.
+    pub(crate) deadline: Instant,
+    pub(crate) armed: Armed,
+}
+
+/// Which side we are, and what only that side knows.
+pub(crate) enum Side {
+    Initiator(Initiation),
+    Responder(Response),
+}
+
+pub(crate) struct Initiation {
+    pub(crate) attempt: AttemptId,
+    /// Whether a caller asked for it; otherwise it renews a session.
+    pub(crate) announced: bool,
+    pub(crate) expected: Option<Name>,
+    pub(crate) phase: usize,
+    pub(crate) style: Style,
+    /// Our first datagram, to be sent again with a token.
+    pub(crate) hello: Vec<u8>,
+    pub(crate) token: Option<[u8; TOKEN_LEN]>,
+    /// Retries that are still answered; more are when the library repeats its hello.
+    pub(crate) retries_left: u8,
+    /// Whether the peer's first DTLS datagram has come: ours go without wrapping from then on.
+    pub(crate) answered: bool,
+}
+
+pub(crate) struct Response {
+    /// The hello that began it.
+    pub(crate) hello: HelloHash,
+    /// The place among the half-open, until the session is established.
+    pub(crate) ticket: Option<Ticket>,
+    /// Whether the peer has shown that it receives at its address.
+    pub(crate) proven: bool,
+    /// Bytes received from, and sent to, an unproven address.
+    pub(crate) received: usize,
+    pub(crate) sent: usize,
+}
+
+pub(crate) enum Progress {
+    Handshaking(Evidence),
+    Agreeing(Agreement),
+    Established { session: SessionId, index: SessionIndex, repeat: Option<Repeat> },
+}
+
+/// What a handshake has brought so far.
+#[derive(Default)]
+pub(crate) struct Evidence {
+    pub(crate) claim: Option<Result<Claim, IdentityError>>,
+    pub(crate) keys: Option<ExportedKeys>,
+    pub(crate) connected: bool,
+}
+
+/// A proven peer whose parameters are awaited.
+pub(crate) struct Agreement {
+    pub(crate) peer: Claim,
+    pub(crate) secret: LaneSecret,
+    /// Our receive lane.
+    pub(crate) index: SessionIndex,
+    pub(crate) repeat: Option<Repeat>,
+}
+
+/// When to send our parameters again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Repeat {
+    pub(crate) at: Instant,
+    pub(crate) interval: Duration,
+}
+
+impl Initiation {
+    /// Our hello, wrapped, with the token if there is one.
+    pub(crate) fn initial(&self) -> Vec<u8> {
+        let mut initial = Vec::with_capacity(5 + TOKEN_LEN + self.hello.len());
+        Datagram::emit_initial(self.token.as_ref(), &self.hello, &mut initial);
+        initial
+    }
+}
+
+impl Repeat {
+    pub(crate) fn first(now: Instant) -> Self {
+        Self { at: now + FIRST_REPEAT, interval: FIRST_REPEAT }
+    }
+
+    pub(crate) fn next(self, now: Instant) -> Self {
+        let interval = self.interval * 2;
+        Self { at: now + interval, interval }
+    }
+}
+
+impl Exchange {
+    pub(crate) fn is_established(&self) -> bool {
+        matches!(self.progress, Progress::Established { .. })
+    }
+
+    pub(crate) fn is_client(&self) -> bool {
+        matches!(self.side, Side::Initiator(_))
+    }
+
+    /// Our receive lane, if there is one that no session has yet.
+    pub(crate) fn pending_lane(&self) -> Option<SessionIndex> {
+        match &self.progress {
+            Progress::Agreeing(agreement) => Some(agreement.index),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn repeat_mut(&mut self) -> Option<&mut Option<Repeat>> {
+        match &mut self.progress {
+            Progress::Handshaking(_) => None,
+            Progress::Agreeing(agreement) => Some(&mut agreement.repeat),
+            Progress::Established { repeat, .. } => Some(repeat),
+        }
+    }
+
+    /// When anything has to be done, if nothing comes until then.
+    pub(crate) fn due(&self) -> Instant {
+        let repeat = match &self.progress {
+            Progress::Handshaking(_) => None,
+            Progress::Agreeing(agreement) => agreement.repeat,
+            Progress::Established { repeat, .. } => *repeat,
+        };
+        let due = self.library_due.min(self.deadline);
+        repeat.map_or(due, |repeat| due.min(repeat.at))
+    }
+}
+
+/// How an initiator tries: as what, and for how long while nobody answers.
+pub(crate) const PHASES: [(Style, Duration); 4] = [
+    (Style::Native, Duration::from_millis(1000)),
+    (Style::Foreign, Duration::from_millis(1000)),
+    (Style::Native, Duration::from_millis(3000)),
+    (Style::Foreign, Duration::from_millis(3000)),
+];
+/// How long a handshake that was answered may take, and how long another's may.
+pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// How long the peer's parameters are awaited.
+pub(crate) const AGREEMENT_TIME: Duration = Duration::from_secs(8);
+/// How long an exchange answers after the peer was confirmed.
+pub(crate) const LINGER: Duration = Duration::from_secs(3);
+/// How often a hello is sent again for a retry, until the library's own timer repeats it. A forged retry costs a hello,
+/// so this bounds what a forger can make us send.
+pub(crate) const RETRIES_PER_HELLO: u8 = 3;
+const FIRST_REPEAT: Duration = Duration::from_millis(250);

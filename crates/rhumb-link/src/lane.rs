@@ -1,0 +1,214 @@
+//! Lanes: one direction of a session's records. A lane has its own keys, counter and, on the receiving side, window.
+//!
+//! Sending: packet numbers grow by one and never reset; the epoch's key is replaced by its successor after
+//! [`EPOCH_PACKETS`] packets or [`EPOCH_LIFETIME`] of use. Receiving: the epoch of a record says which key opens it; an epoch
+//! ahead is believed only when a record opened under it.
+//!
+//! Why no nonce is ever used twice: the nonce is the epoch's salt XOR (epoch, packet number); within an epoch the packet
+//! number grows; a sender that has used the last packet number, or the last epoch, refuses to send.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use rhumb_wire::datagram::{AEAD_TAG_LEN, Counter, RecordHeader, RecordKind, SessionIndex};
+
+use crate::aead::PacketKey;
+use crate::keys::LaneSecret;
+use crate::{Cipher, DropReason};
+
+/// The sending side of a lane.
+pub(crate) struct SendLane {
+    cipher: Cipher,
+    /// The index that the receiver chose.
+    index: SessionIndex,
+    secret: LaneSecret,
+    key: PacketKey,
+    epoch: u16,
+    packet_number: u64,
+    epoch_first_packet: u64,
+    /// When the epoch's key was first used.
+    epoch_began: Option<Instant>,
+    /// When anything was sealed last.
+    pub(crate) last_sealed: Instant,
+}
+
+impl SendLane {
+    pub(crate) fn new(
+        cipher: Cipher,
+        secret: LaneSecret,
+        index: SessionIndex,
+        now: Instant,
+    ) -> Self {
+        let key = secret.packet_key(cipher);
+        Self {
+            cipher,
+            index,
+            secret,
+            key,
+            epoch: 0,
+            packet_number: 0,
+            epoch_first_packet: 0,
+            epoch_began: None,
+            last_sealed: now,
+        }
+    }
+
+    /// Seals in place: 12 bytes for the header, the plaintext, 16 bytes for the tag.
+    #[inline]
+    pub(crate) fn seal(
+        &mut self,
+        kind: RecordKind,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let (clear, rest) =
+            buffer.split_first_chunk_mut::<{ RecordHeader::LEN }>().ok_or(DropReason::TooShort)?;
+        let (plaintext, tag) =
+            rest.split_last_chunk_mut::<AEAD_TAG_LEN>().ok_or(DropReason::TooShort)?;
+        if self.packet_number > Counter::MAX_PACKET_NUMBER {
+            return Err(DropReason::CounterExhausted);
+        }
+        match self.epoch_began {
+            None => self.epoch_began = Some(now),
+            Some(began)
+                if self.packet_number - self.epoch_first_packet >= EPOCH_PACKETS
+                    || now.saturating_duration_since(began) >= EPOCH_LIFETIME =>
+            {
+                self.ratchet(now)?;
+            }
+            Some(_) => {}
+        }
+        let counter = Counter::new(self.epoch, self.packet_number);
+        self.packet_number += 1;
+        *clear = RecordHeader { kind, index: self.index, counter }.emit();
+        *tag = self.key.seal(counter, clear, plaintext);
+        self.last_sealed = now;
+        Ok(())
+    }
+
+    /// Whether so few epochs are left that a fresh handshake is due: at the fastest conceivable 10^8 packets a second
+    /// an epoch lasts 40 ms, so what is left lasts 160 s.
+    pub(crate) fn nearly_exhausted(&self) -> bool {
+        self.epoch >= u16::MAX - 4096
+            || self.packet_number >= Counter::MAX_PACKET_NUMBER - (1 << 34)
+    }
+
+    #[cold]
+    fn ratchet(&mut self, now: Instant) -> Result<(), DropReason> {
+        self.epoch = self.epoch.checked_add(1).ok_or(DropReason::CounterExhausted)?;
+        self.secret = self.secret.next();
+        self.key = self.secret.packet_key(self.cipher);
+        self.epoch_first_packet = self.packet_number;
+        self.epoch_began = Some(now);
+        Ok(())
+    }
+}
+
+/// The receiving side of a lane.
+pub(crate) struct ReceiveLane {
+    cipher: Cipher,
+    window: crate::replay::ReplayWindow,
+    epoch: u16,
+    key: PacketKey,
+    /// The secret of `epoch`.
+    secret: LaneSecret,
+    /// The key of the epoch before, for datagrams that were overtaken.
+    previous: Option<PacketKey>,
+    epoch_began: Instant,
+    /// When a record that was not a close was opened last, or the lane was made.
+    pub(crate) last_opened: Instant,
+}
+
+impl ReceiveLane {
+    pub(crate) fn new(cipher: Cipher, secret: LaneSecret, now: Instant) -> Self {
+        Self {
+            cipher,
+            window: crate::replay::ReplayWindow::new(),
+            epoch: 0,
+            key: secret.packet_key(cipher),
+            secret,
+            previous: None,
+            epoch_began: now,
+            last_opened: now,
+        }
+    }
+
+    /// Opens a whole datagram in place and says where its plaintext stands. After an error the bytes are garbage.
+    #[inline]
+    pub(crate) fn open(
+        &mut self,
+        header: RecordHeader,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<Range<usize>, DropReason> {
+        let number = header.counter.packet_number();
+        self.window.check(number)?;
+        let (clear, sealed) = datagram
+            .split_first_chunk_mut::<{ RecordHeader::LEN }>()
+            .ok_or(DropReason::Malformed)?;
+        let epoch = header.counter.epoch();
+        let opened = if epoch == self.epoch {
+            self.key.open(header.counter, clear, sealed)
+        } else if epoch < self.epoch {
+            match &self.previous {
+                Some(key) if epoch + 1 == self.epoch => key.open(header.counter, clear, sealed),
+                _ => return Err(DropReason::EpochOutOfRange),
+            }
+        } else {
+            self.open_ahead(header.counter, clear, sealed, now)?
+        };
+        let len = opened.ok_or(DropReason::BadSeal)?;
+        self.window.update(number);
+        if header.kind == RecordKind::Pdu {
+            self.last_opened = now;
+        }
+        Ok(RecordHeader::LEN..RecordHeader::LEN + len)
+    }
+
+    /// Wipes the previous epoch's key once datagrams of that epoch cannot be on their way any more.
+    pub(crate) fn wipe_previous(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.epoch_began) >= PREVIOUS_EPOCH_LIFETIME {
+            self.previous = None;
+        }
+    }
+
+    /// Derives the keys of an epoch ahead, and keeps them if they open the record: a forged epoch changes nothing.
+    #[cold]
+    fn open_ahead(
+        &mut self,
+        counter: Counter,
+        clear: &[u8; RecordHeader::LEN],
+        sealed: &mut [u8],
+        now: Instant,
+    ) -> Result<Option<usize>, DropReason> {
+        let steps = counter.epoch() - self.epoch;
+        if steps > MAX_EPOCHS_AHEAD {
+            return Err(DropReason::EpochOutOfRange);
+        }
+        let mut secret = self.secret.next();
+        let mut before = None;
+        for _ in 1..steps {
+            let next = secret.next();
+            before = Some(std::mem::replace(&mut secret, next));
+        }
+        let key = secret.packet_key(self.cipher);
+        let Some(len) = key.open(counter, clear, sealed) else { return Ok(None) };
+        let last = std::mem::replace(&mut self.key, key);
+        self.previous = Some(before.map_or(last, |secret| secret.packet_key(self.cipher)));
+        self.secret = secret;
+        self.epoch = counter.epoch();
+        self.epoch_began = now;
+        Ok(Some(len))
+    }
+}
+
+/// Packets sealed under one key. A datagram has at most 2^12 AES blocks, so an epoch has 2^34, and the advantage of an
+/// attacker on AES-GCM stays below 2^(2*34 - 128) = 2^-60; of the usual 1,452 bytes, below 2^-70.
+pub const EPOCH_PACKETS: u64 = 1 << 22;
+/// Longest use of one key, so that a stolen key opens little.
+pub const EPOCH_LIFETIME: Duration = Duration::from_secs(120);
+/// Epochs ahead of its own that a receiver tries. A keep-alive is sent every 5 s, so to be one behind, a receiver must
+/// have lost all of an epoch; to be five behind, ten minutes or 16 million packets.
+pub const MAX_EPOCHS_AHEAD: u16 = 4;
+/// How long a datagram may be overtaken by those of the next epoch.
+const PREVIOUS_EPOCH_LIFETIME: Duration = Duration::from_secs(10);

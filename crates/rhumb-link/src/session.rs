@@ -1,0 +1,136 @@
+//! A session: what two names share once a handshake has completed, renewed in place by later ones.
+//!
+//! A session sends on the lane of its newest handshake. It receives on that and on one older lane, because the other end
+//! may learn later of the newest handshake, or, when both ends connected at once, hold another one for the newest. The
+//! older lane ends when nothing was opened on it for [`SILENCE`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_wire::datagram::SessionIndex;
+use rhumb_wire::{Metadata, Name};
+
+use crate::lane::SendLane;
+use crate::lane_table::LaneTable;
+use crate::slots::Key;
+use crate::timers::Armed;
+
+/// A session of this endpoint. It stays the same when the session is renewed, and goes stale when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub(crate) Key);
+
+/// Who is at the other end of a session.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The proven name.
+    pub name: Name,
+    /// What the name is the hash of.
+    pub metadata: Arc<Metadata>,
+    /// Where datagrams go: where the newest handshake was made with.
+    pub address: SocketAddr,
+    /// The largest datagram it receives, in bytes of UDP payload.
+    pub max_datagram_len: u16,
+    /// Whether we began the newest handshake.
+    pub initiator: bool,
+    /// When the session began.
+    pub established_at: Instant,
+    /// When its newest handshake completed.
+    pub renewed_at: Instant,
+}
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The peer said so.
+    PeerClosed,
+    /// Nothing was heard of the peer for [`SILENCE`].
+    Silent,
+    /// We said so.
+    Local,
+    /// Its counter ran out before it could be renewed.
+    CounterExhausted,
+}
+
+pub(crate) struct Session {
+    pub(crate) peer: Peer,
+    pub(crate) send: SendLane,
+    pub(crate) receive: ReceiveLanes,
+    /// When to begin the next handshake.
+    pub(crate) renew_at: Instant,
+    pub(crate) armed: Armed,
+}
+
+/// The lanes a session receives on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceiveLanes {
+    pub(crate) newest: SessionIndex,
+    pub(crate) older: Option<SessionIndex>,
+}
+
+impl ReceiveLanes {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SessionIndex> {
+        std::iter::once(self.newest).chain(self.older)
+    }
+
+    /// When anything was opened last on any of them.
+    pub(crate) fn last_opened(&self, lanes: &LaneTable) -> Option<Instant> {
+        self.iter().filter_map(|index| Some(lanes.get(index)?.lane.last_opened)).max()
+    }
+
+    /// Takes a newer lane, and returns the one that has to go: of the two others the one not heard of for longer.
+    pub(crate) fn push(&mut self, index: SessionIndex, lanes: &LaneTable) -> Option<SessionIndex> {
+        let last = std::mem::replace(&mut self.newest, index);
+        let older = self.older.replace(last)?;
+        let opened = |index| lanes.get(index).map(|entry| entry.lane.last_opened);
+        if opened(older) > opened(last) {
+            self.older = Some(older);
+            Some(last)
+        } else {
+            Some(older)
+        }
+    }
+}
+
+impl Session {
+    /// When anything has to be done for this session, if nothing is sent or received until then.
+    pub(crate) fn due(&self, lanes: &LaneTable) -> Instant {
+        let heard = self.receive.last_opened(lanes).unwrap_or(self.peer.renewed_at);
+        let older_ends = self
+            .receive
+            .older
+            .and_then(|index| lanes.get(index))
+            .map(|entry| entry.lane.last_opened + SILENCE);
+        [
+            Some(self.send.last_sealed + KEEP_ALIVE),
+            Some(heard + SILENCE),
+            Some(self.renew_at),
+            older_ends,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .expect("invariant: the list is not empty")
+    }
+}
+
+/// When a handshake made now has to be followed by another. The responder waits a little longer: it is there for
+/// sessions both ends of which believe that the other began. Names spread the times, so that a router's sessions, all
+/// made when it started, are not all renewed at once.
+pub(crate) fn renewal_time(peer: &Name, initiator: bool, now: Instant) -> Instant {
+    let spread = Duration::from_secs(u64::from(peer.0[31]) / 2);
+    now + RENEWAL_INTERVAL - spread + if initiator { Duration::ZERO } else { RESPONDER_PATIENCE }
+}
+
+/// A side that has sent nothing for this long sends a keep-alive.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A session of which nothing was opened for this long is dead: four keep-alives were lost.
+pub const SILENCE: Duration = Duration::from_secs(20);
+/// Sessions get fresh keys from a fresh handshake this often, less up to 127 s that depend on the name.
+pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(3600);
+/// How much later than the initiator the responder renews.
+const RESPONDER_PATIENCE: Duration = Duration::from_secs(180);
+/// How long after a renewal was begun another is, if it did not complete.
+pub(crate) const RENEWAL_RETRY: Duration = Duration::from_secs(30);
