@@ -1,1 +1,46 @@
-//! placeholder
+//! The client library of Rhumb: join a router, be reached by name, send and receive by name.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use rhumb_node::{Config, Node};
+//! use rhumb_trust::load_key;
+//!
+//! # async fn run(key: &std::path::Path, friend: rhumb_wire::Name) -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Arc::new(load_key(key, None)?);
+//! let node = Node::join(identity, Config::new("127.0.0.1:7700".parse()?)).await?;
+//! println!("I am {}", node.name());
+//!
+//! let mut port = node.bind(7).await?;
+//! port.send_to(friend, 7, b"hello").await?;
+//! while let Some(message) = port.receive().await {
+//!     println!("{} says {:?}", message.from, message.body);
+//!     port.send_to(message.from, 7, b"and hello to you").await?;
+//! }
+//! node.leave().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the moment, renews the lease and
+//! reconnects; its methods are futures for any tokio runtime. Files go by [`Node::send_file`] and [`Node::receive_file`].
+//! [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is reached.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`core`] | the node without I/O, for other drivers and for simulations |
+//! | [`transfer`] | the two ends of a file transfer, without I/O |
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod config;
+pub mod core;
+mod driver;
+mod error;
+mod node;
+pub mod transfer;
+
+pub use config::{Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S};
+pub use driver::{ReceiveReport, SendReport};
+pub use error::{NodeError, PingError, SendError};
+pub use node::{Hop, Message, Node, PingReply, Port, Status};

@@ -1,0 +1,148 @@
+//! What a [`Core`](super::Core) tells its owner. What arrived for programs is not here but in
+//! [`Core::arrivals`](super::Core::arrivals), which lends the bytes instead of copying them.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rhumb_link::{CloseReason, LinkError};
+use rhumb_wire::Name;
+use rhumb_wire::nack::Reason;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The router accepted the name, for the first time since it was connected.
+    Joined {
+        /// Which router.
+        router: Name,
+        /// The last second of the lease.
+        until_s: u64,
+        /// Whether the RIB holds the route.
+        published: bool,
+    },
+    /// The router accepted the name again: the lease is longer, or the name is published now.
+    Renewed {
+        /// The last second of the lease.
+        until_s: u64,
+        /// Whether the RIB holds the route.
+        published: bool,
+    },
+    /// There is no way to the router at the moment; it is tried again.
+    Disconnected {
+        /// Why.
+        reason: Disconnection,
+        /// When it is tried again.
+        retry_after: Duration,
+    },
+    /// The router refuses the name, and it never accepted it before. Final.
+    Refused {
+        /// Which router.
+        router: Name,
+        /// What it said.
+        reason: Reason,
+    },
+    /// The name is withdrawn and the session closed. Final.
+    Left {
+        /// Whether the RIB said that it holds the withdrawal.
+        published: bool,
+    },
+    /// Data that were taken for sending are given up.
+    SendFailed {
+        /// The tag they had.
+        tag: u32,
+        /// Who they were for.
+        to: Name,
+        /// Why.
+        reason: SendFailure,
+    },
+    /// A NACK about data that were sent without keeping a copy: their sender resends what it sees fit.
+    Nacked {
+        /// Who they were for.
+        to: Name,
+        /// What the NACK said.
+        reason: Reason,
+    },
+    /// A ping is answered.
+    Pong {
+        /// The ping's tag.
+        tag: u32,
+        /// Who answered.
+        from: Name,
+        /// Since it was sent last.
+        rtt: Duration,
+    },
+    /// A router answered a ping in its destination's stead.
+    PingNacked {
+        /// The ping's tag.
+        tag: u32,
+        /// Who the ping was for.
+        to: Name,
+        /// What the router said.
+        reason: Reason,
+        /// Who it is, when it said so.
+        reporter: Option<Name>,
+        /// Since the ping was sent last; `None` when no copy was under way.
+        rtt: Option<Duration>,
+        /// Whether the ping will be sent again.
+        retried: bool,
+    },
+}
+
+/// Why there is no way to the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disconnection {
+    /// No session could be made.
+    Connect {
+        /// With whom.
+        address: SocketAddr,
+        /// Why.
+        error: LinkError,
+    },
+    /// The session ended.
+    Closed(CloseReason),
+    /// The router answers no advertisement.
+    NoAccept,
+    /// The lease ended before the router renewed it.
+    LeaseEnded,
+    /// The router refuses the name that it accepted before.
+    Refused(Reason),
+    /// This node's own key cannot sign.
+    CannotSign,
+}
+
+impl fmt::Display for Disconnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { address, error } => write!(f, "no session with {address}: {error}"),
+            Self::Closed(CloseReason::PeerClosed) => f.write_str("the router closed the session"),
+            Self::Closed(CloseReason::Silent) => f.write_str("the router fell silent"),
+            Self::Closed(_) => f.write_str("the session ended"),
+            Self::NoAccept => f.write_str("the router answers no advertisement"),
+            Self::LeaseEnded => f.write_str("the lease ended before the router renewed it"),
+            Self::Refused(reason) => write!(f, "the router refuses the name: {reason}"),
+            Self::CannotSign => f.write_str("this node's key cannot sign"),
+        }
+    }
+}
+
+/// Why data were given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendFailure {
+    /// The last NACK about them, which waiting did not cure or cannot cure.
+    Nacked(Reason),
+    /// There was no joined router to send them to for as long as they were kept.
+    NotJoined,
+}
+
+impl fmt::Display for SendFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nacked(reason) => reason.fmt(f),
+            Self::NotJoined => f.write_str("not connected to a router"),
+        }
+    }
+}

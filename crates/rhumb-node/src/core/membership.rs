@@ -1,0 +1,441 @@
+//! Being known to one router: connect, advertise, renew, come back, leave (GDP paper, section 3.6).
+//!
+//! 1. `Waiting`: [`Membership::handle_timeout`] connects when the back-off is over.
+//! 2. `Connecting`: [`Membership::handle_established`] follows a finished handshake,
+//!    [`Membership::handle_failed`] leads back to `Waiting`.
+//! 3. `Connected`: an advertisement is resent until [`Membership::handle_accept`], which begins a lease; at its
+//!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`.
+//! 4. [`Membership::leave`] advertises a withdrawal, waits briefly for the Accept, and ends in `Over`.
+//!
+//! Invariant: sequences of certificates only grow, so a late copy of an old statement never supersedes a newer one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
+use rhumb_trust::{Identity, Now, TrustError, Window};
+use rhumb_wire::accept::Accept;
+use rhumb_wire::nack::Reason;
+use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
+
+use super::event::{Disconnection, Event};
+use super::lease::{Lease, LeaseStatus};
+use super::turn::Turn;
+use crate::Config;
+
+/// The relation to one router.
+#[derive(Debug)]
+pub(super) struct Membership {
+    identity: Arc<Identity>,
+    address: SocketAddr,
+    expected: Option<Name>,
+    lease_s: u64,
+    phase: Phase,
+    /// Connections that ended since the last Accept.
+    failures: u32,
+    last_sequence: u64,
+    /// Whether any router ever accepted the name: from then on a refusal is not final.
+    accepted_once: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Waiting { until: Instant },
+    Connecting { attempt: AttemptId },
+    Connected(Connection),
+    Over,
+}
+
+#[derive(Debug)]
+struct Connection {
+    session: SessionId,
+    router: Name,
+    /// What was advertised last, kept for Accepts that come twice.
+    advertised: Option<Advertisement>,
+    lease: Option<Lease>,
+    leaving: bool,
+}
+
+#[derive(Debug)]
+struct Advertisement {
+    tag: u32,
+    pdu: Vec<u8>,
+    /// When to send it again; `None` once it is answered.
+    resend_at: Option<Instant>,
+    interval: Duration,
+    /// When to give up waiting for the answer, while there is no lease to end it.
+    patience_ends: Instant,
+}
+
+impl Membership {
+    pub(super) fn new(identity: Arc<Identity>, config: &Config, now: Now) -> Self {
+        Self {
+            identity,
+            address: config.router,
+            expected: config.router_name,
+            lease_s: config.lease_s,
+            phase: Phase::Waiting { until: now.instant },
+            failures: 0,
+            last_sequence: 0,
+            accepted_once: false,
+        }
+    }
+
+    /// Connects, renews, or gives up on the router, when it is time.
+    pub(super) fn handle_timeout(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        match &mut self.phase {
+            Phase::Waiting { until } if *until <= turn.now.instant => {
+                let attempt = turn.endpoint.connect(self.address, self.expected, turn.now.instant);
+                self.phase = Phase::Connecting { attempt };
+                None
+            }
+            Phase::Connected(connection) => {
+                if let Some(reason) = connection.overdue(turn.now.instant) {
+                    return Some(self.give_up(reason, turn));
+                }
+                if connection.renewal_is_due(turn.now.instant) {
+                    return self.advertise(turn);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A handshake with the router is finished: advertises the name, unless only the keys are new.
+    pub(super) fn handle_established(
+        &mut self,
+        session: SessionId,
+        router: Name,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
+        if self.is_over() {
+            turn.endpoint.close(session, turn.now.instant);
+            return None;
+        }
+        if self.session() == Some(session) {
+            return None;
+        }
+        self.phase = Phase::Connected(Connection {
+            session,
+            router,
+            advertised: None,
+            lease: None,
+            leaving: false,
+        });
+        self.advertise(turn)
+    }
+
+    /// The handshake came to nothing.
+    pub(super) fn handle_failed(
+        &mut self,
+        failed: AttemptId,
+        error: LinkError,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
+        match self.phase {
+            Phase::Connecting { attempt } if attempt == failed => {
+                let reason = Disconnection::Connect { address: self.address, error };
+                Some(self.wait(reason, turn))
+            }
+            _ => None,
+        }
+    }
+
+    /// The link ended a session.
+    pub(super) fn handle_closed(
+        &mut self,
+        session: SessionId,
+        reason: CloseReason,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
+        match &self.phase {
+            Phase::Connected(connection) if connection.session == session => {
+                if connection.leaving {
+                    self.phase = Phase::Over;
+                    return Some(Event::Left { published: false });
+                }
+                Some(self.wait(Disconnection::Closed(reason), turn))
+            }
+            _ => None,
+        }
+    }
+
+    /// The router accepts what was advertised. `None` when the Accept answers nothing, or says nothing new.
+    pub(super) fn handle_accept(
+        &mut self,
+        tag: u32,
+        accept: Accept,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event>, NotAdvertised> {
+        let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
+        let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
+            return Err(NotAdvertised);
+        };
+        if accept.name != self.identity.name() {
+            return Err(NotAdvertised);
+        }
+        if connection.leaving {
+            // An early Accept says that the router knows; the RIB's word is worth the rest of the wait.
+            if !accept.published {
+                return Ok(None);
+            }
+            turn.endpoint.close(connection.session, turn.now.instant);
+            self.phase = Phase::Over;
+            return Ok(Some(Event::Left { published: true }));
+        }
+        let answered_before = advertised.resend_at.take().is_none();
+        if answered_before && connection.lease.is_some_and(|lease| !lease.learns_from(accept)) {
+            return Ok(None);
+        }
+        let renewed = connection.lease.is_some();
+        let lease = Lease::begin(accept, self.lease_s, connection.lease, turn.now);
+        connection.lease = Some(lease);
+        self.failures = 0;
+        self.accepted_once = true;
+        let LeaseStatus { until_s, published } = lease.status();
+        Ok(Some(match renewed {
+            true => Event::Renewed { until_s, published },
+            false => Event::Joined { router: connection.router, until_s, published },
+        }))
+    }
+
+    /// The router says why it does not accept what was advertised.
+    pub(super) fn handle_nack(
+        &mut self,
+        tag: u32,
+        reason: Reason,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event>, NotAdvertised> {
+        let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
+        let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
+            return Err(NotAdvertised);
+        };
+        let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
+        match reason {
+            Reason::BadCertificate | Reason::NotAuthorised if self.accepted_once => {
+                Ok(Some(self.give_up(Disconnection::Refused(reason), turn)))
+            }
+            Reason::BadCertificate | Reason::NotAuthorised => {
+                let router = connection.router;
+                turn.endpoint.close(connection.session, turn.now.instant);
+                self.phase = Phase::Over;
+                Ok(Some(Event::Refused { router, reason }))
+            }
+            _ => {
+                let wait = reason.retry_after().unwrap_or(FIRST_RESEND).max(LEAST_WAIT);
+                *resend_at = turn.now.instant + turn.jitter.lengthen(wait.min(LAST_RESEND));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Withdraws the name. `Some` at once when no router is connected.
+    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        let router = match &self.phase {
+            Phase::Connected(connection) if connection.leaving => return None,
+            Phase::Connected(Connection { lease: Some(_), router, .. }) => *router,
+            _ => return Some(self.end(turn)),
+        };
+        let Ok(withdrawal) = self.statement(Statement::Withdrawal, router, turn) else {
+            return Some(self.end(turn));
+        };
+        if let Phase::Connected(connection) = &mut self.phase {
+            let patience_ends = turn.now.instant + LEAVE_WITHIN;
+            connection.leaving = true;
+            connection.advertised = Some(Advertisement { patience_ends, ..withdrawal });
+        }
+        None
+    }
+
+    /// Advertises again before it is time: the router does not, or no longer, know the right to send.
+    pub(super) fn advertise_again(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        match &self.phase {
+            Phase::Connected(Connection { leaving: false, advertised: Some(last), .. })
+                if last.resend_at.is_none() =>
+            {
+                self.advertise(turn)
+            }
+            _ => None,
+        }
+    }
+
+    /// The advertisement, when it is time to send it or to send it again.
+    pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(SessionId, &[u8])> {
+        let Phase::Connected(connection) = &mut self.phase else { return None };
+        let advertised = connection.advertised.as_mut()?;
+        if advertised.resend_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        advertised.resend_at = Some(now + advertised.interval);
+        advertised.interval = (advertised.interval * 2).min(LAST_RESEND);
+        Some((connection.session, &advertised.pdu))
+    }
+
+    /// When something has to be done.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Waiting { until } => Some(*until),
+            Phase::Connected(connection) => connection.next_deadline(),
+            Phase::Connecting { .. } | Phase::Over => None,
+        }
+    }
+
+    /// The session with the router.
+    pub(super) fn session(&self) -> Option<SessionId> {
+        match &self.phase {
+            Phase::Connected(connection) => Some(connection.session),
+            _ => None,
+        }
+    }
+
+    /// The session with the router, while the router takes this node's traffic.
+    pub(super) fn joined(&self) -> Option<SessionId> {
+        match &self.phase {
+            Phase::Connected(Connection { session, lease: Some(_), leaving: false, .. }) => {
+                Some(*session)
+            }
+            _ => None,
+        }
+    }
+
+    /// The router connected.
+    pub(super) fn router(&self) -> Option<Name> {
+        match &self.phase {
+            Phase::Connected(connection) => Some(connection.router),
+            _ => None,
+        }
+    }
+
+    /// The lease held.
+    pub(super) fn lease(&self) -> Option<LeaseStatus> {
+        match &self.phase {
+            Phase::Connected(Connection { lease: Some(lease), .. }) => Some(lease.status()),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing more will come of it.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    fn advertise(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        let via = self.router()?;
+        let route = Statement::Route { via, scope: Scope::Any };
+        match self.statement(route, via, turn) {
+            Ok(advertisement) => {
+                if let Phase::Connected(connection) = &mut self.phase {
+                    connection.advertised = Some(advertisement);
+                }
+                None
+            }
+            Err(_) => Some(self.give_up(Disconnection::CannotSign, turn)),
+        }
+    }
+
+    /// A signed statement in a PDU to the router.
+    fn statement(
+        &mut self,
+        statement: Statement,
+        router: Name,
+        turn: &mut Turn<'_>,
+    ) -> Result<Advertisement, TrustError> {
+        let window = Window::starting(turn.now.unix_s(), self.lease_s);
+        self.last_sequence = turn.now.unix_ms.max(self.last_sequence + 1);
+        let certificate = self.identity.certify(statement, self.last_sequence, window)?;
+        let tag = turn.take_tag();
+        let header =
+            PduHeader { tag, ..PduHeader::new(Action::Advertise, self.identity.name(), router) };
+        let mut pdu = Vec::new();
+        header
+            .emit(&ADVERTISEMENT_DATA, &[certificate], &mut pdu)
+            .expect("invariant: one certificate and short data fit");
+        Ok(Advertisement {
+            tag,
+            pdu,
+            resend_at: Some(turn.now.instant),
+            interval: FIRST_RESEND,
+            patience_ends: turn.now.instant + ACCEPT_WITHIN,
+        })
+    }
+
+    /// Closes the session and comes back later; or, when leaving, is done.
+    fn give_up(&mut self, reason: Disconnection, turn: &mut Turn<'_>) -> Event {
+        match &self.phase {
+            Phase::Connected(connection) if connection.leaving => self.end(turn),
+            Phase::Connected(connection) => {
+                turn.endpoint.close(connection.session, turn.now.instant);
+                self.wait(reason, turn)
+            }
+            _ => self.wait(reason, turn),
+        }
+    }
+
+    fn wait(&mut self, reason: Disconnection, turn: &mut Turn<'_>) -> Event {
+        let backoff = FIRST_BACKOFF * 2u32.saturating_pow(self.failures.min(16));
+        let retry_after = turn.jitter.shorten(backoff.min(LAST_BACKOFF));
+        self.failures = self.failures.saturating_add(1);
+        self.phase = Phase::Waiting { until: turn.now.instant + retry_after };
+        Event::Disconnected { reason, retry_after }
+    }
+
+    /// Closes the session, with nothing published.
+    fn end(&mut self, turn: &mut Turn<'_>) -> Event {
+        if let Some(session) = self.session() {
+            turn.endpoint.close(session, turn.now.instant);
+        }
+        self.phase = Phase::Over;
+        Event::Left { published: false }
+    }
+}
+
+/// An answer to nothing that was advertised.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotAdvertised;
+
+impl Connection {
+    /// Why this connection is of no further use.
+    fn overdue(&self, now: Instant) -> Option<Disconnection> {
+        if self.lease.is_some_and(|lease| lease.ends_at() <= now) {
+            return Some(Disconnection::LeaseEnded);
+        }
+        let unanswered = self.advertised.as_ref().filter(|it| it.resend_at.is_some());
+        let out_of_patience = unanswered.is_some_and(|it| it.patience_ends <= now);
+        // While a lease lasts the router does its work; it may be slow to renew.
+        (out_of_patience && (self.lease.is_none() || self.leaving))
+            .then_some(Disconnection::NoAccept)
+    }
+
+    fn renewal_is_due(&self, now: Instant) -> bool {
+        let answered = self.advertised.as_ref().is_none_or(|it| it.resend_at.is_none());
+        answered && !self.leaving && self.lease.is_some_and(|lease| lease.renew_at() <= now)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let unanswered = self.advertised.as_ref().filter(|it| it.resend_at.is_some());
+        let resend = unanswered.and_then(|it| it.resend_at);
+        let patience =
+            unanswered.filter(|_| self.lease.is_none() || self.leaving).map(|it| it.patience_ends);
+        let renewal =
+            self.lease.filter(|_| unanswered.is_none() && !self.leaving).map(|it| it.renew_at());
+        let end = self.lease.map(|lease| lease.ends_at());
+        [resend, patience, renewal, end].into_iter().flatten().min()
+    }
+}
+
+/// Zeros, so that the router can answer with a NACK: it sends none about a PDU with less data than its own.
+const ADVERTISEMENT_DATA: [u8; rhumb_wire::nack::Nack::MAX_LEN] =
+    [0; rhumb_wire::nack::Nack::MAX_LEN];
+/// An Accept takes a round trip and a verification; the RIB may be slow.
+const FIRST_RESEND: Duration = Duration::from_millis(500);
+const LAST_RESEND: Duration = Duration::from_secs(2);
+/// A router that asks for less would make the node a flood.
+const LEAST_WAIT: Duration = Duration::from_millis(20);
+/// A router that shook hands and then answers none of six advertisements is not working.
+const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
+/// People wait for a program to end.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const LAST_BACKOFF: Duration = Duration::from_secs(5);

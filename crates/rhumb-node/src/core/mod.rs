@@ -1,0 +1,296 @@
+//! The node without I/O: a member of one router that sends and receives PDUs by name. Time, randomness and datagrams are
+//! arguments; see [`crate::Node`] for the same with a socket and a thread.
+//!
+//! 1. [`Core::handle_batch`] takes received datagrams; what arrived for programs is then in [`Core::arrivals`], in place.
+//! 2. [`Core::handle_timeout`] does what is due: connect, renew, give up.
+//! 3. [`Core::send`], [`Core::ping`] and [`Core::send_unkept`] take what programs want sent.
+//! 4. [`Core::poll_transmit`] appends datagrams to send, until it appends nothing more.
+//! 5. [`Core::poll_event`] tells what happened; [`Core::poll_timeout`] when to call again.
+//!
+//! Invariant: data leave only over the session with a router that has accepted the name, and NACKs are believed only from
+//! that session and about PDUs that are accounted for.
+
+mod drop_reason;
+mod event;
+mod jitter;
+mod lease;
+mod membership;
+mod path_limits;
+mod pending;
+mod receive;
+mod send;
+mod streams;
+mod turn;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rhumb_link::{Endpoint, LinkError, SessionId};
+use rhumb_trust::{Identity, Now};
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::{Batch, Name};
+
+pub use drop_reason::{DropReason, Drops};
+pub use event::{Disconnection, Event, SendFailure};
+pub use lease::LeaseStatus;
+pub(crate) use path_limits::PathLimits;
+pub use receive::Arrival;
+
+use crate::Config;
+use jitter::Jitter;
+use membership::Membership;
+use pending::PendingPdus;
+use receive::ArrivedAt;
+use streams::Streams;
+use turn::{Tags, Turn};
+
+/// A member of one router, without I/O.
+#[derive(Debug)]
+pub struct Core {
+    name: Name,
+    endpoint: Endpoint,
+    membership: Membership,
+    pending: PendingPdus,
+    streams: Streams,
+    path_limits: PathLimits,
+    tags: Tags,
+    jitter: Jitter,
+    max_datagram_len: u16,
+    /// Pongs that wait to be sent.
+    answers: VecDeque<Vec<u8>>,
+    arrivals: Vec<ArrivedAt>,
+    events: VecDeque<Event>,
+    drops: Drops,
+    traffic: Traffic,
+    /// Where PDUs without a copy are put together.
+    scratch: Vec<u8>,
+}
+
+/// What went in and out, in PDUs of programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Sent for the first time, transfers included.
+    pub sent: u64,
+    /// Sent again because of a NACK.
+    pub resent: u64,
+    /// Received.
+    pub received: u64,
+    /// NACKs that were believed.
+    pub nacks: u64,
+    /// Given up.
+    pub given_up: u64,
+}
+
+impl Core {
+    /// A node that will join the router of `config`. `seed` is random: of it come the link's secrets, the first tag and
+    /// the spread of waits.
+    ///
+    /// # Errors
+    /// When the identity cannot make a certificate, or `max_datagram_len` is too small.
+    pub fn new(
+        identity: Arc<Identity>,
+        config: &Config,
+        seed: &Seed,
+        now: Now,
+    ) -> Result<Self, LinkError> {
+        let mut link = rhumb_link::Config::default();
+        link.max_datagram_len = config.max_datagram_len;
+        link.accept = false;
+        let endpoint = Endpoint::new(identity.clone(), link, seed.link, now.instant)?;
+        let mut jitter = Jitter::new(seed.spread);
+        Ok(Self {
+            name: identity.name(),
+            endpoint,
+            membership: Membership::new(identity, config, now),
+            pending: PendingPdus::new(config.give_up_after),
+            streams: Streams::default(),
+            path_limits: PathLimits::default(),
+            tags: Tags::starting_at(jitter.next_u32()),
+            jitter,
+            max_datagram_len: config.max_datagram_len,
+            answers: VecDeque::new(),
+            arrivals: Vec::new(),
+            events: VecDeque::new(),
+            drops: Drops::default(),
+            traffic: Traffic::default(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Does what is due: bounded by the PDUs held.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.endpoint.handle_timeout(now.instant);
+        self.handle_link_events(now);
+        self.with_membership(now, Membership::handle_timeout);
+        while let Some(settled) = self.pending.poll_given_up(now.instant) {
+            self.give_up(settled, None, now.instant);
+        }
+    }
+
+    /// When to call [`Core::handle_timeout`], or [`Core::poll_transmit`], at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        // While not joined nothing can be resent; only giving up remains.
+        let resend = self.membership.joined().and_then(|_| self.pending.next_resend());
+        [
+            self.endpoint.poll_timeout(),
+            self.membership.poll_timeout(),
+            self.pending.next_given_up(),
+            resend,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Appends datagrams to send: what the link has, and at most [`MAX_TRANSMIT`] PDUs.
+    pub fn poll_transmit(&mut self, out: &mut Batch, now: Now) {
+        self.endpoint.poll_transmit(out);
+        let Some(session) = self.membership.session() else { return };
+        if let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
+            seal(&mut self.endpoint, &mut self.drops, session, pdu, out, now.instant);
+        }
+        if self.membership.joined().is_none() {
+            return;
+        }
+        while let Some(answer) = self.answers.pop_front() {
+            seal(&mut self.endpoint, &mut self.drops, session, &answer, out, now.instant);
+        }
+        let (endpoint, drops) = (&mut self.endpoint, &mut self.drops);
+        let transmitted = self.pending.transmit(now.instant, MAX_TRANSMIT, |pdu| {
+            seal(endpoint, drops, session, pdu, out, now.instant);
+        });
+        self.traffic.sent += transmitted.first as u64;
+        self.traffic.resent += transmitted.resent as u64;
+    }
+
+    /// What happened next.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Withdraws the name and closes the session; [`Event::Left`] follows.
+    pub fn leave(&mut self, now: Now) {
+        self.with_membership(now, Membership::leave);
+    }
+
+    /// This node's name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// The router connected, perhaps before it has accepted the name.
+    pub fn router(&self) -> Option<Name> {
+        self.membership.router()
+    }
+
+    /// Whether a router takes this node's traffic.
+    pub fn is_joined(&self) -> bool {
+        self.membership.joined().is_some()
+    }
+
+    /// Whether the node has left or was refused, and nothing more will happen.
+    pub fn is_over(&self) -> bool {
+        self.membership.is_over()
+    }
+
+    /// The lease held.
+    pub fn lease(&self) -> Option<LeaseStatus> {
+        self.membership.lease()
+    }
+
+    /// What went in and out.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// What was dropped by the node, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Counts what the owner of the core dropped of its arrivals.
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    /// What was dropped by the link, by reason.
+    pub fn link_drops(&self) -> &rhumb_link::Drops {
+        self.endpoint.drops()
+    }
+
+    /// Lets the membership act, and tells what came of it.
+    fn with_membership(
+        &mut self,
+        now: Now,
+        act: impl FnOnce(&mut Membership, &mut Turn<'_>) -> Option<Event>,
+    ) {
+        let mut turn = Turn {
+            endpoint: &mut self.endpoint,
+            tags: &mut self.tags,
+            jitter: &mut self.jitter,
+            now,
+        };
+        let event = act(&mut self.membership, &mut turn);
+        self.events.extend(event);
+    }
+
+    fn handle_link_events(&mut self, now: Now) {
+        use rhumb_link::Event as LinkEvent;
+        while let Some(event) = self.endpoint.poll_event() {
+            self.with_membership(now, |membership, turn| match event {
+                LinkEvent::Established { session, peer, .. } => {
+                    membership.handle_established(session, peer, turn)
+                }
+                LinkEvent::Failed { attempt, error, .. } => {
+                    membership.handle_failed(attempt, error, turn)
+                }
+                LinkEvent::Closed { session, reason, .. } => {
+                    membership.handle_closed(session, reason, turn)
+                }
+                _ => None,
+            });
+        }
+    }
+}
+
+/// Randomness for one node.
+pub struct Seed {
+    /// For the link: secret.
+    pub link: [u8; 32],
+    /// For tags and waits: no secret, but not to be guessed from outside.
+    pub spread: u64,
+}
+
+impl std::fmt::Debug for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seed").finish_non_exhaustive()
+    }
+}
+
+/// Appends the datagram that carries `pdu` over `session`; says whether it did.
+fn seal(
+    endpoint: &mut Endpoint,
+    drops: &mut Drops,
+    session: SessionId,
+    pdu: &[u8],
+    out: &mut Batch,
+    now: Instant,
+) -> bool {
+    let Some(address) = endpoint.peer(session).map(|peer| peer.address) else {
+        drops.count(DropReason::NotSealed);
+        return false;
+    };
+    let datagram = out.push_with(address, pdu.len() + RECORD_OVERHEAD);
+    datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
+    let sealed = endpoint.seal(session, datagram, now).is_ok();
+    if !sealed {
+        out.drop_datagram(out.len() - 1);
+        drops.count(DropReason::NotSealed);
+    }
+    sealed
+}
+
+/// PDUs that one [`Core::poll_transmit`] appends at most.
+pub const MAX_TRANSMIT: usize = 64;

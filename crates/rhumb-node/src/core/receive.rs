@@ -1,0 +1,234 @@
+//! What comes in: from datagrams to PDUs of the router joined, and from those to arrivals, answers and events.
+//!
+//! Per datagram: the clear bytes, the seal, the PDU's frame, the session and the destination are checked, in that order.
+//! Data are left where they were opened; only their place is noted.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Instant;
+
+use rhumb_link::SessionId;
+use rhumb_trust::Now;
+use rhumb_wire::accept::Accept;
+use rhumb_wire::datagram::Datagram;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+
+use super::membership::Membership;
+use super::pending::{Outcome, PendingKind, Settled};
+use super::{Core, DropReason, Event, Turn};
+
+/// Data that arrived for a program, where the batch holds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival<'a> {
+    /// Who sent them.
+    pub from: Name,
+    /// What they are.
+    pub kind: PayloadKind,
+    /// Which port they are for.
+    pub port: u16,
+    /// The data, without the payload header.
+    pub body: &'a [u8],
+}
+
+/// Where an arrival is.
+#[derive(Debug)]
+pub(super) struct ArrivedAt {
+    slot: usize,
+    body: Range<usize>,
+    from: Name,
+    kind: PayloadKind,
+    port: u16,
+}
+
+impl Core {
+    /// Takes received datagrams, which are opened in place. [`Core::arrivals`] is then about this batch.
+    pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        self.arrivals.clear();
+        for slot in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(slot);
+            if let Err(reason) = self.handle_datagram(slot, from, datagram, now) {
+                self.drops.count(reason);
+            }
+        }
+        self.handle_link_events(now);
+    }
+
+    /// What the last [`Core::handle_batch`] brought for programs; `batch` is the one it was given, unchanged since.
+    pub fn arrivals<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Arrival<'a>> {
+        self.arrivals.iter().map(|at| Arrival {
+            from: at.from,
+            kind: at.kind,
+            port: at.port,
+            body: &batch.bytes(&batch.slots()[at.slot])[at.body.clone()],
+        })
+    }
+
+    fn handle_datagram(
+        &mut self,
+        slot: usize,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Result<(), DropReason> {
+        match Datagram::parse(datagram).map_err(|_| DropReason::Foreign)? {
+            Datagram::Record(_) => {}
+            handshake => {
+                return self
+                    .endpoint
+                    .handle_handshake(from, handshake, now.instant)
+                    .map_err(|_| DropReason::Link);
+            }
+        }
+        let opened =
+            self.endpoint.open(from, datagram, now.instant).map_err(|_| DropReason::Link)?;
+        if opened.plaintext.is_empty() {
+            return Ok(());
+        }
+        // What the link learned from the seal, such as the session's first record, comes before what was sealed.
+        self.handle_link_events(now);
+        let plaintext = opened.plaintext;
+        let pdu = Pdu::parse(&datagram[plaintext.clone()]).map_err(|_| DropReason::Malformed)?;
+        self.handle_pdu(opened.session, &pdu, slot, plaintext.start, now)
+    }
+
+    fn handle_pdu(
+        &mut self,
+        session: SessionId,
+        pdu: &Pdu<'_>,
+        slot: usize,
+        pdu_at: usize,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        if self.membership.session() != Some(session) {
+            return Err(DropReason::OtherSession);
+        }
+        if pdu.destination() != self.name {
+            return Err(DropReason::NotForUs);
+        }
+        match pdu.action() {
+            Action::Data => {
+                let (header, body) =
+                    PayloadHeader::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                let body_at = pdu_at + PduHeader::LEN + PayloadHeader::LEN;
+                self.traffic.received += 1;
+                self.arrivals.push(ArrivedAt {
+                    slot,
+                    body: body_at..body_at + body.len(),
+                    from: pdu.source(),
+                    kind: header.kind,
+                    port: header.port,
+                });
+                Ok(())
+            }
+            Action::Ping => self.answer_ping(pdu),
+            Action::Pong => self.handle_pong(pdu, now.instant),
+            Action::Nack => self.handle_nack(pdu, now),
+            Action::Accept => self.handle_accept(pdu, now),
+            _ => Err(DropReason::NotForNodes),
+        }
+    }
+
+    fn answer_ping(&mut self, ping: &Pdu<'_>) -> Result<(), DropReason> {
+        if self.answers.len() >= MAX_ANSWERS {
+            return Err(DropReason::AnswerQueueFull);
+        }
+        let header =
+            PduHeader { tag: ping.tag(), ..PduHeader::new(Action::Pong, self.name, ping.source()) };
+        let mut pong = Vec::new();
+        header
+            .emit(ping.data(), &[], &mut pong)
+            .expect("invariant: data that were in a PDU fit a PDU");
+        self.answers.push_back(pong);
+        Ok(())
+    }
+
+    fn handle_pong(&mut self, pong: &Pdu<'_>, now: Instant) -> Result<(), DropReason> {
+        let (tag, from) = (pong.tag(), pong.source());
+        let sent_at = self.pending.settle_ping(tag, from).ok_or(DropReason::UnknownPong)?;
+        let rtt = now.saturating_duration_since(sent_at);
+        self.events.push_back(Event::Pong { tag, from, rtt });
+        Ok(())
+    }
+
+    fn handle_accept(&mut self, pdu: &Pdu<'_>, now: Now) -> Result<(), DropReason> {
+        let accept = Accept::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+        if Some(pdu.source()) != self.membership.router() {
+            return Err(DropReason::UnknownAccept);
+        }
+        self.ask_membership(now, |membership, turn| {
+            membership.handle_accept(pdu.tag(), accept, turn).map_err(|_| DropReason::UnknownAccept)
+        })
+    }
+
+    fn handle_nack(&mut self, pdu: &Pdu<'_>, now: Now) -> Result<(), DropReason> {
+        let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+        // A NACK's source is the destination of what it is about.
+        let (tag, to) = (pdu.tag(), pdu.source());
+        match self.pending.handle_nack(tag, to, nack.reason, now.instant, &mut self.jitter) {
+            Outcome::Retried(settled) => self.tell_retried(settled, nack, now.instant),
+            Outcome::GivenUp(settled) => {
+                // A ping's reason to be given up may be its purpose: a trace counts on the TTL.
+                self.give_up(settled, nack.reporter, now.instant);
+            }
+            Outcome::Unknown if self.streams.believes(tag, to) => {
+                self.events.push_back(Event::Nacked { to, reason: nack.reason });
+            }
+            Outcome::Unknown => {
+                if Some(to) != self.membership.router() {
+                    return Err(DropReason::UnknownNack);
+                }
+                return self.ask_membership(now, |membership, turn| {
+                    membership
+                        .handle_nack(tag, nack.reason, turn)
+                        .map_err(|_| DropReason::UnknownNack)
+                });
+            }
+        }
+        self.traffic.nacks += 1;
+        match nack.reason {
+            Reason::TooBig(len) => {
+                self.path_limits.learn(to, len, now.instant);
+            }
+            Reason::BadCertificate | Reason::NotAuthorised => {
+                self.with_membership(now, Membership::advertise_again);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whoever waits for a pong wants to know why it takes so long; data simply go out again.
+    fn tell_retried(&mut self, settled: Settled, nack: Nack, now: Instant) {
+        if settled.kind != PendingKind::Ping {
+            return;
+        }
+        self.events.push_back(Event::PingNacked {
+            tag: settled.tag,
+            to: settled.to,
+            reason: nack.reason,
+            reporter: nack.reporter,
+            rtt: settled.sent_at.map(|at| now.saturating_duration_since(at)),
+            retried: true,
+        });
+    }
+
+    fn ask_membership(
+        &mut self,
+        now: Now,
+        ask: impl FnOnce(&mut Membership, &mut Turn<'_>) -> Result<Option<Event>, DropReason>,
+    ) -> Result<(), DropReason> {
+        let mut refused = Ok(());
+        self.with_membership(now, |membership, turn| {
+            ask(membership, turn).unwrap_or_else(|reason| {
+                refused = Err(reason);
+                None
+            })
+        });
+        refused
+    }
+}
+
+/// Pongs that may wait: one batch of pings.
+const MAX_ANSWERS: usize = 64;

@@ -1,0 +1,143 @@
+//! What programs want sent: data that are kept for resending, data that are not, and pings.
+
+use std::time::Instant;
+
+use rhumb_trust::Now;
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::nack::Nack;
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::{Action, Batch, Name, PduHeader};
+
+use super::event::{Event, SendFailure};
+use super::pending::{PendingKind, Settled};
+use super::{Core, MAX_TRANSMIT, seal};
+use crate::SendError;
+
+impl Core {
+    /// The longest body that one PDU to `to` carries, as far as is known: less is learned when a router on the path
+    /// says so.
+    pub fn max_body_len(&self, to: Name, now: Now) -> usize {
+        let peer = self.membership.session().and_then(|session| self.endpoint.peer(session));
+        let peer_max = peer.map_or(u16::MAX, |peer| peer.max_datagram_len);
+        let datagram_len = usize::from(self.max_datagram_len.min(peer_max));
+        let data_len = datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
+        let learned = self.path_limits.max_data_len(&to, now.instant).unwrap_or(usize::MAX);
+        data_len.min(learned).saturating_sub(PayloadHeader::LEN)
+    }
+
+    /// Takes a datagram for `port` of `to`. It is sent by [`Core::poll_transmit`] once a router is joined, and again when
+    /// a NACK says so; if that does not help, [`Event::SendFailed`] bears the tag returned here.
+    ///
+    /// # Errors
+    /// [`SendError::TooBig`], [`SendError::NoRoom`] while as many as can be kept wait, [`SendError::Closed`].
+    pub fn send(&mut self, to: Name, port: u16, body: &[u8], now: Now) -> Result<u32, SendError> {
+        let max = self.max_body_len(to, now);
+        if body.len() > max {
+            return Err(SendError::TooBig { len: body.len(), max });
+        }
+        let header = PayloadHeader { kind: PayloadKind::Datagram, port };
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&header.emit());
+        self.scratch.extend_from_slice(body);
+        self.enqueue(Action::Data, PduHeader::INITIAL_TTL, to, PendingKind::Data, now)
+    }
+
+    /// Sends a ping that may pass `ttl` routers, with `data_len` bytes: at least 36, so that a router that answers in the
+    /// destination's stead can say who it is. [`Event::Pong`] or [`Event::PingNacked`] bear the tag returned here.
+    ///
+    /// # Errors
+    /// As [`Core::send`].
+    pub fn ping(&mut self, to: Name, ttl: u8, data_len: usize, now: Now) -> Result<u32, SendError> {
+        let max = self.max_body_len(to, now) + PayloadHeader::LEN;
+        let data_len = data_len.max(Nack::MAX_LEN);
+        if data_len > max {
+            return Err(SendError::TooBig { len: data_len, max });
+        }
+        self.scratch.clear();
+        self.scratch.resize(data_len, 0);
+        self.enqueue(Action::Ping, ttl, to, PendingKind::Ping, now)
+    }
+
+    /// Appends a payload, header included, to `out` at once, without keeping a copy. NACKs about it come as
+    /// [`Event::Nacked`].
+    ///
+    /// # Errors
+    /// [`SendError::TooBig`], [`SendError::NotJoined`].
+    pub fn send_unkept(
+        &mut self,
+        to: Name,
+        payload: &[u8],
+        out: &mut Batch,
+        now: Now,
+    ) -> Result<(), SendError> {
+        let max = self.max_body_len(to, now) + PayloadHeader::LEN;
+        if payload.len() > max {
+            return Err(SendError::TooBig { len: payload.len(), max });
+        }
+        let session = self.membership.joined().ok_or(SendError::NotJoined)?;
+        let tag = self.tags.take();
+        let header = PduHeader { tag, ..PduHeader::new(Action::Data, self.name, to) };
+        self.scratch.clear();
+        header
+            .emit(payload, &[], &mut self.scratch)
+            .expect("invariant: what fits a datagram fits the length field");
+        self.streams.sent(tag, to, now.instant);
+        if seal(&mut self.endpoint, &mut self.drops, session, &self.scratch, out, now.instant) {
+            self.traffic.sent += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether [`Core::send`] has room for a body of `len` bytes.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.pending.has_room(PduHeader::LEN + PayloadHeader::LEN + len)
+    }
+
+    /// Whether another [`Core::poll_transmit`] is worth while at once.
+    pub fn has_more_to_send(&self) -> bool {
+        self.membership.joined().is_some() && self.pending.unsent() > 0
+    }
+
+    /// Puts the data in the scratch buffer into a PDU and keeps it.
+    fn enqueue(
+        &mut self,
+        action: Action,
+        ttl: u8,
+        to: Name,
+        kind: PendingKind,
+        now: Now,
+    ) -> Result<u32, SendError> {
+        if self.is_over() {
+            return Err(SendError::Closed);
+        }
+        if !self.pending.has_room(PduHeader::LEN + self.scratch.len()) {
+            return Err(SendError::NoRoom);
+        }
+        let tag = self.tags.take();
+        let header = PduHeader { ttl, tag, ..PduHeader::new(action, self.name, to) };
+        let mut pdu = self.pending.buffer();
+        header
+            .emit(&self.scratch, &[], &mut pdu)
+            .expect("invariant: what fits a datagram fits the length field");
+        self.pending.push(tag, to, kind, pdu, now.instant);
+        Ok(tag)
+    }
+
+    /// Tells that a PDU is given up.
+    pub(super) fn give_up(&mut self, settled: Settled, reporter: Option<Name>, now: Instant) {
+        self.traffic.given_up += 1;
+        let Settled { tag, to, kind, sent_at, reason } = settled;
+        let event = match (kind, reason) {
+            (PendingKind::Ping, Some(reason)) => {
+                let rtt = sent_at.map(|at| now.saturating_duration_since(at));
+                Event::PingNacked { tag, to, reason, reporter, rtt, retried: false }
+            }
+            (_, Some(reason)) => Event::SendFailed { tag, to, reason: SendFailure::Nacked(reason) },
+            (_, None) => Event::SendFailed { tag, to, reason: SendFailure::NotJoined },
+        };
+        self.events.push_back(event);
+    }
+}
+
+const _: () =
+    assert!(MAX_TRANSMIT <= super::pending::MAX_PDUS, "one turn never empties the buffer");

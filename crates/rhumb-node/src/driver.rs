@@ -1,0 +1,351 @@
+//! A node's own thread: it moves datagrams between the socket and the [`Core`], serves the handles' orders, and runs the
+//! file transfers. It has a thread to itself because it encrypts, reads and writes files: work that would hold up
+//! the tasks of an executor.
+//!
+//! One turn, over and over:
+//! 1. per batch: receive, [`Core::handle_batch`], deliver what arrived;
+//! 2. take orders and datagrams of the handles;
+//! 3. do what is due, and tell what happened;
+//! 4. per batch: gather what there is to send, and send it;
+//! 5. wait until a datagram comes, a handle calls, or a deadline passes; not at all while there is more to do.
+//!
+//! It ends when the node has left, which happens by itself when the last handle is dropped, or when the socket fails.
+
+mod joining;
+mod ledger;
+mod orders;
+mod pings;
+mod transfers;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::udp::UdpSocket;
+use rhumb_trust::Now;
+use rhumb_wire::payload::PayloadKind;
+use rhumb_wire::{Batch, Name};
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use joining::Joining;
+pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
+pub(crate) use transfers::{AnySink, AnySource, Reception, Shipment};
+pub use transfers::{ReceiveReport, SendReport};
+
+use crate::clock::now;
+use crate::core::{Core, DropReason, Event, MAX_TRANSMIT};
+use crate::{Message, NodeError, SendError, Status};
+use pings::{PingNack, Pings};
+use transfers::Transfers;
+
+/// What a node's thread works with.
+pub(crate) struct Driver {
+    core: Core,
+    socket: UdpSocket,
+    router_address: SocketAddr,
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    ports: HashMap<u16, mpsc::Sender<Message>>,
+    pings: Pings,
+    transfers: Transfers,
+    joining: Option<Joining>,
+    leaving: Option<Leaving>,
+    incoming: Batch,
+    outgoing: Batch,
+}
+
+/// The way out: transfers get a moment to say their last words before the name is withdrawn.
+struct Leaving {
+    by: Instant,
+    withdrawn: bool,
+    done: Vec<oneshot::Sender<bool>>,
+}
+
+/// Why a turn is the last.
+enum End {
+    Over,
+    Socket(io::Error),
+}
+
+impl Driver {
+    pub(crate) fn new(
+        core: Core,
+        socket: UdpSocket,
+        router_address: SocketAddr,
+        shared: Arc<Shared>,
+        inbox: Inbox,
+        joining: Joining,
+    ) -> Self {
+        Self {
+            core,
+            socket,
+            router_address,
+            shared,
+            inbox,
+            ports: HashMap::new(),
+            pings: Pings::default(),
+            transfers: Transfers::default(),
+            joining: Some(joining),
+            leaving: None,
+            incoming: Batch::new(),
+            outgoing: Batch::new(),
+        }
+    }
+
+    /// Runs until the node is over. Handles then find their queues closed.
+    pub(crate) fn run(mut self) {
+        loop {
+            match self.turn() {
+                Ok(()) => {}
+                Err(End::Over) => return,
+                Err(End::Socket(error)) => {
+                    tracing::error!(%error, "the node ends: its socket failed");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), End> {
+        let received = self.socket.receive(&mut self.incoming).map_err(End::Socket)?;
+        let now = now();
+        if received > 0 {
+            self.core.handle_batch(&mut self.incoming, now);
+            self.deliver(now);
+        }
+        self.take_orders(now);
+        self.take_datagrams(now);
+        self.core.handle_timeout(now);
+        self.pings.handle_timeout(&mut self.core, now);
+        self.handle_events(now);
+        self.go_on_leaving(now);
+        self.publish_limits(now);
+        let more = self.transmit(now)?;
+        self.transfers.settle(now);
+        self.tell_joined(now);
+        if self.core.is_over() {
+            return Err(End::Over);
+        }
+        if received == 0 && !more {
+            self.wait(now)?;
+        }
+        Ok(())
+    }
+
+    /// Hands over what the last batch brought.
+    fn deliver(&mut self, now: Now) {
+        let mut dropped = Vec::new();
+        for arrival in self.core.arrivals(&self.incoming) {
+            let outcome = match arrival.kind {
+                PayloadKind::Transfer => self.transfers.handle(&arrival, now),
+                PayloadKind::Datagram => match self.ports.get(&arrival.port) {
+                    None => Err(DropReason::PortUnbound),
+                    Some(deliver) => deliver
+                        .try_send(Message { from: arrival.from, body: arrival.body.to_vec() })
+                        .map_err(|error| match error {
+                            TrySendError::Full(_) => DropReason::PortFull,
+                            TrySendError::Closed(_) => DropReason::PortUnbound,
+                        }),
+                },
+            };
+            dropped.extend(outcome.err());
+        }
+        for reason in dropped {
+            self.core.count_drop(reason);
+        }
+    }
+
+    fn take_orders(&mut self, now: Now) {
+        loop {
+            match self.inbox.orders.try_recv() {
+                Ok(order) => self.take_order(order, now),
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    // The last handle is gone: nobody can ask for anything any more.
+                    self.begin_leaving(None, now);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_order(&mut self, order: Order, now: Now) {
+        match order {
+            Order::Bind { port, deliver, done } => {
+                let taken = self.ports.get(&port).is_some_and(|other| !other.is_closed());
+                let result = if taken { Err(NodeError::PortInUse { port }) } else { Ok(()) };
+                // Whoever asked may be gone by now, and then nobody would ever unbind the port.
+                if done.send(result).is_ok() && !taken {
+                    self.ports.insert(port, deliver);
+                }
+            }
+            Order::Unbind { port } => {
+                if self.ports.get(&port).is_some_and(mpsc::Sender::is_closed) {
+                    self.ports.remove(&port);
+                }
+            }
+            Order::Ping(ping) => self.pings.begin(ping, &mut self.core, now),
+            Order::Status { done } => {
+                let _ = done.send(self.status(now));
+            }
+            Order::Ship(shipment) => self.transfers.ship(shipment, &self.core, now),
+            Order::Receive(reception) => self.transfers.expect(reception),
+            Order::Leave { done } => self.begin_leaving(Some(done), now),
+        }
+    }
+
+    /// Takes datagrams while there is room for the longest.
+    fn take_datagrams(&mut self, now: Now) {
+        let longest = self.shared.max_body_len.load(Ordering::Relaxed);
+        while self.core.has_room(longest) {
+            let Ok(Outgoing { to, port, body }) = self.inbox.datagrams.try_recv() else { return };
+            match self.core.send(to, port, &body, now) {
+                // The path was found to be narrower after the handle looked.
+                Err(SendError::TooBig { max, .. }) => {
+                    tracing::trace!(max, "a datagram became too big");
+                    self.core.count_drop(DropReason::NotSealed);
+                }
+                Err(_) => self.core.count_drop(DropReason::NotSealed),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn handle_events(&mut self, now: Now) {
+        while let Some(event) = self.core.poll_event() {
+            tracing::debug!(?event);
+            if let Some(joining) = &mut self.joining {
+                joining.observe(&event);
+            }
+            match event {
+                Event::SendFailed { to, reason, .. } => {
+                    self.shared.ledger.failed(to, reason, now.instant);
+                }
+                Event::Nacked { to, reason } => {
+                    if let rhumb_wire::nack::Reason::TooBig(len) = reason {
+                        self.shared.ledger.too_big(to, len, now.instant);
+                    }
+                    self.transfers.handle_nack(to, reason, now);
+                }
+                Event::Pong { tag, rtt, .. } => self.pings.handle_pong(tag, rtt),
+                Event::PingNacked { tag, reason, reporter, rtt, retried, .. } => {
+                    self.pings.handle_nack(tag, &PingNack { reason, reporter, rtt, retried });
+                }
+                Event::Left { published } => self.tell_left(published),
+                _ => {}
+            }
+        }
+    }
+
+    /// Gathers one batch and sends it; says whether there is more.
+    fn transmit(&mut self, now: Now) -> Result<bool, End> {
+        self.outgoing.clear();
+        self.core.poll_transmit(&mut self.outgoing, now);
+        let more_messages =
+            self.transfers.transmit(&mut self.core, &mut self.outgoing, MAX_TRANSMIT, now);
+        if !self.outgoing.is_empty() {
+            self.socket.send(&self.outgoing).map_err(End::Socket)?;
+        }
+        Ok(more_messages || self.core.has_more_to_send())
+    }
+
+    fn wait(&mut self, now: Now) -> Result<(), End> {
+        self.shared.falls_asleep();
+        let longest = self.shared.max_body_len.load(Ordering::Relaxed);
+        let asked = !self.inbox.orders.is_empty()
+            || (self.inbox.orders.is_closed() && self.leaving.is_none())
+            || (!self.inbox.datagrams.is_empty() && self.core.has_room(longest));
+        if !asked {
+            let deadline = [
+                self.core.poll_timeout(),
+                self.pings.poll_timeout(),
+                self.transfers.poll_timeout().filter(|_| self.core.is_joined()),
+                self.joining.as_ref().map(Joining::deadline),
+                self.leaving.as_ref().filter(|it| !it.withdrawn).map(|it| it.by),
+            ];
+            let timeout = deadline
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|at| at.saturating_duration_since(now.instant));
+            self.socket.wait(timeout, Some(self.shared.wake())).map_err(End::Socket)?;
+        }
+        self.shared.is_awake();
+        Ok(())
+    }
+
+    fn begin_leaving(&mut self, done: Option<oneshot::Sender<bool>>, now: Now) {
+        if let Some(leaving) = &mut self.leaving {
+            leaving.done.extend(done);
+            return;
+        }
+        self.transfers.cancel(now);
+        let by = now.instant + LAST_WORDS_WITHIN;
+        self.leaving = Some(Leaving { by, withdrawn: false, done: done.into_iter().collect() });
+    }
+
+    /// Withdraws the name once the transfers have said their last words.
+    fn go_on_leaving(&mut self, now: Now) {
+        let Some(leaving) = self.leaving.as_mut().filter(|leaving| !leaving.withdrawn) else {
+            return;
+        };
+        if self.transfers.is_empty() || leaving.by <= now.instant || !self.core.is_joined() {
+            leaving.withdrawn = true;
+            self.core.leave(now);
+            self.handle_events(now);
+        }
+    }
+
+    fn tell_left(&mut self, published: bool) {
+        for done in self.leaving.iter_mut().flat_map(|leaving| leaving.done.drain(..)) {
+            let _ = done.send(published);
+        }
+    }
+
+    /// Answers whoever waits for the node to join; when it cannot, the node ends.
+    fn tell_joined(&mut self, now: Now) {
+        let Some(joining) = &self.joining else { return };
+        let Some(outcome) = joining.outcome(&self.core, now.instant) else { return };
+        let failed = outcome.is_err();
+        if let Some(joining) = self.joining.take() {
+            joining.tell(outcome);
+        }
+        if failed {
+            self.begin_leaving(None, now);
+        }
+    }
+
+    /// What handles need to know before they queue a datagram.
+    fn publish_limits(&mut self, now: Now) {
+        let max_body_len = self.core.max_body_len(NOBODY, now);
+        self.shared.max_body_len.store(max_body_len, Ordering::Relaxed);
+    }
+
+    fn status(&self, now: Now) -> Status {
+        let lease = self.core.lease();
+        Status {
+            name: self.core.name(),
+            router: self.core.router(),
+            router_address: self.router_address,
+            local_address: self.socket.local_address(),
+            joined: self.core.is_joined(),
+            published: lease.is_some_and(|lease| lease.published),
+            lease_left: lease
+                .map(|lease| Duration::from_secs(lease.until_s.saturating_sub(now.unix_s()))),
+            traffic: self.core.traffic(),
+            drops: *self.core.drops(),
+            link_drops: self.core.link_drops().clone(),
+            io: self.socket.counters(),
+        }
+    }
+}
+
+/// How long transfers may take for their last words, such as a receiver's verdict that got lost.
+const LAST_WORDS_WITHIN: Duration = Duration::from_secs(1);
+/// A name of which nothing is ever learned: what is true of it is true of any name.
+const NOBODY: Name = Name([0; Name::LEN]);

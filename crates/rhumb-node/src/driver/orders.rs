@@ -1,0 +1,127 @@
+//! What handles ask of a node's thread, and how they get its attention.
+//!
+//! Two queues lead to the thread: orders, which are few, and datagrams, whose queue is bounded, so that a program that sends
+//! faster than the network takes waits in [`crate::Port::send_to`].
+//!
+//! Invariant: the thread never sleeps while something it could do waits. It says that it will sleep and then looks
+//! once more; a handle queues and then looks whether the thread sleeps. Both do so in one total order, so at least
+//! one of them sees the other.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use rhumb_io::Wake;
+use rhumb_wire::Name;
+use tokio::sync::{mpsc, oneshot};
+
+use super::ledger::Ledger;
+use super::transfers::{Reception, Shipment};
+use crate::{Message, NodeError, PingError, SendError, Status};
+
+/// Something a handle asks of the thread.
+pub(crate) enum Order {
+    /// Deliver datagrams for `port`.
+    Bind { port: u16, deliver: mpsc::Sender<Message>, done: oneshot::Sender<Result<(), NodeError>> },
+    /// Nobody listens on `port` any more.
+    Unbind { port: u16 },
+    /// Ping, and tell what comes back.
+    Ping(PingOrder),
+    /// Tell how things are.
+    Status { done: oneshot::Sender<Status> },
+    /// Send a file.
+    Ship(Shipment),
+    /// Receive the next file that is wanted.
+    Receive(Reception),
+    /// Withdraw the name and end.
+    Leave { done: oneshot::Sender<bool> },
+}
+
+/// A ping as it is asked for.
+pub(crate) struct PingOrder {
+    pub(crate) to: Name,
+    pub(crate) ttl: u8,
+    pub(crate) timeout: Duration,
+    pub(crate) done: oneshot::Sender<Result<PingAnswer, PingError>>,
+}
+
+/// What came back of a ping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PingAnswer {
+    /// Its destination answered.
+    Pong { rtt: Duration },
+    /// It went as far as its TTL allowed.
+    Expired { reporter: Option<Name>, rtt: Option<Duration> },
+}
+
+/// A datagram of a program.
+pub(crate) struct Outgoing {
+    pub(crate) to: Name,
+    pub(crate) port: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What handles and thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) ledger: Ledger,
+    /// The longest body as far as the session with the router goes.
+    pub(crate) max_body_len: AtomicUsize,
+    wake: Wake,
+    sleeps: AtomicBool,
+}
+
+/// The thread's end of the queues.
+pub(crate) struct Inbox {
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    pub(crate) datagrams: mpsc::Receiver<Outgoing>,
+}
+
+impl Shared {
+    pub(crate) fn new(wake: Wake) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            max_body_len: AtomicUsize::new(0),
+            wake,
+            sleeps: AtomicBool::new(false),
+        }
+    }
+
+    /// For handles, after they have queued something.
+    pub(crate) fn alert(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleeps.swap(false, Ordering::SeqCst) {
+            self.wake.wake();
+        }
+    }
+
+    /// For the thread, before it looks for the last time and waits.
+    pub(crate) fn falls_asleep(&self) {
+        self.sleeps.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// For the thread, when it goes on.
+    pub(crate) fn is_awake(&self) {
+        self.sleeps.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// Why a datagram of `len` bytes to `to` cannot be taken at all, or what became of one before it.
+    pub(crate) fn objection(&self, to: Name, len: usize, now: Instant) -> Option<SendError> {
+        let max = self.max_body_len(to, now);
+        if len > max {
+            return Some(SendError::TooBig { len, max });
+        }
+        let reason = self.ledger.take_failure(to, now)?;
+        Some(SendError::Undelivered { to, reason })
+    }
+
+    /// The longest body that fits one datagram to `to`.
+    pub(crate) fn max_body_len(&self, to: Name, now: Instant) -> usize {
+        let session = self.max_body_len.load(Ordering::Relaxed);
+        self.ledger.max_body_len(to, now).map_or(session, |learned| learned.min(session))
+    }
+}

@@ -1,0 +1,137 @@
+//! Pings under way: each is tried again every second, because pings and pongs get lost, until its time is over.
+
+use std::time::{Duration, Instant};
+
+use rhumb_trust::Now;
+use rhumb_wire::Name;
+use rhumb_wire::nack::{Nack, Reason};
+use tokio::sync::oneshot;
+
+use super::orders::{PingAnswer, PingOrder};
+use crate::core::Core;
+use crate::{PingError, SendError};
+
+/// The pings under way.
+#[derive(Default)]
+pub(super) struct Pings {
+    waits: Vec<Wait>,
+}
+
+struct Wait {
+    to: Name,
+    ttl: u8,
+    /// The tags of all tries.
+    tags: Vec<u32>,
+    ends_at: Instant,
+    next_try: Instant,
+    /// The last word of a router that knew no way.
+    unreachable: Option<Option<Name>>,
+    done: oneshot::Sender<Result<PingAnswer, PingError>>,
+}
+
+/// What a router said in the destination's stead.
+pub(super) struct PingNack {
+    pub(super) reason: Reason,
+    pub(super) reporter: Option<Name>,
+    pub(super) rtt: Option<Duration>,
+    pub(super) retried: bool,
+}
+
+impl Pings {
+    pub(super) fn begin(&mut self, order: PingOrder, core: &mut Core, now: Now) {
+        let PingOrder { to, ttl, timeout, done } = order;
+        if self.waits.len() >= MAX_PINGS {
+            let _ = done.send(Err(SendError::NoRoom.into()));
+            return;
+        }
+        let mut wait = Wait {
+            to,
+            ttl,
+            tags: Vec::new(),
+            ends_at: now.instant + timeout,
+            next_try: now.instant,
+            unreachable: None,
+            done,
+        };
+        match wait.try_once(core, now) {
+            Ok(()) => self.waits.push(wait),
+            Err(error) => wait.tell(Err(error.into())),
+        }
+    }
+
+    pub(super) fn handle_pong(&mut self, tag: u32, rtt: Duration) {
+        if let Some(wait) = self.take(tag) {
+            wait.tell(Ok(PingAnswer::Pong { rtt }));
+        }
+    }
+
+    pub(super) fn handle_nack(&mut self, tag: u32, nack: &PingNack) {
+        let PingNack { reason, reporter, rtt, retried } = *nack;
+        if let Reason::Unreachable(_) = reason
+            && let Some(wait) = self.waits.iter_mut().find(|wait| wait.tags.contains(&tag))
+        {
+            wait.unreachable = Some(reporter);
+        }
+        if retried {
+            return;
+        }
+        let Some(wait) = self.take(tag) else { return };
+        wait.tell(match reason {
+            Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt }),
+            Reason::Unreachable(_) => Err(PingError::Unreachable { reporter }),
+            reason => Err(PingError::Refused { reason, reporter }),
+        });
+    }
+
+    /// Tries again what is due, ends what is over or no longer wanted.
+    pub(super) fn handle_timeout(&mut self, core: &mut Core, now: Now) {
+        let mut at = 0;
+        while at < self.waits.len() {
+            let wait = &mut self.waits[at];
+            if wait.done.is_closed() {
+                self.waits.swap_remove(at);
+            } else if wait.ends_at <= now.instant {
+                let wait = self.waits.swap_remove(at);
+                let error = match wait.unreachable {
+                    Some(reporter) => PingError::Unreachable { reporter },
+                    None => PingError::TimedOut,
+                };
+                wait.tell(Err(error));
+            } else {
+                if wait.next_try <= now.instant {
+                    // No room now is no reason to give up: the next try may find some.
+                    let _ = wait.try_once(core, now);
+                }
+                at += 1;
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.waits.iter().map(|wait| wait.ends_at.min(wait.next_try)).min()
+    }
+
+    fn take(&mut self, tag: u32) -> Option<Wait> {
+        let at = self.waits.iter().position(|wait| wait.tags.contains(&tag))?;
+        Some(self.waits.swap_remove(at))
+    }
+}
+
+impl Wait {
+    fn try_once(&mut self, core: &mut Core, now: Now) -> Result<(), SendError> {
+        self.next_try = now.instant + TRY_AGAIN_AFTER;
+        let tag = core.ping(self.to, self.ttl, Nack::MAX_LEN, now)?;
+        self.tags.push(tag);
+        Ok(())
+    }
+
+    fn tell(self, answer: Result<PingAnswer, PingError>) {
+        // Whoever asked may have lost interest.
+        let _ = self.done.send(answer);
+    }
+}
+
+/// Longer than the round trip of nearly all paths, so that few pings are answered twice.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// They are searched one by one.
+const MAX_PINGS: usize = 256;

@@ -1,0 +1,342 @@
+//! Files under way: the transfer state machines of [`crate::transfer`] between the core and the files.
+//!
+//! A transfer is told apart by its peer's proven name and its identifier together; the identifier alone is the sender's
+//! choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::time::{Duration, Instant};
+
+use rhumb_trust::Now;
+use rhumb_wire::nack::Reason;
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::transfer::{CancelReason, Message, MessageBody, Offer, TransferId};
+use rhumb_wire::{Batch, Name};
+use tokio::sync::oneshot;
+
+use crate::core::{Arrival, Core, DropReason};
+use crate::transfer::{
+    Event, ReadAt, Receiver, ReceiverConfig, Sender, SenderConfig, SenderCounts, TransferError,
+    WriteAt,
+};
+
+/// What is told of a file that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SendReport {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// From the first offer to the receiver's verdict.
+    pub elapsed: Duration,
+    /// The path's round-trip time as the transfer estimated it.
+    pub round_trip: Duration,
+    /// What was sent for it.
+    pub counts: SenderCounts,
+}
+
+/// What is told of a file that was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReceiveReport {
+    /// Who sent it.
+    pub from: Name,
+    /// What they call it: one plain file name.
+    pub file_name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The SHA-256 of what was received, which is what was offered.
+    pub sha256: [u8; 32],
+    /// From the offer to the last byte.
+    pub elapsed: Duration,
+}
+
+/// A file to send.
+pub(crate) struct Shipment {
+    pub(crate) to: Name,
+    pub(crate) id: TransferId,
+    pub(crate) offer: Offer,
+    pub(crate) source: AnySource,
+    pub(crate) progress: Progress,
+    pub(crate) done: oneshot::Sender<Result<SendReport, TransferError>>,
+}
+
+/// Readiness for one file.
+pub(crate) struct Reception {
+    pub(crate) config: ReceiverConfig,
+    pub(crate) open: Open,
+    pub(crate) progress: Progress,
+    pub(crate) done: oneshot::Sender<Result<ReceiveReport, TransferError>>,
+}
+
+/// Told how many bytes have arrived.
+pub(crate) type Progress = Box<dyn FnMut(u64) + Send>;
+/// Decides about an offer of a name.
+pub(crate) type Open = Box<dyn FnMut(Name, &Offer) -> Result<AnySink, CancelReason> + Send>;
+
+/// Any file to send.
+pub(crate) struct AnySource(pub(crate) Box<dyn ReadAt + Send>);
+/// Any place for a file.
+pub(crate) struct AnySink(pub(crate) Box<dyn WriteAt + Send>);
+
+/// All transfers of a node.
+#[derive(Default)]
+pub(super) struct Transfers {
+    departures: HashMap<(Name, TransferId), Departure>,
+    arrivals: HashMap<(Name, TransferId), Incoming>,
+    receptions: VecDeque<Reception>,
+    /// One message at a time is put together here, after its payload header.
+    payload: Vec<u8>,
+}
+
+struct Departure {
+    sender: Sender<AnySource>,
+    bytes: u64,
+    began_at: Instant,
+    progress: Progress,
+    done: Option<oneshot::Sender<Result<SendReport, TransferError>>>,
+}
+
+struct Incoming {
+    receiver: Receiver<AnySink>,
+    began_at: Instant,
+    progress: Progress,
+    done: Option<oneshot::Sender<Result<ReceiveReport, TransferError>>>,
+}
+
+impl Transfers {
+    pub(super) fn ship(&mut self, shipment: Shipment, core: &Core, now: Now) {
+        let Shipment { to, id, offer, source, progress, done } = shipment;
+        let bytes = offer.length;
+        let config =
+            SenderConfig { max_body_len: core.max_body_len(to, now), ..SenderConfig::default() };
+        let sender = Sender::new(id, offer, source, &config, now.instant);
+        let departure =
+            Departure { sender, bytes, began_at: now.instant, progress, done: Some(done) };
+        self.departures.insert((to, id), departure);
+    }
+
+    pub(super) fn expect(&mut self, reception: Reception) {
+        self.receptions.push_back(reception);
+    }
+
+    /// Takes a transfer message.
+    pub(super) fn handle(&mut self, arrival: &Arrival<'_>, now: Now) -> Result<(), DropReason> {
+        let message = Message::parse(arrival.body).map_err(|_| DropReason::Malformed)?;
+        let key = (arrival.from, message.id);
+        if let Some(incoming) = self.arrivals.get_mut(&key) {
+            incoming.receiver.handle_message(&message, now.instant);
+            return Ok(());
+        }
+        if let Some(departure) = self.departures.get_mut(&key) {
+            departure.sender.handle_message(&message, now.instant);
+            return Ok(());
+        }
+        match message.body {
+            MessageBody::Offer(offer) => self.handle_offer(key, offer, now),
+            _ => Err(DropReason::UnknownTransfer),
+        }
+    }
+
+    /// Takes an offer, if someone waits for a file. If not, its sender will repeat it.
+    fn handle_offer(
+        &mut self,
+        key: (Name, TransferId),
+        offer: Offer,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        while self.receptions.front().is_some_and(|reception| reception.done.is_closed()) {
+            self.receptions.pop_front();
+        }
+        if self.arrivals.len() >= MAX_ARRIVALS {
+            return Err(DropReason::UnknownTransfer);
+        }
+        let mut reception = self.receptions.pop_front().ok_or(DropReason::UnknownTransfer)?;
+        let mut taken = false;
+        let receiver = Receiver::new(key.1, offer, &reception.config, now.instant, |offer| {
+            let sink = (reception.open)(key.0, offer);
+            taken = sink.is_ok();
+            sink
+        });
+        let (progress, done) = if taken {
+            let Reception { progress, done, .. } = reception;
+            (progress, Some(done))
+        } else {
+            // The refusal is still to be said, and whoever waits goes on waiting for another file.
+            self.receptions.push_front(reception);
+            (Box::new(|_| ()) as Progress, None)
+        };
+        self.arrivals.insert(key, Incoming { receiver, began_at: now.instant, progress, done });
+        Ok(())
+    }
+
+    /// Takes a NACK about something that was sent to `to`.
+    pub(super) fn handle_nack(&mut self, to: Name, reason: Reason, now: Now) {
+        for (_, departure) in self.departures.iter_mut().filter(|((peer, _), _)| *peer == to) {
+            departure.sender.handle_nack(reason, now.instant);
+        }
+        for (_, incoming) in self.arrivals.iter_mut().filter(|((peer, _), _)| *peer == to) {
+            incoming.receiver.handle_nack(reason, now.instant);
+        }
+    }
+
+    /// Appends what the transfers want sent, at most `limit` messages of each; says whether there may be more.
+    pub(super) fn transmit(
+        &mut self,
+        core: &mut Core,
+        out: &mut Batch,
+        limit: usize,
+        now: Now,
+    ) -> bool {
+        if !core.is_joined() {
+            return false;
+        }
+        let mut more = false;
+        for ((to, _), incoming) in &mut self.arrivals {
+            more |= pump(&mut self.payload, core, *to, out, limit, now, |payload| {
+                incoming.receiver.poll_transmit(now.instant, payload)
+            });
+        }
+        for ((to, _), departure) in &mut self.departures {
+            more |= pump(&mut self.payload, core, *to, out, limit, now, |payload| {
+                departure.sender.poll_transmit(now.instant, payload)
+            });
+        }
+        more
+    }
+
+    /// Tells what came of the transfers, stops those nobody waits for, and forgets those that are closed.
+    pub(super) fn settle(&mut self, now: Now) {
+        self.departures.retain(|_, departure| {
+            departure.settle(now.instant);
+            !departure.sender.is_closed()
+        });
+        self.arrivals.retain(|(from, _), incoming| {
+            incoming.settle(*from, now.instant);
+            !incoming.receiver.is_closed()
+        });
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let departures = self.departures.values().filter_map(|it| it.sender.poll_timeout());
+        let arrivals = self.arrivals.values().filter_map(|it| it.receiver.poll_timeout());
+        departures.chain(arrivals).min()
+    }
+
+    /// Whether no transfer has anything left to say.
+    pub(super) fn is_empty(&self) -> bool {
+        self.departures.is_empty() && self.arrivals.is_empty()
+    }
+
+    /// Stops everything.
+    pub(super) fn cancel(&mut self, now: Now) {
+        self.receptions.clear();
+        for departure in self.departures.values_mut().filter(|it| it.done.is_some()) {
+            departure.sender.cancel(now.instant);
+        }
+        for incoming in self.arrivals.values_mut().filter(|it| it.done.is_some()) {
+            incoming.receiver.cancel(now.instant);
+        }
+    }
+}
+
+impl Departure {
+    fn settle(&mut self, now: Instant) {
+        if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
+            self.done = None;
+            self.sender.cancel(now);
+        }
+        while let Some(event) = self.sender.poll_event() {
+            let result = match event {
+                Event::Progress { bytes } => {
+                    (self.progress)(bytes);
+                    continue;
+                }
+                Event::Completed => Ok(SendReport {
+                    bytes: self.bytes,
+                    elapsed: now.saturating_duration_since(self.began_at),
+                    round_trip: self.sender.round_trip(),
+                    counts: self.sender.counts(),
+                }),
+                Event::Failed(error) => Err(error),
+            };
+            if let Some(done) = self.done.take() {
+                let _ = done.send(result);
+            }
+        }
+    }
+}
+
+impl Incoming {
+    fn settle(&mut self, from: Name, now: Instant) {
+        if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
+            self.done = None;
+            self.receiver.cancel(now);
+        }
+        while let Some(event) = self.receiver.poll_event() {
+            let offer = self.receiver.offer();
+            let result = match event {
+                Event::Progress { bytes } => {
+                    (self.progress)(bytes);
+                    continue;
+                }
+                Event::Completed => Ok(ReceiveReport {
+                    from,
+                    file_name: offer.name.as_str().to_owned(),
+                    bytes: offer.length,
+                    sha256: offer.sha256,
+                    elapsed: now.saturating_duration_since(self.began_at),
+                }),
+                Event::Failed(error) => Err(error),
+            };
+            if let Some(done) = self.done.take() {
+                let _ = done.send(result);
+            }
+        }
+    }
+}
+
+/// Moves messages of one transfer into `out`; says whether it stopped at the limit.
+fn pump(
+    payload: &mut Vec<u8>,
+    core: &mut Core,
+    to: Name,
+    out: &mut Batch,
+    limit: usize,
+    now: Now,
+    mut next: impl FnMut(&mut Vec<u8>) -> bool,
+) -> bool {
+    let header = PayloadHeader { kind: PayloadKind::Transfer, port: TRANSFER_PORT }.emit();
+    for _ in 0..limit {
+        payload.clear();
+        payload.extend_from_slice(&header);
+        if !next(payload) {
+            return false;
+        }
+        // What does not fit, or finds no session, is lost like any datagram: the transfer will notice.
+        let _ = core.send_unkept(to, payload, out, now);
+    }
+    true
+}
+
+impl ReadAt for AnySource {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(offset, buffer)
+    }
+}
+
+impl ReadAt for AnySink {
+    fn read_exact_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(offset, buffer)
+    }
+}
+
+impl WriteAt for AnySink {
+    fn write_all_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(offset, bytes)
+    }
+}
+
+/// Transfers have one port: a node has one place where files arrive.
+const TRANSFER_PORT: u16 = 0;
+/// Files that arrive at once, those just declined included: what strangers can make a node hold.
+const MAX_ARRIVALS: usize = 64;

@@ -1,0 +1,388 @@
+//! The handles: what a program holds of a node. All work is done on the node's own thread; a handle queues and waits.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::rand;
+use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_io::{Counters, Wake};
+use rhumb_trust::Identity;
+use rhumb_wire::Name;
+use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::now;
+use crate::core::{Core, Drops, Seed, Traffic};
+use crate::driver::{
+    AnySink, AnySource, Driver, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder, Reception,
+    Shared, Shipment,
+};
+use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
+use crate::{Config, NodeError, PingError, ReceiveReport, SendError, SendReport};
+
+/// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone and the last [`Port`]
+/// are dropped, or when told to [`leave`](Node::leave).
+#[derive(Debug, Clone)]
+pub struct Node {
+    handle: Handle,
+}
+
+/// A port of a node: receives the datagrams for it, and sends. There is one per number and node at a time.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    handle: Handle,
+    messages: mpsc::Receiver<Message>,
+}
+
+/// A datagram that arrived. It does not say from which port it was sent: programs that want an answer agree on one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it: routers carry data only of names whose right to send they have verified.
+    pub from: Name,
+    /// What was sent.
+    pub body: Vec<u8>,
+}
+
+/// An answered ping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PingReply {
+    /// From the last sending to the answer.
+    pub rtt: Duration,
+}
+
+/// One step of the way to a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hop {
+    /// The router there, or at last the destination itself; `None` when nobody answered.
+    pub router: Option<Name>,
+    /// How long its answer took.
+    pub rtt: Option<Duration>,
+}
+
+/// How a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The node's name.
+    pub name: Name,
+    /// The router connected.
+    pub router: Option<Name>,
+    /// Where the router is, or should be.
+    pub router_address: SocketAddr,
+    /// The address that the node's socket is bound to.
+    pub local_address: SocketAddr,
+    /// Whether the router takes this node's traffic.
+    pub joined: bool,
+    /// Whether the RIB holds the route.
+    pub published: bool,
+    /// How long the lease lasts unless it is renewed.
+    pub lease_left: Option<Duration>,
+    /// What went in and out.
+    pub traffic: Traffic,
+    /// What the node dropped, by reason.
+    pub drops: Drops,
+    /// What the link dropped, by reason.
+    pub link_drops: rhumb_link::Drops,
+    /// What the socket did.
+    pub io: Counters,
+}
+
+impl Node {
+    /// Joins the router of `config` under the name of `identity`, and stays joined: the lease is renewed, and a lost router
+    /// is sought again, until the node leaves.
+    ///
+    /// # Errors
+    /// When that does not succeed within `config.join_timeout`, or the local address cannot be used.
+    pub async fn join(identity: Arc<Identity>, config: Config) -> Result<Self, NodeError> {
+        let bind = config.bind.unwrap_or_else(|| any_port_towards(config.router));
+        let socket = UdpSocket::bind(bind, Options::default())?;
+        let seed = random_seed()?;
+        let now = now();
+        let core = Core::new(identity.clone(), &config, &seed, now).map_err(NodeError::Link)?;
+        let shared = Arc::new(Shared::new(Wake::new()?));
+        let (orders, orders_of_thread) = mpsc::unbounded_channel();
+        let (datagrams, datagrams_of_thread) = mpsc::channel(QUEUED_DATAGRAMS);
+        let inbox = Inbox { orders: orders_of_thread, datagrams: datagrams_of_thread };
+        let (done, joined) = oneshot::channel();
+        let joining = Joining::new(&config, now.instant, done);
+        let driver = Driver::new(core, socket, config.router, shared.clone(), inbox, joining);
+        std::thread::Builder::new()
+            .name("rhumb-node".to_owned())
+            .spawn(|| driver.run())
+            .map_err(|source| NodeError::System { source })?;
+        let handle = Handle {
+            name: identity.name(),
+            patience: config.give_up_after,
+            shared: shared.clone(),
+            orders,
+            datagrams,
+            _alert_on_drop: Arc::new(AlertOnDrop(shared)),
+        };
+        joined.await.unwrap_or(Err(NodeError::Closed))?;
+        Ok(Self { handle })
+    }
+
+    /// This node's name.
+    pub fn name(&self) -> Name {
+        self.handle.name
+    }
+
+    /// The router joined; `None` while it is lost.
+    pub async fn router(&self) -> Option<Name> {
+        self.status().await.ok()?.router
+    }
+
+    /// Begins to receive on a port.
+    ///
+    /// # Errors
+    /// When the port has a receiver, or the node has left.
+    pub async fn bind(&self, port: u16) -> Result<Port, NodeError> {
+        let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
+        let (done, bound) = oneshot::channel();
+        self.handle.order(Order::Bind { port, deliver, done });
+        bound.await.unwrap_or(Err(NodeError::Closed))?;
+        Ok(Port { number: port, handle: self.handle.clone(), messages })
+    }
+
+    /// Sends a datagram, as [`Port::send_to`] does.
+    ///
+    /// # Errors
+    /// As [`Port::send_to`].
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
+        self.handle.send_to(to, to_port, body).await
+    }
+
+    /// The longest body of one datagram to `to`, as far as is known.
+    pub fn max_body_len(&self, to: Name) -> usize {
+        self.handle.shared.max_body_len(to, Instant::now())
+    }
+
+    /// Sends a ping to `to`, again every second until an answer comes.
+    ///
+    /// # Errors
+    /// When none comes within `timeout`, or a router says that none will.
+    pub async fn ping(&self, to: Name, timeout: Duration) -> Result<PingReply, PingError> {
+        match self.handle.ping(to, MAX_TTL, timeout).await? {
+            PingAnswer::Pong { rtt } => Ok(PingReply { rtt }),
+            PingAnswer::Expired { reporter, .. } => {
+                Err(PingError::Refused { reason: rhumb_wire::nack::Reason::TtlExceeded, reporter })
+            }
+        }
+    }
+
+    /// The routers on the way to `to`, nearest first, and `to` itself at the end. A hop that does not answer within
+    /// `timeout` is unknown.
+    ///
+    /// # Errors
+    /// When a router says that there is no way.
+    pub async fn trace(
+        &self,
+        to: Name,
+        max_hops: u8,
+        timeout: Duration,
+    ) -> Result<Vec<Hop>, PingError> {
+        let mut hops = Vec::new();
+        for ttl in 1..=max_hops {
+            match self.handle.ping(to, ttl, timeout).await {
+                Ok(PingAnswer::Pong { rtt }) => {
+                    hops.push(Hop { router: Some(to), rtt: Some(rtt) });
+                    break;
+                }
+                Ok(PingAnswer::Expired { reporter, rtt }) => {
+                    hops.push(Hop { router: reporter, rtt });
+                }
+                Err(PingError::TimedOut) => hops.push(Hop { router: None, rtt: None }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(hops)
+    }
+
+    /// Sends a file to `to`. It gets there whole and with the SHA-256 of `offer`, or this fails. `progress` is told how
+    /// many bytes have arrived, on the node's thread, so it should return soon. Dropping the future stops the transfer.
+    ///
+    /// # Errors
+    /// When the receiver does not want the file, either end cannot go on, or nothing arrives for 30 s.
+    pub async fn send_file(
+        &self,
+        to: Name,
+        source: impl ReadAt + Send + 'static,
+        offer: Offer,
+        progress: impl FnMut(u64) + Send + 'static,
+    ) -> Result<SendReport, TransferError> {
+        let mut id = [0; 8];
+        rand::fill(&mut id).map_err(|_| TransferError::Stopped)?;
+        let (done, sent) = oneshot::channel();
+        self.handle.order(Order::Ship(Shipment {
+            to,
+            id: TransferId(u64::from_be_bytes(id)),
+            offer,
+            source: AnySource(Box::new(source)),
+            progress: Box::new(progress),
+            done,
+        }));
+        sent.await.unwrap_or(Err(TransferError::Stopped))
+    }
+
+    /// Receives one file. `open` decides about each offer: it gives the place for the file, or a reason to decline, and
+    /// then the next offer is waited for. `progress` is told how many bytes have arrived. Both are called on the node's
+    /// thread, so they should return soon. Dropping the future stops the transfer.
+    ///
+    /// # Errors
+    /// When either end cannot go on, or the sender falls silent.
+    pub async fn receive_file<W: WriteAt + Send + 'static>(
+        &self,
+        config: ReceiverConfig,
+        mut open: impl FnMut(Name, &Offer) -> Result<W, CancelReason> + Send + 'static,
+        progress: impl FnMut(u64) + Send + 'static,
+    ) -> Result<ReceiveReport, TransferError> {
+        let (done, received) = oneshot::channel();
+        self.handle.order(Order::Receive(Reception {
+            config,
+            open: Box::new(move |from, offer| {
+                open(from, offer).map(|sink| AnySink(Box::new(sink)))
+            }),
+            progress: Box::new(progress),
+            done,
+        }));
+        received.await.unwrap_or(Err(TransferError::Stopped))
+    }
+
+    /// How the node is.
+    ///
+    /// # Errors
+    /// When it has left.
+    pub async fn status(&self) -> Result<Status, NodeError> {
+        let (done, status) = oneshot::channel();
+        self.handle.order(Order::Status { done });
+        status.await.map_err(|_| NodeError::Closed)
+    }
+
+    /// Withdraws the name, ends all transfers, and closes the node for all handles. Says whether the router confirmed that
+    /// the withdrawal is published; if not, the name is forgotten when its lease ends. Takes two seconds at most.
+    pub async fn leave(self) -> bool {
+        let (done, left) = oneshot::channel();
+        self.handle.order(Order::Leave { done });
+        left.await.unwrap_or(false)
+    }
+}
+
+impl Port {
+    /// The port's number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Sends a datagram to a port of `to`. Returns once it is queued; it waits for room, and for a lost router to come
+    /// back. It may get lost on the way. What the network refuses is sent again, as long as there is hope; if there is
+    /// none, the next datagram to the same name is refused with [`SendError::Undelivered`].
+    ///
+    /// # Errors
+    /// When the body is too long, there is no room for as long as `Config::give_up_after`, or an earlier one failed.
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
+        self.handle.send_to(to, to_port, body).await
+    }
+
+    /// The next datagram for this port; `None` when the node has left. What a program does not receive in time is dropped,
+    /// oldest kept, and counted in [`Status::drops`].
+    pub async fn receive(&mut self) -> Option<Message> {
+        self.messages.recv().await
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.messages.close();
+        self.handle.order(Order::Unbind { port: self.number });
+    }
+}
+
+/// A way to a node's thread.
+#[derive(Clone)]
+struct Handle {
+    name: Name,
+    patience: Duration,
+    shared: Arc<Shared>,
+    orders: mpsc::UnboundedSender<Order>,
+    datagrams: mpsc::Sender<Outgoing>,
+    /// After the senders above, which are dropped first: so the thread learns that they are gone.
+    _alert_on_drop: Arc<AlertOnDrop>,
+}
+
+struct AlertOnDrop(Arc<Shared>);
+
+impl Drop for AlertOnDrop {
+    fn drop(&mut self) {
+        self.0.alert();
+    }
+}
+
+impl Handle {
+    /// Queues an order. When the thread has ended, the order is dropped, and with it the channel for the answer.
+    fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+        self.shared.alert();
+    }
+
+    async fn send_to(&self, to: Name, port: u16, body: &[u8]) -> Result<(), SendError> {
+        if let Some(objection) = self.shared.objection(to, body.len(), Instant::now()) {
+            return Err(objection);
+        }
+        let outgoing = Outgoing { to, port, body: body.to_vec() };
+        match self.datagrams.try_send(outgoing) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(SendError::Closed),
+            Err(mpsc::error::TrySendError::Full(outgoing)) => {
+                self.shared.alert();
+                let queued = self.datagrams.send(outgoing);
+                tokio::time::timeout(self.patience, queued)
+                    .await
+                    .map_err(|_| SendError::NoRoom)?
+                    .map_err(|_| SendError::Closed)?;
+            }
+        }
+        self.shared.alert();
+        Ok(())
+    }
+
+    async fn ping(&self, to: Name, ttl: u8, timeout: Duration) -> Result<PingAnswer, PingError> {
+        let (done, answer) = oneshot::channel();
+        self.order(Order::Ping(PingOrder { to, ttl, timeout, done }));
+        answer.await.unwrap_or(Err(SendError::Closed.into()))
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Any port of any address of the router's family.
+fn any_port_towards(router: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match router {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+fn random_seed() -> Result<Seed, NodeError> {
+    let (mut link, mut spread) = ([0; 32], [0; 8]);
+    rand::fill(&mut link)
+        .and_then(|()| rand::fill(&mut spread))
+        .map_err(|_| NodeError::System { source: std::io::Error::other("no random numbers") })?;
+    Ok(Seed { link, spread: u64::from_be_bytes(spread) })
+}
+
+/// Datagrams that may wait for the thread: a few batches, on top of what the core holds.
+const QUEUED_DATAGRAMS: usize = 256;
+/// Datagrams that may wait for the program: at 1400 bytes each, 1.4 MB per port.
+const QUEUED_MESSAGES: usize = 1024;
+/// What a PDU starts with when nothing is to be learned from its end.
+const MAX_TTL: u8 = rhumb_wire::PduHeader::INITIAL_TTL;
