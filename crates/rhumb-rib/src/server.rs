@@ -1,0 +1,233 @@
+//! The directory behind a secure endpoint: batches of datagrams in, batches of datagrams out. No socket, no clock.
+//!
+//! Per datagram:
+//! 1. Tell it apart; handshakes go to the endpoint, records are opened in place.
+//! 2. Take the PDU inside only if it is a request, for this directory, by the very peer whose session it came on: routers
+//!    ask for themselves.
+//! 3. Serve it. Look-ups are answered at once, orders to publish are staged.
+//!
+//! Per batch:
+//! 4. Commit what was staged, once, and answer it. So the busier the directory is, the more orders share a commit.
+//! 5. Append what the endpoint has to send.
+//!
+//! Whatever else comes in is dropped and counted by [`DropReason`].
+
+use std::mem;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_link::{Endpoint, Event, LinkError, SessionId};
+use rhumb_trust::{Identity, Now};
+use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::rib::RibResponse;
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+
+use crate::store::Store;
+use crate::{Asker, Config, Counters, DropReason, Outcome, Rib, RibError};
+
+/// A directory that serves requests over secure sessions.
+pub struct Server<S> {
+    endpoint: Endpoint,
+    rib: Rib<S>,
+    /// Who waits for the commit, in the order of staging.
+    waiting: Vec<ReturnPath>,
+    sweep_at: Instant,
+    /// Room for one answer while it is made and sealed.
+    buffer: Vec<u8>,
+}
+
+/// Where the answer to a request goes.
+#[derive(Debug, Clone, Copy)]
+struct ReturnPath {
+    session: SessionId,
+    asker: Name,
+    tag: u32,
+}
+
+impl<S: Store> Server<S> {
+    /// A server that proves `identity` and signs as it. `secret` must be fresh and random: the endpoint's cookies are made
+    /// with it.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be made.
+    pub fn new(
+        identity: Arc<Identity>,
+        store: S,
+        config: Config,
+        link: rhumb_link::Config,
+        secret: [u8; 32],
+        now: Now,
+    ) -> Result<Self, LinkError> {
+        Ok(Self {
+            endpoint: Endpoint::new(identity.clone(), link, secret, now.instant)?,
+            rib: Rib::new(identity, store, config),
+            waiting: Vec::new(),
+            sweep_at: now.instant + SWEEP_INTERVAL,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Takes the datagrams of a batch out of it and puts those to send into it. Work: for each datagram a look-up, a
+    /// verification or a step of a handshake; for all of them one commit.
+    pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        for index in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(index);
+            if datagram.is_empty() {
+                continue;
+            }
+            let served = self.serve(from, datagram, now);
+            batch.drop_datagram(index);
+            match served {
+                Ok(Some((path, response))) => self.send(path, &response, batch, now),
+                Ok(None) => {}
+                Err(reason) => self.rib.counters.count_drop(reason),
+            }
+        }
+        let waiting = mem::take(&mut self.waiting);
+        for (path, response) in waiting.into_iter().zip(self.rib.commit()) {
+            self.send(path, &response, batch, now);
+        }
+        self.count_sessions();
+        self.endpoint.poll_transmit(batch);
+    }
+
+    /// Does what is due: the endpoint's timers, and a part of the sweep. Work: [`SWEEP_BUDGET`] entries at most.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.endpoint.handle_timeout(now.instant);
+        self.count_sessions();
+        if self.sweep_at <= now.instant {
+            self.rib.sweep(now.unix_s(), SWEEP_BUDGET);
+            self.sweep_at = now.instant + SWEEP_INTERVAL;
+        }
+    }
+
+    /// Appends what is to be sent after a timeout.
+    pub fn poll_transmit(&mut self, out: &mut Batch) {
+        self.endpoint.poll_transmit(out);
+    }
+
+    /// When to call [`Server::handle_timeout`]; the sweep sees to it that this is never far off.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.endpoint.poll_timeout().into_iter().chain([self.sweep_at]).min()
+    }
+
+    /// The last failure of the store or of signing, once: for the log.
+    pub fn poll_error(&mut self) -> Option<RibError> {
+        self.rib.poll_error()
+    }
+
+    /// The directory's name.
+    pub fn name(&self) -> Name {
+        self.rib.name()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        self.rib.counters()
+    }
+
+    /// How many names have an entry.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn stored_names(&mut self) -> Result<u64, RibError> {
+        self.rib.stored_names()
+    }
+
+    /// The endpoint: its sessions, its counters.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn serve(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Result<Option<(ReturnPath, RibResponse)>, DropReason> {
+        match Datagram::parse(datagram) {
+            Ok(Datagram::Record(_)) => {}
+            Ok(handshake) => {
+                let taken = self.endpoint.handle_handshake(from, handshake, now.instant);
+                return taken.map(|()| None).map_err(|_| DropReason::RefusedByLink);
+            }
+            Err(_) => return Err(DropReason::ForeignDatagram),
+        }
+        let opened = self
+            .endpoint
+            .open(from, datagram, now.instant)
+            .map_err(|_| DropReason::RefusedByLink)?;
+        if opened.plaintext.is_empty() {
+            return Ok(None);
+        }
+        self.serve_pdu(opened.session, &datagram[opened.plaintext], now)
+    }
+
+    fn serve_pdu(
+        &mut self,
+        session: SessionId,
+        bytes: &[u8],
+        now: Now,
+    ) -> Result<Option<(ReturnPath, RibResponse)>, DropReason> {
+        let pdu = Pdu::parse(bytes).map_err(|_| DropReason::MalformedPdu)?;
+        if pdu.action() != Action::RibRequest {
+            return Err(DropReason::NotARequest);
+        }
+        if pdu.destination() != self.rib.name() {
+            return Err(DropReason::OtherDestination);
+        }
+        let peer = self.endpoint.peer(session).ok_or(DropReason::RefusedByLink)?;
+        if pdu.source() != peer.name {
+            return Err(DropReason::ForeignSource);
+        }
+        let overhead = RECORD_OVERHEAD + PduHeader::LEN;
+        let max_answer_len = usize::from(peer.max_datagram_len).saturating_sub(overhead);
+        let asker = Asker { name: peer.name, max_answer_len };
+        let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };
+        match self.rib.handle_request(asker, pdu.data(), now.unix_s()) {
+            Outcome::Answer(response) => Ok(Some((path, response))),
+            Outcome::Staged => {
+                self.waiting.push(path);
+                Ok(None)
+            }
+            // The directory has counted it.
+            Outcome::Dropped(_) => Ok(None),
+        }
+    }
+
+    fn send(&mut self, path: ReturnPath, response: &RibResponse, batch: &mut Batch, now: Now) {
+        let mut data = Vec::new();
+        response.emit(&mut data);
+        let header = PduHeader {
+            tag: path.tag,
+            ..PduHeader::new(Action::RibResponse, self.rib.name(), path.asker)
+        };
+        self.buffer.clear();
+        self.buffer.resize(RecordHeader::LEN, 0);
+        header.emit(&data, &[], &mut self.buffer).expect(
+            "invariant: an answer is shorter than 65,535 bytes, by the bounds of its lists",
+        );
+        self.buffer.resize(self.buffer.len() + RECORD_OVERHEAD - RecordHeader::LEN, 0);
+        match self.endpoint.seal(path.session, &mut self.buffer, now.instant) {
+            Ok(to) => batch.push(to, &self.buffer),
+            Err(_) => self.rib.counters.count_drop(DropReason::Unsendable),
+        }
+    }
+
+    fn count_sessions(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Established { .. } => self.rib.counters.sessions_established += 1,
+                Event::Closed { .. } => self.rib.counters.sessions_closed += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How often a part of the store is swept.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Entries looked at in one part: about 3 ms of reading, so that no look-up waits long for it. A million entries take 17
+/// minutes, which is soon enough, because what has expired is not found anyway.
+pub const SWEEP_BUDGET: usize = 1024;
