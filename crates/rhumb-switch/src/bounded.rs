@@ -38,7 +38,7 @@ impl<K: Eq + Hash, V> BoundedMap<K, V> {
 
     /// The value of a key of the young generation, in one look-up: for the path of a known flow.
     #[inline]
-    pub(crate) fn get_young(&self, key: &K) -> Option<&V> {
+    pub(crate) fn look_up(&self, key: &K) -> Option<&V> {
         self.young.get(key)
     }
 

@@ -415,7 +415,6 @@ impl Switch {
         let Some(attempt) = attempt else { return };
         if self.directory.established(attempt, session, now.instant) {
             self.events.push_back(Event::RibReady { name: peer });
-            self.own_statements_due = self.own_statements_due.min(now.instant);
         }
         match self.upstream {
             Upstream::Connecting { remote, attempt: ours, .. } if ours == attempt => {

@@ -86,7 +86,7 @@ impl Switch {
         if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
             return None;
         }
-        let flow = self.flows.get_young(pdu.names())?;
+        let flow = self.flows.look_up(pdu.names())?;
         let current = flow.is_current(session, self.routes.generation(), now);
         (current && flow.ready && len <= flow.max_datagram_len).then_some(flow.next)
     }

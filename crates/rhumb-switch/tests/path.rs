@@ -7,6 +7,7 @@ use std::time::Duration;
 use rhumb_io::memory::Conditions;
 use rhumb_node::core::Event;
 use rhumb_switch::DropReason;
+use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use world::World;
 
@@ -118,8 +119,8 @@ fn a_lossy_network_loses_little_that_is_resent() {
     let mut world = World::with_conditions(7, conditions);
     world.line(3);
     let (a, b) = (
-        world.node_of(world.identity(rhumb_wire::Role::Node), 0),
-        world.node_of(world.identity(rhumb_wire::Role::Node), 2),
+        world.node_of(world.identity(Role::Node), 0),
+        world.node_of(world.identity(Role::Node), 2),
     );
     world.run(20 * SECOND);
     assert!(world.nodes[a].core.is_joined() && world.nodes[b].core.is_joined());

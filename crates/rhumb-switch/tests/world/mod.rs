@@ -11,10 +11,14 @@ use rhumb_io::PacketIo;
 use rhumb_io::memory::{Capture, Conditions, Endpoint as Wire, Network};
 use rhumb_node::core::{Core, Event, Seed};
 mod server;
+use rhumb_link::{Endpoint, SessionId};
 use rhumb_rib::store::Memory;
 use rhumb_switch::{Config, Counters, DropReason, Remote, Switch};
-use rhumb_trust::{Identity, Now};
-use rhumb_wire::{Batch, Name, Role};
+use rhumb_trust::{Identity, Now, Window};
+use rhumb_wire::datagram::{Datagram, RecordHeader};
+use rhumb_wire::metadata::Role;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Scope, Statement};
 use server::Server;
 
 pub const START_S: u64 = 1_800_000_000;
@@ -36,6 +40,7 @@ pub struct RibStation {
 
 pub struct Router {
     pub switch: Switch,
+    pub identity: Arc<Identity>,
     pub address: SocketAddr,
     wire: Wire,
 }
@@ -116,9 +121,9 @@ impl World {
             ..Config::default()
         };
         let secret = self.secret();
-        let switch = Switch::new(identity, config, secret, self.now).unwrap();
+        let switch = Switch::new(identity.clone(), config, secret, self.now).unwrap();
         let wire = self.network.endpoint(address).unwrap();
-        self.routers.push(Router { switch, address, wire });
+        self.routers.push(Router { switch, identity, address, wire });
         self.routers.len() - 1
     }
 
@@ -220,6 +225,109 @@ impl World {
             moved += self.routers.iter_mut().map(|router| router.step(now)).sum::<usize>();
             moved += self.nodes.iter_mut().map(|node| node.step(now)).sum::<usize>();
             if moved == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// Somebody with a secure session and any PDU it likes: what a node of another make, or an attacker, can do.
+pub struct Stranger {
+    pub identity: Arc<Identity>,
+    pub session: Option<SessionId>,
+    /// PDUs that came: header and data.
+    pub inbox: Vec<(PduHeader, Vec<u8>)>,
+    pub address: SocketAddr,
+    endpoint: Endpoint,
+    wire: Wire,
+}
+
+impl Stranger {
+    /// Connects to a router.
+    pub fn new(world: &mut World, router: usize, role: Role) -> Self {
+        let identity = world.identity(role);
+        let address = SocketAddr::from(([10, 0, 3, 1], 5000 + u16::from(world.seeds)));
+        let config = rhumb_link::Config::default();
+        let secret = world.secret();
+        let mut endpoint =
+            Endpoint::new(identity.clone(), config, secret, world.now.instant).unwrap();
+        let _ = endpoint.connect(world.routers[router].address, None, world.now.instant);
+        let wire = world.network.endpoint(address).unwrap();
+        let mut stranger =
+            Self { identity, session: None, inbox: Vec::new(), address, endpoint, wire };
+        stranger.settle(world);
+        assert!(stranger.session.is_some());
+        stranger
+    }
+
+    pub fn name(&self) -> Name {
+        self.identity.name()
+    }
+
+    /// A route that this stranger issues, from now for ten minutes.
+    pub fn route(&self, via: Name, world: &World) -> Certificate {
+        let statement = Statement::Route { via, scope: Scope::Any };
+        let window = Window::starting(world.now.unix_s(), 600);
+        self.identity.certify(statement, world.now.unix_ms, window).unwrap()
+    }
+
+    /// Sends a PDU and lets the world come to rest.
+    pub fn send(
+        &mut self,
+        world: &mut World,
+        header: PduHeader,
+        data: &[u8],
+        certificates: &[Certificate],
+    ) {
+        let mut datagram = vec![0; RecordHeader::LEN];
+        header.emit(data, certificates, &mut datagram).unwrap();
+        datagram.extend_from_slice(&[0; 16]);
+        let to =
+            self.endpoint.seal(self.session.unwrap(), &mut datagram, world.now.instant).unwrap();
+        let mut batch = Batch::new();
+        batch.push(to, &datagram);
+        self.wire.send(&batch).unwrap();
+        self.settle(world);
+    }
+
+    /// The reasons of the NACKs that came, oldest first; forgets them.
+    pub fn nacks(&mut self) -> Vec<Reason> {
+        let inbox = std::mem::take(&mut self.inbox);
+        let nacks = inbox.iter().filter(|(header, _)| header.action == Action::Nack);
+        nacks.map(|(_, data)| Nack::parse(data).unwrap().reason).collect()
+    }
+
+    pub fn settle(&mut self, world: &mut World) {
+        loop {
+            world.settle();
+            let mut batch = Batch::new();
+            let received = self.wire.receive(&mut batch).unwrap();
+            for slot in 0..batch.len() {
+                let (from, datagram) = batch.datagram_mut(slot);
+                match Datagram::parse(datagram) {
+                    Ok(Datagram::Record(_)) => {
+                        let Ok(opened) = self.endpoint.open(from, datagram, world.now.instant)
+                        else {
+                            continue;
+                        };
+                        if let Ok(pdu) = Pdu::parse(&datagram[opened.plaintext]) {
+                            self.inbox.push((pdu.header(), pdu.data().to_vec()));
+                        }
+                    }
+                    Ok(handshake) => {
+                        let _ = self.endpoint.handle_handshake(from, handshake, world.now.instant);
+                    }
+                    Err(_) => {}
+                }
+            }
+            while let Some(event) = self.endpoint.poll_event() {
+                if let rhumb_link::Event::Established { session, .. } = event {
+                    self.session = Some(session);
+                }
+            }
+            batch.clear();
+            self.endpoint.poll_transmit(&mut batch);
+            if received + self.wire.send(&batch).unwrap().sent == 0 {
                 return;
             }
         }
