@@ -1,16 +1,17 @@
-//! How many bytes may be under way: CUBIC (RFC 9438) with slow start. There is no pacing; what may be sent goes out at
-//! once, in the bursts that segmentation offload likes, and acknowledgements space the bursts.
+//! How many bytes may be under way: CUBIC (RFC 9438) with slow start.
 //!
 //! One thing is not as in CUBIC: a loss never takes the window below what the path has just been seen to carry without a
 //! queue, as in TCP Westwood+ (Grieco and Mascolo, 2004). Where losses come of full queues this changes nothing, because
 //! then the round trip is longer than its shortest. Where they come of a bad radio or line, it is worth several times
 //! the throughput.
 //!
-//! 1. [`Congestion::acknowledged`] grows the window: by what arrived in slow start, then along the cubic curve, and
+//! 1. [`Congestion::observe`] ends slow start when the round trip grows (after HyStart++, RFC 9406), which is before the
+//!    queue of a bottleneck overflows;
+//! 2. [`Congestion::acknowledged`] grows the window: by what arrived in slow start, then along the cubic curve, and
 //!    never slower than Reno would;
-//! 2. [`Congestion::lost`] shrinks it, once for all losses of one round trip;
-//! 3. [`Congestion::regret`] takes that back when the loss turns out to be reordering;
-//! 4. [`Congestion::timed_out`] starts over.
+//! 3. [`Congestion::lost`] shrinks it, once for all losses of one round trip;
+//! 4. [`Congestion::regret`] takes that back when the loss turns out to be reordering;
+//! 5. [`Congestion::timed_out`] starts over.
 
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub(super) struct Congestion {
     plateau: f64,
     /// What the path carries in its shortest round trip.
     carried: f64,
+    /// Round trips that took longer than the shortest, since the last that did not.
+    late_samples: u32,
     /// The present run along the curve.
     run: Option<Run>,
     /// Losses of transmissions before this belong to a reduction that has been made.
@@ -62,6 +65,7 @@ impl Congestion {
             threshold: f64::INFINITY,
             plateau: 0.0,
             carried: 0.0,
+            late_samples: 0,
             run: None,
             recovery_until: 0,
             before_reduction: None,
@@ -73,17 +77,30 @@ impl Congestion {
         self.window as u64
     }
 
+    /// Whether the window doubles with every round trip.
+    pub(super) fn is_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
     /// Chunks are of another length from now on.
     pub(super) fn set_chunk_len(&mut self, chunk_len: u64) {
         self.chunk_len = chunk_len as f64;
         self.window = self.window.max(MIN_CHUNKS * self.chunk_len);
     }
 
-    /// Takes what one transmission has shown.
-    pub(super) fn carried(&mut self, sample: Sample, shortest: Duration) {
-        let share = shortest.as_secs_f64() / sample.round_trip.as_secs_f64().max(1e-9);
+    /// Takes what one transmission has shown; `shortest` is the round trip of the path when nothing waits on it.
+    pub(super) fn observe(&mut self, sample: Sample, shortest: Duration) {
+        // Up to a quarter more is the delay of acknowledgements, and bursts; what is beyond waited in a queue.
+        let without_queue_s = shortest.as_secs_f64() * 1.25;
+        let share = without_queue_s / sample.round_trip.as_secs_f64().max(1e-9);
         let carried = sample.arrived as f64 * share.min(1.0);
         self.carried = carried.max(self.carried + (carried - self.carried) / 8.0);
+        let late_by = (shortest / 8).clamp(MIN_LATENESS, MAX_LATENESS);
+        self.late_samples =
+            if sample.round_trip > shortest + late_by { self.late_samples + 1 } else { 0 };
+        if self.is_slow_start() && self.late_samples >= LATE_SAMPLES {
+            self.threshold = self.window;
+        }
     }
 
     /// `bytes` arrived when `in_flight` were under way; `newest` is the newest transmission that has arrived.
@@ -100,7 +117,7 @@ impl Congestion {
         if newest < self.recovery_until || (in_flight as f64) < self.window / 2.0 {
             return;
         }
-        if self.window < self.threshold {
+        if self.is_slow_start() {
             self.window = (self.window + bytes).min(self.threshold);
             return;
         }
@@ -168,6 +185,11 @@ impl Congestion {
 /// RFC 6928.
 const INITIAL_CHUNKS: f64 = 10.0;
 const MIN_CHUNKS: f64 = 2.0;
+/// So many in a row are a queue that builds up, not jitter.
+const LATE_SAMPLES: u32 = 8;
+/// More than the delay of an acknowledgement.
+const MIN_LATENESS: Duration = Duration::from_millis(8);
+const MAX_LATENESS: Duration = Duration::from_millis(16);
 /// How steep the curve is, in chunks per second cubed (RFC 9438, section 5.1).
 const CUBIC_C: f64 = 0.4;
 /// What a loss leaves of the window (RFC 9438, section 4.6).
@@ -201,6 +223,21 @@ mod tests {
     }
 
     #[test]
+    fn a_round_trip_that_grows_ends_slow_start_and_one_that_jitters_does_not() {
+        let sample = |ms| Sample { round_trip: ROUND_TRIP + Duration::from_millis(ms), arrived: 0 };
+        let mut congestion = Congestion::new(CHUNK);
+        for ms in [9, 12, 9, 20, 30, 9, 9, 5].repeat(5) {
+            congestion.observe(sample(ms), ROUND_TRIP);
+        }
+        assert!(congestion.is_slow_start());
+        for _ in 0..8 {
+            assert!(congestion.is_slow_start());
+            congestion.observe(sample(9), ROUND_TRIP);
+        }
+        assert!(!congestion.is_slow_start());
+    }
+
+    #[test]
     fn losses_of_one_round_trip_count_once() {
         let mut congestion = Congestion::new(CHUNK);
         congestion.lost(5, 10);
@@ -219,12 +256,13 @@ mod tests {
     fn a_loss_without_a_queue_leaves_what_the_path_carried() {
         let shown = |arrived, round_trip| {
             let mut congestion = Congestion::new(CHUNK);
-            congestion.carried(Sample { round_trip, arrived }, ROUND_TRIP);
+            congestion.observe(Sample { round_trip, arrived }, ROUND_TRIP);
             congestion.lost(1, 2);
             congestion.window()
         };
         assert_eq!(shown(9 * CHUNK, ROUND_TRIP), 9 * CHUNK);
-        assert_eq!(shown(10 * CHUNK, ROUND_TRIP * 2), 7 * CHUNK, "half of it waited in a queue");
+        assert_eq!(shown(9 * CHUNK, ROUND_TRIP * 5 / 4), 9 * CHUNK);
+        assert_eq!(shown(9 * CHUNK, ROUND_TRIP * 2), 7 * CHUNK, "three eighths waited in a queue");
         assert_eq!(shown(90 * CHUNK, ROUND_TRIP), 10 * CHUNK, "never more than before");
     }
 

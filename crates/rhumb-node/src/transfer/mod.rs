@@ -19,6 +19,7 @@
 mod congestion;
 mod error;
 mod farewell;
+mod pacer;
 mod range_set;
 mod receiver;
 mod round_trip;

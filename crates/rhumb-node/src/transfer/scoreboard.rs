@@ -301,8 +301,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn ack(cumulative: u64, newest: u32, ranges: &[Range<u64>]) -> Ack {
-        Ack { cumulative, window: 1 << 20, newest, ranges: ranges.to_vec() }
+    fn ack(cumulative: u64, newest: u32, ranges: &[(u64, u64)]) -> Ack {
+        let ranges = ranges.iter().map(|&(start, end)| start..end).collect();
+        Ack { cumulative, window: 1 << 20, newest, ranges }
     }
 
     /// Ten chunks of 100 bytes, sent 1 ms apart.
@@ -319,7 +320,7 @@ mod tests {
         let start = Instant::now();
         let mut board = ten(start);
         let arrival =
-            board.acknowledged(&ack(200, 6, &[300..400, 600..700]), start + MS * 20).unwrap();
+            board.acknowledged(&ack(200, 6, &[(300, 400), (600, 700)]), start + MS * 20).unwrap();
         assert_eq!(arrival.bytes, 400);
         assert_eq!(arrival.sample, Some(Sample { round_trip: MS * 14, arrived: 400 }));
         assert!(!arrival.was_only_late);
@@ -342,7 +343,7 @@ mod tests {
     fn an_ack_again_brings_nothing() {
         let start = Instant::now();
         let mut board = ten(start);
-        let first = ack(200, 4, &[400..500]);
+        let first = ack(200, 4, &[(400, 500)]);
         assert_eq!(board.acknowledged(&first, start).unwrap().bytes, 300);
         assert_eq!(board.acknowledged(&first, start), Some(Arrival::default()));
     }
@@ -352,7 +353,7 @@ mod tests {
         let now = Instant::now();
         let mut board = ten(now);
         assert_eq!(board.acknowledged(&ack(1001, 9, &[]), now), None);
-        assert_eq!(board.acknowledged(&ack(0, 9, &[100..1001]), now), None);
+        assert_eq!(board.acknowledged(&ack(0, 9, &[(100, 1001)]), now), None);
         assert_eq!(board.acknowledged(&ack(100, 10, &[]), now), None);
         assert_eq!(board.acknowledged(&ack(100, u32::MAX, &[]), now), None);
         assert_eq!(board.under_way_bytes(), 1000);
@@ -363,11 +364,11 @@ mod tests {
     fn lateness_is_noticed_before_and_after_sending_again() {
         let start = Instant::now();
         let mut board = ten(start);
-        board.acknowledged(&ack(0, 9, &[200..1000]), start + MS * 10);
+        board.acknowledged(&ack(0, 9, &[(200, 1000)]), start + MS * 10);
         assert_eq!(board.find_losses(MS * 9, start + MS * 10).chunks, 2);
         assert_eq!(board.take_lost(100), Some(0..100));
         board.sent(0..100, start + MS * 10);
-        let before = board.acknowledged(&ack(0, 9, &[100..1000]), start + MS * 11).unwrap();
+        let before = board.acknowledged(&ack(0, 9, &[(100, 1000)]), start + MS * 11).unwrap();
         assert!(before.was_only_late);
         let after = board.acknowledged(&ack(1000, 9, &[]), start + MS * 11).unwrap();
         assert!(after.was_only_late && after.bytes == 100);
@@ -376,7 +377,7 @@ mod tests {
         for i in 10..20 {
             board.sent(i * 100..(i + 1) * 100, start + MS * 20);
         }
-        board.acknowledged(&ack(1000, 20, &[1900..2000]), start + MS * 29);
+        board.acknowledged(&ack(1000, 20, &[(1900, 2000)]), start + MS * 29);
         assert_eq!(
             board.find_losses(MS * 9, start + MS * 29).chunks,
             0,

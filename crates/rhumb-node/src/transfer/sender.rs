@@ -20,6 +20,7 @@ use rhumb_wire::transfer::{
 
 use super::congestion::Congestion;
 use super::farewell::{Farewell, LastWord};
+use super::pacer::{Pace, Pacer};
 use super::round_trip::RoundTrip;
 use super::scoreboard::Scoreboard;
 use super::storage::ReadAt;
@@ -75,6 +76,9 @@ pub struct Sender<R> {
     board: Scoreboard,
     congestion: Congestion,
     round_trip: RoundTrip,
+    pacer: Pacer,
+    /// The pacer holds the next chunk back until then.
+    held_until: Option<Instant>,
     /// The receiver takes nothing from here on.
     window_end: u64,
     pause: Pause,
@@ -132,6 +136,8 @@ impl<R: ReadAt> Sender<R> {
             board: Scoreboard::new(),
             congestion: Congestion::new(chunk_len(max_body_len)),
             round_trip: RoundTrip::new(),
+            pacer: Pacer::new(now),
+            held_until: None,
             window_end: 0,
             pause: Pause::default(),
             probe: false,
@@ -241,7 +247,10 @@ impl<R: ReadAt> Sender<R> {
             Phase::Sending => {
                 let next = self.pause.until.unwrap_or_else(|| {
                     let timeout_at = self.quiet_since + self.round_trip.timeout();
-                    self.look_for_losses_at.map_or(timeout_at, |at| at.min(timeout_at))
+                    [self.look_for_losses_at, self.held_until]
+                        .into_iter()
+                        .flatten()
+                        .fold(timeout_at, Instant::min)
                 });
                 Some(patience_end.min(next))
             }
@@ -297,7 +306,7 @@ impl<R: ReadAt> Sender<R> {
         }
         if let Some(sample) = arrival.sample {
             self.round_trip.sample(sample.round_trip);
-            self.congestion.carried(sample, self.round_trip.shortest());
+            self.congestion.observe(sample, self.round_trip.shortest());
         }
         if arrival.was_only_late && self.round_trip.backoff() == 0 && self.pause.in_a_row == 0 {
             self.board.expect_lateness();
@@ -396,7 +405,7 @@ impl<R: ReadAt> Sender<R> {
 
     fn transmit_chunk(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let first_new = self.board.sent_until();
-        let Some(range) = self.next_range() else { return false };
+        let Some(range) = self.next_range(now) else { return false };
         let start = out.len();
         let len = (range.end - range.start) as usize;
         let chunk = Chunk {
@@ -416,23 +425,43 @@ impl<R: ReadAt> Sender<R> {
         self.counts.repeated_chunks += u64::from(range.start < first_new);
         self.probe = false;
         self.quiet_since = now;
+        self.pacer.sent(len as u64);
         self.board.sent(range, now);
         true
     }
 
-    fn next_range(&mut self) -> Option<Range<u64>> {
+    /// What goes out next, if the path, the windows and the pacer let it.
+    fn next_range(&mut self, now: Instant) -> Option<Range<u64>> {
         let len = chunk_len(self.max_body_len);
-        let room = self.board.under_way_bytes() + len <= self.congestion.window() || self.probe;
-        if self.pause.until.is_some() || !room {
+        let new = self.next_new_range(len);
+        let has_room = self.board.under_way_bytes() + len <= self.congestion.window();
+        self.held_until = None;
+        if self.pause.until.is_some()
+            || !(has_room || self.probe)
+            || !(self.board.has_lost() || new.is_some())
+        {
             return None;
         }
-        if self.board.has_lost() {
-            return self.board.take_lost(len);
+        let pace = Pace {
+            window: self.congestion.window(),
+            round_trip: self.round_trip.smoothed(),
+            is_slow_start: self.congestion.is_slow_start(),
+            chunk_len: len,
+        };
+        match self.pacer.poll(pace, now) {
+            Err(until) if !self.probe => {
+                self.held_until = Some(until);
+                None
+            }
+            _ => self.board.take_lost(len).or(new),
         }
+    }
+
+    fn next_new_range(&self, len: u64) -> Option<Range<u64>> {
         let start = self.board.sent_until();
         let end = start.saturating_add(len).min(self.offer.length).min(self.window_end);
         // A chunk cut short by the receiver's window would cost as much as a long one, and soon the window moves.
-        let is_whole = end == self.offer.length || end - start.min(end) == len;
+        let is_whole = end == self.offer.length || start.saturating_add(len) == end;
         (start < end && (is_whole || self.board.under_way_bytes() == 0)).then_some(start..end)
     }
 

@@ -1,0 +1,108 @@
+//! Loss, reordering and doubling cost what they must and little more.
+
+use super::pair::{End, Fate, MS, Pair, Path, file};
+use rhumb_wire::transfer::{Message, MessageBody};
+
+#[test]
+fn one_datagram_of_a_hundred() {
+    for seed in 0..8 {
+        let content = file(4_000_000, seed);
+        let path = Path { seed, loss: 10, ..Path::new(MS * 20) };
+        let report = Pair::in_memory(&content, path).run_and_compare(&content);
+        assert!(report.sent < 4_000_000 * 106 / 100, "seed {seed}: {report:?}");
+    }
+}
+
+#[test]
+fn three_datagrams_of_ten() {
+    for seed in 0..8 {
+        let content = file(200_000, seed);
+        let path = Path { seed, loss: 300, ..Path::new(MS * 10) };
+        let report = Pair::in_memory(&content, path).run_and_compare(&content);
+        assert!(report.sent < 200_000 * 185 / 100, "1 / 0.7 is 143 %: seed {seed}: {report:?}");
+    }
+}
+
+#[test]
+fn reordering_is_not_taken_for_loss_for_long() {
+    for seed in 0..8 {
+        let content = file(4_000_000, seed);
+        let path = Path { seed, jitter: MS * 10, doubling: 20, ..Path::new(MS * 20) };
+        let report = Pair::in_memory(&content, path).run_and_compare(&content);
+        assert!(report.sent < 4_000_000 * 105 / 100, "seed {seed}: {report:?}");
+        assert!(report.told_after < MS * 1000, "seed {seed}: {report:?}");
+    }
+}
+
+#[test]
+fn everything_at_once() {
+    for seed in 0..8 {
+        let content = file(1_000_000, seed);
+        let path = Path { seed, jitter: MS * 5, doubling: 50, loss: 50, ..Path::new(MS * 5) };
+        let report = Pair::in_memory(&content, path).run_and_compare(&content);
+        assert!(report.sent < 1_000_000 * 125 / 100, "seed {seed}: {report:?}");
+    }
+}
+
+#[test]
+fn the_first_of_every_message_may_be_lost() {
+    let content = file(100_000, 1);
+    let mut pair = Pair::in_memory(&content, Path::new(MS * 10));
+    let mut seen = [false; 6];
+    pair.switch = Box::new(move |_, _, bytes| {
+        let kind = match Message::parse(bytes).unwrap().body {
+            MessageBody::Offer(_) => 0,
+            MessageBody::Accept { .. } => 1,
+            MessageBody::Chunk(_) => 2,
+            MessageBody::Ack(_) => 3,
+            MessageBody::Finished(_) => 4,
+            MessageBody::Cancel(_) => 5,
+        };
+        if std::mem::replace(&mut seen[kind], true) { Fate::Forward } else { Fate::Drop }
+    });
+    let report = pair.run_and_compare(&content);
+    assert!(report.elapsed < MS * 2000, "{report:?}");
+}
+
+#[test]
+fn the_last_chunk_is_missed_soon() {
+    let content = file(100_000, 1);
+    let mut pair = Pair::in_memory(&content, Path::new(MS * 10));
+    let mut dropped = false;
+    pair.switch = Box::new(move |_, _, bytes| {
+        let message = Message::parse(bytes).unwrap();
+        let is_last = matches!(message.body, MessageBody::Chunk(chunk)
+            if chunk.offset + chunk.bytes.len() as u64 == 100_000);
+        if is_last && !std::mem::replace(&mut dropped, true) { Fate::Drop } else { Fate::Forward }
+    });
+    let report = pair.run_and_compare(&content);
+    assert!(report.told_after < MS * 250, "a probe, not a collapse: {report:?}");
+}
+
+#[test]
+fn an_interruption_is_survived() {
+    let content = file(2_000_000, 1);
+    let mut pair = Pair::in_memory(&content, Path::new(MS * 20));
+    pair.switch =
+        Box::new(
+            |elapsed, _, _| {
+                if (MS * 150..MS * 5000).contains(&elapsed) { Fate::Drop } else { Fate::Forward }
+            },
+        );
+    let report = pair.run_and_compare(&content);
+    assert!(report.told_after < MS * 8000, "{report:?}");
+    assert!(report.sent < 2_000_000 * 130 / 100, "{report:?}");
+}
+
+#[test]
+fn lost_acknowledgements_cost_nothing() {
+    let content = file(2_000_000, 1);
+    let mut pair = Pair::in_memory(&content, Path::new(MS * 20));
+    let mut count = 0;
+    pair.switch = Box::new(move |_, from, _| {
+        count += u32::from(from == End::Receiver);
+        if from == End::Receiver && count % 2 == 0 { Fate::Drop } else { Fate::Forward }
+    });
+    let report = pair.run_and_compare(&content);
+    assert!(report.sent < 2_000_000 * 104 / 100, "{report:?}");
+}
