@@ -1,7 +1,12 @@
 //! A world in memory: one RIB, routers and nodes, all of them the production cores, on a virtual clock.
 //!
 //! Nothing takes time but what is waited for, so a test says how long it waits and the world is the same each run.
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of the world")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "tests, each of which uses a part"
+)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,8 +15,9 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::memory::{Capture, Conditions, Endpoint as Wire, Network};
 use rhumb_node::core::{Core, Event, Seed};
-mod server;
+
 use rhumb_link::{Endpoint, SessionId};
+use rhumb_rib::Server;
 use rhumb_rib::store::Memory;
 use rhumb_switch::{Config, Counters, DropReason, Remote, Switch};
 use rhumb_trust::{Identity, Now, Window};
@@ -19,7 +25,6 @@ use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Scope, Statement};
-use server::Server;
 
 pub const START_S: u64 = 1_800_000_000;
 
