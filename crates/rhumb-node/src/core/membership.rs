@@ -349,9 +349,7 @@ impl Membership {
         let header =
             PduHeader { tag, ..PduHeader::new(Action::Advertise, self.identity.name(), router) };
         let mut pdu = Vec::new();
-        header
-            .emit(&ADVERTISEMENT_DATA, &[certificate], &mut pdu)
-            .expect("invariant: one certificate and short data fit");
+        header.emit(&[], &[certificate], &mut pdu).expect("invariant: one certificate fits");
         Ok(Advertisement {
             tag,
             pdu,
@@ -425,9 +423,6 @@ impl Connection {
     }
 }
 
-/// Zeros, so that the router can answer with a NACK: it sends none about a PDU with less data than its own.
-const ADVERTISEMENT_DATA: [u8; rhumb_wire::nack::Nack::MAX_LEN] =
-    [0; rhumb_wire::nack::Nack::MAX_LEN];
 /// An Accept takes a round trip and a verification; the RIB may be slow.
 const FIRST_RESEND: Duration = Duration::from_millis(500);
 const LAST_RESEND: Duration = Duration::from_secs(2);

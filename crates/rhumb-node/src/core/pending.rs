@@ -322,9 +322,9 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
     Some((first * 2u32.saturating_pow(nacks.min(16))).min(MAX_WAIT.max(first)))
 }
 
-/// Copies held at most: at 1400 bytes each they reach [`MAX_BYTES`] together.
+/// Copies held at most: what a router can have to say about, several round trips' worth of a program's datagrams.
 pub(super) const MAX_PDUS: usize = 1024;
-/// Bytes held at most.
+/// Bytes held at most: reached first by datagrams of 2 KB and more.
 pub(super) const MAX_BYTES: usize = 2 << 20;
 /// How long a copy is kept after sending: longer than the round trip of any path that people would use.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(3);
