@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`Rib`] | the directory: requests in, answers out; no sockets, no clock |
-//! | [`Server`] | the directory behind a secure endpoint: batches of datagrams in and out |
+//! | [`server`] | the directory behind a secure endpoint: batches of datagrams in and out |
 //! | [`store`] | where entries live: one file that survives `kill -9`, or memory |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
@@ -28,7 +28,7 @@ mod lookup;
 mod publish;
 mod record;
 mod rib;
-mod server;
+pub mod server;
 pub mod store;
 
 pub use config::Config;
@@ -36,4 +36,4 @@ pub use counters::{Counters, DropReason};
 pub use entry::{Admission, Entry, MAX_LIFETIME_S};
 pub use error::RibError;
 pub use rib::{Asker, Outcome, Rib};
-pub use server::{SWEEP_BUDGET, SWEEP_INTERVAL, Server};
+pub use server::Server;

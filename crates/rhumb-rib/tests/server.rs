@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Endpoint, SessionId};
+use rhumb_rib::server::{SWEEP_INTERVAL, Server};
 use rhumb_rib::store::{Embedded, Memory, Store};
-use rhumb_rib::{Config, DropReason, Server};
+use rhumb_rib::{Config, DropReason};
 use rhumb_trust::{Identity, Now, verify_chain, verify_statement};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{
@@ -248,5 +249,5 @@ fn an_answer_is_cut_to_what_its_asker_receives() {
 fn a_timeout_comes_at_least_once_in_a_sweep_interval() {
     let pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
     let due = pair.server.poll_timeout().expect("a sweep");
-    assert!(due <= pair.now.instant + rhumb_rib::SWEEP_INTERVAL);
+    assert!(due <= pair.now.instant + SWEEP_INTERVAL);
 }
