@@ -1,2 +1,90 @@
-//! placeholder
-fn main() {}
+//! `rhumb`: secure routing by name. One binary: RIB, router, node tools and the demo.
+//!
+//! Standard output holds what a command reports, for people or (`--json`) for programs; standard error holds log lines
+//! and, when a command fails, one line that says what and what to do. See [`failure`] for the exit codes.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod clock;
+mod commands;
+mod config;
+mod daemon;
+mod directory;
+mod failure;
+mod key;
+mod lifetime;
+mod membership;
+mod output;
+mod progress;
+mod remote;
+mod session;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use cli::{Command, CommandLine};
+use config::ConfigFile;
+use failure::{Failure, Outcome};
+use output::Form;
+use progress::Bar;
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    match run(&line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("rhumb: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(line: &CommandLine) -> Outcome {
+    let form = Form::from_flag(line.json);
+    let file = ConfigFile::find(line.config.as_deref())?;
+    start_log(line.log.as_deref(), &file)?;
+    let with_parent = line.with_parent;
+    match &line.command {
+        Command::Demo(arguments) => {
+            commands::demo::run(arguments.file.as_deref(), with_parent, line.quiet, form)
+        }
+        Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
+        Command::Keygen(arguments) => commands::keygen::run(arguments, form),
+        Command::Router(arguments) => {
+            commands::router::run(&file.router(arguments)?, with_parent, form)
+        }
+        Command::Send(arguments) => {
+            let settings = file.node(&arguments.node)?;
+            commands::send::run(arguments, &settings, with_parent, &Bar::new(line.quiet), form)
+        }
+        Command::Receive(arguments) => {
+            let settings = file.node(&arguments.node)?;
+            commands::receive::run(arguments, &settings, with_parent, line.quiet, form)
+        }
+        Command::Ping(arguments) => {
+            commands::ping::run(arguments, &file.node(&arguments.node)?, with_parent, form)
+        }
+        Command::Trace(arguments) => {
+            commands::trace::run(arguments, &file.node(&arguments.node)?, with_parent, form)
+        }
+        Command::Status(arguments) => commands::status::run(arguments.admin, &file, form),
+    }
+}
+
+/// Log lines go to standard error. The option is asked first, then `RUST_LOG`, then the configuration file.
+fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
+    let variable = std::env::var(EnvFilter::DEFAULT_ENV).ok();
+    let filter = option.or(variable.as_deref()).or(file.log()).unwrap_or(DEFAULT_LOG);
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        Failure::setup_text(format!("log filter `{filter}`: {error}; try `info`"))
+    })?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+/// Quiet unless something is wrong: the ready line and `status` tell the rest.
+const DEFAULT_LOG: &str = "warn";

@@ -1,0 +1,250 @@
+//! The command line: commands, options and their help. Values are checked here as far as text allows.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rhumb_wire::{Name, Role};
+
+use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator};
+use crate::remote::{Remote, parse_address, parse_name};
+
+/// Secure routing by name.
+#[derive(Debug, Parser)]
+#[command(name = "rhumb", version, about, long_about = LONG_ABOUT, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Configuration file [default: ./rhumb.toml, then ~/.config/rhumb/rhumb.toml; none is needed]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Which log lines to write to standard error, like `info` or `rhumb=debug` [default: RUST_LOG, then warn]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// No progress bar, not even on a terminal
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
+    /// End when standard input closes: for processes that must not outlive their parent
+    #[arg(long, global = true, hide = true)]
+    pub(crate) with_parent: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show it all: a RIB, three routers, two nodes, a file moved by name, three attacks refused
+    Demo(DemoArguments),
+    /// Make a key and the name it speaks for
+    Keygen(KeygenArguments),
+    /// Run a RIB: the directory of verified routes
+    Rib(RibArguments),
+    /// Run a router: carries traffic for names that let it
+    Router(RouterArguments),
+    /// Send a file to a name
+    Send(SendArguments),
+    /// Receive files, under this node's name
+    Receive(ReceiveArguments),
+    /// Measure the round trip to a name
+    Ping(PingArguments),
+    /// Show the routers on the way to a name
+    Trace(TraceArguments),
+    /// Show what a running RIB or router is doing
+    Status(StatusArguments),
+}
+
+/// `rhumb demo`
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// The file to move [default: a part of this program]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// `rhumb keygen`
+#[derive(Debug, Args)]
+pub(crate) struct KeygenArguments {
+    /// What the name is for
+    #[arg(long, value_enum, default_value_t = KeyRole::Node)]
+    pub(crate) role: KeyRole,
+    /// Where to write the key [default: node.key, router.key or rib.key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// A few words that become part of the name's metadata, for all to see
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// Seal the key with the passphrase in the first line of this file; to use the key, set RHUMB_PASSPHRASE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// Roles that keys are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyRole {
+    /// Sends and receives
+    Node,
+    /// Carries for others
+    Router,
+    /// Keeps the directory
+    Rib,
+}
+
+impl From<KeyRole> for Role {
+    fn from(role: KeyRole) -> Self {
+        match role {
+            KeyRole::Node => Self::Node,
+            KeyRole::Router => Self::Router,
+            KeyRole::Rib => Self::Rib,
+        }
+    }
+}
+
+/// `rhumb rib`
+#[derive(Debug, Default, Args)]
+pub(crate) struct RibArguments {
+    /// UDP address to listen on [default: 0.0.0.0:7461]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The RIB's key file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// The store, made if missing [default: rib.redb]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// `rhumb router`
+#[derive(Debug, Default, Args)]
+pub(crate) struct RouterArguments {
+    /// UDP address to listen on [default: 0.0.0.0:7460]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The router's key file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// A RIB to publish at and to ask; may be repeated
+    #[arg(long, value_name = "NAME@ADDR")]
+    pub(crate) rib: Vec<Remote>,
+    /// The router to send through what has no nearer way
+    #[arg(long, value_name = "NAME@ADDR")]
+    pub(crate) upstream: Option<Remote>,
+    /// The address that others reach this router at, or `none` to be reached through the upstream only
+    /// [default: the listen address]
+    #[arg(long, value_name = "ADDR|none", value_parser = parse_locator)]
+    pub(crate) locator: Option<LocatorChoice>,
+    /// Seconds that the router's certificates last; renewed at half [default: 600]
+    #[arg(long, value_name = "S", value_parser = lease_parser())]
+    pub(crate) lease_s: Option<u32>,
+    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// What every command that joins as a node takes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct NodeArguments {
+    /// The router to join
+    #[arg(long, value_name = "[NAME@]ADDR")]
+    pub(crate) router: Option<Remote>,
+    /// The node's key file [default: a fresh key for this run]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Seconds that the router may carry for this node; renewed at half [default: 600]
+    #[arg(long, value_name = "S", value_parser = lease_parser())]
+    pub(crate) lease_s: Option<u32>,
+}
+
+/// `rhumb send`
+#[derive(Debug, Args)]
+pub(crate) struct SendArguments {
+    /// The file to send
+    pub(crate) file: PathBuf,
+    /// Who it is for
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) to: Name,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+}
+
+/// `rhumb receive`
+#[derive(Debug, Args)]
+pub(crate) struct ReceiveArguments {
+    /// Where to put what arrives; nothing there is ever overwritten
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// End after the first file
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+}
+
+/// `rhumb ping`
+#[derive(Debug, Args)]
+pub(crate) struct PingArguments {
+    /// Who to ask
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Name,
+    /// How often
+    #[arg(long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: u32,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+}
+
+/// `rhumb trace`
+#[derive(Debug, Args)]
+pub(crate) struct TraceArguments {
+    /// Who to trace the way to
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Name,
+    #[command(flatten)]
+    pub(crate) node: NodeArguments,
+}
+
+/// `rhumb status`
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// The admin address of the RIB or router [default: from the configuration file]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+fn lease_parser() -> clap::builder::RangedI64ValueParser<u32> {
+    let (low, high) = (*LEASE_RANGE_S.start(), *LEASE_RANGE_S.end());
+    clap::value_parser!(u32).range(i64::from(low)..=i64::from(high))
+}
+
+/// Enough to see a median.
+const DEFAULT_PING_COUNT: u32 = 5;
+const LONG_ABOUT: &str = "Secure routing by name: a name is the hash of its holder's key, stays the \
+    same wherever the holder moves, and routers carry its traffic only with the holder's \
+    certificate. Begin with `rhumb demo`.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn the_defaults_in_the_help_are_those_in_the_code() {
+        use crate::config::{DEFAULT_LEASE_S, DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT};
+        let mut command = CommandLine::command();
+        let mut help =
+            |name| command.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        assert!(help("rib").contains(&format!("[default: 0.0.0.0:{DEFAULT_RIB_PORT}]")));
+        let router = help("router");
+        assert!(router.contains(&format!("[default: 0.0.0.0:{DEFAULT_ROUTER_PORT}]")));
+        assert!(router.contains(&format!("[default: {DEFAULT_LEASE_S}]")));
+    }
+}

@@ -1,0 +1,11 @@
+//! The commands, one module each.
+
+pub(crate) mod demo;
+pub(crate) mod keygen;
+pub(crate) mod ping;
+pub(crate) mod receive;
+pub(crate) mod rib;
+pub(crate) mod router;
+pub(crate) mod send;
+pub(crate) mod status;
+pub(crate) mod trace;

@@ -1,0 +1,95 @@
+//! `rhumb keygen`: makes a key and writes it to a file that only its owner can read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rhumb_trust::{Identity, TrustError, save_key};
+use rhumb_wire::{Metadata, Name, Role};
+use serde::Serialize;
+
+use crate::cli::KeygenArguments;
+use crate::clock;
+use crate::failure::{Failure, Outcome};
+use crate::key::passphrase;
+use crate::output::Form;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &KeygenArguments, form: Form) -> Outcome {
+    let role = Role::from(arguments.role);
+    let path = match &arguments.out {
+        Some(path) => path.clone(),
+        None => PathBuf::from(format!("{}.key", role.as_str())),
+    };
+    let passphrase = match &arguments.passphrase_file {
+        Some(file) => passphrase(Some(file))?,
+        None => None,
+    };
+    let identity = make(role, arguments.label.as_deref())?;
+    save_key(&path, &identity, passphrase.as_ref()).map_err(|error| explain(&path, error))?;
+    form.print(&Report { name: identity.name(), role, path, sealed: passphrase.is_some() });
+    Ok(())
+}
+
+fn make(role: Role, label: Option<&str>) -> Outcome<Identity> {
+    let created_s = clock::now().unix_s();
+    let Some(label) = label else {
+        return Identity::generate(role, created_s).map_err(Failure::operation);
+    };
+    let mut refused = None;
+    let identity = Identity::generate_with(|key| {
+        let plain = Metadata::new(role, key, created_s);
+        plain.clone().with_attribute(LABEL_ATTRIBUTE, label).unwrap_or_else(|error| {
+            refused = Some(error);
+            plain
+        })
+    })
+    .map_err(Failure::operation)?;
+    match refused {
+        Some(error) => Err(Failure::setup_text(format!("the label cannot be used: {error}"))),
+        None => Ok(identity),
+    }
+}
+
+fn explain(path: &Path, error: TrustError) -> Failure {
+    match error {
+        TrustError::KeyFile { source, .. }
+            if source.kind() == std::io::ErrorKind::AlreadyExists =>
+        {
+            Failure::setup_text(format!(
+                "key file {} exists and is never overwritten; give another with --out",
+                path.display()
+            ))
+        }
+        error => Failure::setup(error),
+    }
+}
+
+struct Report {
+    name: Name,
+    role: Role,
+    path: PathBuf,
+    sealed: bool,
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::json!({
+            "name": self.name.to_string(),
+            "role": self.role.as_str(),
+            "file": self.path,
+            "sealed": self.sealed,
+        })
+        .serialize(serializer)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sealed = if self.sealed { " (sealed)" } else { "" };
+        let path = self.path.display();
+        write!(f, "{} {}\nkey written to {path}{sealed}", self.role.as_str(), self.name)
+    }
+}
+
+/// The metadata attribute that holds a label.
+const LABEL_ATTRIBUTE: &str = "label";

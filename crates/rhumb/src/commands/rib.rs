@@ -1,0 +1,92 @@
+//! `rhumb rib`: the directory of verified routes behind a UDP socket.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_rib::Server;
+use rhumb_rib::store::Embedded;
+use rhumb_rib::{Config, RibError};
+use rhumb_trust::Now;
+use rhumb_wire::{Batch, Role};
+
+use crate::config::RibSettings;
+use crate::daemon::{self, Ready, Service, Snapshot};
+use crate::failure::{Failure, Outcome};
+use crate::output::Form;
+use crate::{clock, key};
+
+mod report;
+
+/// Runs the command.
+pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outcome {
+    let identity = key::load(&settings.key, Role::Rib)?;
+    let control = daemon::take_control(settings.admin, with_parent)?;
+    let mut socket =
+        UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
+    let address = socket.local_address();
+    let store = Embedded::open(&settings.store).map_err(Failure::setup)?;
+
+    let now = clock::now();
+    let link = rhumb_link::Config::default();
+    let secret = key::fresh_secret()?;
+    let server = Server::new(identity, store, Config::default(), link, secret, now)
+        .map_err(Failure::setup)?;
+    let mut rib = Directory { server, address, started: now.instant };
+
+    form.print(&Ready {
+        role: Role::Rib,
+        name: rib.server.name(),
+        address,
+        admin: control.admin(),
+    });
+    daemon::serve(&mut socket, &mut rib, &control, |_, _| false)?;
+    Ok(())
+}
+
+/// The server, and what status tells of it.
+struct Directory {
+    server: Server<Embedded>,
+    address: SocketAddr,
+    started: Instant,
+}
+
+impl Service for Directory {
+    fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        self.server.handle_batch(batch, now);
+    }
+
+    fn advance(&mut self, now: Now) {
+        if self.server.poll_timeout().is_some_and(|due| due <= now.instant) {
+            self.server.handle_timeout(now);
+        }
+        if let Some(error) = self.server.poll_error() {
+            log(&error);
+        }
+    }
+
+    fn poll_transmit(&mut self, out: &mut Batch) {
+        self.server.poll_transmit(out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.server.poll_timeout()
+    }
+
+    fn snapshot(&mut self, now: Now) -> Snapshot {
+        let uptime: Duration = now.instant.saturating_duration_since(self.started);
+        report::snapshot(&mut self.server, self.address, uptime, now)
+    }
+}
+
+/// Whose entry is damaged is for `debug` only, as all names of others.
+fn log(error: &RibError) {
+    match error {
+        RibError::DamagedEntry { name } => {
+            tracing::error!("an entry of the store is damaged; its name must be published again");
+            tracing::debug!(%name, "damaged entry");
+        }
+        error => tracing::error!(%error, "the store or the key failed"),
+    }
+}

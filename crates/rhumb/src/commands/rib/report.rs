@@ -1,0 +1,171 @@
+//! What a RIB tells about itself: status and metrics.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rhumb_rib::Server;
+use rhumb_rib::store::Store;
+use rhumb_trust::Now;
+use rhumb_wire::rib::Refusal;
+use serde_json::{Map, Value, json};
+
+use crate::daemon::{Kind, Metric, Sample, Snapshot};
+
+/// Status and metrics of this moment.
+pub(super) fn snapshot<S: Store>(
+    server: &mut Server<S>,
+    address: SocketAddr,
+    uptime: Duration,
+    now: Now,
+) -> Snapshot {
+    // A store that cannot be read is logged where it is used; here its size is just not known.
+    let stored_names = server.stored_names().ok();
+    Snapshot {
+        status: status(server, stored_names, address, uptime, now),
+        metrics: metrics(server, stored_names),
+    }
+}
+
+fn status<S: Store>(
+    server: &Server<S>,
+    stored_names: Option<u64>,
+    address: SocketAddr,
+    uptime: Duration,
+    now: Now,
+) -> Value {
+    let counters = server.counters();
+    let sessions: Vec<Value> = server
+        .endpoint()
+        .sessions()
+        .map(|(_, peer)| {
+            json!({
+                "peer": peer.name.to_string(),
+                "role": peer.metadata.role.as_str(),
+                "address": peer.address,
+                "age_s": now.instant.saturating_duration_since(peer.established_at).as_secs(),
+            })
+        })
+        .collect();
+    json!({
+        "role": "rib",
+        "name": server.name().to_string(),
+        "address": address,
+        "uptime_s": uptime.as_secs(),
+        "stored_names": stored_names,
+        "sessions": sessions,
+        "counters": {
+            "lookups_found": counters.lookups_found,
+            "lookups_absent": counters.lookups_absent,
+            "absences_signed": counters.absences_signed,
+            "publishes_stored": counters.publishes_stored,
+            "statements_stored": counters.statements_stored,
+            "commits": counters.commits,
+            "store_failures": counters.store_failures,
+            "entries_swept": counters.entries_swept,
+        },
+        "refused_requests": map(counters.refusals().map(|(why, count)| (label(why), count))),
+        "dropped_requests": map(counters.drops().map(|(why, count)| (why.as_str(), count))),
+        "dropped_datagrams":
+            map(server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count))),
+    })
+}
+
+fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metric> {
+    let counters = server.counters();
+    let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
+    let plain = |value| vec![Sample::plain(value)];
+    let reasons = |samples: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        samples.map(|(reason, count)| Sample::labelled("reason", reason, count)).collect()
+    };
+    let lookups = vec![
+        Sample::labelled("answer", "found", counters.lookups_found),
+        Sample::labelled("answer", "absent", counters.lookups_absent),
+    ];
+    let mut metrics = vec![
+        metric(LOOKUPS, "Look-ups answered, by answer.", Kind::Counter, lookups),
+        metric(
+            PUBLISHES,
+            "Orders to publish that were acknowledged.",
+            Kind::Counter,
+            plain(counters.publishes_stored),
+        ),
+        metric(COMMITS, "Transactions written.", Kind::Counter, plain(counters.commits)),
+        metric(
+            STORE_FAILURES,
+            "Failures of the store.",
+            Kind::Counter,
+            plain(counters.store_failures),
+        ),
+        metric(
+            REFUSED,
+            "Requests refused, by reason.",
+            Kind::Counter,
+            reasons(&mut counters.refusals().map(|(why, count)| (label(why), count))),
+        ),
+        metric(
+            DROPPED_REQUESTS,
+            "What came in and got no answer, by reason.",
+            Kind::Counter,
+            reasons(&mut counters.drops().map(|(why, count)| (why.as_str(), count))),
+        ),
+        metric(
+            DROPPED_DATAGRAMS,
+            "Datagrams dropped by the links, by reason.",
+            Kind::Counter,
+            reasons(
+                &mut server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count)),
+            ),
+        ),
+        metric(
+            SESSIONS,
+            "Secure sessions.",
+            Kind::Gauge,
+            plain(server.endpoint().sessions().count() as u64),
+        ),
+    ];
+    metrics.extend(
+        stored_names.map(|names| metric(NAMES, "Names with an entry.", Kind::Gauge, plain(names))),
+    );
+    metrics
+}
+
+fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
+    let map: Map<String, Value> =
+        pairs.map(|(reason, count)| (reason.to_owned(), json!(count))).collect();
+    Value::Object(map)
+}
+
+/// A refusal as a metric's label.
+fn label(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Malformed => "malformed",
+        Refusal::UnknownIssuer => "unknown_issuer",
+        Refusal::BadSignature => "bad_signature",
+        Refusal::Expired => "expired",
+        Refusal::NotYetValid => "not_yet_valid",
+        Refusal::LifetimeTooLong => "lifetime_too_long",
+        Refusal::Superseded => "superseded",
+        Refusal::NotPublishable => "not_publishable",
+        Refusal::QuotaExceeded => "quota_exceeded",
+        Refusal::StoreFailed => "store_failed",
+    }
+}
+
+/// Load; many `absent` are names that were mistyped, have left, or are probed.
+const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
+/// Renewals of leases, mostly: names divided by half a lease is the rate to expect.
+const PUBLISHES: &str = "rhumb_rib_stored_publishes_total";
+/// Divide [`PUBLISHES`] by this: orders that share a commit.
+const COMMITS: &str = "rhumb_rib_commits_total";
+/// Anything but zero needs a look at disk and log.
+const STORE_FAILURES: &str = "rhumb_rib_store_failures_total";
+/// `bad_signature` is an attack or a bug; `superseded` two holders of one key, or a clock that went back.
+const REFUSED: &str = "rhumb_rib_refused_requests_total";
+/// The reasons are those of `rhumb_rib::DropReason`.
+const DROPPED_REQUESTS: &str = "rhumb_rib_dropped_requests_total";
+/// The reasons are those of `rhumb_link::DropReason`.
+const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
+/// Routers and tools that are connected.
+const SESSIONS: &str = "rhumb_link_sessions";
+/// Compare with the store's bound.
+const NAMES: &str = "rhumb_rib_stored_names";

@@ -1,0 +1,212 @@
+//! `rhumb router`: a switch behind a UDP socket, and a thread for its public-key work.
+//!
+//! 1. Bind the socket and the admin endpoint; take the key.
+//! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once.
+//! 3. Say that we are ready, and work until a signal says stop. From here on the RIB may come and go.
+
+use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_io::{PacketIo, Wake};
+use rhumb_link::LinkError;
+use rhumb_switch::{Done, Event, Job, Switch};
+use rhumb_trust::Now;
+use rhumb_wire::{Batch, Role};
+
+use crate::config::{LocatorChoice, RouterSettings};
+use crate::daemon::{self, Ready, Service, Snapshot};
+use crate::failure::{Failure, Outcome};
+use crate::output::Form;
+use crate::remote::Remote;
+use crate::{clock, key};
+
+mod report;
+
+/// Runs the command.
+pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
+    let identity = key::load(&settings.key, Role::Router)?;
+    let control = daemon::take_control(settings.admin, with_parent)?;
+    let mut socket =
+        UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
+    let address = socket.local_address();
+
+    let config = switch_config(settings, address)?;
+    let locator = config.locator;
+    let now = clock::now();
+    let switch =
+        Switch::new(identity, config, key::fresh_secret()?, now).map_err(Failure::setup)?;
+    let mut router = Router::new(switch, address, control.wake().clone(), now)?;
+
+    if !daemon::serve(&mut socket, &mut router, &control, Router::has_settled)? {
+        return Ok(());
+    }
+    if let Startup::Waiting { error, .. } = &router.startup {
+        return Err(unreachable_rib(&settings.ribs, error.as_ref()));
+    }
+    form.print(&Ready {
+        role: Role::Router,
+        name: router.switch.name(),
+        address: locator.unwrap_or(address),
+        admin: control.admin(),
+    });
+    daemon::serve(&mut socket, &mut router, &control, |_, _| false)?;
+    Ok(())
+}
+
+fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_switch::Config> {
+    let remote =
+        |remote: &Remote| rhumb_switch::Remote { address: remote.address, name: remote.name };
+    let locator = match settings.locator {
+        LocatorChoice::None => None,
+        LocatorChoice::At(address) => Some(address),
+        LocatorChoice::Automatic if !bound.ip().is_unspecified() => Some(bound),
+        LocatorChoice::Automatic => Some(outward_address(&settings.ribs, bound)?),
+    };
+    Ok(rhumb_switch::Config {
+        ribs: settings.ribs.iter().map(remote).collect(),
+        upstream: settings.upstream.as_ref().map(remote),
+        locator,
+        lease_s: settings.lease_s.into(),
+        ..rhumb_switch::Config::default()
+    })
+}
+
+/// This host's address on the way to the first RIB. Connecting a UDP socket asks the routing table and sends nothing.
+fn outward_address(ribs: &[Remote], bound: SocketAddr) -> Outcome<SocketAddr> {
+    let ask = |rib: &Remote| {
+        let socket = StdUdpSocket::bind(SocketAddr::new(bound.ip(), 0))?;
+        socket.connect(rib.address)?;
+        socket.local_addr()
+    };
+    let found = ribs.first().and_then(|rib| ask(rib).ok());
+    found.map(|address| SocketAddr::new(address.ip(), bound.port())).ok_or_else(|| {
+        Failure::setup_text(
+            "this host has no address on the way to the RIB; give --locator ADDR, or --locator none",
+        )
+    })
+}
+
+fn unreachable_rib(ribs: &[Remote], error: Option<&LinkError>) -> Failure {
+    let addresses: Vec<String> = ribs.iter().map(|rib| rib.address.to_string()).collect();
+    let reason = error.map_or("nobody answered in time".to_owned(), ToString::to_string);
+    Failure::setup_text(format!(
+        "RIB {} unreachable: {reason}; check that it runs, and its name and address",
+        addresses.join(", ")
+    ))
+}
+
+/// The switch, its verifier, and what is known of the start.
+struct Router {
+    switch: Switch,
+    address: SocketAddr,
+    started: Instant,
+    startup: Startup,
+    jobs: SyncSender<Job>,
+    done: Receiver<Done>,
+    /// A job for which the verifier had no room.
+    waiting_job: Option<Job>,
+}
+
+#[derive(Debug)]
+enum Startup {
+    Waiting { until: Instant, error: Option<LinkError> },
+    Over,
+}
+
+impl Router {
+    fn new(switch: Switch, address: SocketAddr, wake: Wake, now: Now) -> Outcome<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(VERIFIER_QUEUE);
+        let (finished, done) = sync_channel::<Done>(VERIFIER_QUEUE);
+        std::thread::Builder::new()
+            .name("verifier".to_owned())
+            .spawn(move || {
+                for job in waiting {
+                    if finished.send(job.run()).is_err() {
+                        return;
+                    }
+                    wake.wake();
+                }
+            })
+            .map_err(Failure::operation)?;
+        let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
+        let started = now.instant;
+        Ok(Self { switch, address, started, startup, jobs, done, waiting_job: None })
+    }
+
+    /// Whether a RIB answers, or it is clear that none will.
+    fn has_settled(&mut self, now: Now) -> bool {
+        match &self.startup {
+            Startup::Over => true,
+            // Whoever answers under another name will not become the right one by waiting.
+            Startup::Waiting { error: Some(LinkError::UnexpectedName { .. }), .. } => true,
+            Startup::Waiting { until, .. } => *until <= now.instant,
+        }
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.switch.poll_event() {
+            report::log(&event);
+            match event {
+                Event::RibReady { .. } => self.startup = Startup::Over,
+                Event::RibLost { error: Some(lost), .. } => {
+                    if let Startup::Waiting { error, .. } = &mut self.startup {
+                        *error = Some(lost);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hand_out_jobs(&mut self) {
+        while let Some(job) = self.waiting_job.take().or_else(|| self.switch.poll_job()) {
+            if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
+                self.jobs.try_send(job)
+            {
+                self.waiting_job = Some(job);
+                return;
+            }
+        }
+    }
+}
+
+impl Service for Router {
+    fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        self.switch.handle_batch(batch, now);
+    }
+
+    fn advance(&mut self, now: Now) {
+        for done in self.done.try_iter().take(VERIFIER_QUEUE) {
+            self.switch.handle_done(done, now);
+        }
+        if self.switch.poll_timeout().is_some_and(|due| due <= now.instant) {
+            self.switch.handle_timeout(now);
+        }
+        self.take_events();
+        self.hand_out_jobs();
+    }
+
+    fn poll_transmit(&mut self, out: &mut Batch) {
+        self.switch.poll_transmit(out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let startup = match self.startup {
+            Startup::Waiting { until, .. } => Some(until),
+            Startup::Over => None,
+        };
+        [startup, self.switch.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn snapshot(&mut self, now: Now) -> Snapshot {
+        let uptime = now.instant.saturating_duration_since(self.started);
+        report::snapshot(&self.switch.status(now), self.address, uptime)
+    }
+}
+
+/// A handshake with two lost datagrams takes under 2 s; people wait no longer than this for a typing error to show.
+const RIB_DEADLINE: Duration = Duration::from_secs(5);
+/// As many as the switch hands out at once.
+const VERIFIER_QUEUE: usize = 256;

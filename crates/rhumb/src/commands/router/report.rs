@@ -1,0 +1,176 @@
+//! What a router tells about itself: log lines for events, status and metrics for the rest.
+//!
+//! Names of others are not logged above `debug`: who talks where is nobody's business but theirs.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rhumb_switch::{DropReason, Event, Status};
+use serde_json::{Map, Value, json};
+
+use crate::daemon::{Kind, Metric, Sample, Snapshot};
+
+/// One line for an event.
+pub(super) fn log(event: &Event) {
+    match event {
+        Event::RibReady { name } => {
+            tracing::info!("RIB session up");
+            tracing::debug!(%name, "RIB session up");
+        }
+        Event::RibLost { address, error } => tracing::warn!(
+            %address,
+            error = error.as_ref().map_or("session ended".to_owned(), ToString::to_string),
+            "RIB lost; trying again"
+        ),
+        Event::UpstreamReady { name } => {
+            tracing::info!("upstream session up");
+            tracing::debug!(%name, "upstream session up");
+        }
+        Event::UpstreamLost { address, error } => tracing::warn!(
+            %address,
+            error = error.as_ref().map_or("session ended".to_owned(), ToString::to_string),
+            "upstream lost; trying again"
+        ),
+        Event::Joined { name } => tracing::debug!(%name, "joined"),
+        Event::Left { name } => tracing::debug!(%name, "left"),
+        Event::Published { name } => tracing::debug!(%name, "published"),
+        Event::PublishRefused { name, refusal } => {
+            tracing::warn!(%refusal, "the RIB refused to publish a name");
+            tracing::debug!(%name, %refusal, "publishing refused");
+        }
+        other => tracing::debug!(event = ?other, "event"),
+    }
+}
+
+/// Status and metrics of this moment.
+pub(super) fn snapshot(status: &Status, address: SocketAddr, uptime: Duration) -> Snapshot {
+    Snapshot { status: status_json(status, address, uptime), metrics: metrics(status) }
+}
+
+fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value {
+    let ribs: Vec<Value> = status
+        .ribs
+        .iter()
+        .map(|rib| {
+            json!({
+                "address": rib.address,
+                "name": rib.name.map(|name| name.to_string()),
+                "connected": rib.name.is_some(),
+            })
+        })
+        .collect();
+    let sessions: Vec<Value> = status
+        .sessions
+        .iter()
+        .map(|session| {
+            json!({
+                "peer": session.peer.to_string(),
+                "role": session.role.as_str(),
+                "address": session.address,
+                "age_s": session.age.as_secs(),
+            })
+        })
+        .collect();
+    let attached: Vec<Value> = status
+        .attached
+        .iter()
+        .map(|name| json!({"name": name.name.to_string(), "expires_in_s": name.expires_in_s}))
+        .collect();
+    let counters = &status.counters;
+    let (pdu_drops, link_drops) = split_drops(status);
+    json!({
+        "role": "router",
+        "name": status.name.to_string(),
+        "address": address,
+        "uptime_s": uptime.as_secs(),
+        "ribs": ribs,
+        "sessions": sessions,
+        "attached": attached,
+        "flows": status.flows,
+        "grants": status.grants,
+        "routes": status.routes,
+        "absences": status.absences,
+        "counters": {
+            "forwarded_pdus": counters.forwarded_pdus,
+            "forwarded_bytes": counters.forwarded_bytes,
+            "nacks": counters.nacks,
+            "relayed_back": counters.relayed_back,
+            "chains_accepted": counters.chains_accepted,
+            "chains_refused": counters.chains_refused,
+            "rib_requests": counters.rib_requests,
+        },
+        "dropped_pdus": by_reason(pdu_drops),
+        "dropped_datagrams": by_reason(link_drops),
+    })
+}
+
+fn metrics(status: &Status) -> Vec<Metric> {
+    let plain =
+        |name, help, kind, value| Metric { name, help, kind, samples: vec![Sample::plain(value)] };
+    let counters = &status.counters;
+    let chains = vec![
+        Sample::labelled("verdict", "accepted", counters.chains_accepted),
+        Sample::labelled("verdict", "refused", counters.chains_refused),
+    ];
+    let (pdu_drops, link_drops) = split_drops(status);
+    vec![
+        plain(FORWARDED_PDUS, "PDUs forwarded.", Kind::Counter, counters.forwarded_pdus),
+        plain(FORWARDED_BYTES, "Bytes forwarded.", Kind::Counter, counters.forwarded_bytes),
+        plain(NACKS, "NACKs made here.", Kind::Counter, counters.nacks),
+        plain(RIB_REQUESTS, "Questions put to a RIB.", Kind::Counter, counters.rib_requests),
+        Metric {
+            name: CHAINS,
+            help: "Certificate chains verified, by verdict.",
+            kind: Kind::Counter,
+            samples: chains,
+        },
+        drops(DROPPED_PDUS, "PDUs dropped by the switch, by reason.", pdu_drops),
+        drops(DROPPED_DATAGRAMS, "Datagrams dropped by the links, by reason.", link_drops),
+        plain(SESSIONS, "Secure sessions.", Kind::Gauge, status.sessions.len() as u64),
+        plain(ATTACHED, "Names attached here.", Kind::Gauge, status.attached.len() as u64),
+        plain(FLOWS, "Entries in the flow table.", Kind::Gauge, status.flows as u64),
+        plain(ROUTES, "Routes cached.", Kind::Gauge, status.routes as u64),
+    ]
+}
+
+fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
+    let sample = |(reason, count): &Drops| Sample::labelled("reason", reason, *count);
+    Metric { name, help, kind: Kind::Counter, samples: drops.iter().map(sample).collect() }
+}
+
+/// A reason and how much was dropped for it.
+type Drops = (&'static str, u64);
+
+/// What the switch dropped and what the links below dropped; a status lists them in this order.
+fn split_drops(status: &Status) -> (&[Drops], &[Drops]) {
+    status.drops.split_at(DropReason::ALL.len().min(status.drops.len()))
+}
+
+fn by_reason(drops: &[Drops]) -> Value {
+    let map: Map<String, Value> =
+        drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
+    Value::Object(map)
+}
+
+/// Load by packets; its rate is what a router is sized by.
+const FORWARDED_PDUS: &str = "rhumb_switch_forwarded_pdus_total";
+/// Load by bytes.
+const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
+/// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.
+const NACKS: &str = "rhumb_switch_sent_nacks_total";
+/// Grows with names asked for the first time; compare with [`FORWARDED_PDUS`] for the hit rate of the caches.
+const RIB_REQUESTS: &str = "rhumb_switch_sent_rib_requests_total";
+/// `refused` is zero while everybody is honest and clocks agree.
+const CHAINS: &str = "rhumb_switch_verified_chains_total";
+/// The reasons are those of `rhumb_switch::DropReason`.
+const DROPPED_PDUS: &str = "rhumb_switch_dropped_pdus_total";
+/// The reasons are those of `rhumb_link::DropReason`; `replayed` and `bad_seal` are attacks or a broken network.
+const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
+/// Neighbours: nodes, routers and RIBs.
+const SESSIONS: &str = "rhumb_link_sessions";
+/// Names that this router is responsible for.
+const ATTACHED: &str = "rhumb_switch_attached_names";
+/// Approaching the table's bound, old flows make room for new ones.
+const FLOWS: &str = "rhumb_switch_flows";
+/// Names whose way is known from a RIB.
+const ROUTES: &str = "rhumb_switch_cached_routes";

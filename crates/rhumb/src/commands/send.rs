@@ -1,0 +1,106 @@
+//! `rhumb send`: a file to a name. It arrives whole and with the same SHA-256, or this fails.
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use data_encoding::HEXLOWER;
+use rhumb_node::transfer::sha256_of;
+use rhumb_node::{Node, SendReport};
+use rhumb_wire::Name;
+use rhumb_wire::transfer::{FileName, Offer};
+use serde::Serialize;
+
+use crate::cli::SendArguments;
+use crate::config::NodeSettings;
+use crate::failure::{Failure, Outcome};
+use crate::membership::joined;
+use crate::output::{Form, bytes_text, rate_text};
+use crate::progress::Bar;
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &SendArguments,
+    settings: &NodeSettings,
+    with_parent: bool,
+    bar: &Bar,
+    form: Form,
+) -> Outcome {
+    let (file, offer) = open(&arguments.file)?;
+    let stopped = Err(Failure::operation_text("stopped before the file had arrived"));
+    let report = joined(settings, with_parent, stopped, |node| {
+        send(node, arguments.to, file, offer.clone(), bar)
+    });
+    bar.end();
+    let report = report?;
+    form.print(&Report { to: arguments.to, offer, report });
+    Ok(())
+}
+
+async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<SendReport> {
+    // A name that is not there is noticed in seconds, and the way is known when the first chunk comes.
+    node.ping(to, FIND_WITHIN).await.map_err(Failure::operation)?;
+    bar.begin(offer.name.as_str(), offer.length);
+    let progress = bar.clone();
+    node.send_file(to, file, offer, move |bytes| progress.advance(bytes))
+        .await
+        .map_err(Failure::operation)
+}
+
+/// The file, and what is said of it before it is sent.
+fn open(path: &Path) -> Outcome<(File, Offer)> {
+    let refuse = |problem: &dyn fmt::Display| {
+        Failure::setup_text(format!("cannot send {}: {problem}", path.display()))
+    };
+    let mut file = File::open(path).map_err(|error| refuse(&error))?;
+    let metadata = file.metadata().map_err(|error| refuse(&error))?;
+    if !metadata.is_file() {
+        return Err(refuse(&"it is no regular file; give one, or pack it with tar first"));
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = FileName::new(name)
+        .map_err(|error| refuse(&format_args!("its name cannot travel ({error}); rename it")))?;
+    let length = metadata.len();
+    let sha256 = sha256_of(&mut file, length).map_err(|error| refuse(&error))?;
+    Ok((file, Offer { length, sha256, name }))
+}
+
+struct Report {
+    to: Name,
+    offer: Offer,
+    report: SendReport,
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::json!({
+            "sent": self.offer.name.as_str(),
+            "to": self.to.to_string(),
+            "bytes": self.report.bytes,
+            "sha256": HEXLOWER.encode(&self.offer.sha256),
+            "seconds": self.report.elapsed.as_secs_f64(),
+            "messages": self.report.counts.messages,
+            "repeated_chunks": self.report.counts.repeated_chunks,
+        })
+        .serialize(serializer)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SendReport { bytes, elapsed, .. } = self.report;
+        write!(
+            f,
+            "sent {} ({}) to {} in {:.2} s, {}",
+            self.offer.name,
+            bytes_text(bytes),
+            self.to,
+            elapsed.as_secs_f64(),
+            rate_text(bytes, elapsed)
+        )
+    }
+}
+
+/// As long as a node keeps trying to deliver a datagram.
+const FIND_WITHIN: Duration = Duration::from_secs(5);

@@ -1,0 +1,96 @@
+//! `rhumb trace`: the routers on the way to a name, as each of them says of itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use rhumb_node::{Hop, Node};
+use rhumb_wire::Name;
+use serde::Serialize;
+
+use crate::cli::TraceArguments;
+use crate::config::NodeSettings;
+use crate::failure::{Failure, Outcome};
+use crate::membership::joined;
+use crate::output::{Form, round_trip_text};
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &TraceArguments,
+    settings: &NodeSettings,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    let name = arguments.name;
+    let stopped = Err(Failure::operation_text("stopped"));
+    let report = joined(settings, with_parent, stopped, |node| trace(node, name))?;
+    form.print(&report);
+    match report.reached() {
+        true => Ok(()),
+        false => Err(Failure::operation_text(format!("{MAX_HOPS} hops did not lead to {name}"))),
+    }
+}
+
+async fn trace(node: Node, name: Name) -> Outcome<Report> {
+    // The first finds the way, so that the trace shows the way and not the search for it.
+    node.ping(name, FIND_WITHIN).await.map_err(Failure::operation)?;
+    let hops = node.trace(name, MAX_HOPS, ANSWER_WITHIN).await.map_err(Failure::operation)?;
+    Ok(Report { from: node.name(), name, hops })
+}
+
+struct Report {
+    from: Name,
+    name: Name,
+    hops: Vec<Hop>,
+}
+
+impl Report {
+    fn reached(&self) -> bool {
+        self.hops.last().is_some_and(|hop| hop.router == Some(self.name))
+    }
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hops: Vec<serde_json::Value> = self
+            .hops
+            .iter()
+            .map(|hop| {
+                serde_json::json!({
+                    "name": hop.router.map(|name| name.to_string()),
+                    "rtt_us": hop.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
+                })
+            })
+            .collect();
+        serde_json::json!({
+            "from": self.from.to_string(),
+            "name": self.name.to_string(),
+            "reached": self.reached(),
+            "hops": hops,
+        })
+        .serialize(serializer)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " 0  {}  (this node)", self.from)?;
+        for (index, hop) in self.hops.iter().enumerate() {
+            let number = index + 1;
+            match hop.router {
+                Some(name) => write!(f, "\n{number:2}  {name}")?,
+                None => write!(f, "\n{number:2}  (no answer)")?,
+            }
+            if let Some(rtt) = hop.rtt {
+                write!(f, "  {}", round_trip_text(rtt))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Twice the longest chain of certificates: to the middle and back out.
+const MAX_HOPS: u8 = 16;
+/// Long enough for routers to look up and connect.
+const FIND_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than any path on Earth.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);

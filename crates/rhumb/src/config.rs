@@ -1,0 +1,320 @@
+//! Settings: from options first, then the configuration file, then the defaults below. Validated once, here.
+//!
+//! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and `~/.config/rhumb/rhumb.toml`; none is
+//! needed.
+
+mod raw;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+
+use crate::cli::{NodeArguments, RibArguments, RouterArguments};
+use crate::failure::{Failure, Outcome};
+use crate::remote::{Remote, parse_address};
+use raw::{Fault, RawConfig, line_at};
+
+/// What a RIB runs with.
+#[derive(Debug)]
+pub(crate) struct RibSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) key: PathBuf,
+    pub(crate) store: PathBuf,
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// What a router runs with.
+#[derive(Debug)]
+pub(crate) struct RouterSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) key: PathBuf,
+    pub(crate) ribs: Vec<Remote>,
+    pub(crate) upstream: Option<Remote>,
+    pub(crate) locator: LocatorChoice,
+    pub(crate) lease_s: u32,
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// What a node runs with.
+#[derive(Debug)]
+pub(crate) struct NodeSettings {
+    pub(crate) router: Remote,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) lease_s: u32,
+}
+
+/// The address that a router publishes for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LocatorChoice {
+    /// The listen address; where that is unspecified, this host's address on the way to the first RIB.
+    Automatic,
+    /// None: the router is reached through its upstream only.
+    None,
+    /// This one.
+    At(SocketAddr),
+}
+
+/// The configuration file, read.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigFile {
+    path: PathBuf,
+    text: String,
+    raw: RawConfig,
+}
+
+impl ConfigFile {
+    /// Reads `explicit`, or the first file there is of the usual places, or nothing.
+    pub(crate) fn find(explicit: Option<&Path>) -> Outcome<Self> {
+        if let Some(path) = explicit {
+            return Self::read(path);
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let usual = [Some(PathBuf::from(FILE_NAME)), home.map(|home| home.join(FILE_BELOW_HOME))];
+        match usual.into_iter().flatten().find(|path| path.exists()) {
+            Some(path) => Self::read(&path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    fn read(path: &Path) -> Outcome<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::setup_text(format!("config file {}: {error}", path.display()))
+        })?;
+        match raw::parse(&text) {
+            Ok(raw) => Ok(Self { path: path.to_owned(), text, raw }),
+            Err(fault) => Err(refuse(path, &fault)),
+        }
+    }
+
+    /// The filter of log lines.
+    pub(crate) fn log(&self) -> Option<&str> {
+        self.raw.log.as_deref()
+    }
+
+    /// Settings of `rhumb rib`.
+    pub(crate) fn rib(&self, flags: &RibArguments) -> Outcome<RibSettings> {
+        let raw = &self.raw.rib;
+        let listen = flags.listen.map_or_else(
+            || self.parsed(raw.listen.as_ref(), parse_address),
+            |listen| Ok(Some(listen)),
+        )?;
+        Ok(RibSettings {
+            listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT)),
+            key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
+            store: flags
+                .store
+                .clone()
+                .or_else(|| raw.store.clone())
+                .unwrap_or_else(|| PathBuf::from(DEFAULT_STORE)),
+            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+        })
+    }
+
+    /// Settings of `rhumb router`.
+    pub(crate) fn router(&self, flags: &RouterArguments) -> Outcome<RouterSettings> {
+        let raw = &self.raw.router;
+        let listen = match flags.listen {
+            Some(listen) => Some(listen),
+            None => self.parsed(raw.listen.as_ref(), parse_address)?,
+        };
+        let mut ribs = flags.rib.clone();
+        if ribs.is_empty() {
+            for text in raw.rib.iter().flatten() {
+                ribs.extend(self.parsed(Some(text), str::parse::<Remote>)?);
+            }
+        }
+        if ribs.is_empty() {
+            return Err(Failure::setup_text(
+                "a router needs a RIB; give --rib NAME@ADDR (`rhumb rib` prints both)",
+            ));
+        }
+        let upstream = match flags.upstream {
+            Some(upstream) => Some(upstream),
+            None => self.parsed(raw.upstream.as_ref(), str::parse)?,
+        };
+        let locator = match flags.locator {
+            Some(locator) => Some(locator),
+            None => self.parsed(raw.locator.as_ref(), parse_locator)?,
+        };
+        let locator = locator.unwrap_or(LocatorChoice::Automatic);
+        if locator == LocatorChoice::None && upstream.is_none() {
+            return Err(Failure::setup_text(
+                "a router without a locator is reached through another; give --upstream NAME@ADDR",
+            ));
+        }
+        Ok(RouterSettings {
+            listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_ROUTER_PORT)),
+            key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
+            ribs,
+            upstream,
+            locator,
+            lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+        })
+    }
+
+    /// The admin address in the file, the router's before the RIB's.
+    pub(crate) fn any_admin(&self) -> Outcome<Option<SocketAddr>> {
+        let raw = &self.raw;
+        self.admin(None, raw.router.admin.as_ref().or(raw.rib.admin.as_ref()))
+    }
+
+    /// Settings of every command that joins as a node.
+    pub(crate) fn node(&self, flags: &NodeArguments) -> Outcome<NodeSettings> {
+        let raw = &self.raw.node;
+        let router = match flags.router {
+            Some(router) => Some(router),
+            None => self.parsed(raw.router.as_ref(), str::parse)?,
+        };
+        let router = router.ok_or_else(|| {
+            Failure::setup_text(
+                "a node joins a router; give --router [NAME@]ADDR (`rhumb router` prints both)",
+            )
+        })?;
+        Ok(NodeSettings {
+            router,
+            key: flags.key.clone().or_else(|| raw.key.clone()),
+            lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+        })
+    }
+
+    /// Status is for who has an account on this machine: it names peers.
+    fn admin(
+        &self,
+        flag: Option<SocketAddr>,
+        raw: Option<&Spanned<String>>,
+    ) -> Outcome<Option<SocketAddr>> {
+        let admin = match flag {
+            Some(admin) => Some(admin),
+            None => self.parsed(raw, parse_address)?,
+        };
+        match admin {
+            Some(admin) if !admin.ip().is_loopback() => Err(Failure::setup_text(format!(
+                "admin address {admin} is open to others; give a loopback address like 127.0.0.1:0"
+            ))),
+            admin => Ok(admin),
+        }
+    }
+
+    fn lease(&self, flag: Option<u32>, raw: Option<&Spanned<u32>>) -> Outcome<u32> {
+        if let Some(lease_s) = flag {
+            return Ok(lease_s);
+        }
+        match raw.map(|value| (*value.get_ref(), value.span())) {
+            None => Ok(DEFAULT_LEASE_S),
+            Some((lease_s, _)) if LEASE_RANGE_S.contains(&lease_s) => Ok(lease_s),
+            Some((lease_s, span)) => Err(refuse(
+                &self.path,
+                &Fault {
+                    line: line_at(&self.text, Some(&span)),
+                    problem: format!(
+                        "lease_s is {lease_s}; give {} to {}",
+                        LEASE_RANGE_S.start(),
+                        LEASE_RANGE_S.end()
+                    ),
+                },
+            )),
+        }
+    }
+
+    /// The value of a key that has text, or what is wrong with it and in which line.
+    fn parsed<T>(
+        &self,
+        raw: Option<&Spanned<String>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Outcome<Option<T>> {
+        let Some(raw) = raw else { return Ok(None) };
+        parse(raw.get_ref()).map(Some).map_err(|problem| {
+            refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
+        })
+    }
+}
+
+/// An address, or `none`.
+pub(crate) fn parse_locator(text: &str) -> Result<LocatorChoice, String> {
+    match text {
+        "none" => Ok(LocatorChoice::None),
+        text => parse_address(text).map(LocatorChoice::At),
+    }
+}
+
+fn required_key(key: Option<&PathBuf>, role: &str) -> Outcome<PathBuf> {
+    key.cloned().ok_or_else(|| {
+        Failure::setup_text(format!(
+            "a {role} needs a key; make one: rhumb keygen --role {role} --out {role}.key, then \
+             give --key {role}.key"
+        ))
+    })
+}
+
+fn refuse(path: &Path, fault: &Fault) -> Failure {
+    Failure::setup_text(format!(
+        "config file {}, line {}: {}",
+        path.display(),
+        fault.line,
+        fault.problem
+    ))
+}
+
+const FILE_NAME: &str = "rhumb.toml";
+const FILE_BELOW_HOME: &str = ".config/rhumb/rhumb.toml";
+/// All addresses: a RIB or a router is there for others.
+const DEFAULT_LISTEN_IP: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// Unassigned by IANA, and beside the RIB's.
+pub(crate) const DEFAULT_ROUTER_PORT: u16 = 7460;
+/// Unassigned by IANA, and beside the routers'.
+pub(crate) const DEFAULT_RIB_PORT: u16 = 7461;
+/// In the working directory, where its owner sees it.
+const DEFAULT_STORE: &str = "rib.redb";
+/// Long enough that renewal at half-life is rare, short enough that a lost router is forgotten within a coffee break.
+pub(crate) const DEFAULT_LEASE_S: u32 = 600;
+/// Shorter than a minute drowns in clock skew; RIBs store a day at most.
+pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> ConfigFile {
+        let raw = raw::parse(text).unwrap();
+        ConfigFile { path: "test.toml".into(), text: text.to_owned(), raw }
+    }
+
+    #[test]
+    fn options_override_the_file_and_the_file_overrides_the_defaults() {
+        let file = file("[rib]\nlisten = \"127.0.0.1:1\"\nkey = \"file.key\"\n");
+        let mut flags = RibArguments::default();
+        let settings = file.rib(&flags).unwrap();
+        assert_eq!(settings.listen.port(), 1);
+        assert_eq!(settings.key, Path::new("file.key"));
+        assert_eq!(settings.store, Path::new(DEFAULT_STORE));
+        flags.listen = Some("127.0.0.1:2".parse().unwrap());
+        flags.key = Some("flag.key".into());
+        let settings = file.rib(&flags).unwrap();
+        assert_eq!((settings.listen.port(), settings.key), (2, PathBuf::from("flag.key")));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line() {
+        let refused =
+            |text: &str| file(text).router(&RouterArguments::default()).unwrap_err().to_string();
+        let listen = refused("[router]\nkey = \"k\"\nlisten = \"nowhere\"");
+        assert!(listen.starts_with("config file test.toml, line 3: `nowhere` is not an address"));
+        let rib = "[router]\nrib = [\"127.0.0.1:9\"]\nkey = \"k\"\n";
+        assert!(refused(&format!("{rib}lease_s = 59")).contains("line 4: lease_s is 59; give 60"));
+        assert!(refused(&format!("{rib}locator = \"none\"")).contains("--upstream"));
+        assert!(refused(&format!("{rib}admin = \"192.0.2.1:9\"")).contains("loopback"));
+        assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));
+        let keyless = "[router]\nrib = [\"127.0.0.1:9\"]";
+        assert!(refused(keyless).contains("rhumb keygen --role router"));
+    }
+
+    #[test]
+    fn a_lease_is_bounded_from_both_sides() {
+        for (lease_s, good) in [(59, false), (60, true), (86_400, true), (86_401, false)] {
+            let file = file(&format!("[node]\nrouter = \"127.0.0.1:9\"\nlease_s = {lease_s}"));
+            assert_eq!(file.node(&NodeArguments::default()).is_ok(), good, "{lease_s}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The configuration file as it is written, before any value is believed.
+//!
+//! Keys are checked first, so that a mistyped one is answered with its line and the nearest key there is.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The whole file. Every key is optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawConfig {
+    pub(crate) log: Option<String>,
+    pub(crate) rib: RawRib,
+    pub(crate) router: RawRouter,
+    pub(crate) node: RawNode,
+}
+
+/// `[rib]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawRib {
+    pub(crate) listen: Option<Spanned<String>>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) store: Option<PathBuf>,
+    pub(crate) admin: Option<Spanned<String>>,
+}
+
+/// `[router]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawRouter {
+    pub(crate) listen: Option<Spanned<String>>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) rib: Option<Vec<Spanned<String>>>,
+    pub(crate) upstream: Option<Spanned<String>>,
+    pub(crate) locator: Option<Spanned<String>>,
+    pub(crate) lease_s: Option<Spanned<u32>>,
+    pub(crate) admin: Option<Spanned<String>>,
+}
+
+/// `[node]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawNode {
+    pub(crate) router: Option<Spanned<String>>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) lease_s: Option<Spanned<u32>>,
+}
+
+/// What is wrong with a file, and in which line, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) line: usize,
+    pub(crate) problem: String,
+}
+
+/// Reads the text of a file.
+pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
+    let fault = |error: toml::de::Error| Fault {
+        line: line_at(text, error.span().as_ref()),
+        problem: error.message().to_owned(),
+    };
+    let root = DeTable::parse(text).map_err(fault)?;
+    check_keys(text, root.get_ref(), "", TOP_KEYS)?;
+    for (section, keys) in SECTIONS {
+        if let Some(DeValue::Table(table)) = root.get_ref().get(*section).map(Spanned::get_ref) {
+            check_keys(text, table, section, keys)?;
+        }
+    }
+    toml::from_str(text).map_err(fault)
+}
+
+/// The line in which a span begins, counted from 1.
+pub(crate) fn line_at(text: &str, span: Option<&Range<usize>>) -> usize {
+    let start = span.map_or(0, |span| span.start).min(text.len());
+    1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count()
+}
+
+fn check_keys(text: &str, table: &DeTable<'_>, section: &str, known: &[&str]) -> Result<(), Fault> {
+    for key in table.keys() {
+        let name: &str = key.get_ref();
+        if known.contains(&name) {
+            continue;
+        }
+        let place = if section.is_empty() { String::new() } else { format!(" in [{section}]") };
+        let advice = match nearest(name, known) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("known are: {}", known.join(", ")),
+        };
+        return Err(Fault {
+            line: line_at(text, Some(&key.span())),
+            problem: format!("unknown key `{name}`{place}; {advice}"),
+        });
+    }
+    Ok(())
+}
+
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().map(|key| (strsim::jaro_winkler(name, key), *key));
+    let (score, key) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (score >= LEAST_SIMILARITY).then_some(key)
+}
+
+/// Below this, naming a key would mislead more than help.
+const LEAST_SIMILARITY: f64 = 0.7;
+const TOP_KEYS: &[&str] = &["log", "rib", "router", "node"];
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("rib", &["listen", "key", "store", "admin"]),
+    ("router", &["listen", "key", "rib", "upstream", "locator", "lease_s", "admin"]),
+    ("node", &["router", "key", "lease_s"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_the_nearest() {
+        let fault = parse("log = \"info\"\n\n[router]\nlisten = \"x\"\nlese_s = 5\n").unwrap_err();
+        assert_eq!(fault.line, 5);
+        assert_eq!(fault.problem, "unknown key `lese_s` in [router]; did you mean `lease_s`?");
+        let fault = parse("zzz = 1").unwrap_err();
+        assert_eq!(fault.problem, "unknown key `zzz`; known are: log, rib, router, node");
+    }
+
+    #[test]
+    fn a_wrong_type_and_a_syntax_error_have_their_lines() {
+        assert_eq!(parse("[node]\nlease_s = \"long\"").unwrap_err().line, 2);
+        assert_eq!(parse("\n\n[node").unwrap_err().line, 3);
+    }
+
+    /// serde lists the fields it knows in its refusal: the lists above must be the same.
+    #[test]
+    fn the_lists_of_keys_are_those_of_the_structures() {
+        let fields = |text: &str| -> Vec<String> {
+            let message = toml::from_str::<RawConfig>(text).unwrap_err().message().to_owned();
+            let (_, expected) = message.split_once("expected one of").unwrap();
+            expected.split(',').map(|field| field.trim_matches([' ', '`']).to_owned()).collect()
+        };
+        assert_eq!(fields("zzz = 1"), TOP_KEYS);
+        for (section, keys) in SECTIONS {
+            assert_eq!(fields(&format!("[{section}]\nzzz = 1")), *keys);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What RIB and router have in common: one worker thread moves batches between a socket and a sans-IO service, while
+//! a control thread waits for signals and serves the admin endpoint.
+//!
+//! One turn of the worker:
+//! 1. timers that are due, and whatever work does not come from the network;
+//! 2. the service's own datagrams are sent;
+//! 3. wait for datagrams, the next timer or a wake;
+//! 4. receive a batch, hand it to the service, send what it made of it.
+//!
+//! Invariant: no public-key operation of a router and no file access but the RIB's store happens on the worker.
+
+mod control;
+mod http;
+mod snapshot;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rhumb_io::udp::UdpSocket;
+use rhumb_io::{Counters, PacketIo, Wake};
+use rhumb_trust::Now;
+use rhumb_wire::{Batch, Name, Role};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::clock;
+use crate::failure::{Failure, Outcome};
+
+pub(crate) use control::Control;
+pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
+
+/// A sans-IO service that a worker drives.
+pub(crate) trait Service {
+    /// Takes a batch of received datagrams and leaves in it what is to be sent.
+    fn handle_batch(&mut self, batch: &mut Batch, now: Now);
+    /// Work that is due by the clock, and whatever else does not come from the network. Called once a turn.
+    fn advance(&mut self, now: Now);
+    /// Appends the service's own datagrams, a bounded number; to be called until it appends none.
+    fn poll_transmit(&mut self, out: &mut Batch);
+    /// When [`Service::advance`] has to be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// What `status` and metrics show.
+    fn snapshot(&mut self, now: Now) -> Snapshot;
+}
+
+/// Runs `service` until `until` says stop or a signal does. Returns whether it was `until`.
+pub(crate) fn serve<S: Service>(
+    socket: &mut UdpSocket,
+    service: &mut S,
+    control: &Control,
+    mut until: impl FnMut(&mut S, Now) -> bool,
+) -> Outcome<bool> {
+    let mut batch = Batch::new();
+    loop {
+        let now = clock::now();
+        service.advance(now);
+        flush(socket, service, &mut batch)?;
+        if control.is_stopped() {
+            return Ok(false);
+        }
+        if until(service, now) {
+            return Ok(true);
+        }
+        control.answer(|| {
+            let mut snapshot = service.snapshot(clock::now());
+            snapshot.metrics.extend(socket_metrics(&socket.counters()));
+            snapshot
+        });
+        let due = service
+            .poll_timeout()
+            .map_or(MAX_WAIT, |due| due.saturating_duration_since(Instant::now()).min(MAX_WAIT));
+        socket.wait(Some(due), Some(control.wake())).map_err(Failure::operation)?;
+        receive(socket, service, &mut batch)?;
+    }
+}
+
+/// Handles what waits in the socket, a bounded number of batches, so that timers are never starved.
+fn receive<S: Service>(socket: &mut UdpSocket, service: &mut S, batch: &mut Batch) -> Outcome {
+    for _ in 0..MAX_BATCHES_A_TURN {
+        if socket.receive(batch).map_err(Failure::operation)? == 0 {
+            break;
+        }
+        service.handle_batch(batch, clock::now());
+        socket.send(batch).map_err(Failure::operation)?;
+    }
+    Ok(())
+}
+
+/// Sends all datagrams of the service's own.
+pub(crate) fn flush<S: Service>(
+    socket: &mut UdpSocket,
+    service: &mut S,
+    batch: &mut Batch,
+) -> Outcome {
+    loop {
+        batch.clear();
+        service.poll_transmit(batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        socket.send(batch).map_err(Failure::operation)?;
+    }
+}
+
+/// The one line a daemon prints when others may use it.
+pub(crate) struct Ready {
+    pub(crate) role: Role,
+    pub(crate) name: Name,
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ready: {}@{}", self.role.as_str(), self.name, self.address)?;
+        match self.admin {
+            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Ready {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
+            "ready": true,
+            "role": self.role.as_str(),
+            "name": self.name.to_string(),
+            "address": self.address,
+            "admin": self.admin,
+        })
+        .serialize(serializer)
+    }
+}
+
+/// A worker's wake and control, with its signals caught from here on.
+pub(crate) fn take_control(admin: Option<SocketAddr>, with_parent: bool) -> Outcome<Control> {
+    let wake = Wake::new().map_err(Failure::setup)?;
+    Control::start(admin, with_parent, wake)
+}
+
+fn socket_metrics(counters: &Counters) -> Vec<Metric> {
+    let counter = |name, help, value| Metric {
+        name,
+        help,
+        kind: Kind::Counter,
+        samples: vec![Sample::plain(value)],
+    };
+    let dropped = |reason, value| Sample::labelled("reason", reason, value);
+    vec![
+        counter(RECEIVED_DATAGRAMS, "Datagrams received.", counters.received_datagrams),
+        counter(RECEIVED_BYTES, "Bytes of datagrams received.", counters.received_bytes),
+        counter(RECEIVE_CALLS, "System calls made to receive.", counters.receive_calls),
+        counter(SENT_DATAGRAMS, "Datagrams sent.", counters.sent_datagrams),
+        counter(SENT_BYTES, "Bytes of datagrams sent.", counters.sent_bytes),
+        counter(SEND_CALLS, "System calls made to send.", counters.send_calls),
+        Metric {
+            name: IO_DROPPED,
+            help: "Datagrams that the socket did not pass on, by reason.",
+            kind: Kind::Counter,
+            samples: vec![
+                dropped("send_busy", counters.send_dropped_busy),
+                dropped("send_too_big", counters.send_dropped_too_big),
+                dropped("send_unreachable", counters.send_dropped_unreachable),
+                dropped("receive_malformed", counters.receive_malformed),
+                dropped("receive_queue_full", counters.receive_queue_overflows),
+            ],
+        },
+    ]
+}
+
+/// Divide by [`RECEIVE_CALLS`]: datagrams per system call, on which the cost of receiving depends.
+const RECEIVED_DATAGRAMS: &str = "rhumb_io_received_datagrams_total";
+/// Load by bytes; its rate is the incoming bandwidth.
+const RECEIVED_BYTES: &str = "rhumb_io_received_bytes_total";
+/// See [`RECEIVED_DATAGRAMS`].
+const RECEIVE_CALLS: &str = "rhumb_io_receive_calls_total";
+/// Divide by [`SEND_CALLS`]: datagrams per system call, on which the cost of sending depends.
+const SENT_DATAGRAMS: &str = "rhumb_io_sent_datagrams_total";
+/// Load by bytes; its rate is the outgoing bandwidth.
+const SENT_BYTES: &str = "rhumb_io_sent_bytes_total";
+/// See [`SENT_DATAGRAMS`].
+const SEND_CALLS: &str = "rhumb_io_send_calls_total";
+/// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
+const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
+
+/// Bounds how late a change of the civil clock is noticed.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// With 64 datagrams a batch, a turn of the worker stays well below a millisecond.
+const MAX_BATCHES_A_TURN: usize = 8;

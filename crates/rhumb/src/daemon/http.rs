@@ -1,0 +1,137 @@
+//! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over HTTP/1.1 on loopback.
+//!
+//! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound on everything. The
+//! `Host` header must be an address or `localhost`, so that no web page can reach us under a name that it controls.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::control::Enquirer;
+
+/// Serves until the process ends.
+pub(super) async fn serve(listener: TcpListener, enquirer: Enquirer) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let enquirer = enquirer.clone();
+        tokio::spawn(async move {
+            let _slot = slot;
+            // Late, cut or malformed requests cost the requester, nobody else.
+            let _ = timeout(DEADLINE, exchange(stream, &enquirer)).await;
+        });
+    }
+}
+
+async fn exchange(mut stream: TcpStream, enquirer: &Enquirer) -> std::io::Result<()> {
+    let mut request = Vec::with_capacity(512);
+    while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+        if request.len() >= MAX_REQUEST_LEN || stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let (status, content_type, body) = match page(&request) {
+        Err(status) => (status, TEXT, format!("{status}\n")),
+        Ok(page) => match (enquirer.ask().await, page) {
+            (None, _) => (BUSY, TEXT, format!("{BUSY}\n")),
+            (Some(snapshot), Page::Status) => ("200 OK", JSON, format!("{}\n", snapshot.status)),
+            (Some(snapshot), Page::Metrics) => ("200 OK", PROMETHEUS, snapshot.prometheus_text()),
+        },
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Status,
+    Metrics,
+}
+
+/// What a request asks for, or the status line that refuses it.
+fn page(request: &[u8]) -> Result<Page, &'static str> {
+    let text = std::str::from_utf8(request).map_err(|_| "400 Bad Request")?;
+    let mut lines = text.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, path, version) = (words.next(), words.next(), words.next());
+    if !version.is_some_and(|version| version.starts_with("HTTP/1.")) || words.next().is_some() {
+        return Err("400 Bad Request");
+    }
+    let host = lines
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(key, value)| key.eq_ignore_ascii_case("host").then_some(value.trim()));
+    if !host.is_some_and(is_local) {
+        return Err("403 Forbidden");
+    }
+    match (method, path) {
+        (Some("GET"), Some("/status")) => Ok(Page::Status),
+        (Some("GET"), Some("/metrics")) => Ok(Page::Metrics),
+        (Some("GET"), _) => Err("404 Not Found"),
+        _ => Err("405 Method Not Allowed"),
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name == "localhost"
+        || host.parse::<SocketAddr>().is_ok()
+        || name.parse::<std::net::IpAddr>().is_ok()
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const BUSY: &str = "503 Service Unavailable";
+/// A scraper, a dashboard and a few curious people.
+const MAX_CONNECTIONS: usize = 16;
+/// Browsers send about 1 kB.
+const MAX_REQUEST_LEN: usize = 8 * 1024;
+/// The worker answers within milliseconds; whoever is slower than this is not on this machine.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// Accepting fails when descriptors run out; trying again at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_pages_exist_and_nothing_else_does() {
+        let get = |line: &str| page(format!("{line}\r\nHost: 127.0.0.1:9\r\n\r\n").as_bytes());
+        assert_eq!(get("GET /status HTTP/1.1"), Ok(Page::Status));
+        assert_eq!(get("GET /metrics HTTP/1.0"), Ok(Page::Metrics));
+        assert_eq!(get("GET / HTTP/1.1"), Err("404 Not Found"));
+        assert_eq!(get("POST /status HTTP/1.1"), Err("405 Method Not Allowed"));
+        assert_eq!(get("GET /status"), Err("400 Bad Request"));
+        assert_eq!(get("GET /status HTTP/1.1 x"), Err("400 Bad Request"));
+        assert_eq!(page(b"\xff\xfe\r\n\r\n"), Err("400 Bad Request"));
+    }
+
+    #[test]
+    fn a_web_page_under_a_foreign_name_is_refused() {
+        let from =
+            |host: &str| page(format!("GET /status HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes());
+        for host in ["localhost", "localhost:80", "127.0.0.1", "127.0.0.1:80", "[::1]:80"] {
+            assert_eq!(from(host), Ok(Page::Status), "{host}");
+        }
+        for host in ["evil.example", "evil.example:80", "localhost.evil.example", ""] {
+            assert_eq!(from(host), Err("403 Forbidden"), "{host}");
+        }
+        assert_eq!(page(b"GET /status HTTP/1.1\r\n\r\n"), Err("403 Forbidden"));
+    }
+}

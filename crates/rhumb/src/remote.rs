@@ -1,0 +1,80 @@
+//! `NAME@ADDR` or `ADDR`: where another part of the suite is, and which name must answer there.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+use rhumb_wire::Name;
+
+/// Another part of the suite. Without a name, whoever answers at the address is believed: fit for a first try only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Who must answer.
+    pub(crate) name: Option<Name>,
+    /// Where.
+    pub(crate) address: SocketAddr,
+}
+
+impl FromStr for Remote {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, address) = match text.split_once('@') {
+            Some((name, address)) => (Some(parse_name(name)?), address),
+            None => (None, text),
+        };
+        Ok(Self { name, address: parse_address(address)? })
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => write!(f, "{name}@{}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
+}
+
+/// A name, or what is wrong with its text.
+pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error| format!("`{text}` is not a name: {error}"))
+}
+
+/// An IP address or a host name, and a port.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    if !matches!(port, Some(Ok(_))) {
+        return Err(format!("`{text}` is not an address; give one like 192.0.2.1:{EXAMPLE_PORT}"));
+    }
+    let mut found =
+        text.to_socket_addrs().map_err(|error| format!("cannot resolve `{text}`: {error}"))?;
+    found.next().ok_or_else(|| format!("`{text}` has no address"))
+}
+
+const EXAMPLE_PORT: u16 = crate::config::DEFAULT_ROUTER_PORT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_round_trip() {
+        let name = Name([7; 32]);
+        for text in [format!("{name}@127.0.0.1:9"), "[::1]:9".to_owned()] {
+            assert_eq!(text.parse::<Remote>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let refused = |text: &str| text.parse::<Remote>().unwrap_err();
+        assert!(refused("abc@127.0.0.1:9").contains("`abc` is not a name"));
+        assert!(refused("127.0.0.1").contains("give one like"));
+        assert!(refused("127.0.0.1:70000").contains("give one like"));
+        assert!(refused("").contains("give one like"));
+    }
+}

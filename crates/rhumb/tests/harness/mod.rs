@@ -1,0 +1,191 @@
+//! Runs the real binary in a folder of its own, with no configuration but what the test gives.
+
+#![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder that is home and working directory of everything started in it.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The binary, to be run in this place.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .env("HOME", self.folder())
+            .env_remove("RUST_LOG")
+            .env_remove("RHUMB_PASSPHRASE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        Run::of(self.command(arguments).output().unwrap())
+    }
+
+    /// Makes a key file `ROLE.key` and returns its name.
+    pub(crate) fn keygen(&self, role: &str, file: &str) -> String {
+        let run = self.run(&["--json", "keygen", "--role", role, "--out", file]);
+        assert_eq!(run.code, 0, "{}", run.errors);
+        run.object()["name"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a long-running command; it ends with the returned value.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        self.start_with(arguments, |_| {})
+    }
+
+    /// As [`Place::start`], after `prepare` had a look at the command.
+    pub(crate) fn start_with(
+        &self,
+        arguments: &[&str],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Running {
+        let mut command = self.command(&["--json", "--with-parent"]);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        prepare(&mut command);
+        Running::new(command.spawn().unwrap())
+    }
+}
+
+/// What came of a run to the end.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            output: String::from_utf8(output.stdout).unwrap(),
+            errors: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The one object printed.
+    pub(crate) fn object(&self) -> Value {
+        serde_json::from_str(&self.output).unwrap_or_else(|_| panic!("no JSON: {}", self.output))
+    }
+
+    /// The setup failed, in one line that says `what`.
+    #[track_caller]
+    pub(crate) fn is_refused_with(&self, what: &[&str]) {
+        assert_eq!(self.code, 2, "{}{}", self.output, self.errors);
+        assert_eq!(self.errors.lines().count(), 1, "{}", self.errors);
+        for what in what {
+            assert!(self.errors.contains(what), "`{what}` is not in: {}", self.errors);
+        }
+    }
+}
+
+/// A long-running command. Ended by id when dropped.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Running {
+    fn new(mut child: Child) -> Self {
+        let lines = line_channel(child.stdout.take().unwrap());
+        let errors = line_channel(child.stderr.take().unwrap());
+        Self { child, lines, errors }
+    }
+
+    /// The next object it prints.
+    #[track_caller]
+    pub(crate) fn next_object(&mut self) -> Value {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => serde_json::from_str(&line).unwrap(),
+            Err(_) => panic!("printed nothing; errors: {}", self.errors_so_far()),
+        }
+    }
+
+    /// What is on its standard error and has not been taken yet.
+    pub(crate) fn errors_so_far(&self) -> String {
+        self.errors.try_iter().map(|line| line + "\n").collect()
+    }
+
+    /// Asks it to end as its parent's end would, and returns its exit code and the rest of its standard error.
+    pub(crate) fn end(mut self) -> (i32, String) {
+        drop(self.child.stdin.take());
+        let code = self.wait();
+        let mut errors = String::new();
+        while let Ok(line) = self.errors.recv_timeout(PATIENCE) {
+            errors += &line;
+            errors.push('\n');
+        }
+        (code, errors)
+    }
+
+    /// Sends it a signal by name, and returns its exit code.
+    pub(crate) fn signal(mut self, name: &str) -> i32 {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        self.wait()
+    }
+
+    fn wait(&mut self) -> i32 {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("did not end");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn line_channel(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// For a machine that is busy with everything else.
+const PATIENCE: Duration = Duration::from_secs(20);
