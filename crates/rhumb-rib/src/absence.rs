@@ -2,7 +2,7 @@
 //!
 //! A signature costs a thousand times what the look-up does, so one is made per name and lifetime, kept until it expires,
 //! and no more than so many in a second. What is kept here is apart from the entries in use: random names cannot push
-//! those out.
+//! those out. Nor need one be taken back when its name appears: entries are looked at first.
 
 use rhumb_trust::{Identity, TrustError, Window};
 use rhumb_wire::{Certificate, Name, Statement};
@@ -43,11 +43,6 @@ impl Absences {
         let certificate = identity.certify(Statement::Absence { subject }, sequence, window)?;
         self.signed.insert(subject, certificate.clone());
         Ok(certificate)
-    }
-
-    /// Forgets an absence that no longer is one.
-    pub(crate) fn forget(&mut self, subject: &Name) {
-        self.signed.remove(subject);
     }
 }
 

@@ -105,9 +105,6 @@ impl<S: Store> Rib<S> {
         if entries.is_empty() {
             return Ok(());
         }
-        for name in entries.keys() {
-            self.absences.forget(name);
-        }
         let changes = entries.into_iter().map(|(name, entry)| (name, Some(entry))).collect();
         self.store.commit(changes).map_err(|error| self.store_failed(error))?;
         self.counters.commits += 1;

@@ -10,17 +10,18 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rhumb_rib::store::Embedded;
-use rhumb_rib::{Asker, Config, Outcome, RibError};
+use rhumb_rib::{Asker, Config, Outcome, Rib, RibError};
 use rhumb_trust::verify_statement;
 use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Metadata, Name};
 use world::{Directory, Holder, NOW_S};
 
-/// The test below that runs in a process of its own, and the variable that tells it which store to use.
-const CHILD_TEST: &str = "publishes_until_it_is_killed";
+/// The tests below that run in processes of their own, and the variable that tells them which store to use.
+const UNTIL_KILLED: &str = "publishes_until_it_is_killed";
+const UNTIL_FULL: &str = "publishes_until_the_disk_is_full";
 const CHILD_STORE: &str = "RHUMB_TEST_STORE";
 
-/// A process that publishes for ever; killed when this is dropped.
+/// A process that publishes; killed when this is dropped.
 struct Publisher {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -29,8 +30,19 @@ struct Publisher {
 impl Publisher {
     fn start(store: &Path) -> Self {
         let program = std::env::current_exe().expect("this program");
-        let mut child = Command::new(program)
-            .args(["--exact", CHILD_TEST, "--ignored", "--nocapture"])
+        Self::spawn(Command::new(program).arg(UNTIL_KILLED), store)
+    }
+
+    /// One that cannot make a file longer than 2 MiB, as if the disk were full.
+    fn start_confined(store: &Path) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let confined = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
+        Self::spawn(Command::new("sh").args(["-c", confined]).arg(program).arg(UNTIL_FULL), store)
+    }
+
+    fn spawn(command: &mut Command, store: &Path) -> Self {
+        let mut child = command
+            .args(["--exact", "--ignored", "--nocapture"])
             .env(CHILD_STORE, store)
             .stdout(Stdio::piped())
             .spawn()
@@ -71,31 +83,73 @@ fn parse(line: &str) -> Option<(Name, u64)> {
     Some((name.parse().ok()?, sequence.parse().ok()?))
 }
 
-/// Publishes ever newer locators of a few names, several orders to a commit, and prints what is acknowledged.
-#[test]
-#[ignore = "runs in a child process, until that is killed"]
-fn publishes_until_it_is_killed() {
-    let Ok(path) = std::env::var(CHILD_STORE) else { return };
-    let mut config = Config::default();
-    config.signatures_per_asker_per_s = u32::MAX;
-    let mut rib = Directory::over(Embedded::open(Path::new(&path)).unwrap(), config).rib;
+/// Stages newer locators of some names, commits them together, and prints what is acknowledged.
+fn publish_together(rib: &mut Rib<Embedded>, holders: &[Holder], sequence: u64) -> RibResponseBody {
     let asker = Asker { name: world::ASKER, max_answer_len: 1300 };
-    let holders = Holder::line(8);
-    for sequence in 1.. {
-        let together = &holders[..1 + sequence as usize % holders.len()];
-        for holder in together {
-            let (metadata, certificates) =
-                (vec![holder.metadata()], vec![holder.locator(sequence)]);
-            let body = RibRequestBody::Publish { metadata, certificates };
-            let mut data = Vec::new();
-            RibRequest { id: RequestId(0), body }.emit(&mut data);
-            assert_eq!(rib.handle_request(asker, &data, NOW_S), Outcome::Staged);
-        }
-        assert!(rib.commit().iter().all(|answer| answer.body == RibResponseBody::Stored));
-        for holder in together {
+    for holder in holders {
+        let (metadata, certificates) = (vec![holder.metadata()], vec![holder.locator(sequence)]);
+        let body = RibRequestBody::Publish { metadata, certificates };
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(0), body }.emit(&mut data);
+        assert_eq!(rib.handle_request(asker, &data, NOW_S), Outcome::Staged);
+    }
+    let answers = rib.commit();
+    assert_eq!(answers.len(), holders.len());
+    assert!(answers.iter().all(|answer| answer.body == answers[0].body));
+    if answers[0].body == RibResponseBody::Stored {
+        for holder in holders {
             println!("acknowledged {} {sequence}", holder.name());
         }
     }
+    answers[0].body.clone()
+}
+
+fn child_directory() -> Option<Directory<Embedded>> {
+    let path = std::env::var(CHILD_STORE).ok()?;
+    let mut config = Config::default();
+    config.signatures_per_asker_per_s = u32::MAX;
+    // What is asked for comes from the file.
+    config.cached_entries = 0;
+    Some(Directory::over(Embedded::open(Path::new(&path)).expect("a store"), config))
+}
+
+/// A few names, ever again, now more of them to a commit and now fewer.
+#[test]
+#[ignore = "runs in a child process, until that is killed"]
+fn publishes_until_it_is_killed() {
+    let Some(mut directory) = child_directory() else { return };
+    let holders = Holder::line(8);
+    for sequence in 1.. {
+        let together = &holders[..1 + sequence as usize % holders.len()];
+        let answer = publish_together(&mut directory.rib, together, sequence);
+        assert_eq!(answer, RibResponseBody::Stored);
+    }
+}
+
+/// Ever new names, until there is no room; then what was acknowledged must still be found in this same process.
+#[test]
+#[ignore = "runs in a child process, which may not write long files"]
+fn publishes_until_the_disk_is_full() {
+    let Some(mut directory) = child_directory() else { return };
+    let mut stored = Vec::new();
+    loop {
+        let holders = Holder::line(64);
+        match publish_together(&mut directory.rib, &holders, 1) {
+            RibResponseBody::Stored => stored.extend(holders.iter().map(Holder::name)),
+            answer => {
+                assert_eq!(answer, RibResponseBody::Refused(Refusal::StoreFailed));
+                break;
+            }
+        }
+        assert!(stored.len() < 100_000, "the disk is never full");
+    }
+    let error = directory.rib.poll_error();
+    assert!(matches!(error, Some(RibError::Database(_))), "{error:?}");
+    assert_eq!(directory.rib.counters().refused(Refusal::StoreFailed), 64);
+    for name in &stored {
+        assert_eq!(held(&mut directory, *name), 1);
+    }
+    println!("acknowledged {} {}", Name([0; 32]), stored.len());
 }
 
 #[test]
@@ -139,6 +193,25 @@ fn held(directory: &mut Directory<Embedded>, name: Name) -> u64 {
     };
     let [metadata]: [Metadata; 1] = metadata.try_into().expect("the issuer's");
     verify_statement(&certificates[0], &metadata, NOW_S).expect("genuine").sequence
+}
+
+#[test]
+fn a_full_disk_costs_refusals_and_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rib");
+    let mut publisher = Publisher::start_confined(&path);
+    let mut acknowledged: Vec<_> = std::iter::from_fn(|| publisher.next()).collect();
+    assert!(publisher.child.wait().unwrap().success());
+    // Said by the child when it had found all of them again.
+    let (_, found) = acknowledged.pop().unwrap();
+    assert_eq!(found, acknowledged.len() as u64);
+    assert!(found > 64, "{found}");
+    let mut directory = Directory::over(Embedded::open(&path).unwrap(), Config::default());
+    for (name, sequence) in acknowledged {
+        assert_eq!(held(&mut directory, name), sequence);
+    }
+    let late = Holder::new();
+    assert_eq!(directory.tell(&late, late.locator(1)), Ok(()));
 }
 
 #[expect(clippy::disallowed_methods, reason = "lets another process get on")]
