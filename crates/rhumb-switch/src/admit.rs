@@ -61,7 +61,11 @@ impl Switch {
             Action::Accept => self.handle_accept(from, pdu, now),
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
-            Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
+            Action::Data
+            | Action::Nack
+            | Action::Pong
+            | Action::RibRequest
+            | Action::FlowAccept => {
                 self.drop_pdu(DropReason::NotForUs);
                 None
             }

@@ -2,11 +2,13 @@
 
 use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};
+use crate::flow::FlowAccept;
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
+use crate::pdu::Frame;
 use crate::rib::{RibRequest, RibResponse};
 use crate::transfer::Message;
-use crate::{Certificate, Metadata, Name, Pdu};
+use crate::{Certificate, Metadata, Name};
 
 /// `Name::from_str`.
 pub fn name(data: &[u8]) {
@@ -37,9 +39,18 @@ pub fn certificate(data: &[u8]) {
     }
 }
 
-/// `Pdu::parse`.
+/// `Frame::parse`, and with it `Pdu::parse` and `LabelledPdu::parse`.
 pub fn pdu(data: &[u8]) {
-    let Ok(pdu) = Pdu::parse(data) else { return };
+    let pdu = match Frame::parse(data) {
+        Ok(Frame::Full(pdu)) => pdu,
+        Ok(Frame::Labelled(pdu)) => {
+            let mut out = Vec::new();
+            pdu.header().emit(pdu.data(), &mut out).expect("what was parsed fits");
+            assert_eq!(out, data);
+            return;
+        }
+        Err(_) => return,
+    };
     if let Ok(certificates) = pdu.certificates() {
         let mut out = Vec::new();
         pdu.header().emit(pdu.data(), &certificates, &mut out).expect("what was parsed fits");
@@ -47,7 +58,7 @@ pub fn pdu(data: &[u8]) {
     }
 }
 
-/// `Nack::parse`, `Accept::parse` and `PayloadHeader::parse`.
+/// `Nack::parse`, `Accept::parse`, `FlowAccept::parse` and `PayloadHeader::parse`.
 pub fn nack(data: &[u8]) {
     let mut out = Vec::new();
     if let Ok(nack) = Nack::parse(data) {
@@ -58,6 +69,9 @@ pub fn nack(data: &[u8]) {
     if let Ok(accept) = Accept::parse(data) {
         accept.emit(&mut out);
         assert_eq!(out, data);
+    }
+    if let Ok(accept) = FlowAccept::parse(data) {
+        assert_eq!(accept.emit(), data);
     }
     if let Ok((header, body)) = PayloadHeader::parse(data) {
         assert_eq!([&header.emit()[..], body].concat(), data);

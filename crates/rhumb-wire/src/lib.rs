@@ -9,7 +9,7 @@
 //! | [`metadata`] | what a name is the hash of |
 //! | [`certificate`] | signed statements: routes, locators, withdrawals, absences |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
-//! | [`nack`], [`accept`], [`rib`], [`payload`] | what PDUs of each action carry |
+//! | [`nack`], [`accept`], [`flow`], [`rib`], [`payload`] | what PDUs of each action carry |
 //! | [`transfer`] | the messages of a file transfer, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
@@ -21,6 +21,7 @@ pub mod batch;
 pub mod certificate;
 pub mod datagram;
 mod error;
+pub mod flow;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 pub mod metadata;

@@ -14,14 +14,42 @@
 //! | 76 | .. | data |
 //! | .. | .. | certificates, as [`Certificate::parse_list`] reads them |
 //!
-//! [`Pdu`] is a view whose construction checked everything above except the inside of the certificates; its accessors
-//! cannot fail. [`PduHeader`] is the meaning, and emits.
+//! The labelled form has flag bit 1, and at offset 12 a 4-byte label in place of both names; data follow at 16, and no
+//! certificates. The receiver chose the label for one flow of one session: see [`crate::flow`].
+//!
+//! [`Pdu`] and [`LabelledPdu`] are views whose construction checked everything above except the inside of the
+//! certificates; their accessors cannot fail. [`PduHeader`] and [`LabelledHeader`] are the meaning, and emit.
 
 use std::ops::Range;
 
 use crate::{Certificate, Name, WireError};
 
-/// A view over the bytes of one PDU.
+/// A PDU of either form.
+#[derive(Clone, Copy)]
+pub enum Frame<'a> {
+    /// With both names.
+    Full(Pdu<'a>),
+    /// With a label in place of the names.
+    Labelled(LabelledPdu<'a>),
+}
+
+impl<'a> Frame<'a> {
+    /// Reads `bytes` as one PDU of either form.
+    ///
+    /// # Errors
+    /// When the header is not ours or the lengths do not add up.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        match bytes.get(FLAGS) {
+            Some(flags) if flags & FLAG_LABELLED != 0 => {
+                LabelledPdu::parse(bytes).map(Self::Labelled)
+            }
+            _ => Pdu::parse(bytes).map(Self::Full),
+        }
+    }
+}
+
+/// A view over the bytes of one PDU in full form.
 #[derive(Clone, Copy)]
 pub struct Pdu<'a> {
     /// INVARIANT: passed `check`, so holds a header and the data it announces.
@@ -127,6 +155,108 @@ impl<'a> Pdu<'a> {
     }
 }
 
+/// A view over the bytes of one PDU in labelled form.
+#[derive(Clone, Copy)]
+pub struct LabelledPdu<'a> {
+    /// INVARIANT: passed `check_labelled`, so holds a header and exactly the data it announces.
+    bytes: &'a [u8],
+    action: Action,
+}
+
+impl<'a> LabelledPdu<'a> {
+    /// Reads `bytes` as one PDU in labelled form.
+    ///
+    /// # Errors
+    /// When the header is not ours or the lengths do not add up.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let action = check_labelled(bytes)?;
+        Ok(Self { bytes, action })
+    }
+
+    /// The flow, as the receiver numbers it.
+    #[inline]
+    pub fn label(&self) -> Label {
+        Label(u32::from_be_bytes(self.field(LABEL)))
+    }
+
+    /// Router hops it may still take.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.bytes[TTL]
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&self) -> &'a [u8] {
+        &self.bytes[LabelledHeader::LEN..]
+    }
+
+    /// The header's meaning.
+    #[inline]
+    pub fn header(&self) -> LabelledHeader {
+        LabelledHeader {
+            action: self.action,
+            ttl: self.ttl(),
+            tag: u32::from_be_bytes(self.field(TAG)),
+            label: self.label(),
+        }
+    }
+
+    #[inline]
+    fn field<const N: usize>(&self, range: Range<usize>) -> [u8; N] {
+        *self.bytes[range].first_chunk().expect("invariant: checked on construction")
+    }
+}
+
+/// A flow of one session, as the receiver of its PDUs numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Label(pub u32);
+
+/// The meaning of a labelled PDU's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelledHeader {
+    /// Data, a ping, or a NACK about a label that is not known.
+    pub action: Action,
+    /// Router hops it may still take.
+    pub ttl: u8,
+    /// The source's own mark; a NACK repeats it.
+    pub tag: u32,
+    /// The flow.
+    pub label: Label,
+}
+
+impl LabelledHeader {
+    /// Bytes before the data.
+    pub const LEN: usize = 16;
+
+    /// Appends a PDU of this header and `data`.
+    ///
+    /// # Errors
+    /// When the data exceed 65,535 bytes, or the action has no labelled form.
+    pub fn emit(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+        check_label_action(self.action)?;
+        let data_len = data_len(data)?;
+        out.extend_from_slice(&MAGIC.to_be_bytes());
+        out.extend_from_slice(&[VERSION, self.action as u8, FLAG_LABELLED, self.ttl]);
+        out.extend_from_slice(&data_len.to_be_bytes());
+        out.extend_from_slice(&self.tag.to_be_bytes());
+        out.extend_from_slice(&self.label.0.to_be_bytes());
+        out.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+/// Readdresses a PDU that [`LabelledPdu::parse`] accepted: takes one hop off its TTL, and puts the next hop's label in.
+///
+/// # Panics
+/// When `bytes` is shorter than a labelled header.
+#[inline]
+pub fn relabel(bytes: &mut [u8], label: Label) {
+    decrement_ttl(bytes);
+    bytes[LABEL].copy_from_slice(&label.0.to_be_bytes());
+}
+
 /// The meaning of a PDU's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PduHeader {
@@ -163,8 +293,7 @@ impl PduHeader {
         certificates: &[Certificate],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
-        let data_len = u16::try_from(data.len())
-            .map_err(|_| WireError::TooLong { field: "data", limit: usize::from(u16::MAX) })?;
+        let data_len = data_len(data)?;
         if certificates.len() > crate::certificate::MAX_CHAIN {
             let limit = crate::certificate::MAX_CHAIN;
             return Err(WireError::TooLong { field: "certificates", limit });
@@ -205,6 +334,8 @@ pub enum Action {
     RibRequest = 7,
     /// A RIB's answer.
     RibResponse = 8,
+    /// A flow's PDUs may come in labelled form: see [`crate::flow`].
+    FlowAccept = 9,
 }
 
 impl Action {
@@ -219,6 +350,7 @@ impl Action {
             6 => Self::Accept,
             7 => Self::RibRequest,
             8 => Self::RibResponse,
+            9 => Self::FlowAccept,
             value => return Err(WireError::UnknownVariant { field: "action", value }),
         })
     }
@@ -233,16 +365,52 @@ pub fn decrement_ttl(bytes: &mut [u8]) {
     bytes[TTL] = bytes[TTL].saturating_sub(1);
 }
 
+fn data_len(data: &[u8]) -> Result<u16, WireError> {
+    u16::try_from(data.len())
+        .map_err(|_| WireError::TooLong { field: "data", limit: usize::from(u16::MAX) })
+}
+
+/// Magic, version and action: what both forms begin with.
 #[inline]
-fn check(bytes: &[u8]) -> Result<Action, WireError> {
-    let header: &[u8; PduHeader::LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+fn check_start<const N: usize>(header: &[u8; N]) -> Result<Action, WireError> {
     if u16::from_be_bytes([header[0], header[1]]) != MAGIC {
         return Err(WireError::BadMagic);
     }
     if header[2] != VERSION {
         return Err(WireError::UnknownVersion(header[2]));
     }
-    let action = Action::from_u8(header[3])?;
+    Action::from_u8(header[3])
+}
+
+#[inline]
+fn check_labelled(bytes: &[u8]) -> Result<Action, WireError> {
+    let header: &[u8; LabelledHeader::LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+    let action = check_start(header)?;
+    check_label_action(action)?;
+    if header[FLAGS] != FLAG_LABELLED {
+        return Err(WireError::NotCanonical("flags"));
+    }
+    let end = LabelledHeader::LEN + usize::from(u16::from_be_bytes([header[6], header[7]]));
+    match bytes.len().cmp(&end) {
+        std::cmp::Ordering::Less => Err(WireError::Truncated),
+        std::cmp::Ordering::Equal => Ok(action),
+        std::cmp::Ordering::Greater => Err(WireError::TrailingBytes),
+    }
+}
+
+/// Only what flows has a labelled form, and the NACK that says that a label is not known.
+#[inline]
+fn check_label_action(action: Action) -> Result<(), WireError> {
+    match action {
+        Action::Data | Action::Ping | Action::Nack => Ok(()),
+        _ => Err(WireError::NotCanonical("labelled action")),
+    }
+}
+
+#[inline]
+fn check(bytes: &[u8]) -> Result<Action, WireError> {
+    let header: &[u8; PduHeader::LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
+    let action = check_start(header)?;
     let flags = header[FLAGS];
     if flags & !FLAG_CERTIFICATES != 0 {
         return Err(WireError::NotCanonical("flags"));
@@ -260,10 +428,12 @@ fn check(bytes: &[u8]) -> Result<Action, WireError> {
 const MAGIC: u16 = 0x262A;
 const VERSION: u8 = 1;
 const FLAG_CERTIFICATES: u8 = 1;
+const FLAG_LABELLED: u8 = 2;
 const FLAGS: usize = 4;
 const TTL: usize = 5;
 const DATA_LEN: Range<usize> = 6..8;
 const TAG: Range<usize> = 8..12;
+const LABEL: Range<usize> = 12..16;
 const SOURCE: Range<usize> = 12..44;
 const DESTINATION: Range<usize> = 44..76;
 const NAMES: Range<usize> = 12..76;
@@ -295,6 +465,31 @@ mod tests {
     }
 
     #[test]
+    fn the_labelled_form_has_one_spelling() {
+        let header =
+            LabelledHeader { action: Action::Data, ttl: 9, tag: 7, label: Label(0x0102_0304) };
+        let mut bytes = Vec::new();
+        header.emit(b"data", &mut bytes).unwrap();
+        assert_eq!(bytes.len(), LabelledHeader::LEN + 4);
+        let Ok(Frame::Labelled(pdu)) = Frame::parse(&bytes) else { panic!("labelled") };
+        assert_eq!((pdu.header(), pdu.data()), (header, &b"data"[..]));
+        assert!(Pdu::parse(&bytes).is_err());
+        for cut in 0..bytes.len() {
+            assert!(Frame::parse(&bytes[..cut]).is_err());
+        }
+        relabel(&mut bytes, Label(5));
+        let pdu = LabelledPdu::parse(&bytes).unwrap();
+        assert_eq!((pdu.ttl(), pdu.label(), pdu.data()), (8, Label(5), &b"data"[..]));
+        bytes[FLAGS] = FLAG_LABELLED | FLAG_CERTIFICATES;
+        assert!(Frame::parse(&bytes).is_err());
+        bytes[FLAGS] = FLAG_LABELLED;
+        bytes[3] = Action::Advertise as u8;
+        assert!(Frame::parse(&bytes).is_err());
+        let unlabelled = LabelledHeader { action: Action::Pong, ..header };
+        assert!(unlabelled.emit(b"", &mut Vec::new()).is_err());
+    }
+
+    #[test]
     fn nothing_may_follow_without_the_flag() {
         let header = PduHeader::new(Action::Data, Name([1; 32]), Name([2; 32]));
         let mut bytes = Vec::new();
@@ -307,8 +502,10 @@ mod tests {
             Pdu::parse(&bytes).unwrap().certificates(),
             Err(WireError::NotCanonical("certificate list"))
         );
-        bytes[FLAGS] = 2;
-        assert_eq!(Pdu::parse(&bytes).err(), Some(WireError::NotCanonical("flags")));
+        for flags in [2, 4, 128] {
+            bytes[FLAGS] = flags;
+            assert_eq!(Pdu::parse(&bytes).err(), Some(WireError::NotCanonical("flags")));
+        }
     }
 
     #[test]
