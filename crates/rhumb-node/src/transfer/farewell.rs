@@ -141,4 +141,14 @@ mod tests {
         b.handle(&WORD.body());
         assert!(a.is_over() && b.is_over());
     }
+
+    #[test]
+    fn who_is_told_before_it_could_say_its_own_still_answers() {
+        let now = Instant::now();
+        let mut late = Farewell::say(WORD, now);
+        late.handle(&WORD.body());
+        assert_eq!(late.poll_transmit(now), Some(WORD));
+        assert_eq!(late.poll_transmit(now), None);
+        assert!(late.is_over());
+    }
 }

@@ -116,6 +116,11 @@ impl Scoreboard {
         self.newest
     }
 
+    /// All transmissions before this number have arrived, are lost, or were made again.
+    pub(super) fn first_number(&self) -> u64 {
+        self.first_number
+    }
+
     /// The number of the next transmission.
     pub(super) fn next_number(&self) -> u64 {
         self.first_number + self.transmissions.len() as u64
@@ -194,7 +199,7 @@ impl Scoreboard {
     /// Finds what is lost by what has arrived. `round_trip` is how long an answer takes now.
     pub(super) fn find_losses(&mut self, round_trip: Duration, now: Instant) -> Losses {
         let mut losses = Losses::default();
-        let patience = round_trip + (round_trip / 4).max(GRANULARITY) * self.lateness_quarters;
+        let patience = self.patience(round_trip);
         while let (Some(first), Some(newest)) = (self.transmissions.front(), self.newest) {
             let number = self.first_number;
             if number >= newest {
@@ -212,6 +217,20 @@ impl Scoreboard {
             self.forget_settled();
         }
         losses
+    }
+
+    /// Holds up to `count` transmissions for lost whose answer is overdue, and returns how many there were.
+    pub(super) fn lose_overdue(&mut self, count: u32, round_trip: Duration, now: Instant) -> u32 {
+        let patience = self.patience(round_trip);
+        let mut lost = 0;
+        while lost < count
+            && self.transmissions.front().is_some_and(|it| it.sent_at + patience <= now)
+        {
+            self.lose_first();
+            self.forget_settled();
+            lost += 1;
+        }
+        lost
     }
 
     /// Holds the `count` oldest transmissions for lost.
@@ -249,6 +268,10 @@ impl Scoreboard {
     /// The path has shown that it reorders.
     pub(super) fn expect_lateness(&mut self) {
         self.lateness_quarters = (self.lateness_quarters * 2).min(MAX_LATENESS_QUARTERS);
+    }
+
+    fn patience(&self, round_trip: Duration) -> Duration {
+        round_trip + (round_trip / 4).max(GRANULARITY) * self.lateness_quarters
     }
 
     fn reorders(&self) -> bool {
@@ -399,6 +422,17 @@ mod tests {
         board.lose_all();
         assert_eq!(board.take_lost(2000), Some(30..1040));
         assert_eq!(board.under_way_bytes(), 0);
+    }
+
+    #[test]
+    fn only_what_is_overdue_is_lost_when_the_path_says_so() {
+        let start = Instant::now();
+        let mut board = ten(start);
+        let now = start + MS * 4 + MS * 125;
+        assert_eq!(board.lose_overdue(2, MS * 100, now), 2);
+        assert_eq!(board.lose_overdue(9, MS * 100, now), 3);
+        assert_eq!(board.first_number(), 5);
+        assert_eq!(board.take_lost(1000), Some(0..500));
     }
 
     #[test]

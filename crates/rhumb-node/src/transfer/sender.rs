@@ -108,8 +108,9 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Pause {
     until: Option<Instant>,
-    /// Messages refused that are not yet held for lost.
+    /// Messages refused that are not yet held for lost; all have numbers below `refused_before`.
     refused: u32,
+    refused_before: u64,
     /// Pauses since the last progress.
     in_a_row: u32,
     last: Option<Reason>,
@@ -205,7 +206,10 @@ impl<R: ReadAt> Sender<R> {
             Phase::Sending => {
                 self.pause.in_a_row += u32::from(self.pause.until.is_none());
                 self.pause.until = self.pause.until.max(Some(until));
-                self.pause.refused += 1;
+                let (first, next) = (self.board.first_number(), self.board.next_number());
+                let most = u32::try_from(next - first).unwrap_or(u32::MAX);
+                self.pause.refused = (self.pause.refused + 1).min(most);
+                self.pause.refused_before = next;
             }
         }
     }
@@ -328,6 +332,9 @@ impl<R: ReadAt> Sender<R> {
         // What the path refused is lost, but it says nothing of how much the path carries.
         let refused = losses.chunks.min(self.pause.refused);
         self.pause.refused -= refused;
+        if self.pause.refused_before <= self.board.first_number() {
+            self.pause.refused = 0;
+        }
         if let (Some(newest), true) = (losses.newest, losses.chunks > refused) {
             self.congestion.lost(newest, self.board.next_number());
         }
@@ -377,10 +384,11 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
-    /// The time is over that the path asked for. What it refused is taken to be the oldest of what is still under way:
-    /// what it did not refuse has been acknowledged meanwhile.
+    /// The time is over that the path asked for. What it refused is among what is still under way: where the answer is
+    /// overdue it is sent again at once, and otherwise something else goes in its stead until losses show what it was.
     fn resume(&mut self, now: Instant) {
-        self.board.lose_oldest(std::mem::take(&mut self.pause.refused));
+        let round_trip = self.round_trip.current();
+        self.pause.refused -= self.board.lose_overdue(self.pause.refused, round_trip, now);
         self.pause.until = None;
         self.quiet_since = now;
         if self.pause.in_a_row > FREE_PAUSES {
@@ -434,7 +442,9 @@ impl<R: ReadAt> Sender<R> {
     fn next_range(&mut self, now: Instant) -> Option<Range<u64>> {
         let len = chunk_len(self.max_body_len);
         let new = self.next_new_range(len);
-        let has_room = self.board.under_way_bytes() + len <= self.congestion.window();
+        let refused = u64::from(self.pause.refused) * len;
+        let under_way = self.board.under_way_bytes().saturating_sub(refused);
+        let has_room = under_way + len <= self.congestion.window();
         self.held_until = None;
         if self.pause.until.is_some()
             || !(has_room || self.probe)

@@ -1,7 +1,8 @@
 //! The congestion window finds what a bottleneck carries, with queues deep and shallow, and gives it back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::one_end::{Said, accept, said, sender_of};
 use super::pair::{MS, Pair, Path, file};
 
 /// Megabytes per second, and how many times over the file was sent.
@@ -62,4 +63,18 @@ fn the_window_of_the_receiver_is_kept() {
     assert!(report.sent < 3_100_000, "nothing is sent beyond it: {report:?}");
     let rounds = Duration::from_millis(30 * 100);
     assert!(report.told_after > rounds && report.told_after < rounds * 5 / 4, "{report:?}");
+}
+
+#[test]
+fn a_window_that_is_closed_is_asked_about() {
+    let start = Instant::now();
+    let mut sender = sender_of(&file(100_000, 1), start);
+    assert_eq!(said(|out| sender.poll_transmit(start, out)), [Said::Offer]);
+    sender.handle_message(&accept(0), start);
+    assert_eq!(said(|out| sender.poll_transmit(start, out)), []);
+    let now = sender.poll_timeout().unwrap();
+    assert!(now < start + MS * 1000);
+    assert_eq!(said(|out| sender.poll_transmit(now, out)), [Said::Offer]);
+    sender.handle_message(&accept(100), now);
+    assert_eq!(said(|out| sender.poll_transmit(now, out)), [Said::Chunk(0)]);
 }

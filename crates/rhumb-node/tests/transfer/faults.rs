@@ -3,14 +3,10 @@
 use std::io;
 use std::time::Instant;
 
+use super::one_end::{accept, ack, chunk, offer_of, receiver_of, sender_of};
 use super::pair::{End, Fate, ID, MS, Pair, Path, failed, file};
-use rhumb_node::transfer::{
-    Event, ReadAt, Receiver, ReceiverConfig, Sender, SenderConfig, TransferError, WriteAt,
-    sha256_of,
-};
-use rhumb_wire::transfer::{
-    Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, Verdict,
-};
+use rhumb_node::transfer::{Event, ReadAt, Sender, SenderConfig, TransferError, WriteAt};
+use rhumb_wire::transfer::{CancelReason, Message, MessageBody, Verdict};
 
 /// Storage with a fault.
 #[derive(Debug, Clone, Default)]
@@ -86,9 +82,7 @@ fn storage_that_cannot_be_read_back_ends_the_transfer() {
 fn a_file_that_shrinks_while_it_is_sent_ends_the_transfer() {
     let start = Instant::now();
     let bytes = file(200_000, 1);
-    let sha256 = sha256_of(&mut bytes.as_slice(), 200_000).unwrap();
-    let name = FileName::new("shrinks").unwrap();
-    let offer = Offer { length: 200_000, sha256, name };
+    let offer = offer_of(&bytes);
     let source = Faulty { bytes, unreadable_from: Some(100_000), ..Faulty::default() };
     let mut sender = Sender::new(ID, offer, source, &SenderConfig::default(), start);
     let mut out = Vec::new();
@@ -132,27 +126,6 @@ fn a_bit_that_turns_on_the_way_is_found() {
     let report = pair.run();
     assert_eq!(report.receiver, failed(TransferError::Corrupt));
     assert_eq!(report.sender, failed(TransferError::Corrupt));
-}
-
-fn accept(window: u32) -> Message<'static> {
-    Message { id: ID, body: MessageBody::Accept { window } }
-}
-
-fn ack(cumulative: u64, newest: u32) -> Message<'static> {
-    let ack = Ack { cumulative, window: 1 << 20, newest, ranges: Vec::new() };
-    Message { id: ID, body: MessageBody::Ack(ack) }
-}
-
-fn chunk(number: u32, offset: u64, bytes: &[u8]) -> Message<'_> {
-    Message { id: ID, body: MessageBody::Chunk(Chunk { number, ack_every: 2, offset, bytes }) }
-}
-
-fn receiver_of(content: &[u8], window: u32, now: Instant) -> Receiver<Vec<u8>> {
-    let sha256 = sha256_of(&mut &content[..], content.len() as u64).expect("memory can be read");
-    let name = FileName::new("small").expect("a good name");
-    let offer = Offer { length: content.len() as u64, sha256, name };
-    let config = ReceiverConfig { window, ..ReceiverConfig::default() };
-    Receiver::new(ID, offer, &config, now, |_| Ok(Vec::new()))
 }
 
 #[test]
@@ -203,10 +176,7 @@ fn holes_are_bounded() {
 #[test]
 fn a_lying_receiver_is_not_believed() {
     let now = Instant::now();
-    let bytes = file(100_000, 1);
-    let sha256 = sha256_of(&mut bytes.as_slice(), 100_000).unwrap();
-    let offer = Offer { length: 100_000, sha256, name: FileName::new("f").unwrap() };
-    let mut sender = Sender::new(ID, offer, bytes, &SenderConfig::default(), now);
+    let mut sender = sender_of(&file(100_000, 1), now);
     let finished = Message { id: ID, body: MessageBody::Finished(Verdict::Intact) };
     sender.handle_message(&accept(u32::MAX), now);
     assert_eq!(sender.counts().unexpected, 1, "nothing was offered yet");

@@ -5,8 +5,10 @@
 mod congestion;
 mod endings;
 mod faults;
+mod hostile_peer;
 mod loss;
 mod nacks;
+mod one_end;
 mod pair;
 mod random_paths;
 mod sizes;

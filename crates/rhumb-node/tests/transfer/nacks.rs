@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::one_end::{Said, chunk, receiver_of, said};
 use super::pair::{End, Fate, MS, Pair, Path, failed, file};
 use rhumb_node::transfer::{Event, MIN_BODY_LEN, TransferError};
 use rhumb_wire::nack::Reason;
@@ -46,6 +47,46 @@ fn a_route_that_expires_on_the_way_costs_its_pause_only() {
         refused.sent < smooth.sent * 130 / 100,
         "at most a window again: {smooth:?} {refused:?}"
     );
+}
+
+#[test]
+fn a_refusal_does_not_end_slow_start() {
+    let content = file(4_000_000, 1);
+    let run = |fate: fn() -> Fate| {
+        let mut pair = Pair::in_memory(&content, Path::new(MS * 20));
+        let mut count = 0;
+        pair.switch = Box::new(move |_, from, _| {
+            count += u32::from(from == End::Sender);
+            if from == End::Sender && count == 50 { fate() } else { Fate::Forward }
+        });
+        pair.run_and_compare(&content).told_after
+    };
+    let (smooth, lost) = (run(|| Fate::Forward), run(|| Fate::Drop));
+    let refused = run(|| Fate::Refuse(Reason::NotYet(1)));
+    assert!(refused < smooth + MS * 100, "{smooth:?} {refused:?}");
+    assert!(refused + MS * 200 < lost, "a loss would have: {refused:?} {lost:?}");
+}
+
+#[test]
+fn an_answer_that_is_refused_waits_and_is_said_once_more() {
+    let start = Instant::now();
+    let mut receiver = receiver_of(&[7; 100], 100, start);
+    assert_eq!(said(|out| receiver.poll_transmit(start, out)), [Said::Accept]);
+    receiver.handle_nack(Reason::NotYet(30), start);
+    assert_eq!(receiver.poll_timeout(), Some(start + MS * 30));
+    assert_eq!(said(|out| receiver.poll_transmit(start + MS * 29, out)), []);
+    assert_eq!(said(|out| receiver.poll_transmit(start + MS * 30, out)), [Said::Accept]);
+
+    let now = start + MS * 50;
+    receiver.handle_message(&chunk(0, 0, &[7; 10]), now);
+    receiver.handle_message(&chunk(1, 10, &[7; 10]), now);
+    assert_eq!(said(|out| receiver.poll_transmit(now, out)), [Said::Ack(20)]);
+    receiver.handle_nack(Reason::Overloaded(30), now);
+    receiver.handle_message(&chunk(2, 20, &[7; 10]), now);
+    assert_eq!(said(|out| receiver.poll_transmit(now + MS * 29, out)), []);
+    assert_eq!(receiver.poll_timeout(), Some(now + MS * 30));
+    assert_eq!(said(|out| receiver.poll_transmit(now + MS * 30, out)), [Said::Ack(30)]);
+    assert_eq!(said(|out| receiver.poll_transmit(now + MS * 90, out)), []);
 }
 
 #[test]
