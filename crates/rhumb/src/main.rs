@@ -21,6 +21,7 @@ mod remote;
 mod session;
 mod words;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -82,7 +83,11 @@ fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Failure::setup_text(format!("log filter `{filter}`: {error}; try `info`"))
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
     Ok(())
 }
 

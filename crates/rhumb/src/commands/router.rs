@@ -147,16 +147,16 @@ impl Router {
 
     fn take_events(&mut self) {
         while let Some(event) = self.switch.poll_event() {
-            report::log(&event);
-            match event {
-                Event::RibReady { .. } => self.startup = Startup::Over,
-                Event::RibLost { error: Some(lost), .. } => {
-                    if let Startup::Waiting { error, .. } = &mut self.startup {
-                        *error = Some(lost);
-                    }
+            match (&mut self.startup, &event) {
+                // At the start, what goes wrong is said once, when it is clear that it does.
+                (Startup::Waiting { error, .. }, Event::RibLost { error: lost, .. }) => {
+                    error.clone_from(lost);
+                    continue;
                 }
+                (startup, Event::RibReady { .. }) => *startup = Startup::Over,
                 _ => {}
             }
+            report::log(&event);
         }
     }
 

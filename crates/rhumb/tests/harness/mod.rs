@@ -34,6 +34,29 @@ impl Place {
         std::fs::write(self.path(name), text).unwrap();
     }
 
+    /// Ids of the processes that run in this place. Waits for a moment until there are none, and returns those left.
+    pub(crate) fn processes_left(&self) -> Vec<u32> {
+        let start = Instant::now();
+        loop {
+            let left = self.processes();
+            if left.is_empty() || start.elapsed() > PATIENCE {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ids of the processes whose working directory is this place.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let here = self.folder().canonicalize().unwrap();
+        let ids = std::fs::read_dir("/proc").unwrap().flatten();
+        ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|id: &u32| {
+                std::fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|folder| folder == here)
+            })
+            .collect()
+    }
+
     /// The binary, to be run in this place.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
@@ -75,6 +98,50 @@ impl Place {
         prepare(&mut command);
         Running::new(command.spawn().unwrap())
     }
+}
+
+/// A RIB and a router that runs with it.
+pub(crate) struct Network {
+    pub(crate) rib: Running,
+    pub(crate) router: Running,
+    pub(crate) rib_ready: Value,
+    pub(crate) router_ready: Value,
+}
+
+impl Network {
+    /// Starts both in `place`, with keys `rib.key` and `router.key`.
+    pub(crate) fn start(place: &Place) -> Self {
+        Self::start_with(place, |_| {})
+    }
+
+    /// As [`Network::start`], after `prepare` had a look at each command.
+    pub(crate) fn start_with(place: &Place, prepare: impl Fn(&mut Command)) -> Self {
+        place.keygen("rib", "rib.key");
+        place.keygen("router", "router.key");
+        let (any, key) = ("127.0.0.1:0", "--key");
+        let mut rib = place.start_with(
+            &["rib", "--listen", any, "--admin", any, key, "rib.key", "--store", "rib.redb"],
+            &prepare,
+        );
+        let rib_ready = rib.next_object();
+        let to_rib = remote(&rib_ready);
+        let mut router = place.start_with(
+            &["router", "--listen", any, "--admin", any, key, "router.key", "--rib", &to_rib],
+            &prepare,
+        );
+        let router_ready = router.next_object();
+        Self { rib, router, rib_ready, router_ready }
+    }
+
+    /// `NAME@ADDR` of the router.
+    pub(crate) fn router(&self) -> String {
+        remote(&self.router_ready)
+    }
+}
+
+/// `NAME@ADDR` of a ready line.
+pub(crate) fn remote(ready: &Value) -> String {
+    format!("{}@{}", ready["name"].as_str().unwrap(), ready["address"].as_str().unwrap())
 }
 
 /// What came of a run to the end.
@@ -135,6 +202,12 @@ impl Running {
     /// What is on its standard error and has not been taken yet.
     pub(crate) fn errors_so_far(&self) -> String {
         self.errors.try_iter().map(|line| line + "\n").collect()
+    }
+
+    /// Kills it without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Asks it to end as its parent's end would, and returns its exit code and the rest of its standard error.

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rhumb_link::LinkError;
 use rhumb_switch::{DropReason, Event, Status};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,7 @@ pub(super) fn log(event: &Event) {
         }
         Event::RibLost { address, error } => tracing::warn!(
             %address,
-            error = error.as_ref().map_or("session ended".to_owned(), ToString::to_string),
+            cause = cause(error.as_ref()),
             "RIB lost; trying again"
         ),
         Event::UpstreamReady { name } => {
@@ -28,7 +29,7 @@ pub(super) fn log(event: &Event) {
         }
         Event::UpstreamLost { address, error } => tracing::warn!(
             %address,
-            error = error.as_ref().map_or("session ended".to_owned(), ToString::to_string),
+            cause = cause(error.as_ref()),
             "upstream lost; trying again"
         ),
         Event::Joined { name } => tracing::debug!(%name, "joined"),
@@ -39,6 +40,15 @@ pub(super) fn log(event: &Event) {
             tracing::debug!(%name, %refusal, "publishing refused");
         }
         other => tracing::debug!(event = ?other, "event"),
+    }
+}
+
+/// Why a session is not there, without the names that the error holds.
+fn cause(error: Option<&LinkError>) -> String {
+    match error {
+        None => "the session ended".to_owned(),
+        Some(LinkError::UnexpectedName { .. }) => "another name answers there".to_owned(),
+        Some(error) => error.to_string(),
     }
 }
 

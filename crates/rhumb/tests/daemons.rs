@@ -1,0 +1,137 @@
+//! RIB and router as services: how they end, what they tell, and that a router goes on without its RIB.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
+mod harness;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use harness::{Network, Place};
+
+fn http(admin: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn admin(ready: &serde_json::Value) -> &str {
+    ready["admin"].as_str().unwrap()
+}
+
+#[test]
+fn signals_end_them_cleanly() {
+    for signal in ["TERM", "INT"] {
+        let place = Place::new();
+        let network = Network::start(&place);
+        assert_eq!(network.router.signal(signal), 0);
+        assert_eq!(network.rib.signal(signal), 0);
+    }
+}
+
+#[test]
+fn a_store_has_one_owner_and_outlives_it() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    place
+        .run(&["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--store", "rib.redb"])
+        .is_refused_with(&["rib.redb", "in use by another process"]);
+    network.rib.kill();
+    let mut again = place.start(&[
+        "rib",
+        "--listen",
+        "127.0.0.1:0",
+        "--key",
+        "rib.key",
+        "--store",
+        "rib.redb",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    let ready = again.next_object();
+    let status = place.run(&["--json", "status", "--admin", admin(&ready)]).object();
+    assert_eq!(status["stored_names"], 1, "the router is remembered: {status}");
+}
+
+#[test]
+fn status_tells_people_and_programs() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let status = place.run(&["--json", "status", "--admin", admin(&network.router_ready)]);
+    assert_eq!(status.code, 0, "{}", status.errors);
+    let status = status.object();
+    assert_eq!(status["role"], "router");
+    assert_eq!(status["name"], network.router_ready["name"]);
+    assert_eq!(status["ribs"][0]["name"], network.rib_ready["name"]);
+    assert_eq!(status["dropped_datagrams"]["replayed"], 0);
+    let text = place.run(&["status", "--admin", admin(&network.rib_ready)]).output;
+    assert!(text.contains("role: rib"), "{text}");
+    assert!(text.contains("sessions:"), "{text}");
+    // The configuration file may name the endpoint.
+    place.write("rhumb.toml", &format!("[router]\nadmin = \"{}\"\n", admin(&network.router_ready)));
+    assert!(place.run(&["status"]).output.contains("role: router"));
+}
+
+#[test]
+fn metrics_are_what_prometheus_reads() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    for ready in [&network.rib_ready, &network.router_ready] {
+        let admin = admin(ready);
+        let answer = http(admin, &format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n"));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+        let mut samples = 0;
+        for line in body.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(name.starts_with("rhumb_"), "{line}");
+            value.parse::<u64>().unwrap();
+            samples += 1;
+        }
+        assert!(samples > 20, "{body}");
+        assert!(body.contains("rhumb_link_dropped_datagrams_total{reason=\"replayed\"} 0"));
+        assert!(!body.contains(ready["name"].as_str().unwrap()), "metrics hold no names");
+    }
+}
+
+#[test]
+fn web_pages_under_foreign_names_and_other_requests_are_refused() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let admin = admin(&network.rib_ready);
+    let status = |request: &str| http(admin, request).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        status("GET /status HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+        "HTTP/1.1 403 Forbidden"
+    );
+    assert_eq!(status("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 404 Not Found");
+    assert_eq!(
+        status("PUT /status HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        "HTTP/1.1 405 Method Not Allowed"
+    );
+    // Far more than a request, without an end: the connection is closed, and others are still served.
+    let mut flood = TcpStream::connect(admin).unwrap();
+    let _ = flood.write_all(&vec![b'x'; 1 << 20]);
+    assert!(status("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("200 OK"));
+}
+
+#[test]
+fn a_router_goes_on_without_its_rib() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let mut b = place.start(&["receive", "--router", &router]);
+    let name = b.next_object()["name"].as_str().unwrap().to_owned();
+    // A joins while there is a RIB; what it needs later is the router alone.
+    let mut a = place.start(&["receive", "--router", &router]);
+    a.next_object();
+    network.rib.kill();
+    let status = place.run(&["--json", "status", "--admin", admin(&network.router_ready)]).object();
+    assert_eq!(status["attached"].as_array().unwrap().len(), 2);
+    // A new node cannot be published now, and is told so.
+    let ping = place.run(&["ping", &name, "--router", &router]);
+    ping.is_refused_with(&["cannot publish", "RIB"]);
+}
