@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `names` | name | the entry's record |
 //! | `publishers` | publisher | how many entries it holds |
-//! | `format` | `version` | [`FORMAT`] |
+//! | `format` | `version` | the number of this layout, 1 |
 //!
 //! Every commit is one transaction of immediate durability, in two phases and with the allocator's state. Two phases,
 //! because strangers choose the bytes stored here and the one-phase commit leans on a checksum that is not
