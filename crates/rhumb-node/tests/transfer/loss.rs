@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::one_end::{Said, accept, ack_with, chunk, chunk_len, receiver_of, said, sender_of};
+use super::one_end::{Said, chunk, chunk_with, receiver_of, said};
 use super::pair::{End, Fate, MS, Pair, Path, file};
-use rhumb_wire::transfer::{Message, MessageBody};
+use rhumb_wire::transfer::{Ack, Message, MessageBody};
 
 #[test]
 fn one_datagram_of_a_hundred() {
@@ -83,27 +83,41 @@ fn the_last_chunk_is_missed_soon() {
 }
 
 #[test]
-fn silence_is_probed_even_where_the_window_is_full() {
-    let start = Instant::now();
-    let mut sender = sender_of(&file(100_000, 1), start);
-    assert_eq!(said(|out| sender.poll_transmit(start, out)), [Said::Offer]);
-    let now = start + MS * 100;
-    sender.handle_message(&accept(1 << 20), now);
-    let first = said(|out| sender.poll_transmit(now, out));
-    assert_eq!(first.len(), 10, "the initial window");
-    // The fourth arrives, so the first is lost and the window shrinks to seven; eight are under way.
-    let (now, len) = (now + MS * 100, chunk_len());
-    sender.handle_message(&ack_with(0, 3, 3 * len..4 * len), now);
-    assert_eq!(said(|out| sender.poll_transmit(now, out)), []);
-    let timeout = sender.poll_timeout().unwrap();
-    let mut probes = Vec::new();
-    let mut now = timeout;
-    while probes.is_empty() && now < timeout + MS * 1000 {
-        probes = said(|out| sender.poll_transmit(now, out));
-        now = sender.poll_timeout().unwrap();
+fn a_jump_is_told_at_once_but_not_every_one_of_many() {
+    let now = Instant::now();
+    let mut receiver = receiver_of(&[7; 1000], 1000, now);
+    let mut take = |number: u32| {
+        let offset = u64::from(number) * 10;
+        receiver.handle_message(&chunk_with(number, 16, offset, &[7; 10]), now);
+        said(|out| receiver.poll_transmit(now, out))
+    };
+    assert_eq!(take(0), [Said::Accept]);
+    assert_eq!(take(1), []);
+    assert_eq!(take(3), [Said::Ack(20)], "at once");
+    assert_eq!((take(5), take(7), take(9)), (vec![], vec![], vec![]));
+    assert_eq!(take(11), [Said::Ack(20)], "the fourth");
+    let calm: Vec<Said> = (12..16).flat_map(&mut take).collect();
+    assert_eq!(calm, [Said::Ack(20)], "four again");
+    let calm: Vec<Said> = (16..32).flat_map(&mut take).collect();
+    assert_eq!(calm, [Said::Ack(20)], "sixteen");
+}
+
+#[test]
+fn of_many_holes_the_newest_is_told() {
+    let now = Instant::now();
+    let mut receiver = receiver_of(&[7; 1000], 1000, now);
+    for number in 0..90 {
+        receiver.handle_message(&chunk(number, u64::from(number) * 10 + 5, &[7; 5]), now);
     }
-    assert_eq!(probes, [Said::Chunk(0)]);
-    assert!(now < timeout + MS * 1000);
+    receiver.handle_message(&chunk(90, 5, &[7; 5]), now);
+    let mut out = Vec::new();
+    assert!(receiver.poll_transmit(now, &mut out), "the acceptance");
+    out.clear();
+    assert!(receiver.poll_transmit(now, &mut out));
+    let MessageBody::Ack(ack) = Message::parse(&out).unwrap().body else { panic!("no Ack") };
+    assert_eq!(ack.ranges.len(), Ack::MAX_RANGES);
+    assert_eq!(ack.ranges[0], 5..10, "it came last");
+    assert_eq!(ack.ranges.last(), Some(&(895..900)));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! One end alone, talked to by hand.
 
-use std::ops::Range;
 use std::time::Instant;
 
 use rhumb_node::transfer::{Receiver, ReceiverConfig, Sender, SenderConfig, sha256_of};
@@ -37,13 +36,12 @@ pub(crate) fn ack(cumulative: u64, newest: u32) -> Message<'static> {
     Message { id: ID, body: MessageBody::Ack(ack) }
 }
 
-pub(crate) fn ack_with(cumulative: u64, newest: u32, range: Range<u64>) -> Message<'static> {
-    let ack = Ack { cumulative, window: 1 << 20, newest, ranges: [range].into() };
-    Message { id: ID, body: MessageBody::Ack(ack) }
+pub(crate) fn chunk(number: u32, offset: u64, bytes: &[u8]) -> Message<'_> {
+    chunk_with(number, 2, offset, bytes)
 }
 
-pub(crate) fn chunk(number: u32, offset: u64, bytes: &[u8]) -> Message<'_> {
-    Message { id: ID, body: MessageBody::Chunk(Chunk { number, ack_every: 2, offset, bytes }) }
+pub(crate) fn chunk_with(number: u32, ack_every: u8, offset: u64, bytes: &[u8]) -> Message<'_> {
+    Message { id: ID, body: MessageBody::Chunk(Chunk { number, ack_every, offset, bytes }) }
 }
 
 /// What the messages that go out now say.
