@@ -15,6 +15,7 @@
 mod handshakes;
 mod intake;
 mod records;
+mod renewals;
 mod timeouts;
 
 use std::collections::{HashMap, VecDeque};
@@ -152,7 +153,7 @@ impl Endpoint {
     }
 
     /// Begins a handshake with whoever is at `address`. If `expected` is given, any other name is refused. The outcome is
-    /// an [`Event`], within 13 s. An attempt in progress with the same address and expectation is joined.
+    /// an [`Event`], within 12 s. An attempt in progress with the same address and expectation is joined.
     pub fn connect(
         &mut self,
         address: SocketAddr,

@@ -2,7 +2,10 @@
 //!
 //! 1. `Handshaking`: DTLS. Ends with the peer's name proven and keys exported.
 //! 2. `Agreeing`: our lane exists; our session parameters are sent, 250 ms doubling, until the peer's arrive.
-//! 3. `Established`: the session sends. Parameters are repeated until a record of the peer was opened, which shows that
+//! 3. `Greeting`, only if there is a session with that name: empty records go out under the new keys, while the session
+//!    goes on sending under its own, because the peer may have given this handshake up. The first record of the peer's
+//!    renews the session.
+//! 4. `Established`: the session sends. Parameters are repeated until a record of the peer was opened, which shows that
 //!    it has ours; then the exchange stays for [`LINGER`], to answer what was lost, and is forgotten.
 //!
 //! An initiator goes through phases: it tries as to a native peer, then as to a foreign one, and again. An error of the
@@ -19,9 +22,10 @@ use crate::certificate::Claim;
 use crate::dtls::Style;
 use crate::handshake::Handshake;
 use crate::keys::{ExportedKeys, LaneSecret};
+use crate::lane::SendLane;
 use crate::retry::HelloHash;
 use crate::timers::Armed;
-use crate::{AttemptId, IdentityError, SessionId};
+use crate::{AttemptId, IdentityError, Peer, SessionId};
 
 pub(crate) struct Exchange {
     pub(crate) address: SocketAddr,
@@ -47,6 +51,8 @@ pub(crate) struct Initiation {
     pub(crate) announced: bool,
     pub(crate) expected: Option<Name>,
     pub(crate) phase: usize,
+    /// When the attempt is over, whatever its phase.
+    pub(crate) give_up: Instant,
     pub(crate) style: Style,
     /// Our first datagram, to be sent again with a token.
     pub(crate) hello: Vec<u8>,
@@ -72,6 +78,7 @@ pub(crate) struct Response {
 pub(crate) enum Progress {
     Handshaking(Evidence),
     Agreeing(Agreement),
+    Greeting(Renewal),
     Established { session: SessionId, index: SessionIndex, repeat: Option<Repeat> },
 }
 
@@ -87,6 +94,15 @@ pub(crate) struct Evidence {
 pub(crate) struct Agreement {
     pub(crate) peer: Claim,
     pub(crate) secret: LaneSecret,
+    /// Our receive lane.
+    pub(crate) index: SessionIndex,
+    pub(crate) repeat: Option<Repeat>,
+}
+
+/// A session's next keys, which the peer has not shown to have yet.
+pub(crate) struct Renewal {
+    pub(crate) peer: Peer,
+    pub(crate) send: SendLane,
     /// Our receive lane.
     pub(crate) index: SessionIndex,
     pub(crate) repeat: Option<Repeat>,
@@ -120,6 +136,14 @@ impl Repeat {
 }
 
 impl Exchange {
+    /// Gives what goes on now until `at`, and an attempt no longer than all of it may take.
+    pub(crate) fn wait_until(&mut self, at: Instant) {
+        self.deadline = match &self.side {
+            Side::Initiator(initiation) if !self.is_established() => at.min(initiation.give_up),
+            _ => at,
+        };
+    }
+
     pub(crate) fn is_established(&self) -> bool {
         matches!(self.progress, Progress::Established { .. })
     }
@@ -128,11 +152,20 @@ impl Exchange {
         matches!(self.side, Side::Initiator(_))
     }
 
-    /// Our receive lane, if there is one that no session has yet.
+    /// Our receive lane, if there is one that is no session's own yet.
     pub(crate) fn pending_lane(&self) -> Option<SessionIndex> {
         match &self.progress {
             Progress::Agreeing(agreement) => Some(agreement.index),
-            _ => None,
+            Progress::Greeting(renewal) => Some(renewal.index),
+            Progress::Handshaking(_) | Progress::Established { .. } => None,
+        }
+    }
+
+    /// Our receive lane, if there is one.
+    pub(crate) fn lane(&self) -> Option<SessionIndex> {
+        match &self.progress {
+            Progress::Established { index, .. } => Some(*index),
+            _ => self.pending_lane(),
         }
     }
 
@@ -140,6 +173,7 @@ impl Exchange {
         match &mut self.progress {
             Progress::Handshaking(_) => None,
             Progress::Agreeing(agreement) => Some(&mut agreement.repeat),
+            Progress::Greeting(renewal) => Some(&mut renewal.repeat),
             Progress::Established { repeat, .. } => Some(repeat),
         }
     }
@@ -149,6 +183,7 @@ impl Exchange {
         let repeat = match &self.progress {
             Progress::Handshaking(_) => None,
             Progress::Agreeing(agreement) => agreement.repeat,
+            Progress::Greeting(renewal) => renewal.repeat,
             Progress::Established { repeat, .. } => *repeat,
         };
         let due = self.library_due.min(self.deadline);
@@ -163,6 +198,8 @@ pub(crate) const PHASES: [(Style, Duration); 4] = [
     (Style::Native, Duration::from_millis(3000)),
     (Style::Foreign, Duration::from_millis(3000)),
 ];
+/// How long an attempt may take in all.
+pub(crate) const ATTEMPT_TIME: Duration = Duration::from_secs(12);
 /// How long a handshake that was answered may take, and how long another's may.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// How long the peer's parameters are awaited.

@@ -31,8 +31,10 @@ pub(crate) struct LaneEntry {
     pub(crate) session: Option<SessionId>,
     /// Where the handshake was made with.
     pub(crate) address: SocketAddr,
-    /// The handshake that waits for the first record to be opened.
-    pub(crate) unconfirmed: Option<Key>,
+    /// Whether a record was opened, so that the peer is known to have our index.
+    pub(crate) confirmed: bool,
+    /// The exchange that made it.
+    pub(crate) exchange: Key,
 }
 
 impl LaneTable {
@@ -103,18 +105,21 @@ mod tests {
     use super::*;
     use crate::Cipher;
     use crate::keys::ExportedKeys;
+    use crate::slots::Slots;
     use std::time::Instant;
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn entry() -> LaneEntry {
         let keys = ExportedKeys::new(&[1; 88]).unwrap();
+        let exchange = Slots::new().insert(());
         let lane =
             ReceiveLane::new(Cipher::Aes256Gcm, keys.lane_secrets(true, 0).0, Instant::now());
         LaneEntry {
             lane,
             session: None,
             address: "192.0.2.1:1".parse().unwrap(),
-            unconfirmed: None,
+            confirmed: false,
+            exchange,
         }
     }
 

@@ -3,29 +3,28 @@
 //! 1. Datagrams are sent, wrapped or held back as the exchange demands.
 //! 2. When keys are exported and both sides have proven theirs, the peer's certificate is read: its name is proven, a
 //!    receive lane is made, our session parameters go out.
-//! 3. The peer's parameters make a session, or renew the one with that name.
+//! 3. The peer's parameters make a session. If there is one with that name, it is renewed once the peer has used the new
+//!    keys.
 //! 4. A fault ends the exchange; an initiator goes on with its next phase, unless the peer proved to be somebody else.
 
 use std::time::Instant;
 
-use rhumb_wire::Name;
-use rhumb_wire::datagram::{SessionIndex, SessionParameters};
+use rhumb_wire::datagram::SessionParameters;
 
 use super::{Endpoint, Event};
 use crate::certificate;
 use crate::exchange::{
-    AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, PHASES, Progress, RETRIES_PER_HELLO,
-    Repeat, Side,
+    AGREEMENT_TIME, Agreement, Evidence, Exchange, PHASES, Progress, RETRIES_PER_HELLO, Repeat,
+    Side,
 };
 use crate::handshake::Output;
-use crate::lane::{ReceiveLane, SendLane};
+use crate::lane::ReceiveLane;
 use crate::lane_table::LaneEntry;
-use crate::session::{ReceiveLanes, SILENCE, Session, renewal_time};
 use crate::slots::Key;
-use crate::timers::{Armed, Owner};
+use crate::timers::Owner;
 use crate::{
-    DropReason, HandshakeError, IdentityError, Incompatibility, LinkError, MIN_DATAGRAM_LEN, Peer,
-    SessionId, dtls::Style, peek,
+    DropReason, HandshakeError, IdentityError, Incompatibility, LinkError, MIN_DATAGRAM_LEN,
+    dtls::Style, peek,
 };
 
 impl Endpoint {
@@ -82,11 +81,7 @@ impl Endpoint {
 
     /// Sends our parameters inside the handshake's connection.
     pub(super) fn send_parameters(&mut self, exchange: &mut Exchange) -> Result<(), LinkError> {
-        let index = match &exchange.progress {
-            Progress::Handshaking(_) => return Ok(()),
-            Progress::Agreeing(agreement) => agreement.index,
-            Progress::Established { index, .. } => *index,
-        };
+        let Some(index) = exchange.lane() else { return Ok(()) };
         let max_datagram_len = self.config.max_datagram_len;
         let parameters = SessionParameters { index, max_datagram_len }.emit();
         exchange.handshake.send(&parameters).map_err(LinkError::Handshake)
@@ -111,12 +106,12 @@ impl Endpoint {
         scratch: &mut [u8],
         now: Instant,
     ) -> Result<(), LinkError> {
-        let mut greet = None;
+        let mut greet = false;
         loop {
             match exchange.handshake.poll(scratch).map_err(LinkError::Handshake)? {
                 Output::Datagram(datagram) => self.transmit(exchange, datagram),
                 Output::Message(message) => {
-                    greet = greet.or(self.handle_message(exchange, message, now)?);
+                    greet |= self.handle_message(exchange, message, now)?;
                 }
                 Output::Closed => return Err(LinkError::Incompatible(Incompatibility::Closed)),
                 Output::Wait(at) => {
@@ -128,8 +123,8 @@ impl Endpoint {
                         _ => {}
                     }
                     // After the library's datagrams, our parameters among them, without which it would be early.
-                    if let Some(session) = greet {
-                        self.send_keep_alive(session, now);
+                    if greet {
+                        self.greet(exchange, now);
                     }
                     return Ok(());
                 }
@@ -200,132 +195,46 @@ impl Endpoint {
             lane: ReceiveLane::new(self.config.cipher, theirs, now),
             session: None,
             address: exchange.address,
-            unconfirmed: Some(id),
+            confirmed: false,
+            exchange: id,
         };
         let index = self.lanes.insert(entry).ok_or(LinkError::SessionLimit)?;
         let repeat = Some(Repeat::first(now));
         exchange.progress = Progress::Agreeing(Agreement { peer, secret, index, repeat });
-        exchange.deadline = now + AGREEMENT_TIME;
+        exchange.wait_until(now + AGREEMENT_TIME);
         self.send_parameters(exchange)
     }
 
-    /// Takes the peer's parameters. Returns the session in which it waits for a record of ours.
+    /// Takes the peer's parameters. Returns whether it waits for a record of ours.
     fn handle_message(
         &mut self,
         exchange: &mut Exchange,
         message: &[u8],
         now: Instant,
-    ) -> Result<Option<SessionId>, LinkError> {
-        let parameters = SessionParameters::parse(message)
-            .map_err(|error| LinkError::Incompatible(Incompatibility::Parameters(error)))?;
-        match &exchange.progress {
-            Progress::Handshaking(_) => Ok(None),
-            Progress::Agreeing(_) => self.establish(exchange, parameters, now),
-            // It has not opened a record of ours yet. It has our parameters, or we are repeating them.
-            Progress::Established { session, .. } => Ok(Some(*session)),
-        }
-    }
-
-    /// The peer's parameters are here: makes or renews the session.
-    fn establish(
-        &mut self,
-        exchange: &mut Exchange,
-        parameters: SessionParameters,
-        now: Instant,
-    ) -> Result<Option<SessionId>, LinkError> {
+    ) -> Result<bool, LinkError> {
+        let incompatible = |reason| Err(LinkError::Incompatible(reason));
+        let parameters = match SessionParameters::parse(message) {
+            Ok(parameters) => parameters,
+            Err(error) => return incompatible(Incompatibility::Parameters(error)),
+        };
         if parameters.index.as_u32() == 0 {
-            return Err(LinkError::Incompatible(Incompatibility::NoIndex));
+            return incompatible(Incompatibility::NoIndex);
         }
         if parameters.max_datagram_len < MIN_DATAGRAM_LEN {
-            let limit = Incompatibility::DatagramLimit(parameters.max_datagram_len);
-            return Err(LinkError::Incompatible(limit));
+            return incompatible(Incompatibility::DatagramLimit(parameters.max_datagram_len));
         }
-        let Progress::Agreeing(Agreement { peer: claim, secret, index, repeat }) =
-            std::mem::replace(&mut exchange.progress, Progress::Handshaking(Evidence::default()))
-        else {
-            return Ok(None);
-        };
-        let send = SendLane::new(self.config.cipher, secret, parameters.index, now);
-        let peer = Peer {
-            name: claim.name,
-            metadata: claim.metadata,
-            address: exchange.address,
-            max_datagram_len: parameters.max_datagram_len,
-            initiator: exchange.is_client(),
-            established_at: now,
-            renewed_at: now,
-        };
-        let renewed = self.by_name.get(&peer.name).copied();
-        let name = peer.name;
-        let session = match renewed {
-            Some(session) => {
-                self.renew_session(session, peer, send, index, now);
-                session
+        let nothing = Progress::Handshaking(Evidence::default());
+        match std::mem::replace(&mut exchange.progress, nothing) {
+            Progress::Agreeing(agreement) => {
+                self.prepare_session(exchange, agreement, parameters, now)?;
+                Ok(true)
             }
-            None => self.make_session(peer, send, index, now)?,
-        };
-        if let Some(entry) = self.lanes.get_mut(index) {
-            entry.session = Some(session);
-        }
-        exchange.deadline = now + if repeat.is_some() { SILENCE } else { LINGER };
-        exchange.progress = Progress::Established { session, index, repeat };
-        let attempt = match &mut exchange.side {
-            Side::Initiator(initiation) => initiation.announced.then_some(initiation.attempt),
-            Side::Responder(response) => {
-                if let Some(ticket) = response.ticket.take() {
-                    self.admission.release(ticket);
-                }
-                None
+            // It has not opened a record of ours yet. It has our parameters, or we are repeating them.
+            other => {
+                exchange.progress = other;
+                Ok(!matches!(exchange.progress, Progress::Handshaking(_)))
             }
-        };
-        let renewed = renewed.is_some();
-        self.events.push_back(Event::Established { session, attempt, peer: name, renewed });
-        Ok(Some(session))
-    }
-
-    fn make_session(
-        &mut self,
-        peer: Peer,
-        send: SendLane,
-        index: SessionIndex,
-        now: Instant,
-    ) -> Result<SessionId, LinkError> {
-        if !self.has_room_for(&peer.name) {
-            self.lanes.remove(index);
-            return Err(LinkError::SessionLimit);
         }
-        let name = peer.name;
-        let renew_at = renewal_time(&name, peer.initiator, now);
-        let receive = ReceiveLanes { newest: index, older: None };
-        let session = Session { peer, send, receive, renew_at, armed: Armed::default() };
-        let due = session.due(&self.lanes);
-        let key = self.sessions.insert(session);
-        if let Some(session) = self.sessions.get_mut(key) {
-            self.timers.arm(Owner::Session(key), &mut session.armed, due);
-        }
-        self.by_name.insert(name, SessionId(key));
-        Ok(SessionId(key))
-    }
-
-    fn renew_session(
-        &mut self,
-        id: SessionId,
-        peer: Peer,
-        send: SendLane,
-        index: SessionIndex,
-        now: Instant,
-    ) {
-        let Some(session) = self.sessions.get_mut(id.0) else { return };
-        session.renew_at = renewal_time(&peer.name, peer.initiator, now);
-        session.peer = Peer { established_at: session.peer.established_at, ..peer };
-        session.send = send;
-        if let Some(retired) = session.receive.push(index, &self.lanes) {
-            self.lanes.remove(retired);
-        }
-    }
-
-    fn has_room_for(&self, name: &Name) -> bool {
-        self.by_name.contains_key(name) || self.sessions.len() < self.config.limits.sessions
     }
 
     fn next_phase(&mut self, exchange: &mut Exchange, now: Instant) {
@@ -341,7 +250,7 @@ impl Endpoint {
         initiation.answered = false;
         exchange.handshake = self.library.initiate(style, now);
         exchange.progress = Progress::Handshaking(Evidence::default());
-        exchange.deadline = now + patience;
+        exchange.wait_until(now + patience);
     }
 
     /// An exchange failed for good: tells whoever wants to know.

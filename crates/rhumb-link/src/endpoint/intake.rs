@@ -16,7 +16,7 @@ use rhumb_wire::datagram::{Datagram, TOKEN_LEN};
 use super::{AttemptId, Endpoint, Event};
 use crate::dtls::Style;
 use crate::exchange::{
-    Evidence, Exchange, HANDSHAKE_TIME, Initiation, PHASES, Progress, Response, Side,
+    ATTEMPT_TIME, Evidence, Exchange, HANDSHAKE_TIME, Initiation, PHASES, Progress, Response, Side,
 };
 use crate::peek::{self, Glimpse};
 use crate::retry::HelloHash;
@@ -71,6 +71,7 @@ impl Endpoint {
             announced,
             expected,
             phase: 0,
+            give_up: now + ATTEMPT_TIME,
             style,
             hello: Vec::new(),
             token: None,
@@ -255,7 +256,8 @@ impl Endpoint {
         if let Some(id) = self.routes.get(&address).and_then(|route| route.initiator)
             && let Some(exchange) = self.exchanges.get_mut(id)
         {
-            exchange.deadline = exchange.deadline.max(now + HANDSHAKE_TIME);
+            let later = exchange.deadline.max(now + HANDSHAKE_TIME);
+            exchange.wait_until(later);
         }
     }
 

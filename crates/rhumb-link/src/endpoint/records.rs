@@ -69,7 +69,7 @@ impl Endpoint {
             self.records_from_elsewhere += 1;
         }
         match entry.session {
-            Some(session) if header.kind == RecordKind::Pdu && entry.unconfirmed.is_none() => {
+            Some(session) if header.kind == RecordKind::Pdu && entry.confirmed => {
                 Ok(Opened { session, plaintext })
             }
             _ => self.handle_rare(header, plaintext, now),
@@ -108,22 +108,25 @@ impl Endpoint {
     fn confirm(&mut self, header: RecordHeader, now: Instant) -> Option<SessionId> {
         let entry = self.lanes.get_mut(header.index)?;
         let session = entry.session;
-        let Some(id) = entry.unconfirmed.take() else { return session };
-        let exchange = self.exchanges.get_mut(id)?;
+        let id = entry.exchange;
+        let first = !std::mem::replace(&mut entry.confirmed, true);
+        let Some(exchange) = self.exchanges.get_mut(id) else { return session };
         if let Some(repeat) = exchange.repeat_mut() {
             *repeat = None;
         }
         match &exchange.progress {
-            Progress::Established { .. } => {
-                exchange.deadline = now + LINGER;
-                let due = exchange.due();
-                self.timers.arm(Owner::Exchange(id), &mut exchange.armed, due);
-                session
-            }
+            Progress::Handshaking(_) => None,
             // It sends under the new keys already, and its parameters are late. If there is a session with that
             // name, its traffic need not wait.
             Progress::Agreeing(agreement) => self.by_name.get(&agreement.peer.name).copied(),
-            Progress::Handshaking(_) => None,
+            Progress::Greeting(_) => self.finish_greeting(id, now),
+            Progress::Established { .. } => {
+                if first {
+                    exchange.wait_until(now + LINGER);
+                    self.timers.arm(Owner::Exchange(id), &mut exchange.armed, now + LINGER);
+                }
+                session
+            }
         }
     }
 

@@ -48,6 +48,8 @@ impl Endpoint {
         }
         let heard = session.receive.last_opened(&self.lanes).unwrap_or(session.peer.renewed_at);
         if now.saturating_duration_since(heard) >= SILENCE {
+            // Perhaps only one direction is cut: then the peer need not wait as long.
+            self.send_close(id, now);
             self.end(id, CloseReason::Silent);
             return;
         }

@@ -49,6 +49,8 @@ pub struct Net {
     pub delay: Duration,
     /// Every datagram sent, in order.
     pub sent: Vec<Flying>,
+    /// Datagrams that arrived where no endpoint is.
+    pub outside: Vec<Flying>,
     in_flight: BTreeMap<(Instant, usize), Flying>,
     numbers: usize,
     fate: Judge,
@@ -62,6 +64,7 @@ impl Net {
             hosts: Vec::new(),
             delay: Duration::from_millis(10),
             sent: Vec::new(),
+            outside: Vec::new(),
             in_flight: BTreeMap::new(),
             numbers: 0,
             fate: Box::new(|_, _| Fate::Arrives),
@@ -149,8 +152,9 @@ impl Net {
         self.launch(flying);
     }
 
-    /// Both directions of the session between 0 and 1 carry data now.
+    /// Both directions of the session between 0 and 1 carry data now, over a network that is good from now on.
     pub fn assert_carries(&mut self, context: &str) {
+        self.set_fate(|_, _| Fate::Arrives);
         for (from, to) in [(0, 1), (1, 0)] {
             self.hosts[to].received.clear();
             let text = format!("{context} {from}");
@@ -194,6 +198,7 @@ impl Net {
     /// Gives a datagram to whoever has its address, at once.
     pub fn deliver(&mut self, flying: &Flying) -> Result<(), DropReason> {
         let Some(to) = self.hosts.iter().position(|host| host.address == flying.to) else {
+            self.outside.push(flying.clone());
             return Ok(());
         };
         let host = &mut self.hosts[to];

@@ -1,0 +1,173 @@
+//! How a session begins, and how it is renewed: from the peer's parameters on.
+//!
+//! A first session begins when the parameters are here. A renewal waits for the first record under the new keys: until
+//! then the peer may give the handshake up and forget them, and a session that had switched already would send into the
+//! void. What the peer sends under the new keys in the meantime is received.
+
+use std::time::Instant;
+
+use rhumb_wire::Name;
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordKind, SessionIndex, SessionParameters};
+
+use super::{Endpoint, Event};
+use crate::exchange::{
+    AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, Progress, Renewal, Side,
+};
+use crate::lane::SendLane;
+use crate::session::{ReceiveLanes, SILENCE, Session, renewal_time};
+use crate::slots::Key;
+use crate::timers::{Armed, Owner};
+use crate::{LinkError, Peer, SessionId};
+
+impl Endpoint {
+    /// The peer's parameters are here: we can send. A first session begins at once.
+    pub(super) fn prepare_session(
+        &mut self,
+        exchange: &mut Exchange,
+        agreement: Agreement,
+        parameters: SessionParameters,
+        now: Instant,
+    ) -> Result<(), LinkError> {
+        let Agreement { peer: claim, secret, index, repeat } = agreement;
+        let send = SendLane::new(self.config.cipher, secret, parameters.index, now);
+        let peer = Peer {
+            name: claim.name,
+            metadata: claim.metadata,
+            address: exchange.address,
+            max_datagram_len: parameters.max_datagram_len,
+            initiator: exchange.is_client(),
+            established_at: now,
+            renewed_at: now,
+        };
+        if let Side::Responder(response) = &mut exchange.side
+            && let Some(ticket) = response.ticket.take()
+        {
+            self.admission.release(ticket);
+        }
+        let current = self.by_name.get(&peer.name).copied();
+        let confirmed = match self.lanes.get_mut(index) {
+            Some(entry) => {
+                entry.session = current;
+                entry.confirmed
+            }
+            None => false,
+        };
+        let renewal = Renewal { peer, send, index, repeat };
+        if current.is_none() || confirmed {
+            return self.promote(exchange, renewal, now).map(drop);
+        }
+        exchange.progress = Progress::Greeting(renewal);
+        exchange.wait_until(now + AGREEMENT_TIME);
+        Ok(())
+    }
+
+    /// The peer has used the new keys: the session takes them over.
+    pub(super) fn finish_greeting(&mut self, id: Key, now: Instant) -> Option<SessionId> {
+        let mut exchange = self.exchanges.borrow(id)?;
+        let nothing = Progress::Handshaking(Evidence::default());
+        let session = match std::mem::replace(&mut exchange.progress, nothing) {
+            Progress::Greeting(renewal) => self.promote(&mut exchange, renewal, now).ok(),
+            other => {
+                exchange.progress = other;
+                None
+            }
+        };
+        let due = exchange.due();
+        self.timers.arm(Owner::Exchange(id), &mut exchange.armed, due);
+        self.exchanges.restore(id, exchange);
+        session
+    }
+
+    /// Makes a session of a greeting, or renews the one with that name.
+    fn promote(
+        &mut self,
+        exchange: &mut Exchange,
+        renewal: Renewal,
+        now: Instant,
+    ) -> Result<SessionId, LinkError> {
+        let Renewal { peer, send, index, repeat } = renewal;
+        let name = peer.name;
+        let current = self.by_name.get(&name).copied();
+        let session = match current {
+            Some(session) => {
+                self.renew_session(session, peer, send, index, now);
+                session
+            }
+            None => self.make_session(peer, send, index, now)?,
+        };
+        if let Some(entry) = self.lanes.get_mut(index) {
+            entry.session = Some(session);
+        }
+        exchange.progress = Progress::Established { session, index, repeat };
+        exchange.wait_until(now + if repeat.is_some() { SILENCE } else { LINGER });
+        let attempt = match &exchange.side {
+            Side::Initiator(initiation) => initiation.announced.then_some(initiation.attempt),
+            Side::Responder(_) => None,
+        };
+        let renewed = current.is_some();
+        self.events.push_back(Event::Established { session, attempt, peer: name, renewed });
+        Ok(session)
+    }
+
+    /// Sends an empty record under the exchange's keys: the peer learns that we have its parameters.
+    pub(super) fn greet(&mut self, exchange: &mut Exchange, now: Instant) {
+        match &mut exchange.progress {
+            Progress::Established { session, .. } => self.send_keep_alive(*session, now),
+            Progress::Greeting(renewal) => {
+                let mut buffer = [0; RECORD_OVERHEAD];
+                match renewal.send.seal(RecordKind::Pdu, &mut buffer, now) {
+                    Ok(()) => self.outgoing.push(exchange.address, &buffer),
+                    Err(reason) => {
+                        self.drops.count(reason);
+                    }
+                }
+            }
+            Progress::Handshaking(_) | Progress::Agreeing(_) => {}
+        }
+    }
+
+    fn make_session(
+        &mut self,
+        peer: Peer,
+        send: SendLane,
+        index: SessionIndex,
+        now: Instant,
+    ) -> Result<SessionId, LinkError> {
+        if !self.has_room_for(&peer.name) {
+            self.lanes.remove(index);
+            return Err(LinkError::SessionLimit);
+        }
+        let name = peer.name;
+        let renew_at = renewal_time(&name, peer.initiator, now);
+        let receive = ReceiveLanes { newest: index, older: None };
+        let session = Session { peer, send, receive, renew_at, armed: Armed::default() };
+        let due = session.due(&self.lanes);
+        let key = self.sessions.insert(session);
+        if let Some(session) = self.sessions.get_mut(key) {
+            self.timers.arm(Owner::Session(key), &mut session.armed, due);
+        }
+        self.by_name.insert(name, SessionId(key));
+        Ok(SessionId(key))
+    }
+
+    fn renew_session(
+        &mut self,
+        id: SessionId,
+        peer: Peer,
+        send: SendLane,
+        index: SessionIndex,
+        now: Instant,
+    ) {
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        session.renew_at = renewal_time(&peer.name, peer.initiator, now);
+        session.peer = Peer { established_at: session.peer.established_at, ..peer };
+        session.send = send;
+        if let Some(retired) = session.receive.push(index, &self.lanes) {
+            self.lanes.remove(retired);
+        }
+    }
+
+    pub(super) fn has_room_for(&self, name: &Name) -> bool {
+        self.by_name.contains_key(name) || self.sessions.len() < self.config.limits.sessions
+    }
+}

@@ -1,0 +1,75 @@
+//! A handshake survives what a network does to datagrams: any one of them lost, or many lost, late and repeated.
+
+#![allow(clippy::unwrap_used)] // A test may.
+
+mod pair;
+
+use std::time::Duration;
+
+use pair::{Fate, Net};
+use proptest::prelude::*;
+
+#[test]
+fn any_single_datagram_may_be_lost() {
+    let mut undisturbed = Net::pair();
+    undisturbed.establish();
+    let datagrams = undisturbed.sent.len();
+    assert!(datagrams >= 8, "{datagrams}");
+    for lost in 0..datagrams {
+        let mut net = Net::pair();
+        net.set_fate(move |number, _| if number == lost { Fate::Lost } else { Fate::Arrives });
+        net.connect(0, 1);
+        net.run(Duration::from_millis(1500));
+        assert!(net.find_session(0, 1).is_some(), "initiator without datagram {lost}");
+        assert!(net.find_session(1, 0).is_some(), "responder without datagram {lost}");
+        net.assert_carries(&format!("without datagram {lost}"));
+        net.run(Duration::from_secs(60));
+        net.assert_carries(&format!("a minute after the loss of datagram {lost}"));
+        assert_eq!(net.hosts[0].events.len() + net.hosts[1].events.len(), 2, "lost {lost}");
+    }
+}
+
+#[test]
+fn any_single_datagram_may_be_late_or_repeated() {
+    for (number, span_ms) in (0..12).flat_map(|n| [5, 15, 300].map(|ms| (n, ms))) {
+        for twice in [false, true] {
+            let span = Duration::from_millis(span_ms);
+            let fate = if twice { Fate::Twice(span) } else { Fate::Late(span) };
+            let mut net = Net::pair();
+            net.set_fate(move |n, _| if n == number { fate } else { Fate::Arrives });
+            net.connect(0, 1);
+            net.run(Duration::from_millis(1500));
+            net.assert_carries(&format!("datagram {number} {fate:?}"));
+        }
+    }
+}
+
+/// A fate for each datagram, from two bytes: 20 % lost, 20 % late, 10 % twice.
+fn fate(dice: (u8, u8)) -> Fate {
+    let span = Duration::from_millis(u64::from(dice.1) * 2);
+    match dice.0 {
+        0..=50 => Fate::Lost,
+        51..=101 => Fate::Late(span),
+        102..=127 => Fate::Twice(span),
+        _ => Fate::Arrives,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever happens to the first datagrams, both ends agree within an attempt and a retry of the caller.
+    #[test]
+    fn a_bad_network_delays_but_does_not_prevent(dice in prop::collection::vec(any::<(u8, u8)>(), 40)) {
+        let mut net = Net::pair();
+        net.set_fate(move |number, _| dice.get(number).map_or(Fate::Arrives, |dice| fate(*dice)));
+        for _ in 0..3 {
+            net.connect(0, 1);
+            net.run(Duration::from_secs(13));
+            if net.find_session(0, 1).is_some() && net.find_session(1, 0).is_some() {
+                break;
+            }
+        }
+        net.assert_carries("after a bad network");
+    }
+}
