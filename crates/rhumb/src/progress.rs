@@ -36,10 +36,10 @@ impl Bar {
         }
     }
 
-    /// Takes the bar away: the report that follows says it all.
+    /// Leaves the bar as it stands: full when the file has arrived, and otherwise where it stopped.
     pub(crate) fn end(&self) {
         if let Some(bar) = self.lock().take() {
-            bar.finish_and_clear();
+            bar.abandon();
         }
     }
 
@@ -55,7 +55,8 @@ fn style() -> ProgressStyle {
         .progress_chars("=> ")
 }
 
-const TEMPLATE: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+const TEMPLATE: &str =
+    "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}";
 
 #[cfg(test)]
 mod tests {
