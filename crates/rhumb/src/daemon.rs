@@ -186,6 +186,6 @@ const SEND_CALLS: &str = "rhumb_io_send_calls_total";
 const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
 
 /// Bounds how late a change of the civil clock is noticed.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// With 64 datagrams a batch, a turn of the worker stays well below a millisecond.
 const MAX_BATCHES_A_TURN: usize = 8;

@@ -105,6 +105,18 @@ fn ports_in_use_are_named() {
 }
 
 #[test]
+fn a_store_that_cannot_be_used_is_named() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let open = |store: &str| {
+        place.run(&["rib", "--key", "rib.key", "--listen", "127.0.0.1:0", "--store", store])
+    };
+    open("nowhere/rib.redb").is_refused_with(&["nowhere/rib.redb", "No such file"]);
+    place.write("text", &"not a store\n".repeat(1000));
+    open("text").is_refused_with(&["text is not a store", "name another file"]);
+}
+
+#[test]
 fn an_unreachable_rib_or_router_is_named() {
     let place = Place::new();
     // Bound, so that nobody else answers there; and never read.

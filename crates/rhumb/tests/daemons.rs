@@ -33,6 +33,29 @@ fn signals_end_them_cleanly() {
 }
 
 #[test]
+fn a_sealed_key_serves_with_its_passphrase() {
+    let place = Place::new();
+    place.write("words", "open sesame\n");
+    let made = place.run(&[
+        "--json",
+        "keygen",
+        "--role",
+        "rib",
+        "--passphrase-file",
+        "words",
+        "--label",
+        "cave",
+    ]);
+    assert_eq!(made.object()["sealed"], true);
+    let arguments = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key"];
+    let mut rib = place.start_with(&arguments, |command| {
+        command.env("RHUMB_PASSPHRASE", "open sesame");
+    });
+    assert_eq!(rib.next_object()["name"], made.object()["name"]);
+    assert_eq!(rib.end().0, 0);
+}
+
+#[test]
 fn a_store_has_one_owner_and_outlives_it() {
     let place = Place::new();
     let network = Network::start(&place);

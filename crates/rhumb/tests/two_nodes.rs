@@ -82,6 +82,24 @@ fn pings_and_traces_tell_the_way() {
 }
 
 #[test]
+fn ipv6_serves_as_well() {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        println!("skipped: ipv6_serves_as_well (this machine has no IPv6 loopback)");
+        return;
+    }
+    let place = Place::new();
+    let network = Network::start_at(&place, "[::1]:0", |_| {});
+    let router = network.router();
+    assert!(router.contains("@[::1]:"), "{router}");
+    let mut other = place.start(&["receive", "--router", &router]);
+    let name = other.next_object()["name"].as_str().unwrap().to_owned();
+    let ping = place.run(&["ping", &name, "--count", "1", "--router", &router]);
+    assert_eq!(ping.code, 0, "{}", ping.errors);
+    let admin = network.router_ready["admin"].as_str().unwrap();
+    assert_eq!(place.run(&["status", "--admin", admin]).code, 0);
+}
+
+#[test]
 fn a_name_that_nobody_holds_fails_soon_and_with_code_1() {
     let place = Place::new();
     let network = Network::start(&place);
