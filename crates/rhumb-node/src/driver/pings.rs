@@ -24,8 +24,8 @@ struct Wait {
     tags: Vec<u32>,
     ends_at: Instant,
     next_try: Instant,
-    /// The last word of a router that knew no way.
-    unreachable: Option<Option<Name>>,
+    /// The last word of a router, and who it is.
+    last_nack: Option<(Reason, Option<Name>)>,
     done: oneshot::Sender<Result<PingAnswer, PingError>>,
 }
 
@@ -50,7 +50,7 @@ impl Pings {
             tags: Vec::new(),
             ends_at: now.instant + timeout,
             next_try: now.instant,
-            unreachable: None,
+            last_nack: None,
             done,
         };
         match wait.try_once(core, now) {
@@ -60,27 +60,34 @@ impl Pings {
     }
 
     pub(super) fn handle_pong(&mut self, tag: u32, rtt: Duration) {
-        if let Some(wait) = self.take(tag) {
-            wait.tell(Ok(PingAnswer::Pong { rtt }));
+        if let Some(at) = self.position(tag) {
+            self.waits.swap_remove(at).tell(Ok(PingAnswer::Pong { rtt }));
         }
     }
 
     pub(super) fn handle_nack(&mut self, tag: u32, nack: &PingNack) {
         let PingNack { reason, reporter, rtt, retried } = *nack;
-        if let Reason::Unreachable(_) = reason
-            && let Some(wait) = self.waits.iter_mut().find(|wait| wait.tags.contains(&tag))
-        {
-            wait.unreachable = Some(reporter);
-        }
-        if retried {
+        let Some(at) = self.position(tag) else { return };
+        let wait = &mut self.waits[at];
+        wait.last_nack = Some((reason, reporter));
+        // Where waiting is the cure, the next try may find it cured, whatever became of this one.
+        let waits = matches!(
+            reason,
+            Reason::NotYet(_)
+                | Reason::Overloaded(_)
+                | Reason::UnknownFlow
+                | Reason::BadCertificate
+                | Reason::NotAuthorised
+        );
+        if retried || waits {
             return;
         }
-        let Some(wait) = self.take(tag) else { return };
-        wait.tell(match reason {
+        let wait = self.waits.swap_remove(at);
+        let answer = match reason {
             Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt }),
-            Reason::Unreachable(_) => Err(PingError::Unreachable { reporter }),
-            reason => Err(PingError::Refused { reason, reporter }),
-        });
+            _ => Err(wait.verdict()),
+        };
+        wait.tell(answer);
     }
 
     /// Tries again what is due, ends what is over or no longer wanted.
@@ -92,10 +99,7 @@ impl Pings {
                 self.waits.swap_remove(at);
             } else if wait.ends_at <= now.instant {
                 let wait = self.waits.swap_remove(at);
-                let error = match wait.unreachable {
-                    Some(reporter) => PingError::Unreachable { reporter },
-                    None => PingError::TimedOut,
-                };
+                let error = wait.verdict();
                 wait.tell(Err(error));
             } else {
                 if wait.next_try <= now.instant {
@@ -111,9 +115,8 @@ impl Pings {
         self.waits.iter().map(|wait| wait.ends_at.min(wait.next_try)).min()
     }
 
-    fn take(&mut self, tag: u32) -> Option<Wait> {
-        let at = self.waits.iter().position(|wait| wait.tags.contains(&tag))?;
-        Some(self.waits.swap_remove(at))
+    fn position(&self, tag: u32) -> Option<usize> {
+        self.waits.iter().position(|wait| wait.tags.contains(&tag))
     }
 }
 
@@ -123,6 +126,15 @@ impl Wait {
         let tag = core.ping(self.to, self.ttl, Nack::MAX_LEN, now)?;
         self.tags.push(tag);
         Ok(())
+    }
+
+    /// Why there is no answer.
+    fn verdict(&self) -> PingError {
+        match self.last_nack {
+            None => PingError::TimedOut,
+            Some((Reason::Unreachable(_), reporter)) => PingError::Unreachable { reporter },
+            Some((reason, reporter)) => PingError::Refused { reason, reporter },
+        }
     }
 
     fn tell(self, answer: Result<PingAnswer, PingError>) {

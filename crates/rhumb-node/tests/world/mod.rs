@@ -231,7 +231,10 @@ impl Router {
         header.emit(data, &[], &mut pdu).unwrap();
         let datagram = self.out.push_with(node_address(), pdu.len() + RECORD_OVERHEAD);
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
-        self.endpoint.seal(session, datagram, now.instant).unwrap();
+        if self.endpoint.seal(session, datagram, now.instant).is_err() {
+            // The session has just ended.
+            self.out.drop_datagram(self.out.len() - 1);
+        }
     }
 
     /// Sends an Accept.

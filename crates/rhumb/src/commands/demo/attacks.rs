@@ -155,7 +155,7 @@ fn advertise(
         }
         match Nack::parse(&answer.data).map_err(Failure::operation)?.reason {
             Reason::NotYet(ms) | Reason::Overloaded(ms) => {
-                std::thread::sleep(Duration::from_millis(ms.into()));
+                std::thread::sleep(Duration::from_millis(ms.into()).min(LONGEST_PAUSE));
             }
             reason => return Ok(Verdict::Refused(reason)),
         }
@@ -194,9 +194,11 @@ fn forge(signer: &Identity, issuer: Name, via: Name) -> Outcome<Certificate> {
 const SEQUENCE_LEAD: u64 = 10_000;
 const FORGED_LIFETIME_S: u64 = 600;
 /// Everything is on this machine.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Counters are exact at once; this is for a machine that is very busy.
 const COUNTED_WITHIN: Duration = Duration::from_secs(2);
 const MAX_TRIES: usize = 10;
+/// R1 asks its RIB, which is on this machine too.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// As long as a NACK with its reporter, so that the answer may say who refuses.
 const NO_DATA: [u8; Nack::MAX_LEN] = [0; Nack::MAX_LEN];
