@@ -15,12 +15,15 @@ use rhumb_trust::Now;
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::pdu::decrement_ttl;
+use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
+use crate::answer::split_names;
+use crate::flows::{Flow, NextLabel};
+use crate::forward::TELL_LABEL_AGAIN;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
-use crate::switch::{Flow, Grant};
+use crate::switch::Grant;
 use crate::{DropReason, Switch};
 
 /// Where a PDU goes from here.
@@ -59,16 +62,53 @@ impl Switch {
             }
             Action::Advertise => self.handle_advertise(from, pdu, now),
             Action::Accept => self.handle_accept(from, pdu, now),
+            Action::FlowAccept => self.handle_flow_accept(from, pdu),
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
-            Action::Data
-            | Action::Nack
-            | Action::Pong
-            | Action::RibRequest
-            | Action::FlowAccept => {
+            Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
                 self.drop_pdu(DropReason::NotForUs);
                 None
             }
+        }
+    }
+
+    /// Handles a labelled PDU that does not go on as it stands: as the PDU of names that it stands for.
+    pub(crate) fn handle_slow_labelled(
+        &mut self,
+        from: SessionId,
+        pdu: &LabelledPdu<'_>,
+        now: Now,
+    ) {
+        let header = pdu.header();
+        if header.action == Action::Nack {
+            return self.handle_label_nack(from, pdu, now);
+        }
+        let flow = self.flows.by_label(header.label).filter(|flow| flow.ingress == from);
+        let Some(names) = flow.map(|flow| flow.names) else {
+            return self.nack_label(from, pdu, now);
+        };
+        let (source, destination) = split_names(&names);
+        let named = PduHeader {
+            ttl: header.ttl,
+            tag: header.tag,
+            ..PduHeader::new(header.action, source, destination)
+        };
+        let mut bytes = Vec::with_capacity(PduHeader::LEN + pdu.data().len());
+        if named.emit(pdu.data(), &[], &mut bytes).is_ok() {
+            self.carry_copy(from, bytes, now);
+        }
+    }
+
+    /// Carries a PDU that is not in a slot of its own.
+    fn carry_copy(&mut self, from: SessionId, mut bytes: Vec<u8>, now: Now) {
+        let Ok(pdu) = Pdu::parse(&bytes) else { return };
+        let Some(next) = self.transit(from, &pdu, now) else { return };
+        decrement_ttl(&mut bytes);
+        if self.send_bytes(next, &bytes, now) {
+            self.counters.forwarded_pdus += 1;
+            self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
+        } else {
+            self.drop_pdu(DropReason::NextHopGone);
         }
     }
 
@@ -303,16 +343,28 @@ impl Switch {
             false => self.acceptances.get(&(pdu.source(), next.session)).map(|until| *until),
         }
         .filter(|until| *until > now.instant);
-        let flow = Flow {
+        let known = self.flows.peek(pdu.names()).copied();
+        let mut flow = Flow {
             ingress: from,
             next: next.session,
+            next_label: known.map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
             generation: self.routes.generation(),
             max_datagram_len,
             ready: accepted_until.is_some(),
-            chain_ahead_at: self.flows.peek(pdu.names()).and_then(|flow| flow.chain_ahead_at),
+            chain_ahead_at: known.and_then(|flow| flow.chain_ahead_at),
+            label_told_at: known.and_then(|flow| flow.label_told_at),
+            names: *pdu.names(),
         };
-        self.flows.insert(*pdu.names(), flow);
+        let told_to = known.filter(|flow| flow.ingress == from).and_then(|flow| flow.label_told_at);
+        let tell = told_to.is_none_or(|at| now.instant >= at + TELL_LABEL_AGAIN);
+        if tell {
+            flow.label_told_at = Some(now.instant);
+        }
+        let label = self.flows.insert(flow);
+        if tell {
+            self.tell_label(from, pdu, label, now);
+        }
         let max_data_len = max_datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
         if pdu.data().len() > max_data_len {
             let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
@@ -334,7 +386,8 @@ impl Switch {
         if !flow.chain_ahead_at.is_some_and(recently) {
             let ahead = PduHeader { action: Action::Advertise, ttl: pdu.ttl() - 1, ..pdu.header() };
             self.send(next.session, ahead, &[], &chain, now);
-            self.flows.insert(*pdu.names(), Flow { chain_ahead_at: Some(now.instant), ..flow });
+            flow.chain_ahead_at = Some(now.instant);
+            self.flows.insert(flow);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
     }
@@ -369,21 +422,12 @@ impl Switch {
     }
 
     /// A PDU that waited for the verification of its chain goes on.
-    pub(crate) fn resume(&mut self, request: &Admission, now: Now) {
+    pub(crate) fn resume(&mut self, request: Admission, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         if pdu.action() == Action::Advertise {
             return;
         }
-        if let Some(next) = self.transit(request.session, &pdu, now) {
-            let mut bytes = request.pdu.clone();
-            decrement_ttl(&mut bytes);
-            if self.send_bytes(next, &bytes, now) {
-                self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
-            } else {
-                self.drop_pdu(DropReason::NextHopGone);
-            }
-        }
+        self.carry_copy(request.session, request.pdu, now);
     }
 }
 

@@ -151,7 +151,7 @@ impl Switch {
                     self.admitting.remove(&(pdu.source(), request.session));
                 }
                 match result {
-                    Ok(chain) => self.admitted(&request, chain, now),
+                    Ok(chain) => self.admitted(request, chain, now),
                     Err(_) => self.not_admitted(&request, now),
                 }
             }
@@ -188,7 +188,7 @@ impl Switch {
         }
     }
 
-    fn admitted(&mut self, request: &Admission, chain: Verified<Chain>, now: Now) {
+    fn admitted(&mut self, request: Admission, chain: Verified<Chain>, now: Now) {
         self.counters.chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();

@@ -18,6 +18,7 @@
 //! | `control` | per name and per session: advertisements, acceptances, RIB answers, link events |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `directory` | the RIB client: sessions, requests, publications |
+//! | `flows` | known flows, by label and by names |
 //! | `routes`, `bounded` | tables that cannot grow beyond their bound |
 //! | `job` | what runs off the worker |
 
@@ -30,6 +31,7 @@ mod config;
 mod control;
 mod directory;
 mod drop_reason;
+mod flows;
 mod forward;
 mod job;
 mod routes;

@@ -47,20 +47,22 @@ fn in_steady_state_no_certificate_travels_and_nothing_is_verified() {
     let mut world = World::new();
     world.line(3);
     let (a, b) = (world.node(0), world.node(2));
-    world.send(a, b, &[1; 100]);
-    world.run(SECOND);
+    for _ in 0..3 {
+        world.send(a, b, &[1; 100]);
+        world.run(SECOND);
+    }
     let before: Vec<_> = (0..3).map(|r| world.counters(r).chains_accepted).collect();
     let capture = world.capture(0, 1);
     for _ in 0..50 {
         world.send(a, b, &[2; 100]);
         world.settle();
     }
-    assert_eq!(world.nodes[b].received.len(), 51);
+    assert_eq!(world.nodes[b].received.len(), 53);
     let after: Vec<_> = (0..3).map(|r| world.counters(r).chains_accepted).collect();
     assert_eq!(before, after);
-    // 12 clear bytes, 76 of header, 4 of payload header, the body, 16 of tag.
+    // 12 clear bytes, 16 of labelled header, 4 of payload header, the body, 16 of tag.
     let lens: Vec<_> = capture.datagrams().iter().map(|d| d.bytes.len()).collect();
-    assert_eq!(lens, [12 + 76 + 4 + 100 + 16; 50]);
+    assert_eq!(lens, [12 + 16 + 4 + 100 + 16; 50]);
 }
 
 #[test]

@@ -146,6 +146,10 @@ impl Worker {
         let plaintext = datagram[opened.plaintext.clone()].to_vec();
         let pdu = Pdu::parse(&plaintext).ok()?;
         let header = pdu.header();
+        // Labels are between two ends of a session; this router knows none, and so gives none on.
+        if header.action == Action::FlowAccept {
+            return None;
+        }
         if header.action == Action::Advertise {
             self.answer_advertisement(opened.session, header, now);
             return None;

@@ -24,7 +24,8 @@ use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Scope, Statement};
+use rhumb_wire::pdu::{Frame, LabelledHeader};
+use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
 pub const START_S: u64 = 1_800_000_000;
 
@@ -34,6 +35,8 @@ pub struct World {
     pub rib: Option<RibStation>,
     pub routers: Vec<Router>,
     pub nodes: Vec<Node>,
+    /// What routers are made with, but for what tells them apart.
+    pub config: Config,
     seeds: u8,
 }
 
@@ -73,6 +76,7 @@ impl World {
             rib: None,
             routers: Vec::new(),
             nodes: Vec::new(),
+            config: Config::default(),
             seeds: 0,
         };
         let identity = world.identity(Role::Rib);
@@ -123,7 +127,7 @@ impl World {
             ribs: vec![Remote { address: RIB.parse().unwrap(), name: rib }],
             upstream,
             locator,
-            ..Config::default()
+            ..self.config.clone()
         };
         let secret = self.secret();
         let switch = Switch::new(identity.clone(), config, secret, self.now).unwrap();
@@ -242,6 +246,8 @@ pub struct Stranger {
     pub session: Option<SessionId>,
     /// PDUs that came: header and data.
     pub inbox: Vec<(PduHeader, Vec<u8>)>,
+    /// The reasons of NACKs that came in labelled form.
+    pub labelled_nacks: Vec<Reason>,
     pub address: SocketAddr,
     endpoint: Endpoint,
     wire: Wire,
@@ -258,8 +264,15 @@ impl Stranger {
             Endpoint::new(identity.clone(), config, secret, world.now.instant).unwrap();
         let _ = endpoint.connect(world.routers[router].address, None, world.now.instant);
         let wire = world.network.endpoint(address).unwrap();
-        let mut stranger =
-            Self { identity, session: None, inbox: Vec::new(), address, endpoint, wire };
+        let mut stranger = Self {
+            identity,
+            session: None,
+            inbox: Vec::new(),
+            labelled_nacks: Vec::new(),
+            address,
+            endpoint,
+            wire,
+        };
         stranger.settle(world);
         assert!(stranger.session.is_some());
         stranger
@@ -286,6 +299,17 @@ impl Stranger {
     ) {
         let mut datagram = vec![0; RecordHeader::LEN];
         header.emit(data, certificates, &mut datagram).unwrap();
+        self.send_datagram(world, datagram);
+    }
+
+    /// Sends a PDU in labelled form and lets the world come to rest.
+    pub fn send_labelled(&mut self, world: &mut World, header: LabelledHeader, data: &[u8]) {
+        let mut datagram = vec![0; RecordHeader::LEN];
+        header.emit(data, &mut datagram).unwrap();
+        self.send_datagram(world, datagram);
+    }
+
+    fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
         datagram.extend_from_slice(&[0; 16]);
         let to =
             self.endpoint.seal(self.session.unwrap(), &mut datagram, world.now.instant).unwrap();
@@ -315,8 +339,14 @@ impl Stranger {
                         else {
                             continue;
                         };
-                        if let Ok(pdu) = Pdu::parse(&datagram[opened.plaintext]) {
-                            self.inbox.push((pdu.header(), pdu.data().to_vec()));
+                        match Frame::parse(&datagram[opened.plaintext]) {
+                            Ok(Frame::Full(pdu)) => {
+                                self.inbox.push((pdu.header(), pdu.data().to_vec()));
+                            }
+                            Ok(Frame::Labelled(pdu)) => {
+                                self.labelled_nacks.push(Nack::parse(pdu.data()).unwrap().reason);
+                            }
+                            Err(_) => {}
                         }
                     }
                     Ok(handshake) => {
