@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::nack::Reason;
@@ -189,7 +189,11 @@ impl Switch {
         if !self.ends_at_us(from, &certificates) {
             return Err(bad());
         }
-        let keys = self.keys_of_issuers(&certificates, now);
+        let sent_along = match pdu.action() {
+            Action::Advertise => Metadata::parse_list(pdu.data()).map_err(|_| bad())?,
+            _ => Vec::new(),
+        };
+        let keys = self.keys_of_issuers(&certificates, &sent_along, now);
         if keys.is_err() && pdu.destination() != self.name {
             // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
             if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
@@ -222,20 +226,24 @@ impl Switch {
         })
     }
 
-    /// The keys of all issuers; those that are not known are asked for, and the PDU has to come back.
+    /// The keys of all issuers; those that are neither known nor sent along are asked for, and the PDU has to come back.
     fn keys_of_issuers(
         &mut self,
         certificates: &[Certificate],
+        sent_along: &[Metadata],
         now: Now,
     ) -> Result<Vec<(Name, PublicKey)>, Stop> {
         let mut keys = Vec::with_capacity(certificates.len());
         let mut missing = false;
         for certificate in certificates {
-            match self.metadata_of(&certificate.issuer) {
-                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+            let issuer = certificate.issuer;
+            let known = self.metadata_of(&issuer).map(|metadata| metadata.key);
+            let sent = || sent_along.iter().find(|m| name_of(m) == issuer).map(|m| m.key);
+            match known.or_else(sent) {
+                Some(key) => keys.push((issuer, key)),
                 None => {
                     missing = true;
-                    self.directory.look_up_metadata(certificate.issuer, now.instant);
+                    self.directory.look_up_metadata(issuer, now.instant);
                 }
             }
         }
@@ -268,7 +276,7 @@ impl Switch {
     ) -> Result<NextHop, Stop> {
         let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
-        let (hop, until, address) = match self.routes.find(&destination, now.instant) {
+        let (hop, until, address, holder) = match self.routes.find(&destination, now.instant) {
             Found::Attached(attached) => {
                 return Ok(NextHop {
                     session: attached.session,
@@ -283,11 +291,12 @@ impl Switch {
                 // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
                 let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
                 let (until, address) = (route.flow_until(), route.chain.locator());
+                let holder = route.chain.holder();
                 if route.take_refresh(now.instant) {
                     self.directory.look_up_route(destination, now.instant);
                     self.flush_requests(now);
                 }
-                (hop, until, address)
+                (hop, until, address, holder)
             }
             Found::AbsentUntil(until) => {
                 let left = until.saturating_duration_since(now.instant).as_millis();
@@ -302,8 +311,13 @@ impl Switch {
                 });
             }
         };
-        // The destination named us, but is not attached: it left, or has not joined again yet.
-        let Some(hop) = hop.filter(|hop| *hop != destination) else {
+        if hop == Some(holder)
+            && let Found::Attached(attached) = self.routes.find(&holder, now.instant)
+        {
+            return Ok(NextHop { session: attached.session, until, last: true });
+        }
+        // The holder named us, but is not attached: it left, or has not joined again yet.
+        let Some(hop) = hop.filter(|hop| *hop != holder) else {
             self.routes.forget(&destination);
             return Err(unreachable(RETRY_WHEN_BUSY_MS));
         };

@@ -18,10 +18,17 @@ pub fn name(data: &[u8]) {
     }
 }
 
-/// `Metadata::parse`.
+/// `Metadata::parse` and `Metadata::parse_list`.
 pub fn metadata(data: &[u8]) {
     if let Ok(metadata) = Metadata::parse(data) {
         assert_eq!(metadata.emit(), data);
+    }
+    if let Ok(list) = Metadata::parse_list(data)
+        && !data.is_empty()
+    {
+        let mut out = Vec::new();
+        Metadata::emit_list(&list, &mut out);
+        assert_eq!(out, data);
     }
 }
 

@@ -10,7 +10,7 @@
 //! | 4 | 32 | optional: the name of the router that reports |
 //!
 //! A NACK is never sent about a NACK and never larger than what it is about: the reporter's name is left out where
-//! the PDU had less than 36 bytes of data, and nothing is sent where it had less than 4.
+//! data and certificates of the PDU had less than 36 bytes together, and nothing is sent where they had less than 4.
 
 use std::fmt;
 use std::time::Duration;
