@@ -304,16 +304,12 @@ impl Driver {
         }
     }
 
-    /// Answers whoever waits for the node to join; when it cannot, the node ends.
+    /// Answers whoever waits for the node to join. When it cannot, they drop their handle, and the node ends.
     fn tell_joined(&mut self, now: Now) {
-        let Some(joining) = &self.joining else { return };
-        let Some(outcome) = joining.outcome(&self.core, now.instant) else { return };
-        let failed = outcome.is_err();
+        let outcome = self.joining.as_ref().and_then(|it| it.outcome(&self.core, now.instant));
+        let Some(outcome) = outcome else { return };
         if let Some(joining) = self.joining.take() {
             joining.tell(outcome);
-        }
-        if failed {
-            self.begin_leaving(None, now);
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rhumb_wire::nack::Reason;
+use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Batch, Name, PduHeader};
 use world::{OnAdvertise, World, router_address};
 
@@ -19,6 +20,7 @@ enum Step {
     Nack { about: usize, reason: Reason },
     Garbage(Vec<u8>),
     Pdu { action: u8, data: Vec<u8>, tag: u32 },
+    Labelled { action: u8, data: Vec<u8>, label: u32 },
     Wait(u32),
     Cut(bool),
     Close,
@@ -49,6 +51,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => data().prop_map(Step::Garbage),
         4 => (1..=9u8, data(), any::<u32>())
             .prop_map(|(action, data, tag)| Step::Pdu { action, data, tag }),
+        3 => (0..3u8, data(), 0..4u32)
+            .prop_map(|(action, data, label)| Step::Labelled { action, data, label }),
         6 => (0..20_000u32).prop_map(Step::Wait),
         1 => any::<bool>().prop_map(Step::Cut),
         1 => Just(Step::Close),
@@ -91,10 +95,18 @@ fn take(world: &mut World, step: Step) {
                 Action::Accept,
                 Action::RibRequest,
                 Action::RibResponse,
-            ][usize::from(action) % 8];
+                Action::FlowAccept,
+            ][usize::from(action) % 9];
             if world.router.session.is_some() {
                 let header = PduHeader { tag, ..PduHeader::new(action, TO, world.core.name()) };
                 world.router.send(header, &data, world.now);
+            }
+        }
+        Step::Labelled { action, data, label } => {
+            let action = [Action::Data, Action::Ping, Action::Nack][usize::from(action)];
+            if world.router.session.is_some() {
+                let header = LabelledHeader { action, ttl: 9, tag: label, label: Label(label) };
+                world.router.send_labelled(header, &data, world.now);
             }
         }
         Step::Wait(ms) => world.run_for(Duration::from_millis(ms.into())),
@@ -129,9 +141,12 @@ proptest! {
         world.run_for(Duration::from_secs(60));
         prop_assert!(world.core.is_joined(), "{:?}", world.events.last());
         world.router.seen.clear();
+        world.router.labelled.clear();
         world.core.send(TO, 1, b"at last", world.now).expect("room");
         world.run_for(Duration::from_secs(1));
         let seen = world.router.seen(Action::Data);
-        prop_assert!(seen.iter().any(|it| it.data.ends_with(b"at last")));
+        let in_full = seen.iter().map(|it| &it.data);
+        let mut all = in_full.chain(world.router.labelled.iter().map(|(_, data)| data));
+        prop_assert!(all.any(|data| data.ends_with(b"at last")));
     }
 }

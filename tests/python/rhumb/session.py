@@ -138,7 +138,9 @@ class Session:
         return self._opened.popleft()
 
     def close(self) -> None:
-        """Tells the peer that this was all."""
+        """Tells the peer that this was all. Once is enough, and more does no harm."""
+        if self._socket.fileno() < 0:
+            return
         if self.sealer is not None:
             self._send_sealed(sealed.TYPE_CLOSE, b"")
         self._socket.close()
