@@ -19,7 +19,7 @@ const DATA: &[u8] = &[1, 0, 0, 9, 42];
 fn service(owner: &Identity, server: &Stranger, world: &World) -> Certificate {
     let statement = Statement::Service { server: server.name() };
     let window = Window::starting(world.now.unix_s(), 600);
-    owner.certify(statement, world.now.unix_ms, window).unwrap()
+    owner.certify(statement, world.now.unix_ms, window).expect("a key that signs")
 }
 
 /// The server joins its router, by its own name and for the capsule.

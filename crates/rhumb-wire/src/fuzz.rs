@@ -68,8 +68,9 @@ pub fn pdu(data: &[u8]) {
 /// `Nack::parse`, `Accept::parse`, `FlowAccept::parse` and `PayloadHeader::parse`.
 pub fn nack(data: &[u8]) {
     let mut out = Vec::new();
-    if let Ok(nack) = Nack::parse(data) {
+    if let Ok((nack, metadata)) = Nack::parse_with_metadata(data) {
         nack.emit(&mut out);
+        out.extend(metadata.iter().flat_map(Metadata::emit));
         assert_eq!(out, data);
     }
     out.clear();

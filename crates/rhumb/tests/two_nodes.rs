@@ -77,8 +77,11 @@ fn pings_and_traces_tell_the_way() {
     let hops: Vec<&str> =
         trace["hops"].as_array().unwrap().iter().map(|hop| hop["name"].as_str().unwrap()).collect();
     assert_eq!(hops, [network.router_ready["name"].as_str().unwrap(), &name]);
+    let right = &trace["hops"][0]["right"];
+    assert_eq!(right["issuer"], trace["from"], "the router shows this node's word for it");
     let text = place.run(&["trace", &name, "--router", &router]).output;
-    assert_eq!(text.lines().count(), 3, "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.contains("this node says: "), "{text}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu};
 
 pub use drop_reason::{DropReason, Drops};
-pub use event::{Disconnection, Event, SendFailure};
+pub use event::{Disconnection, Event, Evidence, SendFailure};
 pub use lease::LeaseStatus;
 pub(crate) use path_limits::PathLimits;
 pub use receive::Arrival;
@@ -130,7 +130,7 @@ impl Core {
         self.handle_link_events(now);
         self.with_membership(now, Membership::handle_timeout);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
-            self.give_up(settled, None, now.instant);
+            self.give_up(settled, None, None, now.instant);
         }
     }
 
