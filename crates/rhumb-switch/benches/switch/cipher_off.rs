@@ -1,7 +1,7 @@
 //! The same bench built with the cipher off (`--cfg rhumb_null_cipher`), as a process that measures on demand, so that its
 //! slices take turns with those of this build.
 //!
-//! The parent writes a line for each slice, `memory PAYLOAD` or `udp PAYLOAD`; the child answers with a line of numbers. It
+//! The parent writes a line for each slice, `memory FORM PAYLOAD` or `udp PAYLOAD`; the child answers with a line of numbers. It
 //! ends when its input does. It is built at most once, in a target directory of its own.
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,11 +13,16 @@ use serde_json::Value;
 
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core};
+use crate::member::Form;
 use crate::memory::{self, Scene};
 use crate::path::Path;
 
 /// The word that makes a process the child.
 pub(crate) const CHILD: &str = "--measure-on-demand";
+
+/// The forms, in orders.
+const LABELS: &str = "labels";
+const NAMES: &str = "names";
 
 /// Whether this build is the one without a cipher.
 pub(crate) const IS_OFF: bool = cfg!(rhumb_null_cipher);
@@ -48,8 +53,9 @@ impl CipherOff {
     }
 
     /// Nanoseconds per datagram of one flow in memory.
-    pub(crate) fn memory_slice(&mut self, payload: usize) -> f64 {
-        self.ask(&format!("memory {payload}"))[0]
+    pub(crate) fn memory_slice(&mut self, form: Form, payload: usize) -> f64 {
+        let form = if form == Form::Labels { LABELS } else { NAMES };
+        self.ask(&format!("memory {form} {payload}"))[0]
     }
 
     /// One slice of the switch on sockets.
@@ -89,21 +95,19 @@ pub(crate) fn measure_on_demand() {
     let mut udp: Option<(Rig, Store)> = None;
     for line in std::io::stdin().lines() {
         let line = line.expect("orders are text");
-        let (kind, payload) = line.split_once(' ').expect("an order is two words");
+        let (kind, payload) = line.rsplit_once(' ').expect("an order ends with a size");
         let payload = payload.parse().expect("bytes");
-        match kind {
-            "memory" => {
-                machine::pin(Core::Measured);
-                let scene = scene.get_or_insert_with(|| Scene::new(2));
-                println!("{}", memory::slice(scene, payload));
-            }
-            _ => {
-                machine::pin(Core::Load);
-                let (rig, store) =
-                    udp.get_or_insert_with(|| (Rig::switching(&Path::new()), Store::new()));
-                let Slice { arrived, lost, wall, cpu } = rig.slice(payload, store, false);
-                println!("{arrived} {lost} {} {}", wall.as_nanos(), cpu.as_nanos());
-            }
+        if let Some(form) = kind.strip_prefix("memory ") {
+            machine::pin(Core::Measured);
+            let scene = scene.get_or_insert_with(|| Scene::new(2));
+            scene.form = if form == LABELS { Form::Labels } else { Form::Names };
+            println!("{}", memory::slice(scene, payload));
+        } else {
+            machine::pin(Core::Load);
+            let (rig, store) =
+                udp.get_or_insert_with(|| (Rig::switching(&Path::new()), Store::new()));
+            let Slice { arrived, lost, wall, cpu } = rig.slice(payload, store, false);
+            println!("{arrived} {lost} {} {}", wall.as_nanos(), cpu.as_nanos());
         }
     }
 }

@@ -73,7 +73,7 @@ impl Forward for Reseal {
         for slot in 0..batch.len() {
             let (_, datagram) = batch.datagram_mut(slot);
             match self.resealer.open(datagram).is_some() {
-                true => self.resealer.seal(datagram),
+                true => self.resealer.seal(0, datagram),
                 false => batch.drop_datagram(slot),
             }
             batch.redirect(slot, self.to);

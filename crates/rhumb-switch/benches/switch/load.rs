@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
 use rhumb_io::udp::UdpSocket;
+use rhumb_wire::Batch;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
-use rhumb_wire::{Batch, PduHeader};
 
 use crate::bare::{Ends, Resealer};
-use crate::chance::Chance;
 use crate::forwarder::{Forward, Forwarder, Redirect, Reseal};
-use crate::member::{self, Member, data_pdu};
+use crate::member::{self, Form, Member};
 use crate::path::{Path, Sockets};
 
 /// Room for the datagrams of a slice; every rig of a process uses the same.
@@ -38,7 +37,7 @@ pub(crate) struct Rig {
 /// Who seals and who opens.
 enum Traffic {
     /// Through a switch.
-    Members { source: Box<Member>, sink: Box<Member>, chance: Chance },
+    Members { source: Box<Member>, sink: Box<Member>, form: Form, data: Vec<u8> },
     /// Through a forwarder that changes the address only.
     Redirected(Ends),
     /// Through a forwarder that opens and seals.
@@ -83,28 +82,44 @@ impl Rig {
         let ends = [(source, forwarder_addresses[0]), (sink, forwarder_addresses[1])];
         let forwarder = Forwarder::new(forwarder, Box::new(switch));
         forwarder.start();
-        let [source, sink] = ends.map(|(mut socket, to)| {
-            let member = Member::new(socket.local_address(), router, to, now);
-            (join(&mut socket, member), socket)
+        let [mut source, mut sink] = ends.map(|(mut socket, to)| {
+            let mut member = Member::new(socket.local_address(), router, to, now);
+            exchange_until(&mut member, &mut socket, Member::is_joined);
+            (member, socket)
         });
+        let destination = sink.0.name();
+        let mut first = Batch::new();
+        let to = forwarder_addresses[0];
+        source.0.push_data(&mut first, to, (destination, Form::Names), &[0; 16], now);
+        source.1.send(&first).expect("the path takes datagrams");
+        exchange_until(&mut sink.0, &mut sink.1, Member::has_given_labels);
+        exchange_until(&mut source.0, &mut source.1, |member| member.has_label_to(&destination));
         forwarder.stop();
         let traffic = Traffic::Members {
             source: Box::new(source.0),
             sink: Box::new(sink.0),
-            chance: Chance::new(3),
+            form: Form::Labels,
+            data: Vec::new(),
         };
-        Self { traffic, source: source.1, sink: sink.1, to: forwarder_addresses[0], forwarder }
+        Self { traffic, source: source.1, sink: sink.1, to, forwarder }
+    }
+
+    /// Whether PDUs through the switch travel with labels or with names.
+    pub(crate) fn set_form(&mut self, to: Form) {
+        if let Traffic::Members { form, .. } = &mut self.traffic {
+            *form = to;
+        }
     }
 
     /// Through a forwarder that changes the address only.
     pub(crate) fn redirecting(path: &Path) -> Self {
-        Self::bare(path, Traffic::Redirected(Ends::new()), |to| Box::new(Redirect(to)))
+        Self::bare(path, Traffic::Redirected(Ends::new(1)), |to| Box::new(Redirect(to)))
     }
 
     /// Through a forwarder that opens and seals.
     pub(crate) fn resealing(path: &Path) -> Self {
-        Self::bare(path, Traffic::Resealed(Ends::new()), |to| {
-            Box::new(Reseal { to, resealer: Resealer::new() })
+        Self::bare(path, Traffic::Resealed(Ends::new(1)), |to| {
+            Box::new(Reseal { to, resealer: Resealer::new(1) })
         })
     }
 
@@ -144,7 +159,7 @@ impl Rig {
 
     /// Sends and receives, with at most [`UNDER_WAY`] datagrams between the two. How many arrived, and in what time.
     fn exchange(&mut self, payload: usize, store: &[Batch], check: bool) -> (usize, Duration) {
-        let len = RECORD_OVERHEAD + PduHeader::LEN + payload;
+        let len = RECORD_OVERHEAD + self.traffic.header_len() + payload;
         let mut incoming = Batch::new();
         let (mut to_send, mut under_way, mut arrived) = (store.iter(), 0, 0);
         let begin = Instant::now();
@@ -158,7 +173,7 @@ impl Rig {
             let received = self.sink.receive(&mut incoming).expect("the path gives datagrams");
             for slot in 0..received {
                 let (_, datagram) = incoming.datagram_mut(slot);
-                if datagram.len() == len && (!check || self.traffic.arrives(datagram, payload)) {
+                if datagram.len() == len && (!check || self.traffic.arrives(datagram)) {
                     arrived += 1;
                     under_way = under_way.saturating_sub(1);
                     last_arrival = Instant::now();
@@ -180,27 +195,34 @@ impl Rig {
 }
 
 impl Traffic {
-    fn seal(&mut self, batch: &mut Batch, to: SocketAddr, payload: usize) {
+    fn header_len(&self) -> usize {
         match self {
-            Self::Members { source, sink, chance } => {
-                let pdu = data_pdu(source.name(), sink.name(), payload, chance);
+            Self::Members { form, .. } => form.header_len(),
+            Self::Redirected(_) | Self::Resealed(_) => Form::Labels.header_len(),
+        }
+    }
+
+    fn seal(&mut self, batch: &mut Batch, to: SocketAddr, payload: usize) {
+        let len = self.header_len() + payload;
+        match self {
+            Self::Members { source, sink, form, data } => {
+                data.resize(payload, 0x5A);
                 let now = member::now();
-                (0..BATCH_DATAGRAMS).for_each(|_| source.push(batch, to, &pdu, now));
+                for _ in 0..BATCH_DATAGRAMS {
+                    source.push_data(batch, to, (sink.name(), *form), data, now);
+                }
             }
             Self::Redirected(ends) | Self::Resealed(ends) => {
-                (0..BATCH_DATAGRAMS).for_each(|_| ends.push(batch, to, &[0; 32], payload));
+                (0..BATCH_DATAGRAMS).for_each(|_| ends.push(batch, to, (0, len), |_| {}));
             }
         }
     }
 
     /// Whether a forwarded datagram is as the sink wants it.
-    fn arrives(&mut self, datagram: &mut [u8], payload: usize) -> bool {
+    fn arrives(&mut self, datagram: &mut [u8]) -> bool {
         match self {
-            Self::Members { source, sink, .. } => {
-                let (from, to) = (source.name(), sink.name());
-                sink.open(datagram, member::now()).is_some_and(|pdu| {
-                    (pdu.source(), pdu.destination(), pdu.data().len()) == (from, to, payload)
-                })
+            Self::Members { sink, form, data, .. } => {
+                sink.arrives(datagram, *form, data, member::now())
             }
             Self::Redirected(ends) => ends.is_untouched(datagram),
             Self::Resealed(ends) => ends.opens(datagram),
@@ -208,22 +230,24 @@ impl Traffic {
     }
 }
 
-/// Lets a member join over its socket.
-fn join(socket: &mut UdpSocket, mut member: Member) -> Member {
+/// Lets a member send and receive over its socket until it has come so far.
+fn exchange_until(member: &mut Member, socket: &mut UdpSocket, done: impl Fn(&Member) -> bool) {
     let deadline = Instant::now() + TIME_TO_JOIN;
     let mut batch = Batch::new();
-    while !member.is_joined() {
-        assert!(Instant::now() < deadline, "a member has not joined in {TIME_TO_JOIN:?}");
+    loop {
         batch.clear();
         member.transmit(&mut batch, member::now());
         socket.send(&batch).expect("the path takes datagrams");
+        if done(member) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "a member is not ready after {TIME_TO_JOIN:?}");
         socket.wait(Some(Duration::from_millis(20)), None).expect("a socket can be waited for");
         let received = socket.receive(&mut batch).expect("the path gives datagrams");
         for slot in 0..received {
             member.handle(batch.datagram_mut(slot).1, member::now());
         }
     }
-    member
 }
 
 /// Datagrams that one slice sends.

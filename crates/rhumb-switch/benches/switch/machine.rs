@@ -16,8 +16,9 @@ pub(crate) fn pin(core: Core) {
     }
 }
 
+/// Cores of the machine, whichever of them this thread keeps to by now.
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    sys::cores()
 }
 
 /// What the figures depend on, whatever is measured.
@@ -61,6 +62,11 @@ mod sys {
         let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
         assert_eq!(result, 0, "every system we build for has this clock");
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    pub(super) fn cores() -> usize {
+        // SAFETY: no memory is involved.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
     }
 
     /// Failure leaves the thread where it is: the figures get noisier, not wrong.

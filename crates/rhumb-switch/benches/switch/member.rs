@@ -1,7 +1,9 @@
-//! A node at the switch: the production link by real handshakes, a certificate for the router, and data that it seals and
-//! opens outside of what is measured.
+//! A node at the switch: the production link by real handshakes, a certificate for the router, labels given and taken, and
+//! data that it seals and opens outside of what is measured.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +11,30 @@ use rhumb_link::{Endpoint, SessionId};
 use rhumb_switch::{Config, Switch};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::flow::FlowAccept;
+use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role, Scope, Statement};
 
 use crate::chance::Chance;
+
+/// How PDUs of a known flow travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// With both names: the first ones of a flow, and those of whoever does not take labels.
+    Names,
+    /// With a label: all others.
+    Labels,
+}
+
+impl Form {
+    /// Bytes of the header.
+    pub(crate) fn header_len(self) -> usize {
+        match self {
+            Self::Names => PduHeader::LEN,
+            Self::Labels => LabelledHeader::LEN,
+        }
+    }
+}
 
 /// A node with one session, to the switch.
 pub(crate) struct Member {
@@ -23,6 +46,14 @@ pub(crate) struct Member {
     router_address: SocketAddr,
     session: Option<SessionId>,
     joined: bool,
+    /// What the switch wants in place of our name and a destination's.
+    labels: HashMap<Name, Label>,
+    /// How many labels we gave for what is sent to us.
+    labels_given: u32,
+    /// PDUs that wait to be sent.
+    answers: Vec<Vec<u8>>,
+    /// Where PDUs are put together.
+    scratch: Vec<u8>,
 }
 
 impl Member {
@@ -37,7 +68,19 @@ impl Member {
         let mut endpoint =
             Endpoint::new(identity.clone(), link_config(), [3; 32], now.instant).expect("endpoint");
         endpoint.connect(router_address, Some(router), now.instant);
-        Self { identity, endpoint, address, router, router_address, session: None, joined: false }
+        Self {
+            identity,
+            endpoint,
+            address,
+            router,
+            router_address,
+            session: None,
+            joined: false,
+            labels: HashMap::new(),
+            labels_given: 0,
+            answers: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -49,18 +92,51 @@ impl Member {
         self.joined
     }
 
-    /// Takes what came before it joined.
+    /// Whether PDUs to `destination` can travel with a label.
+    pub(crate) fn has_label_to(&self, destination: &Name) -> bool {
+        self.labels.contains_key(destination)
+    }
+
+    /// Whether anybody was given a label for PDUs to us.
+    pub(crate) fn has_given_labels(&self) -> bool {
+        self.labels_given > 0
+    }
+
+    /// Takes what comes while sessions and flows are opened.
     pub(crate) fn handle(&mut self, datagram: &mut [u8], now: Now) {
         match Datagram::parse(datagram) {
             Ok(Datagram::Record(_)) => {
-                let is_accept = |pdu: Pdu<'_>| pdu.action() == Action::Accept;
-                self.joined |= self.open(datagram, now).is_some_and(is_accept);
+                if let Some(range) = self.open(datagram, now)
+                    && let Ok(Frame::Full(pdu)) = Frame::parse(&datagram[range])
+                {
+                    self.handle_pdu(&pdu);
+                }
             }
             Ok(handshake) => {
                 let from = self.router_address;
                 let _ = self.endpoint.handle_handshake(from, handshake, now.instant);
             }
             Err(_) => {}
+        }
+    }
+
+    fn handle_pdu(&mut self, pdu: &Pdu<'_>) {
+        match pdu.action() {
+            Action::Accept => self.joined = true,
+            Action::FlowAccept => {
+                let accept = FlowAccept::parse(pdu.data()).expect("the switch gives labels");
+                self.labels.insert(pdu.source(), accept.label);
+            }
+            Action::Data => {
+                self.labels_given += 1;
+                let accept = FlowAccept { label: Label(self.labels_given) };
+                let mut answer = Vec::new();
+                PduHeader::new(Action::FlowAccept, self.name(), pdu.source())
+                    .emit(&accept.emit(), &[], &mut answer)
+                    .expect("a label fits");
+                self.answers.push(answer);
+            }
+            action => panic!("a member is not sent {action:?}"),
         }
     }
 
@@ -73,6 +149,9 @@ impl Member {
                 self.session = Some(session);
                 self.advertise(out, now);
             }
+        }
+        for answer in std::mem::take(&mut self.answers) {
+            self.push(out, self.router_address, &answer, now);
         }
     }
 
@@ -92,34 +171,68 @@ impl Member {
         self.push(out, self.router_address, &[], now);
     }
 
-    /// Appends a sealed PDU; `peer` is written beside it.
-    pub(crate) fn push(&mut self, out: &mut Batch, peer: SocketAddr, pdu: &[u8], now: Now) {
+    /// Appends a sealed Data PDU; `peer` is written beside it.
+    pub(crate) fn push_data(
+        &mut self,
+        out: &mut Batch,
+        peer: SocketAddr,
+        (destination, form): (Name, Form),
+        data: &[u8],
+        now: Now,
+    ) {
+        let mut pdu = std::mem::take(&mut self.scratch);
+        pdu.clear();
+        let header = PduHeader::new(Action::Data, self.name(), destination);
+        match form {
+            Form::Names => header.emit(data, &[], &mut pdu),
+            Form::Labels => {
+                let label = self.labels[&destination];
+                LabelledHeader { action: Action::Data, ttl: header.ttl, tag: header.tag, label }
+                    .emit(data, &mut pdu)
+            }
+        }
+        .expect("the data fit");
+        self.push(out, peer, &pdu, now);
+        self.scratch = pdu;
+    }
+
+    fn push(&mut self, out: &mut Batch, peer: SocketAddr, pdu: &[u8], now: Now) {
         let session = self.session.expect("a session");
         let datagram = out.push_with(peer, pdu.len() + RECORD_OVERHEAD);
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
         self.endpoint.seal(session, datagram, now.instant).expect("the session lives");
     }
 
-    /// Opens a record and reads its PDU.
-    pub(crate) fn open<'a>(&mut self, datagram: &'a mut [u8], now: Now) -> Option<Pdu<'a>> {
+    /// Whether a forwarded datagram is in `form`, for us, and brings `data`.
+    pub(crate) fn arrives(
+        &mut self,
+        datagram: &mut [u8],
+        form: Form,
+        data: &[u8],
+        now: Now,
+    ) -> bool {
+        let Some(range) = self.open(datagram, now) else { return false };
+        match Frame::parse(&datagram[range]) {
+            Ok(Frame::Full(pdu)) => {
+                form == Form::Names && pdu.destination() == self.name() && pdu.data() == data
+            }
+            Ok(Frame::Labelled(pdu)) => {
+                let ours = (1..=self.labels_given).contains(&pdu.label().0);
+                form == Form::Labels && ours && pdu.data() == data
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn open(&mut self, datagram: &mut [u8], now: Now) -> Option<Range<usize>> {
         let opened = self.endpoint.open(self.router_address, datagram, now.instant).ok()?;
-        Pdu::parse(&datagram[opened.plaintext]).ok()
+        (!opened.plaintext.is_empty()).then_some(opened.plaintext)
     }
 }
 
-/// The bytes of a Data PDU: the header, and `payload` bytes of data that depend on `chance`.
-pub(crate) fn data_pdu(
-    source: Name,
-    destination: Name,
-    payload: usize,
-    chance: &mut Chance,
-) -> Vec<u8> {
-    let data: Vec<u8> = (0..payload).map(|_| chance.next_u64() as u8).collect();
-    let mut pdu = Vec::new();
-    PduHeader::new(Action::Data, source, destination)
-        .emit(&data, &[], &mut pdu)
-        .expect("the payload fits");
-    pdu
+/// Bytes to carry.
+pub(crate) fn data(payload: usize, chance: &mut Chance) -> Vec<u8> {
+    (0..payload).map(|_| chance.next_u64() as u8).collect()
 }
 
 /// A switch with no RIB and no upstream router, which is all that its own members need.

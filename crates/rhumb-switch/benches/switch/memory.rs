@@ -4,106 +4,123 @@
 //! take turns in slices; a slice's figure is that of its median batch, so a batch during which the machine did something
 //! else does not count; ratios are of slices of the same round, and the medians of all rounds are shown.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rhumb_switch::Switch;
 use rhumb_trust::Now;
+use rhumb_wire::Batch;
 use rhumb_wire::datagram::RecordHeader;
-use rhumb_wire::{Batch, PduHeader};
 
-use crate::bare::{Ends, Names, Resealer};
+use crate::bare::{Ends, Resealer, Table};
 use crate::chance::Chance;
 use crate::cipher_off::CipherOff;
 use crate::machine::median;
-use crate::member::{self, Member, data_pdu};
+use crate::member::{self, Form, Member};
 
 /// Bytes of a PDU's data.
 pub(crate) const PAYLOADS: [usize; 6] = [64, 256, 1000, 1400, 1766, 8900];
 pub(crate) const BATCH_DATAGRAMS: usize = 64;
 pub(crate) const ROUNDS: usize = 25;
 pub(crate) const BATCHES_A_SLICE: usize = 48;
-/// Names in the bare loop's table.
-const NAMES: usize = 1 << 20;
+/// Entries in the bare loop's table.
+const ENTRIES: usize = 1 << 20;
 
-/// What took how long, in nanoseconds per datagram.
+/// One size in one form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
+    pub(crate) form: Form,
     pub(crate) payload: usize,
-    /// The bare loop, asking for one name over and over: its entry stays in the cache, as that of one flow does.
-    pub(crate) bare_one_name: f64,
-    pub(crate) one_flow: f64,
-    /// Bare against one flow, like against like: the median of the rounds' ratios.
-    pub(crate) ratio_one: f64,
-    /// The switch built without a cipher.
+    /// A single flow, against the bare loop asking for one entry over and over: both stay in the cache.
+    pub(crate) one: Pairing,
+    /// The switch built without a cipher, with a single flow.
     pub(crate) cipher_off: Option<f64>,
-    /// The bare loop, each name drawn from the whole table.
-    pub(crate) bare_any_name: f64,
     /// Flows drawn from about a thousand, between 32 sessions.
-    pub(crate) thousand_flows: f64,
-    /// Flows drawn from about a million, between 1,024 sessions.
-    pub(crate) million_flows: f64,
-    /// Bare with any name against a million flows, like against like but for the sessions.
-    pub(crate) ratio_million: f64,
+    pub(crate) thousand: f64,
+    /// Flows drawn from about a million, between 1,024 sessions, against the bare loop with as many sessions and entries.
+    pub(crate) million: Pairing,
+}
+
+/// Nanoseconds per datagram, and the rate of the switch in terms of that of the bare loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pairing {
+    pub(crate) bare: f64,
+    pub(crate) switch: f64,
+    pub(crate) ratio: f64,
+}
+
+impl Pairing {
+    fn new(bare: f64, switch: f64) -> Self {
+        Self { bare, switch, ratio: bare / switch }
+    }
+
+    fn median(rounds: &[Round], pairing: fn(&Round) -> Pairing) -> Self {
+        let middle = |figure: fn(&Pairing) -> f64| {
+            median(rounds.iter().map(|round| figure(&pairing(round))))
+        };
+        Self {
+            bare: middle(|pairing| pairing.bare),
+            switch: middle(|pairing| pairing.switch),
+            ratio: middle(|pairing| pairing.ratio),
+        }
+    }
+}
+
+struct Round {
+    one: Pairing,
+    cipher_off: Option<f64>,
+    thousand: f64,
+    million: Pairing,
 }
 
 pub(crate) fn measure(cipher_off: &mut Option<CipherOff>) -> Vec<Row> {
-    let mut contestants = Contestants {
-        bare_one_name: Bare::new(1),
-        one_flow: Scene::new(2),
-        bare_any_name: Bare::new(NAMES),
-        thousand_flows: Scene::new(32),
-        million_flows: Scene::new(1024),
-    };
-    PAYLOADS.iter().map(|&payload| contestants.measure(payload, cipher_off)).collect()
-}
-
-struct Contestants {
-    bare_one_name: Bare,
-    one_flow: Scene,
-    bare_any_name: Bare,
-    thousand_flows: Scene,
-    million_flows: Scene,
-}
-
-impl Contestants {
-    fn measure(&mut self, payload: usize, cipher_off: &mut Option<CipherOff>) -> Row {
-        check(&mut self.bare_one_name, payload);
-        check(&mut self.one_flow, payload);
-        check(&mut self.bare_any_name, payload);
-        check(&mut self.thousand_flows, payload);
-        check(&mut self.million_flows, payload);
-        let rounds: Vec<Row> = (0..ROUNDS).map(|_| self.round(payload, cipher_off)).collect();
-        let middle = |figure: fn(&Row) -> f64| median(rounds.iter().map(figure));
-        let measured_off = rounds.iter().filter_map(|round| round.cipher_off);
-        Row {
-            payload,
-            bare_one_name: middle(|row| row.bare_one_name),
-            one_flow: middle(|row| row.one_flow),
-            ratio_one: middle(|row| row.ratio_one),
-            cipher_off: cipher_off.is_some().then(|| median(measured_off)),
-            bare_any_name: middle(|row| row.bare_any_name),
-            thousand_flows: middle(|row| row.thousand_flows),
-            million_flows: middle(|row| row.million_flows),
-            ratio_million: middle(|row| row.ratio_million),
+    let mut scenes =
+        Scenes { one: Scene::new(2), thousand: Scene::new(32), million: Scene::new(1024) };
+    let mut rows = Vec::new();
+    for form in [Form::Labels, Form::Names] {
+        let mut bare = [Bare::new(form, 1, 1), Bare::new(form, ENTRIES, 1024)];
+        for payload in PAYLOADS {
+            rows.push(scenes.measure(form, payload, &mut bare, cipher_off));
         }
     }
+    rows
+}
 
-    fn round(&mut self, payload: usize, cipher_off: &mut Option<CipherOff>) -> Row {
-        let bare_one_name = slice(&mut self.bare_one_name, payload);
-        let one_flow = slice(&mut self.one_flow, payload);
-        let bare_any_name = slice(&mut self.bare_any_name, payload);
-        let million_flows = slice(&mut self.million_flows, payload);
+struct Scenes {
+    one: Scene,
+    thousand: Scene,
+    million: Scene,
+}
+
+impl Scenes {
+    fn measure(
+        &mut self,
+        form: Form,
+        payload: usize,
+        bare: &mut [Bare; 2],
+        cipher_off: &mut Option<CipherOff>,
+    ) -> Row {
+        for scene in [&mut self.one, &mut self.thousand, &mut self.million] {
+            scene.form = form;
+            check(scene, payload);
+        }
+        bare.iter_mut().for_each(|bare| check(bare, payload));
+        let [bare_one, bare_any] = bare;
+        let mut round = || Round {
+            one: Pairing::new(slice(bare_one, payload), slice(&mut self.one, payload)),
+            cipher_off: cipher_off.as_mut().map(|build| build.memory_slice(form, payload)),
+            thousand: slice(&mut self.thousand, payload),
+            million: Pairing::new(slice(bare_any, payload), slice(&mut self.million, payload)),
+        };
+        let rounds: Vec<Round> = (0..ROUNDS).map(|_| round()).collect();
+        let measured_off: Vec<f64> = rounds.iter().filter_map(|round| round.cipher_off).collect();
         Row {
+            form,
             payload,
-            bare_one_name,
-            one_flow,
-            ratio_one: bare_one_name / one_flow,
-            cipher_off: cipher_off.as_mut().map(|build| build.memory_slice(payload)),
-            bare_any_name,
-            thousand_flows: slice(&mut self.thousand_flows, payload),
-            million_flows,
-            ratio_million: bare_any_name / million_flows,
+            one: Pairing::median(&rounds, |round| round.one),
+            cipher_off: (!measured_off.is_empty()).then(|| median(measured_off.into_iter())),
+            thousand: median(rounds.iter().map(|round| round.thousand)),
+            million: Pairing::median(&rounds, |round| round.million),
         }
     }
 }
@@ -146,33 +163,35 @@ pub(crate) trait Contestant {
     fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool;
 }
 
-/// The bare loop over a table of [`NAMES`] names, of which the first few are asked for.
-struct Bare {
+/// The bare loop over a table of [`ENTRIES`] entries, of which the first few are asked for.
+pub(crate) struct Bare {
     resealer: Resealer,
-    names: Names,
-    asked: Vec<[u8; 32]>,
+    table: Table,
+    asked: usize,
+    sessions: usize,
     ends: Ends,
     next_hops: [SocketAddr; 2],
     chance: Chance,
 }
 
 impl Bare {
-    fn new(asked: usize) -> Self {
+    fn new(form: Form, asked: usize, sessions: usize) -> Self {
         let mut chance = Chance::new(1);
-        let mut names: Vec<_> = (0..NAMES).map(|_| chance.name()).collect();
-        let table = Names::new(&names);
-        names.truncate(asked);
+        let table = Table::new(form, ENTRIES, &mut chance);
         let next_hops = [member_address(0), member_address(1)];
-        let (resealer, ends) = (Resealer::new(), Ends::new());
-        Self { resealer, names: table, asked: names, ends, next_hops, chance }
+        let (resealer, ends) = (Resealer::new(sessions), Ends::new(sessions));
+        Self { resealer, table, asked, sessions, ends, next_hops, chance }
     }
 }
 
 impl Contestant for Bare {
     fn seal(&mut self, batch: &mut Batch, payload: usize) {
+        let len = self.table.form().header_len() + payload;
         for _ in 0..BATCH_DATAGRAMS {
-            let name = &self.asked[self.chance.below(self.asked.len())];
-            self.ends.push(batch, self.next_hops[0], name, payload);
+            let entry = self.chance.below(self.asked);
+            let session = self.chance.below(self.sessions);
+            let address = |pdu: &mut [u8]| self.table.address(entry, pdu);
+            self.ends.push(batch, self.next_hops[0], (session, len), address);
         }
     }
 
@@ -185,12 +204,12 @@ impl Contestant for Bare {
             }
         }
         for (slot, next) in next_hops.iter_mut().enumerate() {
-            *next = self.names.next_hop(&batch.datagram_mut(slot).1[RecordHeader::LEN..]);
+            *next = self.table.next_hop(&batch.datagram_mut(slot).1[RecordHeader::LEN..]);
         }
         for (slot, next) in next_hops.into_iter().enumerate() {
             match next {
                 Some(next) => {
-                    self.resealer.seal(batch.datagram_mut(slot).1);
+                    self.resealer.seal(next, batch.datagram_mut(slot).1);
                     batch.redirect(slot, self.next_hops[(next & 1) as usize]);
                 }
                 None => batch.drop_datagram(slot),
@@ -209,18 +228,27 @@ pub(crate) struct Scene {
     members: Vec<Member>,
     now: Now,
     chance: Chance,
-    /// The PDU sent last, and its size: only the names change from one datagram to the next.
-    pdu: Vec<u8>,
+    /// How PDUs travel.
+    pub(crate) form: Form,
+    /// What all PDUs of a batch bring.
+    data: Vec<u8>,
 }
 
 impl Scene {
     pub(crate) fn new(members: usize) -> Self {
         let now = member::now();
         let pairs = members * (members - 1);
-        // Room enough for all flows to be in use: what a full table costs is another question.
-        let switch = member::switch(4 * pairs, now);
-        let mut scene =
-            Self { switch, members: Vec::new(), now, chance: Chance::new(2), pdu: Vec::new() };
+        let switch = member::switch(pairs, now);
+        let chance = Chance::new(2);
+        let members_room = Vec::with_capacity(members);
+        let mut scene = Self {
+            switch,
+            members: members_room,
+            now,
+            chance,
+            form: Form::Names,
+            data: Vec::new(),
+        };
         for index in 0..members {
             scene.join(index);
         }
@@ -260,24 +288,38 @@ impl Scene {
         panic!("member {index} has not joined");
     }
 
-    /// Sends the first PDU of every flow.
+    /// Sends the first PDU of every flow, and lets both of its hops give their labels.
     fn open_flows(&mut self) {
         let mut batch = Batch::new();
-        self.pdu = data_pdu(self.members[0].name(), self.members[1].name(), 0, &mut self.chance);
+        self.data = member::data(FIRST_PAYLOAD, &mut self.chance);
         for source in 0..self.members.len() {
             batch.clear();
             for destination in (0..self.members.len()).filter(|other| *other != source) {
                 self.push(&mut batch, source, destination);
             }
-            self.switch.handle_batch(&mut batch, self.now);
+            // The first pass brings PDUs to their destinations and labels to the source, the second labels to the switch.
+            for _ in 0..2 {
+                self.switch.handle_batch(&mut batch, self.now);
+                for slot in 0..batch.len() {
+                    let (peer, datagram) = batch.datagram_mut(slot);
+                    if !datagram.is_empty() {
+                        self.members[member_index(peer)].handle(datagram, self.now);
+                    }
+                }
+                batch.clear();
+                for member in &mut self.members {
+                    let first = batch.len();
+                    member.transmit(&mut batch, self.now);
+                    (first..batch.len()).for_each(|slot| batch.redirect(slot, member.address));
+                }
+            }
         }
     }
 
     fn push(&mut self, batch: &mut Batch, source: usize, destination: usize) {
-        self.pdu[12..44].copy_from_slice(&self.members[source].name().0);
-        self.pdu[44..76].copy_from_slice(&self.members[destination].name().0);
+        let to = (self.members[destination].name(), self.form);
         let member = &mut self.members[source];
-        member.push(batch, member.address, &self.pdu, self.now);
+        member.push_data(batch, member.address, to, &self.data, self.now);
     }
 
     /// A flow drawn from all of them; of two members, always the same one.
@@ -293,12 +335,11 @@ impl Scene {
 
 impl Contestant for Scene {
     fn seal(&mut self, batch: &mut Batch, payload: usize) {
-        let (source, destination) = (self.members[0].name(), self.members[1].name());
-        if self.pdu.len() != PduHeader::LEN + payload {
-            self.pdu = data_pdu(source, destination, payload, &mut self.chance);
+        if self.data.len() != payload {
+            self.data = member::data(payload, &mut self.chance);
         }
-        // A moment later than the last batch.
-        self.now = self.now.plus(Duration::from_micros(20));
+        // A moment later than the last batch. The clock stays within the time after which labels are told again.
+        self.now = self.now.plus(Duration::from_micros(1));
         for _ in 0..BATCH_DATAGRAMS {
             let (source, destination) = self.draw_flow();
             self.push(batch, source, destination);
@@ -310,16 +351,7 @@ impl Contestant for Scene {
     }
 
     fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool {
-        let now = self.now;
-        let Some(member) = self.members.iter_mut().find(|member| member.address == peer) else {
-            return false;
-        };
-        let name = member.name();
-        // The tail of the PDU sent last is the data of all of them.
-        let data = &self.pdu[PduHeader::LEN..];
-        member
-            .open(datagram, now)
-            .is_some_and(|pdu| pdu.destination() == name && pdu.data() == data)
+        self.members[member_index(peer)].arrives(datagram, self.form, &self.data, self.now)
     }
 }
 
@@ -328,7 +360,16 @@ fn member_address(index: usize) -> SocketAddr {
     SocketAddr::from(([10, 1, high, low], 4000))
 }
 
+fn member_index(address: SocketAddr) -> usize {
+    match address.ip() {
+        IpAddr::V4(ip) => usize::from(u16::from_be_bytes([ip.octets()[2], ip.octets()[3]])),
+        IpAddr::V6(ip) => panic!("{ip} is no member"),
+    }
+}
+
 const ROUTER: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
+/// Enough to be told a label about.
+const FIRST_PAYLOAD: usize = 16;
 /// A handshake takes five turns, the certificate one.
 const TURNS_TO_JOIN: usize = 20;

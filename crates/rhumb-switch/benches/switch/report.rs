@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::member::Form;
 use crate::{memory, sockets};
 
 /// All that one run showed.
@@ -117,27 +118,36 @@ impl Report {
 }
 
 fn memory_target(row: &memory::Row) -> Target {
-    let name = format!("memory_{}", row.payload);
-    Target { name, value: row.ratio_one, at_least: OF_BARE_MEMORY, unit: "" }
+    let name = format!("memory_{}_{}", name_of(row.form), row.payload);
+    Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, unit: "" }
+}
+
+fn name_of(form: Form) -> &'static str {
+    match form {
+        Form::Labels => "labels",
+        Form::Names => "names",
+    }
 }
 
 fn print_memory(rows: &[memory::Row]) {
     println!("\nin memory, ns per datagram; rates in terms of the bare loop's");
+    println!("                |    one flow, one entry           |    one of a million");
     println!(
-        "payload | bare, 1 name  1 flow  rate  cipher off | bare, 1 M names  ~1 k flows  ~1 M flows  rate"
+        "form    payload |  bare switch  rate  cipher off   |  bare switch  rate | of 1 k flows"
     );
     for row in rows {
         let cipher_off = row.cipher_off.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         println!(
-            "{:>7} | {:>12.0} {:>7.0} {:>5.2} {cipher_off:>11} | {:>15.0} {:>11.0} {:>11.0} {:>5.2}",
+            "{:<7} {:>7} | {:>5.0} {:>6.0} {:>5.2} {cipher_off:>11}   | {:>5.0} {:>6.0} {:>5.2} | {:>12.0}",
+            name_of(row.form),
             row.payload,
-            row.bare_one_name,
-            row.one_flow,
-            row.ratio_one,
-            row.bare_any_name,
-            row.thousand_flows,
-            row.million_flows,
-            row.ratio_million,
+            row.one.bare,
+            row.one.switch,
+            row.one.ratio,
+            row.million.bare,
+            row.million.switch,
+            row.million.ratio,
+            row.thousand,
         );
     }
 }
@@ -164,16 +174,20 @@ fn print_sockets(results: &sockets::Results) {
 }
 
 fn memory_json(row: &memory::Row) -> Value {
+    let pairing = |pairing: &memory::Pairing| {
+        json!({
+            "bare": rounded(pairing.bare),
+            "switch": rounded(pairing.switch),
+            "ratio": rounded(pairing.ratio),
+        })
+    };
     json!({
+        "form": name_of(row.form),
         "payload": row.payload,
-        "bare_one_name": rounded(row.bare_one_name),
-        "one_flow": rounded(row.one_flow),
-        "ratio_one": rounded(row.ratio_one),
+        "one_flow": pairing(&row.one),
         "one_flow_cipher_off": row.cipher_off.map(rounded),
-        "bare_any_name": rounded(row.bare_any_name),
-        "thousand_flows": rounded(row.thousand_flows),
-        "million_flows": rounded(row.million_flows),
-        "ratio_million": rounded(row.ratio_million),
+        "thousand_flows": rounded(row.thousand),
+        "million_flows": pairing(&row.million),
     })
 }
 

@@ -1,12 +1,14 @@
 //! On sockets: the switch between two ends, with the cipher and without, beside forwarders that do less.
 //!
-//! The four take turns in slices. Everything shown is the median over the rounds; a ratio is of slices of the same round.
+//! They take turns in slices. PDUs travel with labels, as those of a known flow do, once more with names; the bare
+//! forwarders have datagrams of the size that labels make. Everything shown is the median over the rounds; a ratio is of slices of the same round.
 //! CPU time is that of the forwarding thread: what arrives for it, the kernel handles on the load's core; what it sends,
 //! the kernel cuts, carries and puts together on its own.
 
 use crate::cipher_off::CipherOff;
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core, median};
+use crate::member::Form;
 use crate::path::Path;
 
 /// Bytes of a PDU's data.
@@ -38,6 +40,7 @@ pub(crate) struct Results {
 }
 
 pub(crate) const SWITCH: &str = "switch";
+const WITH_NAMES: &str = "switch, with names";
 const CIPHER_OFF: &str = "switch, cipher off";
 const RESEAL: &str = "bare, open and seal";
 const REDIRECT: &str = "bare, address only";
@@ -56,14 +59,17 @@ pub(crate) fn measure(path: &Path, cipher_off: &mut Option<CipherOff>) -> Result
             let Slice { arrived, lost, .. } = rig.slice(payload, &mut store, true);
             assert!(arrived > lost, "{name}: of {payload} bytes, {arrived} came as they should");
         }
-        let mut slices: [Vec<Slice>; 4] = Default::default();
+        let mut slices: [Vec<Slice>; 5] = Default::default();
         for _ in 0..ROUNDS {
             for ((_, rig), slices) in rigs.iter_mut().zip(&mut slices) {
                 slices.push(rig.slice(payload, &mut store, false));
             }
-            slices[3].extend(cipher_off.as_mut().map(|build| build.udp_slice(payload)));
+            rigs[0].1.set_form(Form::Names);
+            slices[3].push(rigs[0].1.slice(payload, &mut store, false));
+            rigs[0].1.set_form(Form::Labels);
+            slices[4].extend(cipher_off.as_mut().map(|build| build.udp_slice(payload)));
         }
-        let names = [SWITCH, RESEAL, REDIRECT, CIPHER_OFF];
+        let names = [SWITCH, RESEAL, REDIRECT, WITH_NAMES, CIPHER_OFF];
         let measured = names.iter().zip(&slices).filter(|(_, slices)| !slices.is_empty());
         results.rows.extend(measured.map(|(name, slices)| Row::of(name, payload, slices)));
         let of_bare = |(switch, bare): (&Slice, &Slice)| {

@@ -59,9 +59,10 @@ pub(super) fn forged_certificate(network: &Network) -> Outcome<Attack> {
     };
     Ok(Attack {
         name: "forged certificate",
-        tried: "published \"B says: Mallory may carry my traffic\", signed by Mallory's key".into(),
+        tried: "told the RIB \"B says: Mallory may carry my traffic\", signed with her own key"
+            .into(),
         refused,
-        reason: format!("the RIB refused it: {said}"),
+        reason: format!("the RIB says: {said}"),
     })
 }
 
@@ -126,15 +127,16 @@ pub(super) fn claimed_name(network: &Network) -> Outcome<Attack> {
         (Verdict::Refused(first), Verdict::Refused(second)) if signature_refused => (
             true,
             format!(
-                "R1 refused the first ({first}), as the session is not B's, and the second \
-                 ({second}), as the signature is not"
+                "R1 says to the first: {first}, as the session is not B's; to the second: \
+                 {second}, as the signature is not B's"
             ),
         ),
         (first, second) => (false, format!("R1's verdicts: {first:?}, {second:?}")),
     };
     Ok(Attack {
         name: "claimed name",
-        tried: "joined R1 as B, then as a server to whom B gave its word, both forged".into(),
+        tried: "asked to join R1 as B, then as a server that B gave its word to, which she forged"
+            .into(),
         refused,
         reason: said,
     })
