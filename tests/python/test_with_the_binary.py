@@ -9,11 +9,13 @@ import unittest
 
 from network import PATIENCE_S, Network, environment
 from rhumb import pdus, sealed
+from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused
 from rhumb.identity import Identity
 from rhumb.names import Name
 from rhumb.node import Node, RibClient
 from rhumb.payloads import Payload
+from rhumb.session import Session
 from rhumb.transfers import receive_file, send_file
 
 
@@ -39,6 +41,12 @@ class WithTheBinary(unittest.TestCase):
         self.assertAlmostEqual(node.accepted.until_s, time.time() + 300, delta=10)
         attached = [entry["name"] for entry in self.network.near.status()["attached"]]
         self.assertIn(str(node.name), attached)
+
+    def test_a_lease_is_renewed_at_half_its_life(self):
+        node = self.join(lease_s=4)
+        first = node.accepted.until_s
+        wait(node, lambda: True if node.accepted.until_s > first and node.accepted.published else None)
+        self.assertLess(time.time(), first)
 
     def test_python_pings_rust(self):
         node = self.join()
@@ -119,6 +127,21 @@ class WithTheBinary(unittest.TestCase):
         node = self.join()
         for _ in range(sealed.EPOCHS_AHEAD):
             node.session.sealer.next_epoch()
+        node.ping(self.rust_name)
+
+    def test_dtls_1_3_in_an_initial(self):
+        node = self.join(is_native=True)
+        node.ping(self.rust_name)
+        content = os.urandom(10_000)
+        send_file(node, self.rust_name, "from a native", content)
+        self.assertEqual(self.rust.next_object()["bytes"], len(content))
+
+    def test_dtls_1_3_with_the_cookie_of_dtls(self):
+        identity = Identity.generate()
+        client = Client13(identity.key, identity.x509())
+        node = Node(Session.connect(self.network.near.address, identity, client=client), identity)
+        self.addCleanup(node.close)
+        node.advertise()
         node.ping(self.rust_name)
 
     def test_the_command_line(self):

@@ -4,7 +4,7 @@ import ipaddress
 import threading
 import time
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from .errors import Malformed, Untrusted
 from .identity import Identity
@@ -151,7 +151,7 @@ _last_sequence = 0
 _sequence_lock = threading.Lock()
 
 
-def _issue(issuer: Identity, type_: int, lifetime_s: int, **content) -> Certificate:
+def _issue(issuer: Identity, type_: int, lifetime_s: int, **content: Any) -> Certificate:
     now_s = int(time.time())
     unsigned = Certificate(type_, next_sequence(), now_s, now_s + lifetime_s, issuer.name, **content)
     return unsigned.sign(issuer)

@@ -3,6 +3,7 @@
 Nothing runs in the background: ``poll`` does what is due, so a node lives as long as somebody calls it.
 """
 
+import math
 import secrets
 import time
 from collections import OrderedDict, deque
@@ -57,6 +58,7 @@ class Node:
         self.nacks: List[Nack] = []
 
         self._lease_s = lease_s
+        self._renew_at = math.inf
         self._outstanding: "OrderedDict[int, _Outstanding]" = OrderedDict()
         self._received: Deque[Pdu] = deque()
 
@@ -81,10 +83,8 @@ class Node:
 
     def advertise(self, timeout_s: float = 15, chain: Optional[Sequence[Certificate]] = None) -> None:
         """Lets the router carry for us, and waits until the RIB knows."""
-        if chain is None:
-            chain = [certificates.route(self.identity, self.router, self._lease_s)]
         self.accepted = None
-        pdu = self._pdu(pdus.ADVERTISE, self.router, certificates_=tuple(chain))
+        pdu = self._advertisement(chain)
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_REPETITION_S
         while True:
@@ -156,6 +156,11 @@ class Node:
     ) -> Pdu:
         return Pdu(action, self.name, destination, data, secrets.randbits(32), certificates=tuple(certificates_))
 
+    def _advertisement(self, chain: Optional[Sequence[Certificate]] = None) -> Pdu:
+        if chain is None:
+            chain = [certificates.route(self.identity, self.router, self._lease_s)]
+        return self._pdu(pdus.ADVERTISE, self.router, certificates_=chain)
+
     def send_pdu(self, pdu: Pdu) -> _Outstanding:
         """Sends a PDU and remembers it, for NACKs that are about it."""
         outstanding = self._outstanding.setdefault(pdu.tag, _Outstanding(pdu, time.monotonic()))
@@ -167,8 +172,9 @@ class Node:
     def _step(self, deadline: float) -> Optional[Pdu]:
         """Takes one PDU or waits until something is due. Returns a Pong, for whoever waits for it."""
         self._resend_due()
+        self._renew_due()
         due = [o.resend_at for o in self._outstanding.values() if o.resend_at is not None]
-        data = self.session.receive(max(min([deadline, *due]) - time.monotonic(), 0))
+        data = self.session.receive(max(min([deadline, self._renew_at, *due]) - time.monotonic(), 0))
         if data is None:
             return None
         try:
@@ -197,6 +203,7 @@ class Node:
         outstanding = self._outstanding.get(pdu.tag)
         if accept.name == self.name and outstanding and outstanding.pdu.action == pdus.ADVERTISE:
             self.accepted = accept
+            self._renew_at = time.monotonic() + self._lease_s / 2
 
     def _take_nack(self, pdu: Pdu) -> None:
         nack = Nack.parse(pdu.data)
@@ -209,10 +216,7 @@ class Node:
             outstanding.resend_at = time.monotonic() + nack.value / 1000
         elif nack.reason in _ADVERTISE_REASONS and outstanding.pdu.action != pdus.ADVERTISE:
             outstanding.failure = nack
-            self.send_pdu(self._pdu(
-                pdus.ADVERTISE, self.router,
-                certificates_=(certificates.route(self.identity, self.router, self._lease_s),),
-            ))
+            self.send_pdu(self._advertisement())
         else:
             outstanding.failure = nack
 
@@ -224,6 +228,13 @@ class Node:
                 outstanding.resends += 1
                 outstanding.sent_at = now
                 self.session.send(outstanding.pdu.encode())
+
+    def _renew_due(self) -> None:
+        now = time.monotonic()
+        if now >= self._renew_at:
+            # Unless it is accepted, once more soon.
+            self._renew_at = now + self._lease_s / 8
+            self.send_pdu(self._advertisement())
 
     def _raise_failure(self, pdu: Pdu) -> None:
         outstanding = self._outstanding.get(pdu.tag)
