@@ -118,8 +118,9 @@ impl Switch {
     ) -> Option<SessionId> {
         let granted = self.grants.get(&(pdu.source(), from)).is_some_and(|g| g.until > now.instant);
         if !granted {
-            self.drop_pdu(DropReason::NotAuthorised);
-            self.nack(from, pdu, Reason::NotAuthorised, now);
+            if let Err(stop) = self.submit_chain(from, pdu, now) {
+                self.stop(from, pdu, &stop, now);
+            }
             return None;
         }
         let header =
