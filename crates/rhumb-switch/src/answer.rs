@@ -89,8 +89,7 @@ impl Switch {
         pdu: &Pdu<'_>,
         now: Now,
     ) -> Option<SessionId> {
-        let granted = self.grants.get(&(pdu.source(), from)).is_some_and(|g| g.until > now.instant);
-        if !granted {
+        if self.grant(pdu.source(), from, now).is_none() {
             self.drop_pdu(DropReason::NotAuthorised);
             self.nack(from, pdu, Reason::NotAuthorised, now);
             return None;
