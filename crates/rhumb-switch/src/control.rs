@@ -160,7 +160,7 @@ impl Switch {
             Outcome::Absence { replica, destination, result } => {
                 self.absence_verified(replica, destination, result, now);
             }
-            Outcome::Change { session, result } => self.change_verified(session, result),
+            Outcome::Change { session, result } => self.change_verified(session, result, now),
             Outcome::Withdrawal { request, result } => {
                 self.release_job(request.session);
                 match result {

@@ -7,6 +7,7 @@
 //! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal ends routes, grants and
 //!    flows of its issuer, a move those that led by the old way.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -216,7 +217,9 @@ impl Switch {
             let has_left = self.leave_if_moved(&chain.certificates()[0]);
             // Of a router in the middle of others' chains: those are looked up again where they are used.
             if !has_left && !self.routes.concerns(&name) {
-                chain.certificates().iter().for_each(|certificate| self.routes.note(certificate));
+                for certificate in chain.certificates() {
+                    self.routes.note(certificate);
+                }
                 return true;
             }
         }
@@ -331,6 +334,7 @@ impl Switch {
         &mut self,
         session: SessionId,
         result: Result<Verified<Certificate>, StatementError>,
+        now: Now,
     ) {
         self.release_job(session);
         match result {
@@ -340,12 +344,25 @@ impl Switch {
             }
             Ok(certificate) => {
                 self.counters.rib_changes += 1;
-                self.routes.note(&certificate);
+                if self.routes.note(&certificate)
+                    && let Statement::Locator(locator) = certificate.statement
+                {
+                    self.follow(certificate.issuer, locator.address(), now);
+                }
             }
             Err(_) => {
                 self.counters.chains_refused += 1;
                 self.counters.rib_answers_refused += 1;
             }
+        }
+    }
+
+    /// A router we have a session with is at another address now: a handshake there moves the session.
+    fn follow(&mut self, router: Name, address: SocketAddr, now: Now) {
+        let session = self.endpoint.session_of(&router);
+        let peer = session.and_then(|session| self.endpoint.peer(session));
+        if peer.is_some_and(|peer| peer.address != address) {
+            self.dial(router, address, now);
         }
     }
 

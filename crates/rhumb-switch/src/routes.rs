@@ -177,11 +177,10 @@ impl Routes {
         true
     }
 
-    /// Takes over a verified statement. What it ends, flows included, is not used again.
-    pub(crate) fn note(&mut self, certificate: &Certificate) {
-        if self.newest.note(certificate) {
-            self.generation += 1;
-        }
+    /// Takes over a verified statement. What it ends, flows included, is not used again. Whether it ended anything.
+    pub(crate) fn note(&mut self, certificate: &Certificate) -> bool {
+        let ends_something = self.newest.note(certificate);
+        self.generation += u64::from(ends_something);
         if certificate.statement == Statement::Withdrawal {
             let is_covered =
                 |route: &Route| route.chain.certificates()[0].sequence <= certificate.sequence;
@@ -189,6 +188,7 @@ impl Routes {
                 self.forget(&certificate.issuer);
             }
         }
+        ends_something
     }
 
     /// Whether a statement, the first of what its issuer's routes are now, would change anything here.
