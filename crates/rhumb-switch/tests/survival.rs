@@ -30,7 +30,7 @@ fn restart(world: &mut World, router: usize, state: SavedRoutes) {
     let identity = world.routers[router].identity.clone();
     drop(world.routers.remove(router));
     world.router(identity, router_address(router), None, Some(router_address(router)));
-    let mut restarted = world.routers.pop().unwrap();
+    let mut restarted = world.routers.pop().expect("the new one");
     restarted.switch.import_routes(state, world.now);
     world.routers.insert(router, restarted);
 }
