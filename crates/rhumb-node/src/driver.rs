@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::UdpSocket;
 use rhumb_trust::Now;
-use rhumb_wire::payload::PayloadKind;
+use rhumb_wire::nack::Reason;
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::{Batch, Name};
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +39,7 @@ pub(crate) use transfers::{AnySink, AnySource, Reception, Shipment};
 pub use transfers::{ReceiveReport, SendReport};
 
 use crate::clock::now;
-use crate::core::{Core, DropReason, Event, MAX_TRANSMIT};
+use crate::core::{Core, DropReason, Event, SendFailure};
 use crate::{Message, NodeError, SendError, Status};
 use pings::{PingNack, Pings};
 use transfers::Transfers;
@@ -204,21 +205,18 @@ impl Driver {
         let longest = self.shared.max_body_len.load(Ordering::Relaxed);
         while self.core.has_room(longest) {
             let Ok(Outgoing { to, port, body }) = self.inbox.datagrams.try_recv() else { return };
-            match self.core.send(to, port, &body, now) {
-                // The path was found to be narrower after the handle looked.
-                Err(SendError::TooBig { max, .. }) => {
-                    tracing::trace!(max, "a datagram became too big");
-                    self.core.count_drop(DropReason::NotSealed);
-                }
-                Err(_) => self.core.count_drop(DropReason::NotSealed),
-                Ok(_) => {}
+            // The path may have been found to be narrower after the handle looked.
+            if let Err(SendError::TooBig { max, .. }) = self.core.send(to, port, &body, now) {
+                let max_data_len = u16::try_from(max + PayloadHeader::LEN).unwrap_or(u16::MAX);
+                let failure = SendFailure::Nacked(Reason::TooBig(max_data_len));
+                self.shared.ledger.failed(to, failure, now.instant);
             }
         }
     }
 
     fn handle_events(&mut self, now: Now) {
         while let Some(event) = self.core.poll_event() {
-            tracing::debug!(?event);
+            log(&event);
             if let Some(joining) = &mut self.joining {
                 joining.observe(&event);
             }
@@ -227,14 +225,15 @@ impl Driver {
                     self.shared.ledger.failed(to, reason, now.instant);
                 }
                 Event::Nacked { to, reason } => {
-                    if let rhumb_wire::nack::Reason::TooBig(len) = reason {
+                    if let Reason::TooBig(len) = reason {
                         self.shared.ledger.too_big(to, len, now.instant);
                     }
                     self.transfers.handle_nack(to, reason, now);
                 }
                 Event::Pong { tag, rtt, .. } => self.pings.handle_pong(tag, rtt),
-                Event::PingNacked { tag, reason, reporter, rtt, retried, .. } => {
-                    self.pings.handle_nack(tag, &PingNack { reason, reporter, rtt, retried });
+                Event::PingNacked { tag, reason, reporter, rtt, retried, evidence, .. } => {
+                    let nack = PingNack { reason, reporter, rtt, retried, evidence };
+                    self.pings.handle_nack(tag, nack);
                 }
                 Event::Left { published } => self.tell_left(published),
                 _ => {}
@@ -246,8 +245,7 @@ impl Driver {
     fn transmit(&mut self, now: Now) -> Result<bool, End> {
         self.outgoing.clear();
         self.core.poll_transmit(&mut self.outgoing, now);
-        let more_messages =
-            self.transfers.transmit(&mut self.core, &mut self.outgoing, MAX_TRANSMIT, now);
+        let more_messages = self.transfers.transmit(&mut self.core, &mut self.outgoing, now);
         if !self.outgoing.is_empty() {
             self.socket.send(&self.outgoing).map_err(End::Socket)?;
         }
@@ -264,7 +262,7 @@ impl Driver {
             let deadline = [
                 self.core.poll_timeout(),
                 self.pings.poll_timeout(),
-                self.transfers.poll_timeout().filter(|_| self.core.is_joined()),
+                self.transfers.poll_timeout(),
                 self.joining.as_ref().map(Joining::deadline),
                 self.leaving.as_ref().filter(|it| !it.withdrawn).map(|it| it.by),
             ];
@@ -307,16 +305,12 @@ impl Driver {
         }
     }
 
-    /// Answers whoever waits for the node to join; when it cannot, the node ends.
+    /// Answers whoever waits for the node to join. When it cannot, they drop their handle, and the node ends.
     fn tell_joined(&mut self, now: Now) {
-        let Some(joining) = &self.joining else { return };
-        let Some(outcome) = joining.outcome(&self.core, now.instant) else { return };
-        let failed = outcome.is_err();
+        let outcome = self.joining.as_ref().and_then(|it| it.outcome(&self.core, now.instant));
+        let Some(outcome) = outcome else { return };
         if let Some(joining) = self.joining.take() {
             joining.tell(outcome);
-        }
-        if failed {
-            self.begin_leaving(None, now);
         }
     }
 
@@ -342,6 +336,18 @@ impl Driver {
             link_drops: self.core.link_drops().clone(),
             io: self.socket.counters(),
         }
+    }
+}
+
+/// The membership's changes at debug, what happens per PDU at trace.
+fn log(event: &Event) {
+    match event {
+        Event::Joined { .. }
+        | Event::Renewed { .. }
+        | Event::Disconnected { .. }
+        | Event::Refused { .. }
+        | Event::Left { .. } => tracing::debug!(?event),
+        _ => tracing::trace!(?event),
     }
 }
 

@@ -4,7 +4,6 @@ mod relay;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt, sha256_of};
@@ -12,6 +11,7 @@ use rhumb_node::{Config, Node};
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
 use rhumb_wire::transfer::{CancelReason, FileName, Offer};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// A place for a file that the test can look into.
@@ -119,12 +119,18 @@ async fn a_transfer_ends_when_its_future_is_dropped() {
     let relay = Relay::start(Behaviour { loses_one_in: 10, ..Behaviour::default() });
     let (a, b) = (join(&relay).await, join(&relay).await);
     let to = b.name();
+    let begun = Arc::new(Notify::new());
+    let begin = begun.clone();
     let receiving = tokio::spawn(async move {
-        b.receive_file(ReceiverConfig::default(), |_, _| Ok(Memory::default()), |_| ()).await
+        let open = |_, _: &Offer| Ok(Memory::default());
+        b.receive_file(ReceiverConfig::default(), open, move |_| begin.notify_one()).await
     });
     let (bytes, offer) = file(64 << 20);
     let sending = a.send_file(to, bytes, offer, |_| ());
-    assert!(timeout(Duration::from_millis(100), sending).await.is_err(), "it takes longer");
+    tokio::select! {
+        sent = sending => panic!("it takes longer than its first bytes: {sent:?}"),
+        () = begun.notified() => {}
+    }
     let received = timeout(PATIENCE, receiving).await.expect("in time").expect("no panic");
     let stopped = TransferError::EndedByPeer(CancelReason::Stopped);
     assert_eq!(received.expect_err("the sender stopped"), stopped);
@@ -132,7 +138,7 @@ async fn a_transfer_ends_when_its_future_is_dropped() {
 
 #[tokio::test]
 async fn leaving_waits_for_the_verdict_to_get_through() {
-    let relay = Relay::start(Behaviour::default());
+    let relay = Relay::start(Behaviour { loses_a_verdict: true, ..Behaviour::default() });
     let (a, b) = (join(&relay).await, join(&relay).await);
     let to = b.name();
     let receiving = tokio::spawn(async move {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use rhumb_link::LinkError;
 use rhumb_node::core::{Disconnection, DropReason, Event};
 use rhumb_trust::verify_chain;
+use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::{Action, Name, Scope, Statement};
+use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
 use world::{OnAdvertise, START_S, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -107,12 +108,29 @@ fn an_accept_that_answers_nothing_is_dropped() {
     world.router.on_advertise = OnAdvertise::Silence;
     world.run_for(SECOND / 10);
     let (name, tag) = (world.core.name(), world.router.seen[0].header.tag);
-    world.router.accept(name, tag.wrapping_add(1), START_S + 600, true, world.now);
-    world.router.accept(Name([1; 32]), tag, START_S + 600, true, world.now);
+    let (router, other) = (world.router.identity.name(), Name([1; 32]));
+    let accept = |name| {
+        let mut data = Vec::new();
+        Accept { name, until_s: START_S + 600, published: true }.emit(&mut data);
+        data
+    };
+    let header = |from, to, tag| PduHeader { tag, ..PduHeader::new(Action::Accept, from, to) };
+    let forged = [
+        (header(router, name, tag.wrapping_add(1)), accept(name)),
+        (header(other, name, tag), accept(name)),
+        (header(router, name, tag), accept(other)),
+        (header(router, other, tag), accept(other)),
+    ];
+    for (header, data) in forged {
+        world.router.send(header, &data, world.now);
+    }
     world.run_for(SECOND / 10);
     assert!(!world.core.is_joined());
-    assert_eq!(world.core.drops().of(DropReason::UnknownAccept), 1);
+    assert_eq!(world.core.drops().of(DropReason::UnknownAccept), 3);
     assert_eq!(world.core.drops().of(DropReason::NotForUs), 1);
+    world.router.send(header(router, name, tag), &accept(name), world.now);
+    world.run_for(SECOND / 10);
+    assert!(world.core.is_joined(), "the true one counts");
 }
 
 #[test]

@@ -40,12 +40,16 @@ async fn two_nodes_talk_by_name() {
     let (a, b) = (join(&relay).await, join(&relay).await);
     let (mut port_a, mut port_b) =
         (a.bind(1).await.expect("a port"), b.bind(2).await.expect("a port"));
+    // Both threads have gone to sleep, and nothing but the calls below wakes them for seconds.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let begin = Instant::now();
     port_a.send_to(b.name(), 2, b"hello").await.expect("sent");
     let message = receive(&mut port_b).await;
     assert_eq!(message, Message { from: a.name(), body: b"hello".to_vec() });
     port_b.send_to(message.from, 1, b"and hello to you").await.expect("sent");
     let answer = receive(&mut port_a).await;
     assert_eq!(answer, Message { from: b.name(), body: b"and hello to you".to_vec() });
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
@@ -154,6 +158,18 @@ async fn a_lost_ping_is_sent_again() {
     for _ in 0..2 {
         a.ping(b.name(), PATIENCE).await.expect("an answer, to the second if not the first");
     }
+}
+
+#[tokio::test]
+async fn a_ping_goes_on_when_its_first_try_is_given_up() {
+    // Six times "not yet, 20 ms" are more than a tenth of a second allows.
+    let relay = Relay::start(Behaviour { unready: 6, ..Behaviour::default() });
+    let b = join(&relay).await;
+    let mut config = Config::new(relay.address);
+    config.give_up_after = Duration::from_millis(100);
+    let a = Node::join(identity(), config).await.expect("joined");
+    a.ping(b.name(), PATIENCE).await.expect("an answer to the second try");
+    assert_eq!(a.status().await.expect("a node").traffic.given_up, 1);
 }
 
 #[tokio::test]

@@ -133,11 +133,16 @@ fn many_missing_certificates_are_presented_once() {
         world.core.send(TO, 9, b"body", world.now).unwrap();
     }
     world.run_for(LATENCY);
+    world.router.on_advertise = OnAdvertise::Silence;
     for seen in world.router.seen(Action::Data) {
         world.nack(&seen, Reason::NotAuthorised);
+        world.run_for(LATENCY);
     }
+    world.router.on_advertise = OnAdvertise::Accept { lease_s: 600, published: true };
     world.run_for(SECOND);
-    assert_eq!(world.router.seen(Action::Advertise).len(), 1);
+    let advertised = world.router.seen(Action::Advertise);
+    assert_eq!(advertised.len(), 2, "one that was lost, and again half a second later");
+    assert_eq!(advertised[0].header.tag, advertised[1].header.tag);
     assert_eq!(data_seen(&world), 100);
 }
 

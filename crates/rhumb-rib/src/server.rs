@@ -156,6 +156,11 @@ impl<S: Store> Server<S> {
         self.advance(now);
     }
 
+    /// Ends all sessions, so that routers ask another RIB at once; to be sent by [`Server::poll_transmit`].
+    pub fn close_all(&mut self, now: Now) {
+        self.endpoint.close_all(now.instant);
+    }
+
     /// Appends what is to be sent besides the answers to a batch.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
         for (peer, datagram) in self.outgoing.iter() {

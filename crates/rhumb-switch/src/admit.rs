@@ -11,16 +11,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::pdu::decrement_ttl;
+use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
+use crate::answer::split_names;
+use crate::flows::{Flow, NextLabel};
+use crate::forward::TELL_LABEL_AGAIN;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
-use crate::switch::{Flow, Grant};
+use crate::switch::Grant;
 use crate::{DropReason, Switch};
 
 /// Where a PDU goes from here.
@@ -59,16 +62,53 @@ impl Switch {
             }
             Action::Advertise => self.handle_advertise(from, pdu, now),
             Action::Accept => self.handle_accept(from, pdu, now),
+            Action::FlowAccept => self.handle_flow_accept(from, pdu),
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
-            Action::Data
-            | Action::Nack
-            | Action::Pong
-            | Action::RibRequest
-            | Action::FlowAccept => {
+            Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
                 self.drop_pdu(DropReason::NotForUs);
                 None
             }
+        }
+    }
+
+    /// Handles a labelled PDU that does not go on as it stands: as the PDU of names that it stands for.
+    pub(crate) fn handle_slow_labelled(
+        &mut self,
+        from: SessionId,
+        pdu: &LabelledPdu<'_>,
+        now: Now,
+    ) {
+        let header = pdu.header();
+        if header.action == Action::Nack {
+            return self.handle_label_nack(from, pdu, now);
+        }
+        let flow = self.flows.by_label(header.label).filter(|flow| flow.ingress == from);
+        let Some(names) = flow.map(|flow| flow.names) else {
+            return self.nack_label(from, pdu, now);
+        };
+        let (source, destination) = split_names(&names);
+        let named = PduHeader {
+            ttl: header.ttl,
+            tag: header.tag,
+            ..PduHeader::new(header.action, source, destination)
+        };
+        let mut bytes = Vec::with_capacity(PduHeader::LEN + pdu.data().len());
+        if named.emit(pdu.data(), &[], &mut bytes).is_ok() {
+            self.carry_copy(from, bytes, now);
+        }
+    }
+
+    /// Carries a PDU that is not in a slot of its own.
+    fn carry_copy(&mut self, from: SessionId, mut bytes: Vec<u8>, now: Now) {
+        let Ok(pdu) = Pdu::parse(&bytes) else { return };
+        let Some(next) = self.transit(from, &pdu, now) else { return };
+        decrement_ttl(&mut bytes);
+        if self.send_bytes(next, &bytes, now) {
+            self.counters.forwarded_pdus += 1;
+            self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
+        } else {
+            self.drop_pdu(DropReason::NextHopGone);
         }
     }
 
@@ -151,7 +191,11 @@ impl Switch {
         if !self.ends_at_us(from, &certificates) {
             return Err(bad());
         }
-        let keys = self.keys_of_issuers(&certificates, now);
+        let sent_along = match pdu.action() {
+            Action::Advertise => Metadata::parse_list(pdu.data()).map_err(|_| bad())?,
+            _ => Vec::new(),
+        };
+        let keys = self.keys_of_issuers(&certificates, &sent_along, now);
         if keys.is_err() && pdu.destination() != self.name {
             // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
             if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
@@ -184,20 +228,24 @@ impl Switch {
         })
     }
 
-    /// The keys of all issuers; those that are not known are asked for, and the PDU has to come back.
+    /// The keys of all issuers; those that are neither known nor sent along are asked for, and the PDU has to come back.
     fn keys_of_issuers(
         &mut self,
         certificates: &[Certificate],
+        sent_along: &[Metadata],
         now: Now,
     ) -> Result<Vec<(Name, PublicKey)>, Stop> {
         let mut keys = Vec::with_capacity(certificates.len());
         let mut missing = false;
         for certificate in certificates {
-            match self.metadata_of(&certificate.issuer) {
-                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+            let issuer = certificate.issuer;
+            let known = self.metadata_of(&issuer).map(|metadata| metadata.key);
+            let sent = || sent_along.iter().find(|m| name_of(m) == issuer).map(|m| m.key);
+            match known.or_else(sent) {
+                Some(key) => keys.push((issuer, key)),
                 None => {
                     missing = true;
-                    self.directory.look_up_metadata(certificate.issuer, now.instant);
+                    self.directory.look_up_metadata(issuer, now.instant);
                 }
             }
         }
@@ -230,7 +278,7 @@ impl Switch {
     ) -> Result<NextHop, Stop> {
         let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
-        let (hop, until, address) = match self.routes.find(&destination, now.instant) {
+        let (hop, until, address, holder) = match self.routes.find(&destination, now.instant) {
             Found::Attached(attached) => {
                 return Ok(NextHop {
                     session: attached.session,
@@ -245,11 +293,12 @@ impl Switch {
                 // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
                 let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
                 let (until, address) = (route.flow_until(), route.chain.locator());
+                let holder = route.chain.holder();
                 if route.take_refresh(now.instant) {
                     self.directory.look_up_route(destination, now.instant);
                     self.flush_requests(now);
                 }
-                (hop, until, address)
+                (hop, until, address, holder)
             }
             Found::AbsentUntil(until) => {
                 let left = until.saturating_duration_since(now.instant).as_millis();
@@ -264,8 +313,13 @@ impl Switch {
                 });
             }
         };
-        // The destination named us, but is not attached: it left, or has not joined again yet.
-        let Some(hop) = hop.filter(|hop| *hop != destination) else {
+        if hop == Some(holder)
+            && let Found::Attached(attached) = self.routes.find(&holder, now.instant)
+        {
+            return Ok(NextHop { session: attached.session, until, last: true });
+        }
+        // The holder named us, but is not attached: it left, or has not joined again yet.
+        let Some(hop) = hop.filter(|hop| *hop != holder) else {
             self.routes.forget(&destination);
             return Err(unreachable(RETRY_WHEN_BUSY_MS));
         };
@@ -305,16 +359,28 @@ impl Switch {
             false => self.acceptances.get(&(pdu.source(), next.session)).map(|until| *until),
         }
         .filter(|until| *until > now.instant);
-        let flow = Flow {
+        let known = self.flows.peek(pdu.names()).copied();
+        let mut flow = Flow {
             ingress: from,
             next: next.session,
+            next_label: known.map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
             generation: self.routes.generation(),
             max_datagram_len,
             ready: accepted_until.is_some(),
-            chain_ahead_at: self.flows.peek(pdu.names()).and_then(|flow| flow.chain_ahead_at),
+            chain_ahead_at: known.and_then(|flow| flow.chain_ahead_at),
+            label_told_at: known.and_then(|flow| flow.label_told_at),
+            names: *pdu.names(),
         };
-        self.flows.insert(*pdu.names(), flow);
+        let told_to = known.filter(|flow| flow.ingress == from).and_then(|flow| flow.label_told_at);
+        let tell = told_to.is_none_or(|at| now.instant >= at + TELL_LABEL_AGAIN);
+        if tell {
+            flow.label_told_at = Some(now.instant);
+        }
+        let label = self.flows.insert(flow);
+        if tell {
+            self.tell_label(from, pdu, label, now);
+        }
         let max_data_len = max_datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
         if pdu.data().len() > max_data_len {
             let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
@@ -336,7 +402,8 @@ impl Switch {
         if !flow.chain_ahead_at.is_some_and(recently) {
             let ahead = PduHeader { action: Action::Advertise, ttl: pdu.ttl() - 1, ..pdu.header() };
             self.send(next.session, ahead, &[], &chain, now);
-            self.flows.insert(*pdu.names(), Flow { chain_ahead_at: Some(now.instant), ..flow });
+            flow.chain_ahead_at = Some(now.instant);
+            self.flows.insert(flow);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
     }
@@ -371,21 +438,12 @@ impl Switch {
     }
 
     /// A PDU that waited for the verification of its chain goes on.
-    pub(crate) fn resume(&mut self, request: &Admission, now: Now) {
+    pub(crate) fn resume(&mut self, request: Admission, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         if pdu.action() == Action::Advertise {
             return;
         }
-        if let Some(next) = self.transit(request.session, &pdu, now) {
-            let mut bytes = request.pdu.clone();
-            decrement_ttl(&mut bytes);
-            if self.send_bytes(next, &bytes, now) {
-                self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
-            } else {
-                self.drop_pdu(DropReason::NextHopGone);
-            }
-        }
+        self.carry_copy(request.session, request.pdu, now);
     }
 }
 

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
+use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Name, Pdu, PduHeader};
+use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
+use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader};
 
 use crate::{DropReason, Switch};
 
@@ -24,7 +26,32 @@ impl Switch {
             return;
         }
         let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
-        self.send_nack(to, about.header(), Nack { reason, reporter }, now);
+        let nack = Nack { reason, reporter };
+        if reason == Reason::TtlExceeded && about.action() == Action::Ping {
+            self.send_evidence(to, about, nack, room, now);
+        } else {
+            self.send_nack(to, about.header(), nack, now);
+        }
+    }
+
+    /// A NACK to a trace: with our metadata, and the certificate by which the ping came to us, where there is room.
+    fn send_evidence(&mut self, to: SessionId, about: &Pdu<'_>, nack: Nack, room: usize, now: Now) {
+        let grant = self.grants.get(&(about.source(), to));
+        let certificate = grant.and_then(|grant| grant.chain.certificates().last().cloned());
+        let metadata = self.identity.metadata().emit();
+        let fits = |c: &Certificate| Nack::MAX_LEN + metadata.len() + 1 + c.emitted_len() <= room;
+        let Some(certificate) = certificate.filter(fits) else {
+            return self.send_nack(to, about.header(), nack, now);
+        };
+        let header = PduHeader {
+            tag: about.tag(),
+            ..PduHeader::new(Action::Nack, about.destination(), about.source())
+        };
+        let mut data = Vec::with_capacity(Nack::MAX_LEN + metadata.len());
+        nack.emit(&mut data);
+        data.extend_from_slice(&metadata);
+        self.send(to, header, &data, &[certificate], now);
+        self.counters.nacks += 1;
     }
 
     /// Tells `to` about an earlier PDU of this header.
@@ -56,7 +83,7 @@ impl Switch {
         if pdu.action() == Action::Pong {
             return Some(flow.ingress);
         }
-        let Ok(nack) = Nack::parse(pdu.data()) else {
+        let Ok((nack, _)) = Nack::parse_with_metadata(pdu.data()) else {
             self.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
@@ -100,6 +127,71 @@ impl Switch {
         None
     }
 
+    /// A next hop gives the label under which it takes a flow's PDUs from now on.
+    pub(crate) fn handle_flow_accept(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+    ) -> Option<SessionId> {
+        match FlowAccept::parse(pdu.data()) {
+            Ok(accept) => {
+                let names = flow_key(pdu.destination(), pdu.source());
+                if !self.flows.set_next_label(&names, from, accept.label) {
+                    self.drop_pdu(DropReason::UnexpectedAnswer);
+                }
+            }
+            Err(_) => self.drop_pdu(DropReason::MalformedPdu),
+        }
+        None
+    }
+
+    /// Tells the previous hop under which label we take a flow's PDUs.
+    pub(crate) fn tell_label(&mut self, to: SessionId, about: &Pdu<'_>, label: Label, now: Now) {
+        if about.data().len() < FlowAccept::LEN {
+            return;
+        }
+        let header = PduHeader {
+            tag: about.tag(),
+            ..PduHeader::new(Action::FlowAccept, about.destination(), about.source())
+        };
+        self.send(to, header, &FlowAccept { label }.emit(), &[], now);
+    }
+
+    /// Tells the previous hop that a label of ours means nothing to us any more.
+    pub(crate) fn nack_label(&mut self, to: SessionId, about: &LabelledPdu<'_>, now: Now) {
+        self.drop_pdu(DropReason::UnknownFlow);
+        if about.data().len() < Nack::MIN_LEN || !self.may_nack(to, now.instant) {
+            return;
+        }
+        let mut data = Vec::with_capacity(Nack::MIN_LEN);
+        Nack { reason: Reason::UnknownFlow, reporter: None }.emit(&mut data);
+        let header =
+            LabelledHeader { action: Action::Nack, ttl: PduHeader::INITIAL_TTL, ..about.header() };
+        let mut pdu = Vec::with_capacity(LabelledHeader::LEN + data.len());
+        if header.emit(&data, &mut pdu).is_ok() && self.send_bytes(to, &pdu, now) {
+            self.counters.nacks += 1;
+        }
+    }
+
+    /// The next hop does not know its label any more: the flow goes back to names, and the source only has to resend.
+    pub(crate) fn handle_label_nack(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) {
+        if Nack::parse(pdu.data()).map(|nack| nack.reason) != Ok(Reason::UnknownFlow) {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return;
+        }
+        let Some(flow) = self.flows.lapse_next_label(from, pdu.label()).copied() else {
+            self.drop_pdu(DropReason::UnexpectedAnswer);
+            return;
+        };
+        let (source, destination) = split_names(&flow.names);
+        let about = PduHeader {
+            tag: pdu.header().tag,
+            ..PduHeader::new(Action::Data, source, destination)
+        };
+        let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), reporter: None };
+        self.send_nack(flow.ingress, about, nack, now);
+    }
+
     fn is_router(&self, session: SessionId) -> bool {
         self.endpoint
             .peer(session)
@@ -124,6 +216,14 @@ pub(crate) fn flow_key(source: Name, destination: Name) -> [u8; 64] {
     key[..32].copy_from_slice(&source.0);
     key[32..].copy_from_slice(&destination.0);
     key
+}
+
+/// Source and destination of a flow's key.
+pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
+    let (mut source, mut destination) = (Name([0; 32]), Name([0; 32]));
+    source.0.copy_from_slice(&names[..32]);
+    destination.0.copy_from_slice(&names[32..]);
+    (source, destination)
 }
 
 /// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.

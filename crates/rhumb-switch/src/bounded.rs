@@ -36,12 +36,6 @@ impl<K: Eq + Hash, V> BoundedMap<K, V> {
         self.promote(key)
     }
 
-    /// The value of a key of the young generation, in one look-up: for the path of a known flow.
-    #[inline]
-    pub(crate) fn look_up(&self, key: &K) -> Option<&V> {
-        self.young.get(key)
-    }
-
     /// The value of a key, without marking it as used.
     pub(crate) fn peek(&self, key: &K) -> Option<&V> {
         self.young.get(key).or_else(|| self.old.get(key))

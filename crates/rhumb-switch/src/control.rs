@@ -35,7 +35,7 @@ impl Switch {
         // Repeated because our Accept was lost, or the RIB has not answered yet: nothing to verify again.
         if let Some(attached) = self.routes.attached_mut(&pdu.source())
             && attached.session == from
-            && certificates == [attached.certificate.clone()]
+            && certificates == attached.certificates
         {
             let (until_s, published) = (attached.until_s, attached.published);
             self.accept(from, pdu.source(), until_s, pdu.tag(), published, now);
@@ -150,7 +150,7 @@ impl Switch {
                     self.admitting.remove(&(pdu.source(), request.session));
                 }
                 match result {
-                    Ok(chain) => self.admitted(&request, chain, now),
+                    Ok(chain) => self.admitted(request, chain, now),
                     Err(_) => self.not_admitted(&request, now),
                 }
             }
@@ -178,7 +178,7 @@ impl Switch {
         }
     }
 
-    fn admitted(&mut self, request: &Admission, chain: Verified<Chain>, now: Now) {
+    fn admitted(&mut self, request: Admission, chain: Verified<Chain>, now: Now) {
         self.counters.chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();
@@ -190,10 +190,15 @@ impl Switch {
         }
         // Good when it was made, but its origin has moved or withdrawn since.
         if !self.routes.admits(&chain) {
-            return self.not_admitted(request, now);
+            return self.not_admitted(&request, now);
         }
         if let Some(own) = chain.certificates().first() {
             self.routes.note(own);
+        }
+        if header.action == Action::Advertise
+            && let Ok(metadata) = Metadata::parse_list(pdu.data())
+        {
+            self.learn_metadata(metadata);
         }
         let chain = Arc::new(chain);
         if header.destination == self.name {
@@ -207,7 +212,8 @@ impl Switch {
         self.resume(request, now);
     }
 
-    /// Attaches the origin of a chain of one to this router and publishes it. Whether it is attached.
+    /// Attaches the origin of a chain to this router and publishes it: a node by its own word, a served name by its
+    /// holder's word for the server and the server's for us. Whether it is attached.
     fn attach(
         &mut self,
         session: SessionId,
@@ -216,16 +222,17 @@ impl Switch {
         now: Now,
     ) -> bool {
         let name = chain.origin();
-        let [certificate] = chain.certificates() else {
+        let by_peer = self.endpoint.peer(session).is_some_and(|peer| peer.name == chain.holder());
+        if !by_peer || chain.routers().count() != 1 {
             self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
             return false;
-        };
+        }
         let until_s = chain.not_after_s();
         let attached = Attached {
             session,
             until: until(until_s, now),
             until_s,
-            certificate: certificate.clone(),
+            certificates: chain.certificates().to_vec(),
             published: false,
         };
         if !self.routes.attach(name, attached) {
@@ -238,9 +245,9 @@ impl Switch {
             self.events.push_back(Event::Joined { name });
         }
         self.accept(session, name, until_s, about.tag, false, now);
-        if let Some(metadata) = self.endpoint.peer(session).map(|peer| peer.metadata.clone()) {
+        if let Some(metadata) = self.metadata_of(&name) {
             self.awaiting_publication.insert(name, (session, about.tag));
-            self.publish(metadata, certificate.clone(), now);
+            self.publish(metadata, chain.certificates()[0].clone(), now);
         }
         true
     }

@@ -33,6 +33,8 @@ pub enum DropReason {
     UnexpectedAnswer,
     /// Addressed to this router, which does not serve it.
     NotForUs,
+    /// A label that we did not give, or gave to a flow that is forgotten.
+    UnknownFlow,
     /// A RIB answer that nobody asked for, or from somebody else.
     UnexpectedRibAnswer,
     /// The next hop's session ended in that moment.
@@ -41,7 +43,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -56,6 +58,7 @@ impl DropReason {
         Self::Overloaded,
         Self::UnexpectedAnswer,
         Self::NotForUs,
+        Self::UnknownFlow,
         Self::UnexpectedRibAnswer,
         Self::NextHopGone,
     ];
@@ -77,6 +80,7 @@ impl DropReason {
             Self::Overloaded => "overloaded",
             Self::UnexpectedAnswer => "unexpected_answer",
             Self::NotForUs => "not_for_us",
+            Self::UnknownFlow => "unknown_flow",
             Self::UnexpectedRibAnswer => "unexpected_rib_answer",
             Self::NextHopGone => "next_hop_gone",
         }

@@ -3,19 +3,20 @@
 //! Per batch: 1. every datagram in turn; 2. what the handshakes among them brought about; 3. our own datagrams appended.
 //!
 //! Per datagram: 1. the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
-//! `rhumb-link`). 2. One look-up by source and destination finds the flow. 3. The TTL loses one. 4. The PDU is sealed in
-//! place for the next session, and the slot redirected. A PDU of no known flow takes the slow path in [`mod@crate::admit`].
+//! `rhumb-link`). 2. The label finds the flow by one array access, and names by one look-up. 3. The TTL loses one, and
+//! the label becomes the next hop's. 4. The PDU is sealed in place for the next session, and the slot redirected.
+//! Everything else takes the slow path in [`mod@crate::admit`].
 
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::time::Duration;
 
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::datagram::Datagram;
-use rhumb_wire::pdu::decrement_ttl;
+use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
 use rhumb_wire::{Action, Batch, Pdu};
 
-use crate::switch::Flow;
+use crate::flows::NextLabel;
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -62,21 +63,56 @@ impl Switch {
         if range.is_empty() {
             return None;
         }
-        let Ok(pdu) = Pdu::parse(&datagram[range.clone()]) else {
-            self.drop_pdu(DropReason::MalformedPdu);
+        let len = datagram.len();
+        let next = match Frame::parse(&datagram[range.clone()]) {
+            Ok(Frame::Labelled(pdu)) => match self.known_label(session, &pdu, len, now) {
+                Some((next, label)) => {
+                    relabel(&mut datagram[range], label);
+                    next
+                }
+                None => {
+                    self.handle_slow_labelled(session, &pdu, now);
+                    return None;
+                }
+            },
+            Ok(Frame::Full(pdu)) => {
+                let next = match self.known_flow(session, &pdu, len, now) {
+                    Some(next) => next,
+                    None => self.handle_slow(session, &pdu, now)?,
+                };
+                decrement_ttl(&mut datagram[range]);
+                next
+            }
+            Err(_) => {
+                self.drop_pdu(DropReason::MalformedPdu);
+                return None;
+            }
+        };
+        self.pass_on(next, datagram, now)
+    }
+
+    /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too.
+    #[inline]
+    fn known_label(
+        &mut self,
+        session: SessionId,
+        pdu: &LabelledPdu<'_>,
+        len: usize,
+        now: Now,
+    ) -> Option<(SessionId, Label)> {
+        if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
             return None;
-        };
-        let next = match self.known_flow(session, &pdu, datagram.len(), now) {
-            Some(next) => next,
-            None => self.handle_slow(session, &pdu, now)?,
-        };
-        self.pass_on(next, datagram, range, now)
+        }
+        let flow = self.flows.by_label(pdu.label())?;
+        let current = flow.is_current(session, self.routes.generation(), now);
+        let NextLabel::Given(next_label) = flow.next_label else { return None };
+        (current && flow.ready && len <= flow.max_datagram_len).then_some((flow.next, next_label))
     }
 
     /// The next hop of a PDU whose flow is known, current and needs no certificates.
     #[inline]
     fn known_flow(
-        &self,
+        &mut self,
         session: SessionId,
         pdu: &Pdu<'_>,
         len: usize,
@@ -86,20 +122,15 @@ impl Switch {
         if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
             return None;
         }
-        let flow = self.flows.look_up(pdu.names())?;
+        let (_, flow) = self.flows.by_names(pdu.names())?;
         let current = flow.is_current(session, self.routes.generation(), now);
-        (current && flow.ready && len <= flow.max_datagram_len).then_some(flow.next)
+        // Whoever goes on sending names is told the label again from time to time, by the slow path.
+        let told = flow.label_told_at.is_some_and(|at| now.instant < at + TELL_LABEL_AGAIN);
+        (current && flow.ready && told && len <= flow.max_datagram_len).then_some(flow.next)
     }
 
     #[inline]
-    fn pass_on(
-        &mut self,
-        next: SessionId,
-        datagram: &mut [u8],
-        pdu: Range<usize>,
-        now: Now,
-    ) -> Option<SocketAddr> {
-        decrement_ttl(&mut datagram[pdu]);
+    fn pass_on(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
         match self.endpoint.seal(next, datagram, now.instant) {
             Ok(peer) => {
                 self.counters.forwarded_pdus += 1;
@@ -122,10 +153,5 @@ impl Switch {
     }
 }
 
-impl Flow {
-    /// Whether the flow still stands for PDUs that come in on `session`.
-    #[inline]
-    pub(crate) fn is_current(&self, session: SessionId, generation: u64, now: Now) -> bool {
-        self.ingress == session && self.generation == generation && now.instant < self.until
-    }
-}
+/// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
+pub(crate) const TELL_LABEL_AGAIN: Duration = Duration::from_millis(500);

@@ -19,6 +19,7 @@
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `directory` | the RIB client: sessions, questions, publications |
+//! | `flows` | known flows, by label and by names |
 //! | `routes`, `newest`, `bounded` | tables that cannot grow beyond their bound |
 //! | `saved` | routes that outlive the process |
 //! | `job` | what runs off the worker |
@@ -32,6 +33,7 @@ mod config;
 mod control;
 mod directory;
 mod drop_reason;
+mod flows;
 mod forward;
 mod job;
 mod newest;

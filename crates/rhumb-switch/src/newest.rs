@@ -17,6 +17,7 @@ pub(crate) struct NewestStatements {
 /// What one issuer said last.
 #[derive(Debug, Clone, Copy, Default)]
 struct Newest {
+    /// Or the word for a server: a name is found through one of them at a time.
     route: Option<Said>,
     locator: Option<Said>,
     /// Statements up to this sequence are withdrawn.
@@ -73,7 +74,7 @@ impl Newest {
         }
         let sequence = certificate.sequence;
         let register = match certificate.statement {
-            Statement::Route { .. } => &mut self.route,
+            Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => {
                 self.withdrawn_to = Some(sequence);
@@ -94,7 +95,7 @@ impl Newest {
 
     fn said(&self, certificate: &Certificate) -> Option<Said> {
         match certificate.statement {
-            Statement::Route { .. } => self.route,
+            Statement::Route { .. } | Statement::Service { .. } => self.route,
             Statement::Locator(_) => self.locator,
             _ => None,
         }

@@ -231,8 +231,9 @@ impl Switch {
     fn leave_if_moved(&mut self, newer: &Certificate) -> bool {
         let name = newer.issuer;
         let moved = |attached: &mut Attached| {
-            attached.certificate.sequence < newer.sequence
-                && attached.certificate.statement != newer.statement
+            let differs = |own: &Certificate| own.statement != newer.statement;
+            attached.sequence() < newer.sequence
+                && attached.certificates.first().is_some_and(differs)
         };
         let has_left = self.routes.attached_mut(&name).is_some_and(moved);
         if has_left {
@@ -301,7 +302,7 @@ impl Switch {
         self.learn_metadata(metadata);
         let is_in_hand = if !self.routes.needs(first) {
             true
-        } else if matches!(first.statement, Statement::Route { .. }) {
+        } else if first.statement.hands_on_to().is_some() {
             for certificate in &certificates {
                 self.directory.note_watched(certificate.issuer);
             }
@@ -369,8 +370,7 @@ impl Switch {
     /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next.
     pub(crate) fn take_withdrawal(&mut self, withdrawal: &Certificate) {
         let name = withdrawal.issuer;
-        let is_covered =
-            |attached: &mut Attached| attached.certificate.sequence <= withdrawal.sequence;
+        let is_covered = |attached: &mut Attached| attached.sequence() <= withdrawal.sequence;
         self.routes.note(withdrawal);
         if self.routes.attached_mut(&name).is_some_and(is_covered) {
             self.detach(name, Event::Left { name });

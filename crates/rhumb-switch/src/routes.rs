@@ -35,10 +35,17 @@ pub(crate) struct Attached {
     pub(crate) session: SessionId,
     pub(crate) until: Instant,
     pub(crate) until_s: u64,
-    /// The holder's own certificate, newest first in force.
-    pub(crate) certificate: Certificate,
-    /// Whether a RIB holds that certificate durably.
+    /// What was verified: the holder's word for us, or its word for a server and the server's for us.
+    pub(crate) certificates: Vec<Certificate>,
+    /// Whether a RIB holds the holder's word durably.
     pub(crate) published: bool,
+}
+
+impl Attached {
+    /// Orders what the holder says about where it is.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.certificates.first().map_or(0, |certificate| certificate.sequence)
+    }
 }
 
 /// A verified way to a name.
@@ -127,7 +134,7 @@ impl Routes {
     /// Attaches a name, unless a newer statement of its holder is in force. Returns whether it is attached now.
     pub(crate) fn attach(&mut self, name: Name, attached: Attached) -> bool {
         match self.attached.peek(&name) {
-            Some(current) if current.certificate.sequence > attached.certificate.sequence => {
+            Some(current) if current.sequence() > attached.sequence() => {
                 return false;
             }
             Some(current) if current.session != attached.session => self.generation += 1,
@@ -199,11 +206,15 @@ impl Routes {
             || self.chains.peek(&certificate.issuer).is_some_and(is_behind)
     }
 
-    /// Whether a chain may let traffic of its origin in: the origin has said nothing else since, and nobody in the chain
-    /// has withdrawn. Routers let several others carry at once, so their newer routes end nothing.
+    /// Whether a chain may let traffic of its origin in: neither the origin nor its server has said anything else since, and
+    /// nobody in the chain has withdrawn. Routers let several others carry at once, so their newer routes end nothing.
     pub(crate) fn admits(&mut self, chain: &Chain) -> bool {
-        let [first, others @ ..] = chain.certificates() else { return false };
-        !self.newest.supersedes(first) && !others.iter().any(|c| self.newest.withdraws(c))
+        let is_service = |c: &&Certificate| matches!(c.statement, Statement::Service { .. });
+        let own = 1 + chain.certificates().iter().take_while(is_service).count();
+        chain.certificates().iter().enumerate().all(|(at, certificate)| match at < own {
+            true => !self.newest.supersedes(certificate),
+            false => !self.newest.withdraws(certificate),
+        })
     }
 
     /// Whether ways to a name are of use here: one is known, or it was looked for in vain.
@@ -260,8 +271,8 @@ impl Routes {
 fn is_older(chain: &Chain, known: &Chain) -> bool {
     chain.certificates().iter().any(|c| {
         let same_kind = |other: &&Certificate| {
-            other.issuer == c.issuer
-                && std::mem::discriminant(&other.statement) == std::mem::discriminant(&c.statement)
+            let hands_on = [*other, c].map(|c| c.statement.hands_on_to().is_some());
+            other.issuer == c.issuer && hands_on[0] == hands_on[1]
         };
         known.certificates().iter().find(same_kind).is_some_and(|old| old.sequence > c.sequence)
     })

@@ -13,6 +13,7 @@ use rhumb_wire::{Batch, Certificate, Metadata, Name, PduHeader};
 
 use crate::bounded::BoundedMap;
 use crate::directory::Directory;
+use crate::flows::Flows;
 use crate::job::{Job, Task};
 use crate::routes::Routes;
 use crate::saved::Import;
@@ -25,8 +26,7 @@ pub struct Switch {
     pub(crate) identity: Arc<Identity>,
     pub(crate) config: Config,
     pub(crate) endpoint: Endpoint,
-    /// Known flows, by source and destination as they stand in a PDU.
-    pub(crate) flows: BoundedMap<[u8; 64], Flow>,
+    pub(crate) flows: Flows,
     /// Who may carry for whom, by source and the session it comes in on.
     pub(crate) grants: BoundedMap<(Name, SessionId), Grant>,
     /// Until when a next hop takes a source's PDUs without certificates.
@@ -55,21 +55,6 @@ pub struct Switch {
     pub(crate) counters: Counters,
     pub(crate) outgoing: Batch,
     pub(crate) scratch: Vec<u8>,
-}
-
-/// What is remembered of a flow: all that the next PDU needs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Flow {
-    pub(crate) ingress: SessionId,
-    pub(crate) next: SessionId,
-    pub(crate) until: Instant,
-    pub(crate) generation: u64,
-    /// The longest datagram the next hop takes.
-    pub(crate) max_datagram_len: usize,
-    /// Whether the next hop takes these PDUs without certificates.
-    pub(crate) ready: bool,
-    /// When the chain last went ahead, so that a burst of PDUs sends it once.
-    pub(crate) chain_ahead_at: Option<Instant>,
 }
 
 /// The proof that a session's peer may carry for a source.
@@ -176,7 +161,7 @@ impl Switch {
         let mut switch = Self {
             name: identity.name(),
             endpoint,
-            flows: BoundedMap::new(config.max_flows),
+            flows: Flows::new(config.max_flows),
             grants: BoundedMap::new(config.max_grants),
             acceptances: BoundedMap::new(config.max_grants),
             routes: Routes::new(config.max_routes),
@@ -234,6 +219,11 @@ impl Switch {
             out.push(peer, datagram);
         }
         self.outgoing.clear();
+    }
+
+    /// Ends all sessions, so that peers look for another way at once; to be sent by [`Switch::poll_transmit`].
+    pub fn close_all(&mut self, now: Now) {
+        self.endpoint.close_all(now.instant);
     }
 
     /// When to call [`Switch::handle_timeout`] at the latest.

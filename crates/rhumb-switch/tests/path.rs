@@ -47,20 +47,22 @@ fn in_steady_state_no_certificate_travels_and_nothing_is_verified() {
     let mut world = World::new();
     world.line(3);
     let (a, b) = (world.node(0), world.node(2));
-    world.send(a, b, &[1; 100]);
-    world.run(SECOND);
+    for _ in 0..3 {
+        world.send(a, b, &[1; 100]);
+        world.run(SECOND);
+    }
     let before: Vec<_> = (0..3).map(|r| world.counters(r).chains_accepted).collect();
     let capture = world.capture(0, 1);
     for _ in 0..50 {
         world.send(a, b, &[2; 100]);
         world.settle();
     }
-    assert_eq!(world.nodes[b].received.len(), 51);
+    assert_eq!(world.nodes[b].received.len(), 53);
     let after: Vec<_> = (0..3).map(|r| world.counters(r).chains_accepted).collect();
     assert_eq!(before, after);
-    // 12 clear bytes, 76 of header, 4 of payload header, the body, 16 of tag.
+    // 12 clear bytes, 16 of labelled header, 4 of payload header, the body, 16 of tag.
     let lens: Vec<_> = capture.datagrams().iter().map(|d| d.bytes.len()).collect();
-    assert_eq!(lens, [12 + 76 + 4 + 100 + 16; 50]);
+    assert_eq!(lens, [12 + 16 + 4 + 100 + 16; 50]);
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn an_unknown_name_is_unreachable() {
 }
 
 #[test]
-fn a_trace_names_every_router_on_the_path() {
+fn a_trace_names_every_router_on_the_path_and_its_right() {
     let mut world = World::new();
     world.line(3);
     let (a, b) = (world.node(0), world.node(2));
@@ -159,21 +161,38 @@ fn a_trace_names_every_router_on_the_path() {
     world.run(SECOND);
     world.nodes[a].events.clear();
     let to = world.name(b);
-    for ttl in 1..=4 {
-        world.nodes[a].core.ping(to, ttl, 64, world.now).unwrap();
+    // The first leaves no room for evidence.
+    for (ttl, len) in [(1, 64), (1, 1100), (2, 1100), (3, 1100), (4, 1100)] {
+        world.nodes[a].core.ping(to, ttl, len, world.now).unwrap();
         world.run(Duration::from_millis(100));
     }
-    let reporters: Vec<_> = world.nodes[a]
+    let answers: Vec<_> = world.nodes[a]
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::PingNacked { reason: Reason::TtlExceeded, reporter, .. } => Some(*reporter),
+            Event::PingNacked { reason: Reason::TtlExceeded, reporter, evidence, .. } => {
+                Some((reporter.unwrap(), evidence.clone()))
+            }
             _ => None,
         })
         .collect();
-    let routers: Vec<_> = world.routers.iter().map(|r| Some(r.switch.name())).collect();
-    assert_eq!(reporters, routers);
-    assert!(
-        world.nodes[a].events.iter().any(|e| matches!(e, Event::Pong { from, .. } if *from == to))
-    );
+    let routers: Vec<_> = world.routers.iter().map(|r| r.switch.name()).collect();
+    let reporters: Vec<_> = answers.iter().map(|(reporter, _)| *reporter).collect();
+    assert_eq!(reporters, [&routers[..1], &routers[..]].concat());
+    assert_eq!(answers[0].1, None);
+    // Each certificate is by the one before, and verifies with the metadata that one showed.
+    let mut issuer = (world.name(a), None);
+    for (reporter, evidence) in &answers[1..] {
+        let evidence = evidence.as_deref().expect("room for evidence");
+        assert_eq!(rhumb_trust::name_of(&evidence.metadata), *reporter);
+        assert_eq!(evidence.certificate.issuer, issuer.0);
+        assert_eq!(evidence.certificate.statement.hands_on_to(), Some(*reporter));
+        if let Some(metadata) = &issuer.1 {
+            let now_s = world.now.unix_s();
+            assert!(rhumb_trust::verify_statement(&evidence.certificate, metadata, now_s).is_ok());
+        }
+        issuer = (*reporter, Some(evidence.metadata.clone()));
+    }
+    let ponged = |e: &Event| matches!(e, Event::Pong { from, .. } if *from == to);
+    assert!(world.nodes[a].events.iter().any(ponged));
 }

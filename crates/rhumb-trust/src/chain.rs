@@ -34,6 +34,19 @@ impl Chain {
         })
     }
 
+    /// Who answers for the origin, when it is not the origin itself.
+    pub fn server(&self) -> Option<Name> {
+        match self.certificates[0].statement {
+            Statement::Service { server } => Some(server),
+            _ => None,
+        }
+    }
+
+    /// Who is attached to the first router of the chain: the server, or the origin itself.
+    pub fn holder(&self) -> Name {
+        self.server().unwrap_or(self.origin())
+    }
+
     /// The router furthest from the origin.
     pub fn last_router(&self) -> Option<Name> {
         self.routers().next_back()
@@ -195,23 +208,24 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         if certificate.issuer != expected {
             return Err(ChainError::Broken { at });
         }
-        match certificate.statement {
-            Statement::Route { via, scope } => {
-                // Eight at most, so comparing all pairs is cheaper than a set.
-                if certificates[..=at].iter().any(|earlier| earlier.issuer == via) {
-                    return Err(ChainError::Loop { at });
-                }
-                narrowest = match (narrowest, scope) {
-                    (Scope::Any, scope) => scope,
-                    (narrow, Scope::Any) => narrow,
-                    (a, b) if a == b => a,
-                    _ => return Err(ChainError::ScopesExclude { at }),
-                };
-                expected = via;
-            }
-            Statement::Locator(_) if at + 1 == certificates.len() && at > 0 => {}
+        let next = match certificate.statement {
+            Statement::Route { via, .. } => via,
+            // A service begins a chain and grants nothing by itself: the server says who carries.
+            Statement::Service { server } if at == 0 && certificates.len() > 1 => server,
+            Statement::Locator(_) if at + 1 == certificates.len() && at > 0 => continue,
             _ => return Err(ChainError::NotARoute { at }),
+        };
+        // Eight at most, so comparing all pairs is cheaper than a set.
+        if certificates[..=at].iter().any(|earlier| earlier.issuer == next) {
+            return Err(ChainError::Loop { at });
         }
+        narrowest = match (narrowest, certificate.statement.scope()) {
+            (Scope::Any, scope) => scope,
+            (narrow, Scope::Any) => narrow,
+            (a, b) if a == b => a,
+            _ => return Err(ChainError::ScopesExclude { at }),
+        };
+        expected = next;
     }
     Ok(narrowest)
 }

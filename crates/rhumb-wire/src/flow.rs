@@ -1,14 +1,8 @@
 //! FlowAccept: the answer of a hop to a flow in full form; from then on its PDUs may come with a label (paper, section 3.5).
 //!
-//! The header has the source and destination of the flow's PDUs, exchanged, as a NACK's has. The data:
-//!
-//! | offset | size | field |
-//! |---|---|---|
-//! | 0 | 4 | label |
-//! | 4 | 8 | last second for which the label stands, since 1970 |
-//!
-//! The label means something on the session it was given on, and to its giver. A giver that knows it no more answers a
-//! NACK of reason "unknown flow" in labelled form; the sender goes back to the full form. As a NACK, it is never sent
+//! The header has the source and destination of the flow's PDUs, exchanged, as a NACK's has. The data are the label, 4
+//! bytes. It means something on the session it was given on, and to its giver. A giver that knows it no more answers a
+//! NACK of reason "unknown flow" in labelled form, and the sender goes back to the full form. As a NACK, it is never sent
 //! about a PDU with less data than its own.
 
 use crate::WireError;
@@ -20,13 +14,11 @@ use crate::reader::Reader;
 pub struct FlowAccept {
     /// What to put in place of the names.
     pub label: Label,
-    /// The last second for which the label stands.
-    pub until_s: u64,
 }
 
 impl FlowAccept {
     /// Bytes of data.
-    pub const LEN: usize = 12;
+    pub const LEN: usize = 4;
 
     /// Parses the data of a FlowAccept.
     ///
@@ -35,17 +27,13 @@ impl FlowAccept {
     pub fn parse(data: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(data);
         let label = Label(reader.u32()?);
-        let until_s = reader.u64()?;
         reader.finish()?;
-        Ok(Self { label, until_s })
+        Ok(Self { label })
     }
 
     /// The one encoding.
     pub fn emit(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        out[..4].copy_from_slice(&self.label.0.to_be_bytes());
-        out[4..].copy_from_slice(&self.until_s.to_be_bytes());
-        out
+        self.label.0.to_be_bytes()
     }
 }
 
@@ -55,13 +43,10 @@ mod tests {
 
     #[test]
     fn round_trips_and_is_strict() {
-        let accept = FlowAccept { label: Label(0xDEAD_BEEF), until_s: 1 << 40 };
+        let accept = FlowAccept { label: Label(0xDEAD_BEEF) };
         let data = accept.emit();
         assert_eq!(FlowAccept::parse(&data), Ok(accept));
-        assert_eq!(FlowAccept::parse(&data[..11]), Err(WireError::Truncated));
-        assert_eq!(
-            FlowAccept::parse(&[data.as_slice(), &[0]].concat()),
-            Err(WireError::TrailingBytes)
-        );
+        assert_eq!(FlowAccept::parse(&data[..3]), Err(WireError::Truncated));
+        assert_eq!(FlowAccept::parse(&[&data[..], &[0]].concat()), Err(WireError::TrailingBytes));
     }
 }

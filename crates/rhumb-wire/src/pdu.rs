@@ -235,15 +235,25 @@ impl LabelledHeader {
     /// # Errors
     /// When the data exceed 65,535 bytes, or the action has no labelled form.
     pub fn emit(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
-        check_label_action(self.action)?;
-        let data_len = data_len(data)?;
-        out.extend_from_slice(&MAGIC.to_be_bytes());
-        out.extend_from_slice(&[VERSION, self.action as u8, FLAG_LABELLED, self.ttl]);
-        out.extend_from_slice(&data_len.to_be_bytes());
-        out.extend_from_slice(&self.tag.to_be_bytes());
-        out.extend_from_slice(&self.label.0.to_be_bytes());
+        out.extend_from_slice(&self.emit_before(data)?);
         out.extend_from_slice(data);
         Ok(())
+    }
+
+    /// The bytes that stand before `data`, for who has the data elsewhere.
+    ///
+    /// # Errors
+    /// As [`LabelledHeader::emit`].
+    pub fn emit_before(&self, data: &[u8]) -> Result<[u8; Self::LEN], WireError> {
+        check_label_action(self.action)?;
+        let data_len = data_len(data)?;
+        let mut out = [0; Self::LEN];
+        out[..2].copy_from_slice(&MAGIC.to_be_bytes());
+        out[2..6].copy_from_slice(&[VERSION, self.action as u8, FLAG_LABELLED, self.ttl]);
+        out[6..8].copy_from_slice(&data_len.to_be_bytes());
+        out[TAG].copy_from_slice(&self.tag.to_be_bytes());
+        out[LABEL].copy_from_slice(&self.label.0.to_be_bytes());
+        Ok(out)
     }
 }
 

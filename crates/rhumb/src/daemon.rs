@@ -38,6 +38,8 @@ pub(crate) trait Service {
     fn advance(&mut self, now: Now);
     /// Appends the service's own datagrams, a bounded number; to be called until it appends none.
     fn poll_transmit(&mut self, out: &mut Batch);
+    /// Tells all peers that the service stops.
+    fn close_all(&mut self, now: Now);
     /// When [`Service::advance`] has to be called next.
     fn poll_timeout(&self) -> Option<Instant>;
     /// What `status` and metrics show.
@@ -57,6 +59,8 @@ pub(crate) fn serve<S: Service>(
         service.advance(now);
         flush(socket, service, &mut batch)?;
         if control.is_stopped() {
+            service.close_all(now);
+            flush(socket, service, &mut batch)?;
             return Ok(false);
         }
         if until(service, now) {
@@ -186,6 +190,6 @@ const SEND_CALLS: &str = "rhumb_io_send_calls_total";
 const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
 
 /// Bounds how late a change of the civil clock is noticed.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// With 64 datagrams a batch, a turn of the worker stays well below a millisecond.
 const MAX_BATCHES_A_TURN: usize = 8;

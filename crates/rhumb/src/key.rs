@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rhumb_trust::{Identity, Passphrase, TrustError, load_key};
 use rhumb_wire::Role;
+use zeroize::Zeroizing;
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -18,7 +19,7 @@ pub(crate) fn passphrase(file: Option<&Path>) -> Outcome<Option<Passphrase>> {
     let Some(path) = file else {
         return Ok(std::env::var(PASSPHRASE_VARIABLE).ok().map(Passphrase::new));
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
         Failure::setup_text(format!("passphrase file {}: {error}", path.display()))
     })?;
     match text.lines().next() {

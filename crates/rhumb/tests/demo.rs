@@ -55,6 +55,8 @@ fn a_given_file_is_moved_and_three_attacks_are_refused() {
     assert!(words[0].starts_with("B says: R3 may carry my traffic to and from anyone, until "));
     assert!(words[1].starts_with("R3 says: R2 may carry my traffic to and from anyone, until "));
     assert!(words[2].starts_with("R2 says: I am reached at 127.0.0.1:"));
+    let back = facts["chain_back"][0]["words"].as_str().unwrap();
+    assert!(back.starts_with("R1 says: R2 may carry my traffic to and from anyone, until "));
     let attacks = facts["attacks"].as_array().unwrap();
     let reasons = ["a signature does not verify", "as replayed", "the session is not B's"];
     assert_eq!(attacks.len(), reasons.len());

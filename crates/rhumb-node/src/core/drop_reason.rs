@@ -25,6 +25,8 @@ pub enum DropReason {
     UnknownPong,
     /// An Accept that answers no advertisement.
     UnknownAccept,
+    /// A label that we did not give, or do not remember.
+    UnknownLabel,
     /// More answers of ours wait than the queue holds.
     AnswerQueueFull,
     /// Sealing failed: the session ended or its bound shrank meanwhile.
@@ -39,7 +41,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Foreign,
         Self::Link,
         Self::Malformed,
@@ -49,6 +51,7 @@ impl DropReason {
         Self::UnknownNack,
         Self::UnknownPong,
         Self::UnknownAccept,
+        Self::UnknownLabel,
         Self::AnswerQueueFull,
         Self::NotSealed,
         Self::PortUnbound,
@@ -68,6 +71,7 @@ impl DropReason {
             Self::UnknownNack => "unknown_nack",
             Self::UnknownPong => "unknown_pong",
             Self::UnknownAccept => "unknown_accept",
+            Self::UnknownLabel => "unknown_label",
             Self::AnswerQueueFull => "answer_queue_full",
             Self::NotSealed => "not_sealed",
             Self::PortUnbound => "port_unbound",

@@ -13,6 +13,7 @@
 mod drop_reason;
 mod event;
 mod jitter;
+mod labels;
 mod lease;
 mod membership;
 mod path_limits;
@@ -29,16 +30,18 @@ use std::time::Instant;
 use rhumb_link::{Endpoint, LinkError, SessionId};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::{Batch, Name};
+use rhumb_wire::pdu::LabelledHeader;
+use rhumb_wire::{Batch, Name, Pdu};
 
 pub use drop_reason::{DropReason, Drops};
-pub use event::{Disconnection, Event, SendFailure};
+pub use event::{Disconnection, Event, Evidence, SendFailure};
 pub use lease::LeaseStatus;
 pub(crate) use path_limits::PathLimits;
 pub use receive::Arrival;
 
 use crate::Config;
 use jitter::Jitter;
+use labels::Labels;
 use membership::Membership;
 use pending::PendingPdus;
 use receive::ArrivedAt;
@@ -53,11 +56,12 @@ pub struct Core {
     membership: Membership,
     pending: PendingPdus,
     streams: Streams,
+    labels: Labels,
     path_limits: PathLimits,
     tags: Tags,
     jitter: Jitter,
     max_datagram_len: u16,
-    /// Pongs that wait to be sent.
+    /// Pongs, and answers about labels, that wait to be sent.
     answers: VecDeque<Vec<u8>>,
     arrivals: Vec<ArrivedAt>,
     events: VecDeque<Event>,
@@ -106,6 +110,7 @@ impl Core {
             membership: Membership::new(identity, config, now),
             pending: PendingPdus::new(config.give_up_after),
             streams: Streams::default(),
+            labels: Labels::default(),
             path_limits: PathLimits::default(),
             tags: Tags::starting_at(jitter.next_u32()),
             jitter,
@@ -125,7 +130,7 @@ impl Core {
         self.handle_link_events(now);
         self.with_membership(now, Membership::handle_timeout);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
-            self.give_up(settled, None, now.instant);
+            self.give_up(settled, None, None, now.instant);
         }
     }
 
@@ -149,17 +154,22 @@ impl Core {
         self.endpoint.poll_transmit(out);
         let Some(session) = self.membership.session() else { return };
         if let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
-            seal(&mut self.endpoint, &mut self.drops, session, pdu, out, now.instant);
+            seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
         }
         if self.membership.joined().is_none() {
             return;
         }
         while let Some(answer) = self.answers.pop_front() {
-            seal(&mut self.endpoint, &mut self.drops, session, &answer, out, now.instant);
+            seal(&mut self.endpoint, &mut self.drops, session, [&[], &answer], out, now.instant);
         }
-        let (endpoint, drops) = (&mut self.endpoint, &mut self.drops);
+        let (endpoint, drops, labels) = (&mut self.endpoint, &mut self.drops, &self.labels);
         let transmitted = self.pending.transmit(now.instant, MAX_TRANSMIT, |pdu| {
-            seal(endpoint, drops, session, pdu, out, now.instant);
+            match labelled(labels, pdu) {
+                Some((header, data)) => {
+                    seal(endpoint, drops, session, [&header, data], out, now.instant)
+                }
+                None => seal(endpoint, drops, session, [&[], pdu], out, now.instant),
+            };
         });
         self.traffic.sent += transmitted.first as u64;
         self.traffic.resent += transmitted.resent as u64;
@@ -269,12 +279,20 @@ impl std::fmt::Debug for Seed {
     }
 }
 
-/// Appends the datagram that carries `pdu` over `session`; says whether it did.
+/// A kept PDU in labelled form, where the router gave its flow a label: header and data.
+fn labelled<'a>(labels: &Labels, pdu: &'a [u8]) -> Option<([u8; LabelledHeader::LEN], &'a [u8])> {
+    let pdu = Pdu::parse(pdu).ok()?;
+    let label = labels.to(&pdu.destination())?;
+    let header = LabelledHeader { action: pdu.action(), ttl: pdu.ttl(), tag: pdu.tag(), label };
+    Some((header.emit_before(pdu.data()).ok()?, pdu.data()))
+}
+
+/// Appends the datagram that carries the PDU of these parts over `session`; says whether it did.
 fn seal(
     endpoint: &mut Endpoint,
     drops: &mut Drops,
     session: SessionId,
-    pdu: &[u8],
+    parts: [&[u8]; 2],
     out: &mut Batch,
     now: Instant,
 ) -> bool {
@@ -282,8 +300,11 @@ fn seal(
         drops.count(DropReason::NotSealed);
         return false;
     };
-    let datagram = out.push_with(address, pdu.len() + RECORD_OVERHEAD);
-    datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
+    let [head, rest] = parts;
+    let datagram = out.push_with(address, head.len() + rest.len() + RECORD_OVERHEAD);
+    let pdu = &mut datagram[RecordHeader::LEN..];
+    pdu[..head.len()].copy_from_slice(head);
+    pdu[head.len()..][..rest.len()].copy_from_slice(rest);
     let sealed = endpoint.seal(session, datagram, now).is_ok();
     if !sealed {
         out.drop_datagram(out.len() - 1);

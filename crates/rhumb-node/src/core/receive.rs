@@ -7,17 +7,18 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
 
-use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::Datagram;
+use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::pdu::{Frame, LabelledHeader, LabelledPdu};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use super::membership::Membership;
 use super::pending::{Outcome, PendingKind, Settled};
-use super::{Core, DropReason, Event, Turn};
+use super::{Core, DropReason, Event, Evidence, Turn};
 
 /// Data that arrived for a program, where the batch holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,57 +90,140 @@ impl Core {
         // What the link learned from the seal, such as the session's first record, comes before what was sealed.
         self.handle_link_events(now);
         let plaintext = opened.plaintext;
-        let pdu = Pdu::parse(&datagram[plaintext.clone()]).map_err(|_| DropReason::Malformed)?;
-        self.handle_pdu(opened.session, &pdu, slot, plaintext.start, now)
+        if self.membership.session() != Some(opened.session) {
+            return Err(DropReason::OtherSession);
+        }
+        self.labels.keep_to(opened.session);
+        let bytes = &datagram[plaintext.clone()];
+        match Frame::parse(bytes).map_err(|_| DropReason::Malformed)? {
+            Frame::Full(pdu) => self.handle_pdu(&pdu, slot, plaintext.start, now),
+            Frame::Labelled(pdu) => self.handle_labelled(&pdu, slot, plaintext.start, now),
+        }
     }
 
     fn handle_pdu(
         &mut self,
-        session: SessionId,
         pdu: &Pdu<'_>,
         slot: usize,
         pdu_at: usize,
         now: Now,
     ) -> Result<(), DropReason> {
-        if self.membership.session() != Some(session) {
-            return Err(DropReason::OtherSession);
-        }
         if pdu.destination() != self.name {
             return Err(DropReason::NotForUs);
         }
         match pdu.action() {
             Action::Data => {
-                let (header, body) =
-                    PayloadHeader::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
-                let body_at = pdu_at + PduHeader::LEN + PayloadHeader::LEN;
-                self.traffic.received += 1;
-                self.arrivals.push(ArrivedAt {
-                    slot,
-                    body: body_at..body_at + body.len(),
-                    from: pdu.source(),
-                    kind: header.kind,
-                    port: header.port,
-                });
+                self.tell_label(pdu, now.instant);
+                self.arrive(pdu.source(), pdu.data(), slot, pdu_at + PduHeader::LEN)
+            }
+            Action::Ping => {
+                self.tell_label(pdu, now.instant);
+                self.answer_ping(pdu.source(), pdu.tag(), pdu.data())
+            }
+            Action::Pong => self.handle_pong(pdu, now.instant),
+            Action::Nack => {
+                let (nack, metadata) =
+                    Nack::parse_with_metadata(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                let certificates = pdu.certificates().map_err(|_| DropReason::Malformed)?;
+                let evidence = metadata
+                    .zip(certificates.into_iter().next())
+                    .map(|(metadata, certificate)| Box::new(Evidence { metadata, certificate }));
+                // A NACK's source is the destination of what it is about.
+                self.handle_nack(pdu.tag(), pdu.source(), nack, evidence, now)
+            }
+            Action::Accept => self.handle_accept(pdu, now),
+            Action::FlowAccept => {
+                let accept = FlowAccept::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                self.labels.learn(pdu.source(), accept.label);
                 Ok(())
             }
-            Action::Ping => self.answer_ping(pdu),
-            Action::Pong => self.handle_pong(pdu, now.instant),
-            Action::Nack => self.handle_nack(pdu, now),
-            Action::Accept => self.handle_accept(pdu, now),
             _ => Err(DropReason::NotForNodes),
         }
     }
 
-    fn answer_ping(&mut self, ping: &Pdu<'_>) -> Result<(), DropReason> {
+    /// A PDU with a label: one of ours in place of a source, or the router's that it does not know any more.
+    fn handle_labelled(
+        &mut self,
+        pdu: &LabelledPdu<'_>,
+        slot: usize,
+        pdu_at: usize,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        let header = pdu.header();
+        if header.action == Action::Nack {
+            let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+            let to = self.labels.lapse(header.label).ok_or(DropReason::UnknownNack)?;
+            return self.handle_nack(header.tag, to, nack, None, now);
+        }
+        let Some(source) = self.labels.source(header.label) else {
+            self.nack_label(header, pdu.data());
+            return Err(DropReason::UnknownLabel);
+        };
+        match header.action {
+            Action::Ping => self.answer_ping(source, header.tag, pdu.data()),
+            _ => self.arrive(source, pdu.data(), slot, pdu_at + LabelledHeader::LEN),
+        }
+    }
+
+    /// Notes where data for a program are.
+    fn arrive(
+        &mut self,
+        from: Name,
+        data: &[u8],
+        slot: usize,
+        data_at: usize,
+    ) -> Result<(), DropReason> {
+        let (header, body) = PayloadHeader::parse(data).map_err(|_| DropReason::Malformed)?;
+        let body_at = data_at + PayloadHeader::LEN;
+        self.traffic.received += 1;
+        self.arrivals.push(ArrivedAt {
+            slot,
+            body: body_at..body_at + body.len(),
+            from,
+            kind: header.kind,
+            port: header.port,
+        });
+        Ok(())
+    }
+
+    /// Tells the router the label to put in place of a source's name, from time to time.
+    fn tell_label(&mut self, pdu: &Pdu<'_>, now: Instant) {
+        if pdu.data().len() < FlowAccept::LEN || self.answers.len() >= MAX_ANSWERS {
+            return;
+        }
+        if let Some(label) = self.labels.give(pdu.source(), now) {
+            let header = PduHeader {
+                tag: pdu.tag(),
+                ..PduHeader::new(Action::FlowAccept, self.name, pdu.source())
+            };
+            let mut answer = Vec::new();
+            header
+                .emit(&FlowAccept { label }.emit(), &[], &mut answer)
+                .expect("invariant: four bytes fit a PDU");
+            self.answers.push_back(answer);
+        }
+    }
+
+    /// Tells the router that a label means nothing to us any more.
+    fn nack_label(&mut self, about: LabelledHeader, data: &[u8]) {
+        if data.len() < Nack::MIN_LEN || self.answers.len() >= MAX_ANSWERS {
+            return;
+        }
+        let mut nack = Vec::with_capacity(Nack::MIN_LEN);
+        Nack { reason: Reason::UnknownFlow, reporter: None }.emit(&mut nack);
+        let header = LabelledHeader { action: Action::Nack, ttl: PduHeader::INITIAL_TTL, ..about };
+        let mut answer = Vec::new();
+        header.emit(&nack, &mut answer).expect("invariant: a NACK has a labelled form");
+        self.answers.push_back(answer);
+    }
+
+    fn answer_ping(&mut self, from: Name, tag: u32, data: &[u8]) -> Result<(), DropReason> {
         if self.answers.len() >= MAX_ANSWERS {
             return Err(DropReason::AnswerQueueFull);
         }
-        let header =
-            PduHeader { tag: ping.tag(), ..PduHeader::new(Action::Pong, self.name, ping.source()) };
+        let header = PduHeader { tag, ..PduHeader::new(Action::Pong, self.name, from) };
         let mut pong = Vec::new();
-        header
-            .emit(ping.data(), &[], &mut pong)
-            .expect("invariant: data that were in a PDU fit a PDU");
+        header.emit(data, &[], &mut pong).expect("invariant: data that were in a PDU fit a PDU");
         self.answers.push_back(pong);
         Ok(())
     }
@@ -162,15 +246,20 @@ impl Core {
         })
     }
 
-    fn handle_nack(&mut self, pdu: &Pdu<'_>, now: Now) -> Result<(), DropReason> {
-        let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
-        // A NACK's source is the destination of what it is about.
-        let (tag, to) = (pdu.tag(), pdu.source());
+    /// Acts on a NACK about the PDU of `tag` to `to`.
+    fn handle_nack(
+        &mut self,
+        tag: u32,
+        to: Name,
+        nack: Nack,
+        evidence: Option<Box<Evidence>>,
+        now: Now,
+    ) -> Result<(), DropReason> {
         match self.pending.handle_nack(tag, to, nack.reason, now.instant, &mut self.jitter) {
             Outcome::Retried(settled) => self.tell_retried(settled, nack, now.instant),
             Outcome::GivenUp(settled) => {
                 // A ping's reason to be given up may be its purpose: a trace counts on the TTL.
-                self.give_up(settled, nack.reporter, now.instant);
+                self.give_up(settled, nack.reporter, evidence, now.instant);
             }
             Outcome::Unknown if self.streams.believes(tag, to) => {
                 self.events.push_back(Event::Nacked { to, reason: nack.reason });
@@ -211,6 +300,7 @@ impl Core {
             reporter: nack.reporter,
             rtt: settled.sent_at.map(|at| now.saturating_duration_since(at)),
             retried: true,
+            evidence: None,
         });
     }
 
@@ -230,5 +320,5 @@ impl Core {
     }
 }
 
-/// Pongs that may wait: one batch of pings.
+/// Answers that may wait: one batch of pings.
 const MAX_ANSWERS: usize = 64;

@@ -6,9 +6,10 @@ use rhumb_trust::Now;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::nack::Nack;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Action, Batch, Name, PduHeader};
 
-use super::event::{Event, SendFailure};
+use super::event::{Event, Evidence, SendFailure};
 use super::pending::{PendingKind, Settled};
 use super::{Core, MAX_TRANSMIT, seal};
 use crate::SendError;
@@ -76,13 +77,23 @@ impl Core {
         }
         let session = self.membership.joined().ok_or(SendError::NotJoined)?;
         let tag = self.tags.take();
-        let header = PduHeader { tag, ..PduHeader::new(Action::Data, self.name, to) };
-        self.scratch.clear();
-        header
-            .emit(payload, &[], &mut self.scratch)
-            .expect("invariant: what fits a datagram fits the length field");
         self.streams.sent(tag, to, now.instant);
-        if seal(&mut self.endpoint, &mut self.drops, session, &self.scratch, out, now.instant) {
+        let named = PduHeader { tag, ..PduHeader::new(Action::Data, self.name, to) };
+        let sealed = match self.labels.to(&to) {
+            Some(label) => {
+                let header = LabelledHeader { action: named.action, ttl: named.ttl, tag, label };
+                let header = header.emit_before(payload).expect(DATAGRAM_FITS);
+                let parts = [&header, payload];
+                seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
+            }
+            None => {
+                self.scratch.clear();
+                named.emit(payload, &[], &mut self.scratch).expect(DATAGRAM_FITS);
+                let parts = [&[], &self.scratch[..]];
+                seal(&mut self.endpoint, &mut self.drops, session, parts, out, now.instant)
+            }
+        };
+        if sealed {
             self.traffic.sent += 1;
         }
         Ok(())
@@ -116,21 +127,25 @@ impl Core {
         let tag = self.tags.take();
         let header = PduHeader { ttl, tag, ..PduHeader::new(action, self.name, to) };
         let mut pdu = self.pending.buffer();
-        header
-            .emit(&self.scratch, &[], &mut pdu)
-            .expect("invariant: what fits a datagram fits the length field");
+        header.emit(&self.scratch, &[], &mut pdu).expect(DATAGRAM_FITS);
         self.pending.push(tag, to, kind, pdu, now.instant);
         Ok(tag)
     }
 
     /// Tells that a PDU is given up.
-    pub(super) fn give_up(&mut self, settled: Settled, reporter: Option<Name>, now: Instant) {
+    pub(super) fn give_up(
+        &mut self,
+        settled: Settled,
+        reporter: Option<Name>,
+        evidence: Option<Box<Evidence>>,
+        now: Instant,
+    ) {
         self.traffic.given_up += 1;
         let Settled { tag, to, kind, sent_at, reason } = settled;
         let event = match (kind, reason) {
             (PendingKind::Ping, Some(reason)) => {
                 let rtt = sent_at.map(|at| now.saturating_duration_since(at));
-                Event::PingNacked { tag, to, reason, reporter, rtt, retried: false }
+                Event::PingNacked { tag, to, reason, reporter, rtt, retried: false, evidence }
             }
             (_, Some(reason)) => Event::SendFailed { tag, to, reason: SendFailure::Nacked(reason) },
             (_, None) => Event::SendFailed { tag, to, reason: SendFailure::NotJoined },
@@ -138,6 +153,8 @@ impl Core {
         self.events.push_back(event);
     }
 }
+
+const DATAGRAM_FITS: &str = "invariant: what fits a datagram fits the length field";
 
 const _: () =
     assert!(MAX_TRANSMIT <= super::pending::MAX_PDUS, "one turn never empties the buffer");

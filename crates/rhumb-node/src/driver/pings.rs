@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use rhumb_trust::Now;
-use rhumb_wire::Name;
 use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Certificate, Metadata, Name, PduHeader};
 use tokio::sync::oneshot;
 
 use super::orders::{PingAnswer, PingOrder};
-use crate::core::Core;
+use crate::core::{Core, Evidence};
 use crate::{PingError, SendError};
 
 /// The pings under way.
@@ -24,8 +24,8 @@ struct Wait {
     tags: Vec<u32>,
     ends_at: Instant,
     next_try: Instant,
-    /// The last word of a router that knew no way.
-    unreachable: Option<Option<Name>>,
+    /// The last word of a router, and who it is.
+    last_nack: Option<(Reason, Option<Name>)>,
     done: oneshot::Sender<Result<PingAnswer, PingError>>,
 }
 
@@ -35,6 +35,7 @@ pub(super) struct PingNack {
     pub(super) reporter: Option<Name>,
     pub(super) rtt: Option<Duration>,
     pub(super) retried: bool,
+    pub(super) evidence: Option<Box<Evidence>>,
 }
 
 impl Pings {
@@ -50,7 +51,7 @@ impl Pings {
             tags: Vec::new(),
             ends_at: now.instant + timeout,
             next_try: now.instant,
-            unreachable: None,
+            last_nack: None,
             done,
         };
         match wait.try_once(core, now) {
@@ -60,27 +61,34 @@ impl Pings {
     }
 
     pub(super) fn handle_pong(&mut self, tag: u32, rtt: Duration) {
-        if let Some(wait) = self.take(tag) {
-            wait.tell(Ok(PingAnswer::Pong { rtt }));
+        if let Some(at) = self.position(tag) {
+            self.waits.swap_remove(at).tell(Ok(PingAnswer::Pong { rtt }));
         }
     }
 
-    pub(super) fn handle_nack(&mut self, tag: u32, nack: &PingNack) {
-        let PingNack { reason, reporter, rtt, retried } = *nack;
-        if let Reason::Unreachable(_) = reason
-            && let Some(wait) = self.waits.iter_mut().find(|wait| wait.tags.contains(&tag))
-        {
-            wait.unreachable = Some(reporter);
-        }
-        if retried {
+    pub(super) fn handle_nack(&mut self, tag: u32, nack: PingNack) {
+        let PingNack { reason, reporter, rtt, retried, evidence } = nack;
+        let Some(at) = self.position(tag) else { return };
+        let wait = &mut self.waits[at];
+        wait.last_nack = Some((reason, reporter));
+        // Where waiting is the cure, the next try may find it cured, whatever became of this one.
+        let waits = matches!(
+            reason,
+            Reason::NotYet(_)
+                | Reason::Overloaded(_)
+                | Reason::UnknownFlow
+                | Reason::BadCertificate
+                | Reason::NotAuthorised
+        );
+        if retried || waits {
             return;
         }
-        let Some(wait) = self.take(tag) else { return };
-        wait.tell(match reason {
-            Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt }),
-            Reason::Unreachable(_) => Err(PingError::Unreachable { reporter }),
-            reason => Err(PingError::Refused { reason, reporter }),
-        });
+        let wait = self.waits.swap_remove(at);
+        let answer = match reason {
+            Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt, evidence }),
+            _ => Err(wait.verdict()),
+        };
+        wait.tell(answer);
     }
 
     /// Tries again what is due, ends what is over or no longer wanted.
@@ -92,10 +100,7 @@ impl Pings {
                 self.waits.swap_remove(at);
             } else if wait.ends_at <= now.instant {
                 let wait = self.waits.swap_remove(at);
-                let error = match wait.unreachable {
-                    Some(reporter) => PingError::Unreachable { reporter },
-                    None => PingError::TimedOut,
-                };
+                let error = wait.verdict();
                 wait.tell(Err(error));
             } else {
                 if wait.next_try <= now.instant {
@@ -111,18 +116,29 @@ impl Pings {
         self.waits.iter().map(|wait| wait.ends_at.min(wait.next_try)).min()
     }
 
-    fn take(&mut self, tag: u32) -> Option<Wait> {
-        let at = self.waits.iter().position(|wait| wait.tags.contains(&tag))?;
-        Some(self.waits.swap_remove(at))
+    fn position(&self, tag: u32) -> Option<usize> {
+        self.waits.iter().position(|wait| wait.tags.contains(&tag))
     }
 }
 
 impl Wait {
     fn try_once(&mut self, core: &mut Core, now: Now) -> Result<(), SendError> {
         self.next_try = now.instant + TRY_AGAIN_AFTER;
-        let tag = core.ping(self.to, self.ttl, Nack::MAX_LEN, now)?;
+        // A trace's ping leaves the routers room for their evidence, as far as the path does.
+        let room = core.max_body_len(self.to, now).min(EVIDENCE_LEN);
+        let len = if self.ttl < PduHeader::INITIAL_TTL { room } else { Nack::MAX_LEN };
+        let tag = core.ping(self.to, self.ttl, len, now)?;
         self.tags.push(tag);
         Ok(())
+    }
+
+    /// Why there is no answer.
+    fn verdict(&self) -> PingError {
+        match self.last_nack {
+            None => PingError::TimedOut,
+            Some((Reason::Unreachable(_), reporter)) => PingError::Unreachable { reporter },
+            Some((reason, reporter)) => PingError::Refused { reason, reporter },
+        }
     }
 
     fn tell(self, answer: Result<PingAnswer, PingError>) {
@@ -131,6 +147,8 @@ impl Wait {
     }
 }
 
+/// The largest evidence: a NACK, metadata, a list of one certificate.
+const EVIDENCE_LEN: usize = Nack::MAX_LEN + Metadata::MAX_LEN + 1 + Certificate::MAX_LEN;
 /// Longer than the round trip of nearly all paths, so that few pings are answered twice.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// They are searched one by one.

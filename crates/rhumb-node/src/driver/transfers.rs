@@ -179,25 +179,17 @@ impl Transfers {
         }
     }
 
-    /// Appends what the transfers want sent, at most `limit` messages of each; says whether there may be more.
-    pub(super) fn transmit(
-        &mut self,
-        core: &mut Core,
-        out: &mut Batch,
-        limit: usize,
-        now: Now,
-    ) -> bool {
-        if !core.is_joined() {
-            return false;
-        }
+    /// Appends what the transfers want sent, a bounded number of messages of each; says whether there may be more. While no
+    /// router is joined, what they want sent is lost: they notice, and give up in time.
+    pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
         let mut more = false;
         for ((to, _), incoming) in &mut self.arrivals {
-            more |= pump(&mut self.payload, core, *to, out, limit, now, |payload| {
+            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
                 incoming.receiver.poll_transmit(now.instant, payload)
             });
         }
         for ((to, _), departure) in &mut self.departures {
-            more |= pump(&mut self.payload, core, *to, out, limit, now, |payload| {
+            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
                 departure.sender.poll_transmit(now.instant, payload)
             });
         }
@@ -301,12 +293,11 @@ fn pump(
     core: &mut Core,
     to: Name,
     out: &mut Batch,
-    limit: usize,
     now: Now,
     mut next: impl FnMut(&mut Vec<u8>) -> bool,
 ) -> bool {
     let header = PayloadHeader { kind: PayloadKind::Transfer, port: TRANSFER_PORT }.emit();
-    for _ in 0..limit {
+    for _ in 0..MESSAGES_PER_TURN {
         payload.clear();
         payload.extend_from_slice(&header);
         if !next(payload) {
@@ -340,3 +331,5 @@ impl WriteAt for AnySink {
 const TRANSFER_PORT: u16 = 0;
 /// Files that arrive at once, those just declined included: what strangers can make a node hold.
 const MAX_ARRIVALS: usize = 64;
+/// Messages of one transfer between two looks at the socket: two full runs of segments at the default datagram size.
+const MESSAGES_PER_TURN: usize = 90;

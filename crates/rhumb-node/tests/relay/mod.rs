@@ -16,8 +16,9 @@ use rhumb_trust::Identity;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::decrement_ttl;
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role, transfer};
 
 /// A running router; stops when dropped.
 pub struct Relay {
@@ -40,11 +41,20 @@ pub struct Behaviour {
     pub loses_one_in: u64,
     /// Answers the first so many PDUs of data with "not yet".
     pub unready: u64,
+    /// Loses the first verdict on a file.
+    pub loses_a_verdict: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { published: true, silent: false, refuses: false, loses_one_in: 0, unready: 0 }
+        Self {
+            published: true,
+            silent: false,
+            refuses: false,
+            loses_one_in: 0,
+            unready: 0,
+            loses_a_verdict: false,
+        }
     }
 }
 
@@ -136,6 +146,10 @@ impl Worker {
         let plaintext = datagram[opened.plaintext.clone()].to_vec();
         let pdu = Pdu::parse(&plaintext).ok()?;
         let header = pdu.header();
+        // Labels are between two ends of a session; this router knows none, and so gives none on.
+        if header.action == Action::FlowAccept {
+            return None;
+        }
         if header.action == Action::Advertise {
             self.answer_advertisement(opened.session, header, now);
             return None;
@@ -143,6 +157,10 @@ impl Worker {
         if matches!(header.action, Action::Data | Action::Ping) {
             if let Some(reason) = self.objection(header) {
                 self.nack(opened.session, header, reason, now);
+                return None;
+            }
+            if self.behaviour.loses_a_verdict && is_verdict(pdu.data()) {
+                self.behaviour.loses_a_verdict = false;
                 return None;
             }
             let loses_one_in = self.behaviour.loses_one_in;
@@ -202,6 +220,15 @@ impl Worker {
         datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
         let _ = self.endpoint.seal(session, datagram, now);
     }
+}
+
+fn is_verdict(payload: &[u8]) -> bool {
+    let Ok((header, body)) = PayloadHeader::parse(payload) else { return false };
+    header.kind == PayloadKind::Transfer
+        && matches!(
+            transfer::Message::parse(body),
+            Ok(transfer::Message { body: transfer::MessageBody::Finished(_), .. })
+        )
 }
 
 /// Waits no longer than this for anything.

@@ -16,7 +16,8 @@ use rhumb_trust::{Identity, Now};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Role};
+use rhumb_wire::pdu::{Frame, LabelledHeader};
+use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Role};
 
 pub const LATENCY: Duration = Duration::from_millis(1);
 pub const START_S: u64 = 1_800_000_000;
@@ -47,6 +48,8 @@ pub struct Router {
     pub lose_advertisements: usize,
     /// Every PDU that came, advertisements that were lost included.
     pub seen: Vec<Seen>,
+    /// Every PDU that came in labelled form.
+    pub labelled: Vec<(LabelledHeader, Vec<u8>)>,
     pub sessions_seen: usize,
     out: Batch,
 }
@@ -214,6 +217,7 @@ impl Router {
             on_advertise: OnAdvertise::Accept { lease_s: 600, published: true },
             lose_advertisements: 0,
             seen: Vec::new(),
+            labelled: Vec::new(),
             sessions_seen: 0,
             out: Batch::new(),
         }
@@ -226,12 +230,26 @@ impl Router {
 
     /// Sends a PDU to the node.
     pub fn send(&mut self, header: PduHeader, data: &[u8], now: Now) {
-        let Some(session) = self.session else { panic!("no node is connected") };
         let mut pdu = Vec::new();
         header.emit(data, &[], &mut pdu).unwrap();
+        self.send_pdu(&pdu, now);
+    }
+
+    /// Sends a PDU in labelled form to the node.
+    pub fn send_labelled(&mut self, header: LabelledHeader, data: &[u8], now: Now) {
+        let mut pdu = Vec::new();
+        header.emit(data, &mut pdu).unwrap();
+        self.send_pdu(&pdu, now);
+    }
+
+    fn send_pdu(&mut self, pdu: &[u8], now: Now) {
+        let Some(session) = self.session else { panic!("no node is connected") };
         let datagram = self.out.push_with(node_address(), pdu.len() + RECORD_OVERHEAD);
-        datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
-        self.endpoint.seal(session, datagram, now.instant).unwrap();
+        datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
+        if self.endpoint.seal(session, datagram, now.instant).is_err() {
+            // The session has just ended.
+            self.out.drop_datagram(self.out.len() - 1);
+        }
     }
 
     /// Sends an Accept.
@@ -278,7 +296,13 @@ impl Router {
     }
 
     fn handle_pdu(&mut self, plaintext: &[u8], now: Now) {
-        let pdu = Pdu::parse(plaintext).unwrap();
+        let pdu = match Frame::parse(plaintext).unwrap() {
+            Frame::Full(pdu) => pdu,
+            Frame::Labelled(pdu) => {
+                self.labelled.push((pdu.header(), pdu.data().to_vec()));
+                return;
+            }
+        };
         let header = pdu.header();
         self.seen.push(Seen {
             at: now,

@@ -26,7 +26,8 @@ use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Scope, Statement};
+use rhumb_wire::pdu::{Frame, LabelledHeader};
+use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
 pub use liar::{Liar, Lie};
 
@@ -42,6 +43,8 @@ pub struct World {
     pub liars: Vec<Liar>,
     pub routers: Vec<Router>,
     pub nodes: Vec<Node>,
+    /// What routers are made with, but for what tells them apart.
+    pub config: Config,
     seeds: u8,
 }
 
@@ -84,6 +87,7 @@ impl World {
             liars: Vec::new(),
             routers: Vec::new(),
             nodes: Vec::new(),
+            config: Config::default(),
             seeds: 0,
         };
         let rib = RibStation::new(&mut world, RIB.parse().unwrap());
@@ -139,7 +143,7 @@ impl World {
         upstream: Option<Remote>,
         locator: Option<SocketAddr>,
     ) -> usize {
-        let config = Config { ribs: self.remotes(), upstream, locator, ..Config::default() };
+        let config = Config { ribs: self.remotes(), upstream, locator, ..self.config.clone() };
         let secret = self.secret();
         let switch = Switch::new(identity.clone(), config, secret, self.now).unwrap();
         let wire = self.network.endpoint(address).unwrap();
@@ -261,6 +265,8 @@ pub struct Stranger {
     pub session: Option<SessionId>,
     /// PDUs that came: header and data.
     pub inbox: Vec<(PduHeader, Vec<u8>)>,
+    /// The reasons of NACKs that came in labelled form.
+    pub labelled_nacks: Vec<Reason>,
     pub address: SocketAddr,
     endpoint: Endpoint,
     wire: Wire,
@@ -282,8 +288,15 @@ impl Stranger {
             Endpoint::new(identity.clone(), config, secret, world.now.instant).unwrap();
         let _ = endpoint.connect(world.routers[router].address, None, world.now.instant);
         let wire = world.network.endpoint(address).unwrap();
-        let mut stranger =
-            Self { identity, session: None, inbox: Vec::new(), address, endpoint, wire };
+        let mut stranger = Self {
+            identity,
+            session: None,
+            inbox: Vec::new(),
+            labelled_nacks: Vec::new(),
+            address,
+            endpoint,
+            wire,
+        };
         stranger.settle(world);
         assert!(stranger.session.is_some());
         stranger
@@ -310,12 +323,29 @@ impl Stranger {
     ) {
         let mut datagram = vec![0; RecordHeader::LEN];
         header.emit(data, certificates, &mut datagram).unwrap();
+        self.send_datagram(world, datagram);
+    }
+
+    /// Sends a PDU in labelled form and lets the world come to rest.
+    pub fn send_labelled(&mut self, world: &mut World, header: LabelledHeader, data: &[u8]) {
+        let mut datagram = vec![0; RecordHeader::LEN];
+        header.emit(data, &mut datagram).unwrap();
+        self.send_datagram(world, datagram);
+    }
+
+    fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
         datagram.extend_from_slice(&[0; 16]);
         let to =
             self.endpoint.seal(self.session.unwrap(), &mut datagram, world.now.instant).unwrap();
         let mut batch = Batch::new();
         batch.push(to, &datagram);
         self.wire.send(&batch).unwrap();
+        self.settle(world);
+    }
+
+    /// Shows that it is there, as its link's timers would.
+    pub fn keep_alive(&mut self, world: &mut World) {
+        self.endpoint.handle_timeout(world.now.instant);
         self.settle(world);
     }
 
@@ -339,8 +369,14 @@ impl Stranger {
                         else {
                             continue;
                         };
-                        if let Ok(pdu) = Pdu::parse(&datagram[opened.plaintext]) {
-                            self.inbox.push((pdu.header(), pdu.data().to_vec()));
+                        match Frame::parse(&datagram[opened.plaintext]) {
+                            Ok(Frame::Full(pdu)) => {
+                                self.inbox.push((pdu.header(), pdu.data().to_vec()));
+                            }
+                            Ok(Frame::Labelled(pdu)) => {
+                                self.labelled_nacks.push(Nack::parse(pdu.data()).unwrap().reason);
+                            }
+                            Err(_) => {}
                         }
                     }
                     Ok(handshake) => {

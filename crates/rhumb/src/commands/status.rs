@@ -51,18 +51,28 @@ pub(crate) fn fetch(admin: SocketAddr) -> std::io::Result<Value> {
 struct Report(Value);
 
 impl fmt::Display for Report {
+    /// Who it is first, then everything else.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |key: &str| self.0[key].as_str().unwrap_or("?");
+        write!(f, "{} {} at {}", text("role"), text("name"), text("address"))?;
+        if let Some(uptime_s) = self.0["uptime_s"].as_u64() {
+            write!(f, ", up for {uptime_s} s")?;
+        }
+        let mut rest = self.0.clone();
+        if let Value::Object(object) = &mut rest {
+            object.retain(|key, _| !HEAD.contains(&key.as_str()));
+        }
         let mut text = String::new();
-        outline(&self.0, 0, &mut text);
-        f.write_str(text.trim_end())
+        outline(&rest, 0, &mut text);
+        write!(f, "\n{}", text.trim_end())
     }
 }
 
 /// An indented outline. What is zero or empty is left out: people look for what is there.
 fn outline(value: &Value, depth: usize, out: &mut String) {
     let Value::Object(object) = value else { return };
+    let indent = "  ".repeat(depth);
     for (key, value) in object {
-        let indent = "  ".repeat(depth);
         let title = key.replace('_', " ");
         match value {
             Value::Null => {}
@@ -72,10 +82,9 @@ fn outline(value: &Value, depth: usize, out: &mut String) {
                 out.push_str(&format!("{indent}{title}:\n"));
                 outline(value, depth + 1, out);
             }
+            Value::Array(items) if items.is_empty() => {}
             Value::Array(items) => {
-                if !items.is_empty() {
-                    out.push_str(&format!("{indent}{title}:\n"));
-                }
+                out.push_str(&format!("{indent}{title}:\n"));
                 for item in items {
                     out.push_str(&format!("{indent}  {}\n", line(item)));
                 }
@@ -92,7 +101,10 @@ fn line(value: &Value) -> String {
         Value::Object(object) => {
             let shown = object.iter().filter(|(_, value)| !value.is_null());
             let parts: Vec<String> = shown
-                .map(|(key, value)| format!("{} {}", key.replace('_', " "), line(value)))
+                .map(|(key, value)| match key.strip_suffix("_s") {
+                    Some(key) => format!("{} {} s", key.replace('_', " "), line(value)),
+                    None => format!("{} {}", key.replace('_', " "), line(value)),
+                })
                 .collect();
             parts.join(", ")
         }
@@ -100,6 +112,8 @@ fn line(value: &Value) -> String {
     }
 }
 
+/// What stands in the first line.
+const HEAD: [&str; 4] = ["role", "name", "address", "uptime_s"];
 /// A worker answers within milliseconds.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// A router with very many sessions lists them all.
@@ -114,6 +128,9 @@ mod tests {
     fn what_is_there_is_shown_and_zeros_are_not() {
         let status = json!({
             "role": "router",
+            "name": "xyz",
+            "address": "127.0.0.1:9",
+            "uptime_s": 7,
             "flows": 0,
             "drops": {"replayed": 0},
             "counters": {"forwarded_pdus": 5, "nacks": 0},
@@ -121,15 +138,11 @@ mod tests {
             "attached": [],
         });
         let text = Report(status).to_string();
-        let mut lines: Vec<&str> = text.lines().collect();
+        let (head, rest) = text.split_once('\n').unwrap();
+        assert_eq!(head, "router xyz at 127.0.0.1:9, up for 7 s");
+        let mut lines: Vec<&str> = rest.lines().collect();
         lines.sort_unstable();
-        let expected = [
-            "  age s 3, peer abc",
-            "  forwarded pdus: 5",
-            "counters:",
-            "role: router",
-            "sessions:",
-        ];
+        let expected = ["  age 3 s, peer abc", "  forwarded pdus: 5", "counters:", "sessions:"];
         assert_eq!(lines, expected);
     }
 }

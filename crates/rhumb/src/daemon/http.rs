@@ -109,6 +109,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered_or_refused(bytes: Vec<u8>, text in "\\PC{0,40}") {
+            let _ = page(&bytes);
+            // Only the very path is a page, whatever surrounds it.
+            let request = format!("GET /{text} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            prop_assert_eq!(page(request.as_bytes()).is_ok(), matches!(&*text, "status" | "metrics"));
+        }
+    }
 
     #[test]
     fn two_pages_exist_and_nothing_else_does() {

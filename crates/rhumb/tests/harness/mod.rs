@@ -116,9 +116,14 @@ impl Network {
 
     /// As [`Network::start`], after `prepare` had a look at each command.
     pub(crate) fn start_with(place: &Place, prepare: impl Fn(&mut Command)) -> Self {
+        Self::start_at(place, "127.0.0.1:0", prepare)
+    }
+
+    /// As [`Network::start_with`], listening on `any`.
+    pub(crate) fn start_at(place: &Place, any: &str, prepare: impl Fn(&mut Command)) -> Self {
         place.keygen("rib", "rib.key");
         place.keygen("router", "router.key");
-        let (any, key) = ("127.0.0.1:0", "--key");
+        let key = "--key";
         let mut rib = place.start_with(
             &["rib", "--listen", any, "--admin", any, key, "rib.key", "--store", "rib.redb"],
             &prepare,

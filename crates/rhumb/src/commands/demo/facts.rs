@@ -42,6 +42,7 @@ pub(super) struct Facts {
     rtt_us: f64,
     path: Vec<String>,
     chain: Vec<CertificateFact>,
+    chain_back: Vec<CertificateFact>,
     attacks: Vec<Attack>,
 }
 
@@ -95,13 +96,13 @@ pub(super) fn tell_path(path: &[String], rtt_us: f64, form: Form) {
 }
 
 /// Why each hop may carry.
-pub(super) fn tell_chain(chain: &[CertificateFact], form: Form) {
+pub(super) fn tell_chains([there, back]: &[Vec<CertificateFact>; 2], form: Form) {
     form.say(
         "\nWhy it may go that way: the certificates that the RIB gave, each signature verified:",
     );
-    for certificate in chain {
-        form.say(&format!("  {}.", certificate.words));
-    }
+    there.iter().for_each(|certificate| form.say(&format!("  {}.", certificate.words)));
+    form.say("And why answers may come back to A's router:");
+    back.iter().for_each(|certificate| form.say(&format!("  {}.", certificate.words)));
 }
 
 /// What was tried, and what came of it.
@@ -123,7 +124,9 @@ impl CertificateFact {
     /// A certificate, in values and in words.
     pub(super) fn new(certificate: &Certificate, labels: &Labels, now_s: u64) -> Self {
         let (via, locator) = match certificate.statement {
-            Statement::Route { via, .. } => (Some(labels.of(via)), None),
+            Statement::Service { server: via } | Statement::Route { via, .. } => {
+                (Some(labels.of(via)), None)
+            }
             Statement::Locator(locator) => (None, Some(locator.address().to_string())),
             Statement::Withdrawal | Statement::Absence { .. } => (None, None),
         };
@@ -143,11 +146,11 @@ impl Facts {
         transfer: Transfer,
         path: Vec<String>,
         rtt_us: f64,
-        chain: Vec<CertificateFact>,
+        [chain, chain_back]: [Vec<CertificateFact>; 2],
         attacks: Vec<Attack>,
     ) -> Self {
         let mbit_s = transfer.bytes as f64 * 8e-6 / transfer.seconds.max(1e-9);
-        Self { transfer, mbit_s, rtt_us, path, chain, attacks }
+        Self { transfer, mbit_s, rtt_us, path, chain, chain_back, attacks }
     }
 
     /// Whether everything was as it should be.

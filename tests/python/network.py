@@ -1,0 +1,132 @@
+"""A RIB and two routers of the real binary on loopback, for tests. Each process ends with the test."""
+
+import json
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+import unittest
+import urllib.request
+
+from rhumb.names import Name
+
+PATIENCE_S = 20
+
+
+def binary():
+    """The path of the real binary; a test that has none skips itself."""
+    path = os.environ.get("RHUMB_BINARY")
+    if not path:
+        raise unittest.SkipTest("RHUMB_BINARY does not name the binary")
+    return path
+
+
+class Process:
+    """A long-running command, and the objects that it prints."""
+
+    def __init__(self, folder, *arguments):
+        # With its standard input goes the process, even if the test is killed.
+        self._process = subprocess.Popen(
+            [binary(), "--json", "--with-parent", *arguments],
+            cwd=folder, env=environment(folder), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            self._lines.put(line)
+
+    def next_object(self):
+        """What it prints next."""
+        try:
+            return json.loads(self._lines.get(timeout=PATIENCE_S))
+        except queue.Empty:
+            raise AssertionError("it printed nothing in time") from None
+
+    def wait(self):
+        """Its exit code, once it has ended by itself."""
+        return self._process.wait(PATIENCE_S)
+
+    def end(self):
+        """Ends it."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+class Network:
+    """``rib``, ``near`` and ``far``: each a name with an address. Python joins the near router, Rust the far one."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.folder = self._folder.name
+        self._processes = []
+        try:
+            self.rib = self._serve("rib", "rib", "--store", "store.redb")
+            at_rib = f"{self.rib.name}@{self.rib.text}"
+            self.near = self._serve("near", "router", "--rib", at_rib)
+            self.far = self._serve("far", "router", "--rib", at_rib)
+        except BaseException:
+            self.end()
+            raise
+
+    def keygen(self, role, file):
+        """Makes a key and returns its name."""
+        output = subprocess.run(
+            [binary(), "--json", "keygen", "--role", role, "--out", file],
+            cwd=self.folder, env=environment(self.folder), check=True, timeout=PATIENCE_S, stdout=subprocess.PIPE,
+        ).stdout
+        return Name.from_text(json.loads(output)["name"])
+
+    def start(self, *arguments):
+        """Starts a command that ends with the network at the latest."""
+        process = Process(self.folder, *arguments)
+        self._processes.append(process)
+        return process
+
+    def path(self, name):
+        """A file in the folder that everything runs in."""
+        return os.path.join(self.folder, name)
+
+    def end(self):
+        """Ends all processes, the latest first."""
+        for process in reversed(self._processes):
+            process.end()
+        self._folder.cleanup()
+
+    def _serve(self, name, command, *options):
+        role = "rib" if command == "rib" else "router"
+        self.keygen(role, f"{name}.key")
+        process = self.start(
+            command, "--key", f"{name}.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *options
+        )
+        return Server(process.next_object())
+
+
+class Server:
+    """Who and where a RIB or router is."""
+
+    def __init__(self, ready):
+        self.name = Name.from_text(ready["name"])
+        self.text = ready["address"]
+        host, _, port = self.text.rpartition(":")
+        self.address = (host, int(port))
+        self._admin = ready["admin"]
+
+    def status(self):
+        """What it tells about itself."""
+        with urllib.request.urlopen(f"http://{self._admin}/status", timeout=PATIENCE_S) as answer:
+            return json.load(answer)
+
+
+def environment(folder):
+    """Nothing of the caller's own configuration."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LD_LIBRARY_PATH")}
+    return {**kept, "HOME": folder}

@@ -1,0 +1,181 @@
+"""Certificates (section 2): signed statements about who may carry for whom, and until when."""
+
+import ipaddress
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Tuple
+
+from .errors import Malformed, Untrusted
+from .identity import Identity
+from .metadata import Metadata
+from .names import NAME_LENGTH, Name
+from .reader import Reader
+
+ROUTE, LOCATOR, WITHDRAWAL, ABSENCE = 1, 2, 3, 4
+CLOCK_SKEW_S = 60
+MOST_IN_A_LIST = 8
+
+_VERSION = 1
+_SIGNED_PREFIX = b"rhumb certificate v1\0"
+_SIGNATURE_LENGTH = 64
+
+Address = Tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A statement. Which of ``subject``, ``destination`` and ``address`` it has depends on its type."""
+
+    type: int
+    sequence: int
+    not_before_s: int
+    not_after_s: int
+    issuer: Name
+    # A route's `via`, or the name that an absence is about.
+    subject: Optional[Name] = None
+    # The only destination that a route of scope 1 is for.
+    destination: Optional[Name] = None
+    # A locator's IP address and UDP port.
+    address: Optional[Address] = None
+    signature: bytes = bytes(_SIGNATURE_LENGTH)
+
+    def encode(self) -> bytes:
+        """The certificate as it travels."""
+        return self._statement() + self.signature
+
+    def sign(self, identity: Identity) -> "Certificate":
+        """The same statement, signed."""
+        signature = identity.sign(_SIGNED_PREFIX + self._statement())
+        return Certificate(**{**self.__dict__, "signature": signature})
+
+    def verify(self, issuer: Metadata) -> None:
+        """Refuses a statement that the holder of these metadata did not sign, or that is not theirs."""
+        if issuer.name() != self.issuer:
+            raise Untrusted("certificate: these are not the issuer's metadata")
+        issuer.verify(self.signature, _SIGNED_PREFIX + self._statement())
+
+    def check_window(self, now_s: float) -> None:
+        """Refuses a statement that does not hold at ``now_s``, give or take what clocks may differ."""
+        if now_s + CLOCK_SKEW_S < self.not_before_s:
+            raise Untrusted("certificate: not yet valid")
+        if now_s - CLOCK_SKEW_S > self.not_after_s:
+            raise Untrusted("certificate: expired")
+
+    def _statement(self) -> bytes:
+        scope = 0 if self.destination is None else 1
+        parts = [bytes([_VERSION, self.type, scope, 0])]
+        parts += [n.to_bytes(8, "big") for n in (self.sequence, self.not_before_s, self.not_after_s)]
+        parts += [self.issuer.octets]
+        if self.subject is not None:
+            parts += [self.subject.octets]
+        if self.destination is not None:
+            parts += [self.destination.octets]
+        if self.address is not None:
+            parts += [_encode_address(self.address)]
+        return b"".join(parts)
+
+    @classmethod
+    def read(cls, reader: Reader) -> "Certificate":
+        """Reads one certificate; its type and scope tell where it ends."""
+        reader.expect(bytes([_VERSION]), "certificate version")
+        type_, scope = reader.integer(1), reader.integer(1)
+        reader.expect(b"\0", "reserved byte of a certificate")
+        if type_ not in (ROUTE, LOCATOR, WITHDRAWAL, ABSENCE):
+            raise Malformed("certificate: type")
+        if scope > 1 or (scope == 1 and type_ != ROUTE):
+            raise Malformed("certificate: scope")
+        sequence, not_before_s, not_after_s = (reader.integer(8) for _ in range(3))
+        if not_after_s < not_before_s:
+            raise Malformed("certificate: ends before it begins")
+        issuer = _read_name(reader)
+        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE) else None
+        destination = _read_name(reader) if scope == 1 else None
+        address = _read_address(reader) if type_ == LOCATOR else None
+        signature = reader.take(_SIGNATURE_LENGTH)
+        return cls(
+            type_, sequence, not_before_s, not_after_s, issuer, subject, destination, address, signature
+        )
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Certificate":
+        """Reads bytes that are exactly one certificate."""
+        reader = Reader(data, "certificate")
+        certificate = cls.read(reader)
+        reader.end()
+        return certificate
+
+
+def route(issuer: Identity, via: Name, lifetime_s: int, destination: Optional[Name] = None) -> Certificate:
+    """RtCert(issuer -> via): ``via`` may carry traffic to and from the issuer."""
+    return _issue(issuer, ROUTE, lifetime_s, subject=via, destination=destination)
+
+
+def locator(issuer: Identity, address: Address, lifetime_s: int) -> Certificate:
+    """RtCert(issuer -> address): the issuer is reachable there."""
+    return _issue(issuer, LOCATOR, lifetime_s, address=address)
+
+
+def withdrawal(issuer: Identity, lifetime_s: int) -> Certificate:
+    """Whatever the issuer said before no longer holds."""
+    return _issue(issuer, WITHDRAWAL, lifetime_s)
+
+
+def absence(issuer: Identity, absent: Name, lifetime_s: int) -> Certificate:
+    """The issuer, a RIB, knows no route to ``absent``."""
+    return _issue(issuer, ABSENCE, lifetime_s, subject=absent)
+
+
+def encode_list(certificates: Sequence[Certificate]) -> bytes:
+    """A count and the certificates back to back."""
+    return bytes([len(certificates)]) + b"".join(c.encode() for c in certificates)
+
+
+def read_list(reader: Reader) -> List[Certificate]:
+    """Reads a list of certificates."""
+    count = reader.integer(1)
+    if count > MOST_IN_A_LIST:
+        raise Malformed("certificates: too many")
+    return [Certificate.read(reader) for _ in range(count)]
+
+
+def next_sequence() -> int:
+    """Milliseconds since 1970, and never the same number twice."""
+    global _last_sequence
+    with _sequence_lock:
+        _last_sequence = max(_last_sequence + 1, time.time_ns() // 1_000_000)
+        return _last_sequence
+
+
+_last_sequence = 0
+_sequence_lock = threading.Lock()
+
+
+def _issue(issuer: Identity, type_: int, lifetime_s: int, **content: Any) -> Certificate:
+    now_s = int(time.time())
+    unsigned = Certificate(type_, next_sequence(), now_s, now_s + lifetime_s, issuer.name, **content)
+    return unsigned.sign(issuer)
+
+
+def _read_name(reader: Reader) -> Name:
+    return Name(reader.take(NAME_LENGTH))
+
+
+def _encode_address(address: Address) -> bytes:
+    ip = ipaddress.ip_address(address[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        octets = b"\0" * 10 + b"\xff\xff" + ip.packed
+    else:
+        octets = ip.packed
+    return octets + address[1].to_bytes(2, "big")
+
+
+def _read_address(reader: Reader) -> Address:
+    ip6 = ipaddress.IPv6Address(reader.take(16))
+    ip = ip6.ipv4_mapped or ip6
+    port = reader.integer(2)
+    if ip.is_multicast or ip.is_unspecified or ip == ipaddress.IPv4Address("255.255.255.255"):
+        raise Malformed("locator: not a unicast address")
+    if port == 0:
+        raise Malformed("locator: port 0")
+    return str(ip), port

@@ -1,0 +1,331 @@
+"""A node (section 6): joins a router under its name, sends, receives, answers pings.
+
+Nothing runs in the background: ``poll`` does what is due, so a node lives as long as somebody calls it.
+"""
+
+import math
+import secrets
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Deque, List, Optional, Sequence
+
+from . import certificates, chains, pdus, rib
+from .certificates import Address, Certificate
+from .errors import Malformed, Refused, RhumbError, TimedOut, Untrusted
+from .identity import Identity
+from .metadata import Metadata
+from .names import Name
+from .payloads import DATAGRAM, Payload
+from .pdus import Accept, Nack, Pdu
+from .session import Session
+
+DEFAULT_LEASE_S = 600
+
+_FIRST_REPETITION_S = 0.5
+_LONGEST_REPETITION_S = 4.0
+# PDUs that a NACK may still be about.
+_MOST_OUTSTANDING = 256
+_MOST_RESENDS = 10
+_RESEND_REASONS = (pdus.NOT_YET, pdus.OVERLOADED)
+_ADVERTISE_REASONS = (pdus.BAD_CERTIFICATE, pdus.NOT_AUTHORISED)
+
+
+@dataclass
+class _Outstanding:
+    """A PDU on its way, as far as we know."""
+
+    pdu: Pdu
+    # When it was last sent.
+    sent_at: float
+    resends: int = 0
+    resend_at: Optional[float] = None
+    # What keeps it from arriving, if it will not be sent again.
+    failure: Optional[Nack] = None
+
+
+class Node:
+    """A name that is reachable through a router."""
+
+    def __init__(self, session: Session, identity: Identity, lease_s: int = DEFAULT_LEASE_S):
+        self.identity = identity
+        self.name = identity.name
+        self.router = session.peer.name()
+        self.session = session
+        # What the router said last: until when it carries, and whether others can find us.
+        self.accepted: Optional[Accept] = None
+        # NACKs that were about something we sent, for the curious.
+        self.nacks: List[Nack] = []
+
+        self._lease_s = lease_s
+        self._renew_at = math.inf
+        self._outstanding: "OrderedDict[int, _Outstanding]" = OrderedDict()
+        self._received: Deque[Pdu] = deque()
+
+    @classmethod
+    def join(
+        cls,
+        address: Address,
+        identity: Identity,
+        router: Optional[Name] = None,
+        is_native: bool = False,
+        lease_s: int = DEFAULT_LEASE_S,
+        timeout_s: float = 15,
+    ) -> "Node":
+        """Joins the router at ``address`` and waits until others can find us."""
+        node = cls(Session.connect(address, identity, router, is_native), identity, lease_s)
+        try:
+            node.advertise(timeout_s)
+        except BaseException:
+            node.close()
+            raise
+        return node
+
+    def advertise(self, timeout_s: float = 15, chain: Optional[Sequence[Certificate]] = None) -> None:
+        """Lets the router carry for us, and waits until the RIB knows."""
+        self.accepted = None
+        pdu = self._advertisement(chain)
+        deadline = time.monotonic() + timeout_s
+        pause_s = _FIRST_REPETITION_S
+        while True:
+            self.send_pdu(pdu)
+            repeat_at = min(time.monotonic() + pause_s, deadline)
+            pause_s = min(2 * pause_s, _LONGEST_REPETITION_S)
+            while time.monotonic() < repeat_at:
+                self._step(repeat_at)
+                if self.accepted is not None and self.accepted.published:
+                    return
+                self._raise_failure(pdu)
+            if time.monotonic() >= deadline:
+                raise TimedOut("the router does not publish our name")
+
+    def leave(self) -> None:
+        """Takes back what was advertised, once, and ends the session."""
+        withdrawal = certificates.withdrawal(self.identity, self._lease_s)
+        self.send_pdu(self._pdu(pdus.ADVERTISE, self.router, certificates_=(withdrawal,)))
+        self.close()
+
+    def close(self) -> None:
+        """Ends the session; the name stays known for its lease."""
+        self.session.close()
+
+    @property
+    def longest_data(self) -> int:
+        """The most bytes of data that a PDU may have on the way to the router."""
+        return self.session.longest_pdu - pdus.HEADER_LENGTH
+
+    def send(self, destination: Name, payload: Payload) -> int:
+        """Sends a payload and returns its tag. It is sent again when a router says "not yet", while somebody polls."""
+        pdu = self._pdu(pdus.DATA, destination, payload.encode())
+        self.send_pdu(pdu)
+        return pdu.tag
+
+    def send_text(self, destination: Name, port: int, text: str) -> int:
+        """Sends a text as a datagram."""
+        return self.send(destination, Payload(DATAGRAM, port, text.encode()))
+
+    def failure(self, tag: int) -> Optional[Nack]:
+        """Why what was sent under this tag did not arrive, as far as known."""
+        outstanding = self._outstanding.get(tag)
+        return None if outstanding is None else outstanding.failure
+
+    def ping(self, destination: Name, timeout_s: float = 5, data: bytes = b"round trip") -> float:
+        """The round-trip time in seconds."""
+        pdu = self._pdu(pdus.PING, destination, data)
+        deadline = time.monotonic() + timeout_s
+        outstanding = self.send_pdu(pdu)
+        while time.monotonic() < deadline:
+            pong = self._step(deadline)
+            if pong is not None and (pong.source, pong.tag, pong.data) == (destination, pdu.tag, data):
+                del self._outstanding[pdu.tag]
+                return time.monotonic() - outstanding.sent_at
+            self._raise_failure(pdu)
+        raise TimedOut(f"no pong from {destination}")
+
+    def poll(self, timeout_s: float) -> Optional[Pdu]:
+        """The next Data PDU, or nothing if none comes in time. Meanwhile answers pings and resends what is due."""
+        deadline = time.monotonic() + timeout_s
+        while not self._received:
+            self._step(deadline)
+            if time.monotonic() >= deadline and not self._received:
+                return None
+        return self._received.popleft()
+
+    def _pdu(
+        self, action: int, destination: Name, data: bytes = b"", certificates_: Sequence[Certificate] = ()
+    ) -> Pdu:
+        return Pdu(action, self.name, destination, data, secrets.randbits(32), certificates=tuple(certificates_))
+
+    def _advertisement(self, chain: Optional[Sequence[Certificate]] = None) -> Pdu:
+        if chain is None:
+            chain = [certificates.route(self.identity, self.router, self._lease_s)]
+        return self._pdu(pdus.ADVERTISE, self.router, certificates_=chain)
+
+    def send_pdu(self, pdu: Pdu) -> _Outstanding:
+        """Sends a PDU and remembers it, for NACKs that are about it."""
+        outstanding = self._outstanding.setdefault(pdu.tag, _Outstanding(pdu, time.monotonic()))
+        while len(self._outstanding) > _MOST_OUTSTANDING:
+            self._outstanding.popitem(last=False)
+        self.session.send(pdu.encode())
+        return outstanding
+
+    def _step(self, deadline: float) -> Optional[Pdu]:
+        """Takes one PDU or waits until something is due. Returns a Pong, for whoever waits for it."""
+        self._resend_due()
+        self._renew_due()
+        due = [o.resend_at for o in self._outstanding.values() if o.resend_at is not None]
+        data = self.session.receive(max(min([deadline, self._renew_at, *due]) - time.monotonic(), 0))
+        if data is None:
+            return None
+        try:
+            return self._take(Pdu.parse(data))
+        except Malformed:
+            # Noise is dropped.
+            return None
+
+    def _take(self, pdu: Pdu) -> Optional[Pdu]:
+        if pdu.destination != self.name:
+            return None
+        if pdu.action == pdus.PONG:
+            return pdu
+        if pdu.action == pdus.DATA:
+            self._received.append(pdu)
+        elif pdu.action == pdus.PING:
+            self.session.send(Pdu(pdus.PONG, self.name, pdu.source, pdu.data, pdu.tag).encode())
+        elif pdu.action == pdus.ACCEPT and pdu.source == self.router:
+            self._take_accept(pdu)
+        elif pdu.action == pdus.NACK:
+            self._take_nack(pdu)
+        return None
+
+    def _take_accept(self, pdu: Pdu) -> None:
+        accept = Accept.parse(pdu.data)
+        outstanding = self._outstanding.get(pdu.tag)
+        if accept.name == self.name and outstanding and outstanding.pdu.action == pdus.ADVERTISE:
+            self.accepted = accept
+            self._renew_at = time.monotonic() + self._lease_s / 2
+
+    def _take_nack(self, pdu: Pdu) -> None:
+        nack = Nack.parse(pdu.data)
+        outstanding = self._outstanding.get(pdu.tag)
+        # A NACK that is about nothing we sent is not about us.
+        if outstanding is None or outstanding.pdu.destination != pdu.source:
+            return
+        self.nacks.append(nack)
+        if nack.reason in _RESEND_REASONS and outstanding.resends < _MOST_RESENDS:
+            outstanding.resend_at = time.monotonic() + nack.value / 1000
+        elif nack.reason in _ADVERTISE_REASONS and outstanding.pdu.action != pdus.ADVERTISE:
+            outstanding.failure = nack
+            self.send_pdu(self._advertisement())
+        else:
+            outstanding.failure = nack
+
+    def _resend_due(self) -> None:
+        now = time.monotonic()
+        for outstanding in self._outstanding.values():
+            if outstanding.resend_at is not None and outstanding.resend_at <= now:
+                outstanding.resend_at = None
+                outstanding.resends += 1
+                outstanding.sent_at = now
+                self.session.send(outstanding.pdu.encode())
+
+    def _renew_due(self) -> None:
+        now = time.monotonic()
+        if now >= self._renew_at:
+            # Unless it is accepted, once more soon.
+            self._renew_at = now + self._lease_s / 8
+            self.send_pdu(self._advertisement())
+
+    def _raise_failure(self, pdu: Pdu) -> None:
+        outstanding = self._outstanding.get(pdu.tag)
+        if outstanding is not None and outstanding.failure is not None:
+            raise Refused(str(outstanding.failure))
+
+
+class RibClient:
+    """Asks a RIB, and believes only what is signed."""
+
+    def __init__(self, session: Session, identity: Identity):
+        self._session = session
+        self._identity = identity
+        self._rib = session.peer
+
+    @classmethod
+    def connect(cls, address: Address, identity: Identity, expected: Optional[Name] = None) -> "RibClient":
+        """Makes a session with the RIB at ``address``."""
+        return cls(Session.connect(address, identity, expected), identity)
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._session.close()
+
+    def look_up(self, name: Name, timeout_s: float = 5) -> Optional[chains.Chain]:
+        """The verified chain from ``name``, or nothing if the RIB signs that it knows none."""
+        found = self._look_up(rib.LOOK_UP_ROUTE, name, timeout_s)
+        if found is None:
+            return None
+        return chains.verify(name, found.certificates, found.metadata, time.time())
+
+    def look_up_metadata(self, name: Name, timeout_s: float = 5) -> Optional[Metadata]:
+        """The metadata that ``name`` is the hash of, or nothing if the RIB signs that it knows none."""
+        found = self._look_up(rib.LOOK_UP_METADATA, name, timeout_s)
+        if found is None:
+            return None
+        for metadata in found.metadata:
+            if metadata.name() == name:
+                return metadata
+        raise Untrusted("the RIB answers with somebody else's metadata")
+
+    def _look_up(self, kind: int, name: Name, timeout_s: float) -> Optional[rib.Response]:
+        response = self._ask(rib.Request(kind, secrets.randbits(32), name), timeout_s)
+        if response.kind == rib.ABSENT:
+            absence = response.certificates[0]
+            if absence.subject != name:
+                raise Untrusted("the absence is about another name")
+            absence.check_window(time.time())
+            absence.verify(self._rib)
+            return None
+        if response.kind != rib.FOUND or response.name != name:
+            raise Untrusted("the RIB answers something else")
+        return response
+
+    def publish(
+        self, metadata: Sequence[Metadata], listed: Sequence[Certificate], timeout_s: float = 5
+    ) -> None:
+        """Has certificates stored. Raises what the RIB has against it."""
+        request = rib.Request(
+            rib.PUBLISH, secrets.randbits(32), metadata=tuple(metadata), certificates=tuple(listed)
+        )
+        if self._ask(request, timeout_s).kind != rib.STORED:
+            raise Untrusted("the RIB answers something else")
+
+    def _ask(self, request: rib.Request, timeout_s: float) -> rib.Response:
+        pdu = Pdu(
+            pdus.RIB_REQUEST, self._identity.name, self._rib.name(), request.encode(), secrets.randbits(32)
+        ).encode()
+        deadline = time.monotonic() + timeout_s
+        pause_s = _FIRST_REPETITION_S
+        while time.monotonic() < deadline:
+            self._session.send(pdu)
+            repeat_at = min(time.monotonic() + pause_s, deadline)
+            pause_s = min(2 * pause_s, _LONGEST_REPETITION_S)
+            response = self._await_response(request.identifier, repeat_at)
+            if response is not None:
+                if response.kind == rib.REFUSED:
+                    raise Refused(rib.REFUSALS[response.refusal])
+                return response
+        raise TimedOut("the RIB does not answer")
+
+    def _await_response(self, identifier: int, deadline: float) -> Optional[rib.Response]:
+        while (left_s := deadline - time.monotonic()) > 0:
+            data = self._session.receive(left_s)
+            if data is None:
+                return None
+            try:
+                pdu = Pdu.parse(data)
+                response = rib.Response.parse(pdu.data) if pdu.action == pdus.RIB_RESPONSE else None
+            except RhumbError:
+                continue
+            if response is not None and response.identifier == identifier:
+                return response
+        return None

@@ -1,0 +1,127 @@
+"""PDUs (section 5), and the data of Accepts (section 6) and NACKs (section 7)."""
+
+from dataclasses import dataclass
+from typing import Optional, Sequence, Tuple
+
+from . import certificates
+from .certificates import Certificate
+from .errors import Malformed
+from .names import NAME_LENGTH, Name
+from .reader import Reader
+
+DATA, NACK, PING, PONG, ADVERTISE, ACCEPT, RIB_REQUEST, RIB_RESPONSE = range(1, 9)
+
+NOT_YET, UNREACHABLE, TOO_BIG, TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW, OVERLOADED = range(1, 9)
+REASONS = {
+    NOT_YET: "not yet",
+    UNREACHABLE: "unreachable",
+    TOO_BIG: "too big",
+    TTL_EXCEEDED: "TTL exceeded",
+    BAD_CERTIFICATE: "bad certificate",
+    NOT_AUTHORISED: "not authorised",
+    UNKNOWN_FLOW: "unknown flow",
+    OVERLOADED: "overloaded",
+}
+
+HEADER_LENGTH = 76
+INITIAL_TTL = 64
+
+_MAGIC_AND_VERSION = b"\x26\x2a\x01"
+_FLAG_CERTIFICATES = 1
+
+
+@dataclass(frozen=True)
+class Pdu:
+    """What travels from name to name."""
+
+    action: int
+    source: Name
+    destination: Name
+    data: bytes = b""
+    tag: int = 0
+    ttl: int = INITIAL_TTL
+    certificates: Tuple[Certificate, ...] = ()
+
+    def encode(self) -> bytes:
+        """The PDU as it travels."""
+        flags = _FLAG_CERTIFICATES if self.certificates else 0
+        parts = [_MAGIC_AND_VERSION, bytes([self.action, flags, self.ttl])]
+        parts += [len(self.data).to_bytes(2, "big"), self.tag.to_bytes(4, "big")]
+        parts += [self.source.octets, self.destination.octets, self.data]
+        if self.certificates:
+            parts.append(certificates.encode_list(self.certificates))
+        return b"".join(parts)
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Pdu":
+        """Reads bytes that are exactly one PDU."""
+        reader = Reader(data, "PDU")
+        reader.expect(_MAGIC_AND_VERSION, "not version 1")
+        action, flags, ttl = (reader.integer(1) for _ in range(3))
+        if not DATA <= action <= RIB_RESPONSE:
+            raise Malformed("PDU: action")
+        if flags & ~_FLAG_CERTIFICATES:
+            raise Malformed("PDU: flags")
+        data_length, tag = reader.integer(2), reader.integer(4)
+        source, destination = (Name(reader.take(NAME_LENGTH)) for _ in range(2))
+        content = reader.take(data_length)
+        carried: Sequence[Certificate] = ()
+        if flags & _FLAG_CERTIFICATES:
+            carried = certificates.read_list(reader)
+            if not carried:
+                raise Malformed("PDU: an empty list of certificates")
+        reader.end()
+        return cls(action, source, destination, content, tag, ttl, tuple(carried))
+
+
+@dataclass(frozen=True)
+class Accept:
+    """A router's answer to an Advertise: it carries for ``name``, and the RIB knows or does not know yet."""
+
+    name: Name
+    until_s: int
+    published: bool
+
+    def encode(self) -> bytes:
+        """The data of an Accept PDU."""
+        return self.name.octets + self.until_s.to_bytes(8, "big") + bytes([self.published])
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Accept":
+        """Reads the data of an Accept PDU."""
+        reader = Reader(data, "accept")
+        name, until_s, published = Name(reader.take(NAME_LENGTH)), reader.integer(8), reader.integer(1)
+        reader.end()
+        if published > 1:
+            raise Malformed("accept: published")
+        return cls(name, until_s, published == 1)
+
+
+@dataclass(frozen=True)
+class Nack:
+    """Why a PDU was not carried. What ``value`` means depends on the reason."""
+
+    reason: int
+    value: int = 0
+    reporter: Optional[Name] = None
+
+    def encode(self) -> bytes:
+        """The data of a Nack PDU."""
+        reporter = b"" if self.reporter is None else self.reporter.octets
+        return bytes([self.reason, 0]) + self.value.to_bytes(2, "big") + reporter
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Nack":
+        """Reads the data of a Nack PDU."""
+        reader = Reader(data, "NACK")
+        reason = reader.integer(1)
+        if reason not in REASONS:
+            raise Malformed("NACK: reason")
+        reader.expect(b"\0", "reserved byte")
+        value = reader.integer(2)
+        reporter = Name(reader.take(NAME_LENGTH)) if reader.left() else None
+        reader.end()
+        return cls(reason, value, reporter)
+
+    def __str__(self) -> str:
+        return REASONS[self.reason]

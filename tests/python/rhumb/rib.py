@@ -1,0 +1,124 @@
+"""Questions to a RIB and its answers (section 8)."""
+
+from dataclasses import dataclass
+from typing import List, Sequence, Tuple
+
+from . import certificates
+from .certificates import ABSENCE, Certificate
+from .errors import Malformed
+from .metadata import Metadata
+from .names import NAME_LENGTH, Name
+from .reader import Reader
+
+LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH = 1, 2, 3
+FOUND, ABSENT, STORED, REFUSED = 1, 2, 3, 4
+
+REFUSALS = {
+    1: "malformed",
+    2: "unknown issuer",
+    3: "bad signature",
+    4: "expired",
+    5: "not yet valid",
+    6: "lifetime too long",
+    7: "superseded",
+    8: "not publishable",
+    9: "quota exceeded",
+    10: "store failed",
+}
+
+_MOST_METADATA = 9
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question or an order. ``name`` is for look-ups, the lists are for publishing."""
+
+    kind: int
+    identifier: int
+    name: Name = Name(bytes(NAME_LENGTH))
+    metadata: Tuple[Metadata, ...] = ()
+    certificates: Tuple[Certificate, ...] = ()
+
+    def encode(self) -> bytes:
+        """The data of a RibRequest PDU."""
+        header = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
+        if self.kind == PUBLISH:
+            return header + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
+        return header + self.name.octets
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Request":
+        """Reads the data of a RibRequest PDU."""
+        reader = Reader(data, "RIB request")
+        kind, identifier = reader.integer(1), reader.integer(4)
+        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA):
+            request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)))
+        elif kind == PUBLISH:
+            listed = tuple(read_metadata(reader))
+            request = cls(kind, identifier, metadata=listed, certificates=tuple(certificates.read_list(reader)))
+        else:
+            raise Malformed("RIB request: kind")
+        reader.end()
+        return request
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer. Which fields it has depends on its kind."""
+
+    kind: int
+    identifier: int
+    name: Name = Name(bytes(NAME_LENGTH))
+    metadata: Tuple[Metadata, ...] = ()
+    # The chain that was found, or the one absence.
+    certificates: Tuple[Certificate, ...] = ()
+    refusal: int = 0
+
+    def encode(self) -> bytes:
+        """The data of a RibResponse PDU."""
+        data = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
+        if self.kind == FOUND:
+            data += self.name.octets + encode_metadata(self.metadata)
+        if self.kind in (FOUND, ABSENT):
+            data += certificates.encode_list(self.certificates)
+        if self.kind == REFUSED:
+            data += bytes([self.refusal])
+        return data
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Response":
+        """Reads the data of a RibResponse PDU. Nothing in it is verified yet."""
+        reader = Reader(data, "RIB response")
+        kind, identifier = reader.integer(1), reader.integer(4)
+        if kind == FOUND:
+            name, metadata = Name(reader.take(NAME_LENGTH)), tuple(read_metadata(reader))
+            response = cls(kind, identifier, name, metadata, tuple(certificates.read_list(reader)))
+        elif kind == ABSENT:
+            listed = tuple(certificates.read_list(reader))
+            if len(listed) != 1 or listed[0].type != ABSENCE:
+                raise Malformed("RIB response: not one absence")
+            response = cls(kind, identifier, certificates=listed)
+        elif kind == STORED:
+            response = cls(kind, identifier)
+        elif kind == REFUSED:
+            response = cls(kind, identifier, refusal=reader.integer(1))
+            if response.refusal not in REFUSALS:
+                raise Malformed("RIB response: refusal")
+        else:
+            raise Malformed("RIB response: kind")
+        reader.end()
+        return response
+
+
+def encode_metadata(listed: Sequence[Metadata]) -> bytes:
+    """A count, and per item a length and the encoding."""
+    encoded = [item.encode() for item in listed]
+    return bytes([len(encoded)]) + b"".join(len(item).to_bytes(2, "big") + item for item in encoded)
+
+
+def read_metadata(reader: Reader) -> List[Metadata]:
+    """Reads a list of metadata."""
+    count = reader.integer(1)
+    if count > _MOST_METADATA:
+        raise Malformed("metadata list: too many")
+    return [Metadata.parse(reader.vector(2)) for _ in range(count)]

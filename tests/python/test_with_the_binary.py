@@ -1,0 +1,215 @@
+"""The Python client in one network with the real RIB, routers and nodes: what honest ends do with each other."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from network import PATIENCE_S, Network, environment
+from rhumb import pdus, sealed
+from rhumb.dtls.client13 import Client13
+from rhumb.errors import Refused
+from rhumb.identity import Identity
+from rhumb.names import Name
+from rhumb.node import Node, RibClient
+from rhumb.payloads import Payload
+from rhumb.session import Session
+from rhumb.transfers import receive_file, send_file
+
+
+class WithTheBinary(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.network = Network()
+        cls.addClassCleanup(cls.network.end)
+        cls.network.keygen("node", "rust.key")
+        cls.rust = cls.network.start("receive", "--key", "rust.key", "--router", cls.network.far.text)
+        cls.rust_name = Name.from_text(cls.rust.next_object()["name"])
+
+    def join(self, router=None, **options):
+        """A Python node, on the near router unless another is given."""
+        router = router or self.network.near
+        node = Node.join(router.address, Identity.generate(label="python"), router.name, **options)
+        self.addCleanup(node.close)
+        return node
+
+    def test_joining_is_accepted_and_published(self):
+        node = self.join(lease_s=300)
+        self.assertTrue(node.accepted.published)
+        self.assertAlmostEqual(node.accepted.until_s, time.time() + 300, delta=10)
+        attached = [entry["name"] for entry in self.network.near.status()["attached"]]
+        self.assertIn(str(node.name), attached)
+
+    def test_a_lease_is_renewed_at_half_its_life(self):
+        node = self.join(lease_s=4)
+        first = node.accepted.until_s
+        wait(node, lambda: True if node.accepted.until_s > first and node.accepted.published else None)
+        self.assertLess(time.time(), first)
+
+    def test_python_pings_rust(self):
+        node = self.join()
+        for _ in range(3):
+            self.assertLess(node.ping(self.rust_name), PATIENCE_S)
+
+    def test_python_pings_the_router(self):
+        self.assertLess(self.join().ping(self.network.near.name), PATIENCE_S)
+
+    def test_rust_pings_python(self):
+        node = self.join()
+        with Polled(node):
+            ping = self.network.start("ping", str(node.name), "--count", "3", "--router", self.network.far.text)
+            self.assertEqual(ping.wait(), 0)
+
+    def test_python_sends_files_to_rust(self):
+        node = self.join()
+        for size in (0, 1, 300_000):
+            content = os.urandom(size)
+            send_file(node, self.rust_name, f"from python {size}", content)
+            received = self.rust.next_object()
+            self.assertEqual((received["bytes"], received["from"]), (size, str(node.name)))
+            with open(self.network.path(f"from python {size}"), "rb") as file:
+                self.assertEqual(file.read(), content)
+
+    def test_rust_sends_files_to_python(self):
+        node = self.join()
+        sender_name = self.network.keygen("node", "sender.key")
+        for size in (0, 1, 300_000):
+            file_name, content = f"from rust {size}", os.urandom(size)
+            with open(self.network.path(file_name), "wb") as file:
+                file.write(content)
+            send = self.network.start(
+                "send", file_name, "--to", str(node.name), "--key", "sender.key", "--router", self.network.far.text
+            )
+            self.assertEqual(receive_file(node), (sender_name, file_name, content))
+            self.assertEqual(send.wait(), 0)
+
+    def test_texts_cross_two_routers_with_port_and_source(self):
+        near, far = self.join(), self.join(self.network.far)
+        near.send_text(far.name, 7, "good day")
+        self.assertEqual(receive_text(near, far), (near.name, 7, b"good day"))
+        far.send_text(near.name, 8, "likewise")
+        self.assertEqual(receive_text(far, near), (far.name, 8, b"likewise"))
+
+    def test_a_name_that_left_is_unreachable(self):
+        node, gone = self.join(), self.join(self.network.far)
+        with Polled(gone):
+            node.ping(gone.name)
+        gone.leave()
+        with self.assertRaisesRegex(Refused, "unreachable"):
+            node.ping(gone.name)
+
+    def test_a_name_that_never_was_is_unreachable(self):
+        with self.assertRaisesRegex(Refused, "unreachable"):
+            self.join().ping(Identity.generate().name)
+
+    def test_each_router_tells_when_the_ttl_ends(self):
+        node = self.join()
+        node.ping(self.rust_name)
+        for ttl, reporter in ((1, self.network.near.name), (2, self.network.far.name)):
+            ping = pdus.Pdu(pdus.PING, node.name, self.rust_name, bytes(40), ttl, ttl)
+            node.send_pdu(ping)
+            nack = wait(node, lambda: node.failure(ttl))
+            self.assertEqual((nack.reason, nack.reporter), (pdus.TTL_EXCEEDED, reporter))
+
+    def test_the_rib_proves_what_it_answers(self):
+        node = self.join()
+        rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
+        self.addCleanup(rib.close)
+        chain = rib.look_up(node.name)
+        self.assertEqual((chain.path, chain.address), ((self.network.near.name,), self.network.near.address))
+        self.assertEqual(rib.look_up(self.rust_name).path, (self.network.far.name,))
+        self.assertEqual(rib.look_up_metadata(node.name), node.identity.metadata)
+        self.assertIsNone(rib.look_up(Identity.generate().name))
+
+    def test_epochs_that_were_skipped(self):
+        node = self.join()
+        for _ in range(sealed.EPOCHS_AHEAD):
+            node.session.sealer.next_epoch()
+        node.ping(self.rust_name)
+
+    def test_dtls_1_3_in_an_initial(self):
+        node = self.join(is_native=True)
+        node.ping(self.rust_name)
+        content = os.urandom(10_000)
+        send_file(node, self.rust_name, "from a native", content)
+        self.assertEqual(self.rust.next_object()["bytes"], len(content))
+
+    def test_dtls_1_3_with_the_cookie_of_dtls(self):
+        identity = Identity.generate()
+        client = Client13(identity.key, identity.x509())
+        node = Node(Session.connect(self.network.near.address, identity, client=client), identity)
+        self.addCleanup(node.close)
+        node.advertise()
+        node.ping(self.rust_name)
+
+    def test_the_command_line(self):
+        self.assertIn(" ms\n", self.run_command("ping", str(self.rust_name), "--count", "1"))
+        receiver = subprocess.Popen(
+            self.command("receive-text", "--count", "1", "--port", "9"), env=command_environment(self.network.folder),
+            text=True, stdout=subprocess.PIPE,
+        )
+        self.addCleanup(receiver.stdout.close)
+        self.addCleanup(receiver.wait)
+        self.addCleanup(receiver.kill)
+        name = receiver.stdout.readline().strip()
+        self.run_command("send-text", "--to", name, "--port", "9", "good day")
+        self.assertIn("'good day'", receiver.stdout.readline())
+        self.assertEqual(receiver.wait(PATIENCE_S), 0)
+
+    def command(self, command, *arguments):
+        return [sys.executable, "-m", "rhumb", command, "--router", self.network.near.text, *arguments]
+
+    def run_command(self, *arguments):
+        return subprocess.run(
+            self.command(*arguments), env=command_environment(self.network.folder), text=True, check=True,
+            timeout=PATIENCE_S, stdout=subprocess.PIPE,
+        ).stdout
+
+
+class Polled:
+    """Lets a node live while the test waits for something else."""
+
+    def __init__(self, node):
+        self._node = node
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+
+    def _poll(self):
+        while not self._is_over.is_set():
+            self._node.poll(0.05)
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join(PATIENCE_S)
+
+
+def receive_text(sender, receiver):
+    """What arrives, while the sender resends what it is asked to."""
+    pdu = wait(sender, lambda: receiver.poll(0.02))
+    payload = Payload.parse(pdu.data)
+    return pdu.source, payload.port, payload.body
+
+
+def wait(node, happened):
+    """What ``happened`` returns, once it is something. The node lives meanwhile."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        result = happened()
+        if result is not None:
+            return result
+        node.poll(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+def command_environment(folder):
+    here = os.path.dirname(os.path.abspath(__file__))
+    return {**environment(folder), "PYTHONPATH": here, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+if __name__ == "__main__":
+    unittest.main()
