@@ -149,19 +149,19 @@ impl SavedChain {
 impl Switch {
     /// The routes that are in force, to be kept for a next run. Work: a few dozen nanoseconds for each.
     pub fn export_routes(&mut self, now: Now) -> SavedRoutes {
-        let chains: Vec<Arc<Verified<Chain>>> = self.routes.chains(now.instant).cloned().collect();
+        let verified = self.routes.chains(now.instant).cloned().map(SavedChain::Verified);
+        // Those of an earlier run that there was no time for yet are not lost.
+        let waiting = self.imports.iter().map(|i| SavedChain::Read(i.certificates.clone()));
+        let chains: Vec<SavedChain> = verified.chain(waiting).collect();
         let mut metadata: HashMap<Name, Arc<Metadata>> = HashMap::new();
-        for certificate in chains.iter().flat_map(|chain| chain.certificates()) {
+        for certificate in chains.iter().flat_map(SavedChain::certificates) {
             if !metadata.contains_key(&certificate.issuer)
                 && let Some(known) = self.metadata_of(&certificate.issuer)
             {
                 metadata.insert(certificate.issuer, known);
             }
         }
-        SavedRoutes {
-            metadata: metadata.into_values().collect(),
-            chains: chains.into_iter().map(SavedChain::Verified).collect(),
-        }
+        SavedRoutes { metadata: metadata.into_values().collect(), chains }
     }
 
     /// Whether routes were learnt or forgotten shows in this number.
