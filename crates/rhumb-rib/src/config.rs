@@ -18,6 +18,14 @@ pub struct Config {
     pub signatures_per_asker_per_s: u32,
     /// Most absences signed in a second, for all askers together.
     pub absences_per_s: u32,
+    /// Most orders that wait to be verified or committed.
+    pub max_orders_waiting: usize,
+    /// Most subscriptions of all askers together.
+    pub max_subscriptions: usize,
+    /// Most subscriptions of one asker to names that it was told something about.
+    pub max_subscriptions_per_asker: usize,
+    /// Most subscriptions of one asker to names that are absent.
+    pub max_absent_subscriptions_per_asker: usize,
 }
 
 impl Default for Config {
@@ -30,6 +38,10 @@ impl Default for Config {
             cached_absences: CACHED_ABSENCES,
             signatures_per_asker_per_s: SIGNATURES_PER_ASKER_PER_S,
             absences_per_s: ABSENCES_PER_S,
+            max_orders_waiting: MAX_ORDERS_WAITING,
+            max_subscriptions: MAX_SUBSCRIPTIONS,
+            max_subscriptions_per_asker: MAX_SUBSCRIPTIONS_PER_ASKER,
+            max_absent_subscriptions_per_asker: MAX_ABSENT_SUBSCRIPTIONS_PER_ASKER,
         }
     }
 }
@@ -50,3 +62,11 @@ const CACHED_ABSENCES: usize = 1 << 14;
 const SIGNATURES_PER_ASKER_PER_S: u32 = 1000;
 /// At about 25 µs each, a tenth of a core.
 const ABSENCES_PER_S: u32 = 4000;
+/// A quarter of a second of verifying on one core; whoever is not answered by then repeats its order anyway.
+const MAX_ORDERS_WAITING: usize = 4096;
+/// About 130 MB when full, at 250 bytes each.
+const MAX_SUBSCRIPTIONS: usize = 1 << 19;
+/// A router with 100,000 clients publishes as many names.
+const MAX_SUBSCRIPTIONS_PER_ASKER: usize = 1 << 17;
+/// As many look-ups as a router has under way at once.
+const MAX_ABSENT_SUBSCRIPTIONS_PER_ASKER: usize = 1 << 12;

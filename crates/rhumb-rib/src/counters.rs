@@ -22,6 +22,14 @@ pub struct Counters {
     pub store_failures: u64,
     /// Entries that the sweep made smaller or removed.
     pub entries_swept: u64,
+    /// Sweeps left out because the civil clock cannot be right.
+    pub sweeps_refused: u64,
+    /// Changes sent to subscribers, repetitions included.
+    pub changes_sent: u64,
+    /// Changes that their subscribers acknowledged.
+    pub changes_acknowledged: u64,
+    /// Changes that were never acknowledged.
+    pub changes_given_up: u64,
     /// Secure sessions that began or were renewed.
     pub sessions_established: u64,
     /// Secure sessions that ended.
@@ -82,6 +90,10 @@ pub enum DropReason {
     UnreadableRequest,
     /// Who asks, or all together, have used up the signatures of this second.
     OverBudget,
+    /// Too many orders wait; the publisher repeats this one.
+    TooManyOrders,
+    /// An acknowledgement of nothing that is under way to its sender: of a repetition, mostly.
+    UnexpectedAcknowledgement,
     /// An absence could not be signed.
     SigningFailed,
     /// The answer could not be sent: the session is gone, or cannot take so much.
@@ -90,7 +102,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::ForeignDatagram,
         Self::RefusedByLink,
         Self::MalformedPdu,
@@ -99,6 +111,8 @@ impl DropReason {
         Self::ForeignSource,
         Self::UnreadableRequest,
         Self::OverBudget,
+        Self::TooManyOrders,
+        Self::UnexpectedAcknowledgement,
         Self::SigningFailed,
         Self::Unsendable,
     ];
@@ -114,6 +128,8 @@ impl DropReason {
             Self::ForeignSource => "foreign_source",
             Self::UnreadableRequest => "unreadable_request",
             Self::OverBudget => "over_budget",
+            Self::TooManyOrders => "too_many_orders",
+            Self::UnexpectedAcknowledgement => "unexpected_acknowledgement",
             Self::SigningFailed => "signing_failed",
             Self::Unsendable => "unsendable",
         }

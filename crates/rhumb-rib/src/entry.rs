@@ -37,6 +37,14 @@ pub(crate) enum Register {
     Holds(Certificate),
 }
 
+/// What an entry says at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Standing {
+    route: Option<Statement>,
+    locator: Option<Statement>,
+    withdrawn_to: Option<u64>,
+}
+
 /// What admitting a statement did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -82,6 +90,21 @@ impl Entry {
     /// The locator in force, if any.
     pub fn locator(&self, now_s: u64) -> Option<&Certificate> {
         self.locator.in_force(now_s)
+    }
+
+    /// What the entry tells whoever asks, but for how long it holds: renewals change nothing of it.
+    pub(crate) fn standing(&self, now_s: u64) -> Standing {
+        let said = |register: &Register| register.in_force(now_s).map(|held| held.statement);
+        Standing {
+            route: said(&self.route),
+            locator: said(&self.locator),
+            withdrawn_to: self.withdrawal(now_s).map(|withdrawal| withdrawal.sequence),
+        }
+    }
+
+    /// The withdrawal in force, if any.
+    pub fn withdrawal(&self, now_s: u64) -> Option<&Certificate> {
+        self.withdrawal.in_force(now_s)
     }
 
     /// Takes a statement into its register. The caller has verified it, or does so before storing the entry.

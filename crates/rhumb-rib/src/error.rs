@@ -44,6 +44,11 @@ pub enum RibError {
     },
     /// A statement could not be signed.
     Signing(TrustError),
+    /// The civil clock is further ahead than time has passed; nothing is swept until it is right.
+    ClockJumped {
+        /// By so much.
+        ahead_s: u64,
+    },
 }
 
 impl fmt::Display for RibError {
@@ -64,6 +69,11 @@ impl fmt::Display for RibError {
             Self::Database(source) => write!(f, "the store failed: {source}"),
             Self::DamagedEntry { name } => write!(f, "the entry of {name} is damaged"),
             Self::Signing(source) => write!(f, "signing failed: {source}"),
+            Self::ClockJumped { ahead_s } => write!(
+                f,
+                "the clock jumped {ahead_s} s ahead, and nothing is taken out of the store by such a clock; set it \
+                 right, or restart if it is"
+            ),
         }
     }
 }

@@ -25,8 +25,8 @@ pub fn requests(data: &[u8]) {
         now_s += 1;
         match rib.handle_request(asker, request, now_s) {
             Outcome::Answer(response) => check(&response, asker.max_answer_len),
-            Outcome::Staged => staged += 1,
-            Outcome::Dropped(_) => {}
+            Outcome::Staged(_) => staged += 1,
+            Outcome::Noted | Outcome::Dropped(_) => {}
         }
         if now_s % 2 == 0 || rest.len() < 2 {
             let answers = rib.commit();

@@ -16,6 +16,8 @@
 
 mod absence;
 mod allowance;
+mod civil_clock;
+mod commit;
 mod config;
 mod counters;
 mod entry;
@@ -26,14 +28,18 @@ pub mod fuzz;
 mod generations;
 mod lookup;
 mod publish;
+mod pushes;
 mod record;
 mod rib;
 pub mod server;
 pub mod store;
+mod subscriptions;
 
+pub use commit::{Commit, Committed};
 pub use config::Config;
 pub use counters::{Counters, DropReason};
 pub use entry::{Admission, Entry, MAX_LIFETIME_S};
 pub use error::RibError;
-pub use rib::{Asker, Outcome, Rib};
+pub use publish::{Verdict, Verification};
+pub use rib::{Asker, OrderId, Outcome, Push, Rib};
 pub use server::Server;

@@ -1,114 +1,167 @@
-//! Orders to publish: verified, then staged, then committed together.
+//! Orders to publish: checked, verified elsewhere, then staged for a commit.
 //!
 //! 1. Shape, windows, lifetimes, known keys, sequences, quotas: all cheap, so they come first.
-//! 2. Signatures, within the asker's allowance; not again for the very statements that are stored already.
-//! 3. The order joins those staged before it, and sees what they change.
-//! 4. The commit writes all staged orders in one transaction; only then are they acknowledged.
+//! 2. Signatures, within the asker's allowance, as a [`Verification`] that another thread can run; not again for the very
+//!    statements that are stored already.
+//! 3. The order joins those staged before it, and sees what they change; what came in between is checked once more.
 //!
 //! INVARIANT: an order is taken whole or not at all; nothing unverified is ever staged.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rhumb_trust::{
     ChainError, StatementError, check_window, name_of, verify_chain, verify_statement,
 };
-use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
+use crate::commit::{Draft, Order};
 use crate::entry::{Admission, MAX_LIFETIME_S};
-use crate::rib::{Asker, Rib};
+use crate::rib::{Asker, OrderId, Rib};
 use crate::store::Store;
-use crate::{Entry, RibError};
+use crate::{DropReason, Entry, RibError};
 
-/// Verified orders that wait for the commit.
-#[derive(Debug, Default)]
-pub(crate) struct Staged {
-    /// In name order, which is the store's.
-    entries: BTreeMap<Name, Entry>,
-    orders: Vec<RequestId>,
-    statements: u64,
-    created: u64,
-    /// How many more names each publisher will hold.
-    gained: HashMap<Name, i64>,
+/// The signatures of an order, to be checked by whoever has the time.
+#[derive(Debug)]
+pub struct Verification {
+    order: Order,
+    sent: HashMap<Name, Metadata>,
+    certificates: Vec<Certificate>,
+    /// Of each certificate.
+    issuers: Vec<Metadata>,
 }
 
-impl Staged {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.orders.is_empty()
+/// What became of a [`Verification`].
+#[derive(Debug)]
+pub struct Verdict {
+    verification: Verification,
+    result: Result<(), Refusal>,
+}
+
+impl Verification {
+    /// Does the work: 60 µs for each certificate.
+    pub fn run(self) -> Verdict {
+        Verdict { result: self.check(), verification: self }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let now_s = self.order.now_s;
+        if let ([certificate], [issuer]) = (&self.certificates[..], &self.issuers[..]) {
+            return verify_statement(certificate, issuer, now_s).map(|_| ()).map_err(refusal_of);
+        }
+        let origin = self.certificates[0].issuer;
+        let keys: HashMap<Name, _> =
+            self.certificates.iter().zip(&self.issuers).map(|(c, i)| (c.issuer, i.key)).collect();
+        let certificates = self.certificates.clone();
+        let verified = verify_chain(origin, certificates, |name| keys.get(name).copied(), now_s);
+        verified.map(|_| ()).map_err(|error| match error {
+            ChainError::Statement { error, .. } => refusal_of(error),
+            ChainError::UnknownIssuer { .. } => Refusal::UnknownIssuer,
+            _ => Refusal::Malformed,
+        })
     }
 }
 
-/// An entry that an order changes.
-struct Draft {
-    name: Name,
-    entry: Entry,
-    /// Who held it; `None` when it is new.
-    holder: Option<Name>,
+/// Why an order is not taken.
+pub(crate) enum NotTaken {
+    Refused(Refusal),
+    Dropped(DropReason),
+}
+
+impl From<Refusal> for NotTaken {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 impl<S: Store> Rib<S> {
-    /// Verifies and stages an order; returns why not, otherwise.
-    pub(crate) fn stage(
+    /// Checks an order, and stages it or leaves its signatures to be verified.
+    pub(crate) fn take_order(
         &mut self,
-        asker: &Asker,
-        id: RequestId,
+        asker: Asker,
+        request: RequestId,
         metadata: Vec<Metadata>,
         certificates: Vec<Certificate>,
         now_s: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<OrderId, NotTaken> {
         check_shape(&certificates)?;
         for certificate in &certificates {
             check_time(certificate, now_s)?;
         }
         let sent: HashMap<Name, Metadata> =
             metadata.into_iter().map(|metadata| (name_of(&metadata), metadata)).collect();
-        let mut issuers = Vec::with_capacity(certificates.len());
+        let (drafts, issuers) = self.draft(asker.name, &sent, &certificates, now_s)?;
+        self.check_quota(asker.name, &drafts)?;
+        if self.orders_waiting() >= self.config.max_orders_waiting {
+            return Err(NotTaken::Dropped(DropReason::TooManyOrders));
+        }
+        let id = OrderId(self.next_order);
+        let order = Order {
+            id,
+            request,
+            publisher: asker.name,
+            max_answer_len: asker.max_answer_len,
+            issuers: certificates.iter().map(|certificate| certificate.issuer).collect(),
+            now_s,
+        };
+        if drafts.is_empty() {
+            self.staged.add(order, drafts);
+        } else {
+            if !self.may_cause(asker.name, certificates.len() as u32, now_s) {
+                return Err(NotTaken::Refused(Refusal::QuotaExceeded));
+            }
+            self.verifications.push_back(Verification { order, sent, certificates, issuers });
+        }
+        self.next_order += 1;
+        Ok(id)
+    }
+
+    /// The next order whose signatures are to be checked.
+    pub fn poll_verification(&mut self) -> Option<Verification> {
+        let verification = self.verifications.pop_front()?;
+        self.verifications_under_way += 1;
+        Some(verification)
+    }
+
+    /// Takes back what became of a verification: the order is staged, or refused.
+    pub fn handle_verified(&mut self, verdict: Verdict) {
+        self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
+        let Verification { order, sent, certificates, .. } = verdict.verification;
+        let staged = verdict.result.and_then(|()| {
+            let (drafts, _) = self.draft(order.publisher, &sent, &certificates, order.now_s)?;
+            self.check_quota(order.publisher, &drafts)?;
+            Ok(drafts)
+        });
+        match staged {
+            Ok(drafts) => self.staged.add(order, drafts),
+            Err(refusal) => self.refuse_order(order.id, order.request, refusal),
+        }
+    }
+
+    /// Orders that were taken and are not in a commit yet.
+    fn orders_waiting(&self) -> usize {
+        self.verifications.len() + self.verifications_under_way + self.staged.len()
+    }
+
+    /// The entries that the certificates change, and the metadata of all issuers.
+    fn draft(
+        &mut self,
+        publisher: Name,
+        sent: &HashMap<Name, Metadata>,
+        certificates: &[Certificate],
+        now_s: u64,
+    ) -> Result<(Vec<Draft>, Vec<Metadata>), Refusal> {
         let mut drafts = Vec::new();
-        for certificate in &certificates {
+        let mut issuers = Vec::with_capacity(certificates.len());
+        for certificate in certificates {
             let name = certificate.issuer;
-            let (mut entry, holder) = self.draft_of(name, asker.name, &sent)?;
+            let (mut entry, holder) = self.draft_of(name, publisher, sent)?;
             issuers.push(entry.metadata.clone());
-            if entry.admit(certificate, asker.name, now_s)? == Admission::Stored {
+            if entry.admit(certificate, publisher, now_s)? == Admission::Stored {
                 drafts.push(Draft { name, entry, holder });
             }
         }
-        if !drafts.is_empty() {
-            self.check_quota(asker.name, &drafts)?;
-            self.check_signatures(asker, certificates, &issuers, now_s)?;
-        }
-        self.take(asker.name, id, drafts);
-        Ok(())
-    }
-
-    /// Makes all staged orders durable, in one transaction, and returns the answers to them in the order of their staging.
-    /// Work is bounded by what was staged: call it once per batch of requests.
-    pub fn commit(&mut self) -> Vec<RibResponse> {
-        let staged = std::mem::take(&mut self.staged);
-        let written = self.write(staged.entries);
-        let body = match written {
-            Ok(()) => {
-                self.counters.publishes_stored += staged.orders.len() as u64;
-                self.counters.statements_stored += staged.statements;
-                RibResponseBody::Stored
-            }
-            Err(refusal) => {
-                for _ in &staged.orders {
-                    self.counters.count_refusal(refusal);
-                }
-                RibResponseBody::Refused(refusal)
-            }
-        };
-        staged.orders.into_iter().map(|id| RibResponse { id, body: body.clone() }).collect()
-    }
-
-    fn write(&mut self, entries: BTreeMap<Name, Entry>) -> Result<(), Refusal> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let changes = entries.into_iter().map(|(name, entry)| (name, Some(entry))).collect();
-        self.store.commit(changes).map_err(|error| self.store_failed(error))?;
-        self.counters.commits += 1;
-        Ok(())
+        Ok((drafts, issuers))
     }
 
     /// The entry of `name` as it will be after the orders staged so far, and who holds it.
@@ -118,21 +171,32 @@ impl<S: Store> Rib<S> {
         publisher: Name,
         sent: &HashMap<Name, Metadata>,
     ) -> Result<(Entry, Option<Name>), Refusal> {
-        if let Some(entry) = self.staged.entries.get(&name) {
+        if let Some(entry) = self.staged.entry(&name) {
             return Ok((entry.clone(), Some(entry.publisher())));
         }
-        if let Some(entry) = self.store.entry(&name).map_err(|error| self.store_failed(error))? {
-            return Ok(((*entry).clone(), Some(entry.publisher())));
+        let current = match self.under_way.as_ref().and_then(|commit| commit.entry(&name)) {
+            Some(written) => written.cloned(),
+            None => {
+                let stored = self.store.entry(&name).map_err(|error| self.store_failed(error))?;
+                stored.map(|entry| (*entry).clone())
+            }
+        };
+        if let Some(entry) = current {
+            let holder = entry.publisher();
+            return Ok((entry, Some(holder)));
         }
         let metadata = sent.get(&name).ok_or(Refusal::UnknownIssuer)?;
         Ok((Entry::new(metadata.clone(), publisher), None))
     }
 
     fn check_quota(&mut self, publisher: Name, drafts: &[Draft]) -> Result<(), Refusal> {
+        let in_commit = self.under_way.as_ref().and_then(|commit| commit.orders());
+        let (committing, committing_gain) =
+            in_commit.map_or((0, 0), |orders| (orders.created(), orders.gained(&publisher)));
         let created = drafts.iter().filter(|draft| draft.holder.is_none()).count() as u64;
         if created > 0 {
             let names = self.store.store().names().map_err(|error| self.store_failed(error))?;
-            if names + self.staged.created + created > self.config.max_names {
+            if names + committing + self.staged.created() + created > self.config.max_names {
                 return Err(Refusal::QuotaExceeded);
             }
         }
@@ -140,51 +204,12 @@ impl<S: Store> Rib<S> {
         if gained > 0 {
             let held =
                 self.store.store().held_by(&publisher).map_err(|error| self.store_failed(error))?;
-            let staged = self.staged.gained.get(&publisher).copied().unwrap_or(0);
-            let held = held.saturating_add_signed(staged) + gained;
-            if held > self.config.max_names_per_publisher {
+            let waiting = committing_gain + self.staged.gained(&publisher);
+            if held.saturating_add_signed(waiting) + gained > self.config.max_names_per_publisher {
                 return Err(Refusal::QuotaExceeded);
             }
         }
         Ok(())
-    }
-
-    fn check_signatures(
-        &mut self,
-        asker: &Asker,
-        certificates: Vec<Certificate>,
-        issuers: &[Metadata],
-        now_s: u64,
-    ) -> Result<(), Refusal> {
-        if !self.may_cause(asker.name, certificates.len() as u32, now_s) {
-            return Err(Refusal::QuotaExceeded);
-        }
-        if let ([certificate], [issuer]) = (&certificates[..], issuers) {
-            return verify_statement(certificate, issuer, now_s).map(|_| ()).map_err(refusal_of);
-        }
-        let origin = certificates[0].issuer;
-        let keys: HashMap<Name, _> =
-            certificates.iter().zip(issuers).map(|(c, issuer)| (c.issuer, issuer.key)).collect();
-        let verified = verify_chain(origin, certificates, |name| keys.get(name).copied(), now_s);
-        verified.map(|_| ()).map_err(|error| match error {
-            ChainError::Statement { error, .. } => refusal_of(error),
-            ChainError::UnknownIssuer { .. } => Refusal::UnknownIssuer,
-            _ => Refusal::Malformed,
-        })
-    }
-
-    fn take(&mut self, publisher: Name, id: RequestId, drafts: Vec<Draft>) {
-        let staged = &mut self.staged;
-        staged.orders.push(id);
-        staged.statements += drafts.len() as u64;
-        for Draft { name, entry, holder } in drafts {
-            match holder {
-                Some(holder) => *staged.gained.entry(holder).or_default() -= 1,
-                None => staged.created += 1,
-            }
-            *staged.gained.entry(publisher).or_default() += 1;
-            staged.entries.insert(name, entry);
-        }
     }
 
     pub(crate) fn store_failed(&mut self, error: RibError) -> Refusal {

@@ -1,15 +1,19 @@
 //! The directory itself: requests in, answers out. No sockets, no clock, no threads.
 //!
-//! 1. [`Rib::handle_request`] answers look-ups at once, from what is committed, and stages orders to publish.
-//! 2. [`Rib::commit`], once per batch of requests, makes all staged orders durable and answers them.
-//! 3. [`Rib::sweep`], now and then, takes out what has expired.
+//! 1. [`Rib::handle_request`] answers look-ups at once, from what is committed, and takes orders to publish.
+//! 2. [`Rib::poll_verification`] and [`Rib::poll_commit`] hand out what takes time, to be run on other threads and given
+//!    back; [`Rib::poll_answer`] then says what becomes of each order. [`Rib::commit`] does all of it on this thread.
+//! 3. [`Rib::poll_change`] says what to tell those who were answered something that holds no longer.
+//! 4. [`Rib::sweep`], now and then, takes out what has expired.
 //!
 //! INVARIANT: whatever was acknowledged as stored, or something newer by the same issuer, is found until it expires, also
 //! after the process was killed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
-use rhumb_trust::Identity;
+use rhumb_trust::{Identity, Now};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
@@ -18,24 +22,49 @@ use rhumb_wire::{Metadata, Name};
 use crate::RibError;
 use crate::absence::Absences;
 use crate::allowance::Allowance;
+use crate::commit::{Staged, UnderWay};
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::generations::Generations;
 use crate::lookup::Trail;
-use crate::publish::Staged;
+use crate::publish::{NotTaken, Verification};
+use crate::pushes::{Due, Pushes, Target};
 use crate::store::{Cached, Change, Store};
+use crate::subscriptions::{Bounds, Subscriptions};
 
 /// A directory of verified routes over a store.
 pub struct Rib<S> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) config: Config,
     pub(crate) store: Cached<S>,
+    pub(crate) verifications: VecDeque<Verification>,
+    pub(crate) verifications_under_way: usize,
     pub(crate) staged: Staged,
+    pub(crate) under_way: Option<UnderWay>,
+    /// What a sweep will write, and where the next one begins.
+    pub(crate) planned_sweep: Option<(Vec<Change>, Option<Name>)>,
+    pub(crate) swept_to: Option<Name>,
+    pub(crate) answers: VecDeque<(OrderId, RibResponse)>,
+    pub(crate) next_order: u64,
+    pub(crate) subscriptions: Subscriptions,
+    pushes: Pushes,
     pub(crate) absences: Absences,
     pub(crate) counters: Counters,
     pub(crate) last_error: Option<RibError>,
     askers: Generations<Name, Allowance>,
-    swept_to: Option<Name>,
+}
+
+/// Tells an order that was taken from all others of this directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrderId(pub(crate) u64);
+
+/// A change to tell a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Push {
+    /// Who is told.
+    pub asker: Name,
+    /// What.
+    pub response: RibResponse,
 }
 
 /// Who asks, as its session proved, and how much data it can be sent.
@@ -52,8 +81,10 @@ pub struct Asker {
 pub enum Outcome {
     /// The answer.
     Answer(RibResponse),
-    /// An order that is good, to be answered by the next [`Rib::commit`].
-    Staged,
+    /// An order that may be good, to be answered by [`Rib::commit`] or [`Rib::poll_answer`].
+    Staged(OrderId),
+    /// Something that wants no answer.
+    Noted,
     /// No answer.
     Dropped(DropReason),
 }
@@ -65,10 +96,22 @@ impl<S: Store> Rib<S> {
             store: Cached::new(store, config.cached_entries),
             absences: Absences::new(config.cached_absences),
             askers: Generations::new(ASKERS),
+            verifications: VecDeque::new(),
+            verifications_under_way: 0,
             staged: Staged::default(),
+            under_way: None,
+            planned_sweep: None,
+            swept_to: None,
+            answers: VecDeque::new(),
+            next_order: 0,
+            subscriptions: Subscriptions::new(Bounds {
+                known_per_asker: config.max_subscriptions_per_asker,
+                absent_per_asker: config.max_absent_subscriptions_per_asker,
+                total: config.max_subscriptions,
+            }),
+            pushes: Pushes::default(),
             counters: Counters::default(),
             last_error: None,
-            swept_to: None,
             identity,
             config,
         }
@@ -79,8 +122,8 @@ impl<S: Store> Rib<S> {
         self.identity.name()
     }
 
-    /// Serves the data of one `RibRequest` PDU from `asker`. Bounded by the reads of one chain, or the verification of
-    /// one.
+    /// Serves the data of one `RibRequest` PDU from `asker`. Bounded by the reads of one chain, or one signature of an
+    /// absence.
     pub fn handle_request(&mut self, asker: Asker, data: &[u8], now_s: u64) -> Outcome {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
@@ -89,51 +132,20 @@ impl<S: Store> Rib<S> {
             RibRequestBody::LookUpRoute(name) => self.look_up_route(asker, id, name, now_s),
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
             RibRequestBody::Publish { metadata, certificates } => {
-                match self.stage(&asker, id, metadata, certificates, now_s) {
-                    Ok(()) => Outcome::Staged,
-                    Err(refusal) => self.refuse(id, refusal),
+                match self.take_order(asker, id, metadata, certificates, now_s) {
+                    Ok(order) => Outcome::Staged(order),
+                    Err(NotTaken::Refused(refusal)) => self.refuse(id, refusal),
+                    Err(NotTaken::Dropped(reason)) => self.dropped(reason),
                 }
             }
-        }
-    }
-
-    /// Takes out what has expired from the next `budget` entries, in one transaction. Returns how many it looked at: fewer
-    /// than `budget` at the end of the store, from where the next sweep begins again. Does nothing while orders are staged.
-    pub fn sweep(&mut self, now_s: u64, budget: usize) -> usize {
-        if !self.staged.is_empty() {
-            return 0;
-        }
-        let entries = match self.store.store().entries_after(self.swept_to, budget) {
-            Ok(entries) => entries,
-            Err(error) => {
-                if let RibError::DamagedEntry { name } = error {
-                    // One damaged entry must not keep all others from the sweep.
-                    self.swept_to = Some(name);
+            RibRequestBody::Acknowledge => {
+                if !self.pushes.acknowledge(&asker.name, id) {
+                    return self.dropped(DropReason::UnexpectedAcknowledgement);
                 }
-                self.store_failed(error);
-                return 0;
+                self.counters.changes_acknowledged += 1;
+                Outcome::Noted
             }
-        };
-        let seen = entries.len();
-        let last = entries.last().map(|(name, _)| *name);
-        let changes: Vec<Change> = entries
-            .into_iter()
-            .filter_map(|(name, mut entry)| match entry.is_past(now_s) {
-                true => Some((name, None)),
-                false => entry.trim(now_s).then_some((name, Some(entry))),
-            })
-            .collect();
-        let swept = changes.len() as u64;
-        if swept > 0 {
-            if let Err(error) = self.store.commit(changes) {
-                self.store_failed(error);
-                return seen;
-            }
-            self.counters.commits += 1;
-            self.counters.entries_swept += swept;
         }
-        self.swept_to = last.filter(|_| seen == budget);
-        seen
     }
 
     /// What happened so far.
@@ -159,6 +171,80 @@ impl<S: Store> Rib<S> {
         self.store.into_store()
     }
 
+    /// The next change to tell a subscriber, until it is acknowledged. No more than a few hundred at once.
+    pub fn poll_change(&mut self, now: Now) -> Option<Push> {
+        loop {
+            let (id, Target { asker, subject }) = match self.pushes.poll(now.instant)? {
+                Due::Send(id, target) => (id, target),
+                Due::GivenUp => {
+                    self.counters.changes_given_up += 1;
+                    continue;
+                }
+            };
+            match self.change_for(&asker, subject, now.unix_s()) {
+                Some(body) => {
+                    self.counters.changes_sent += 1;
+                    return Some(Push { asker, response: RibResponse { id, body } });
+                }
+                None => self.pushes.end(id),
+            }
+        }
+    }
+
+    /// When [`Rib::poll_change`] may have something.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.pushes.poll_timeout()
+    }
+
+    /// How many subscriptions there are.
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Forgets what an asker is subscribed to: its session ended.
+    pub fn forget_asker(&mut self, asker: &Name) {
+        self.subscriptions.forget(asker);
+    }
+
+    /// Whoever was told something about `name` will be told what holds now, but for who brought it about.
+    pub(crate) fn push_to_subscribers(&mut self, subject: Name) {
+        let publisher = self.store.entry(&subject).ok().flatten().map(|entry| entry.publisher());
+        for asker in self.subscriptions.askers_of(&subject) {
+            if Some(*asker) != publisher {
+                self.pushes.start(Target { asker: *asker, subject });
+            }
+        }
+    }
+
+    /// What `asker` is told about `subject`: the chain from it outward, or its withdrawal.
+    fn change_for(&mut self, asker: &Name, subject: Name, now_s: u64) -> Option<RibResponseBody> {
+        let max_answer_len = self
+            .subscriptions
+            .max_answer_len(asker, &subject, now_s)?
+            .min(self.config.max_answer_len);
+        let trail = Trail::follow(&mut self.store, subject, max_answer_len, now_s);
+        let Trail { metadata, certificates } = match trail {
+            Ok(trail) => trail,
+            Err(error) => {
+                self.store_failed(error);
+                return None;
+            }
+        };
+        if !certificates.is_empty() {
+            for certificate in &certificates {
+                self.subscriptions.add(*asker, max_answer_len, certificate.issuer, now_s);
+            }
+            return Some(RibResponseBody::Changed { name: subject, metadata, certificates });
+        }
+        let entry = self.store.entry(&subject).ok().flatten()?;
+        let withdrawal = entry.withdrawal(now_s)?.clone();
+        Some(RibResponseBody::Changed {
+            name: subject,
+            metadata: vec![entry.metadata().clone()],
+            certificates: vec![withdrawal],
+        })
+    }
+
     fn look_up_route(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
         let max_answer_len = asker.max_answer_len.min(self.config.max_answer_len);
         let trail = match Trail::follow(&mut self.store, name, max_answer_len, now_s) {
@@ -169,6 +255,9 @@ impl<S: Store> Rib<S> {
             }
         };
         if !trail.certificates.is_empty() {
+            for certificate in &trail.certificates {
+                self.subscriptions.add(asker.name, asker.max_answer_len, certificate.issuer, now_s);
+            }
             return self.found(RibResponse {
                 id,
                 body: RibResponseBody::Found {
@@ -190,7 +279,10 @@ impl<S: Store> Rib<S> {
             return self.found_metadata(id, name, (**self.identity.metadata()).clone());
         }
         match self.store.entry(&name) {
-            Ok(Some(entry)) => self.found_metadata(id, name, entry.metadata().clone()),
+            Ok(Some(entry)) => {
+                self.subscriptions.add(asker.name, asker.max_answer_len, name, now_s);
+                self.found_metadata(id, name, entry.metadata().clone())
+            }
             Ok(None) => self.absent(asker, id, name, now_s),
             Err(error) => {
                 let refusal = self.store_failed(error);
@@ -234,6 +326,7 @@ impl<S: Store> Rib<S> {
             }
         };
         self.counters.lookups_absent += 1;
+        self.subscriptions.add_absent(asker.name, asker.max_answer_len, name, now_s);
         Outcome::Answer(RibResponse { id, body: RibResponseBody::Absent(certificate) })
     }
 

@@ -4,15 +4,18 @@
 //! 1. Tell it apart; handshakes go to the endpoint, records are opened in place.
 //! 2. Take the PDU inside only if it is a request, for this directory, by the very peer whose session it came on: routers
 //!    ask for themselves.
-//! 3. Serve it. Look-ups are answered at once, orders to publish are staged.
+//! 3. Serve it. Look-ups are answered at once, orders to publish are taken.
 //!
 //! Per batch:
-//! 4. Commit what was staged, once, and answer it. So the busier the directory is, the more orders share a commit.
-//! 5. Append what the endpoint has to send.
+//! 4. Verify what was taken, commit it, once, and answer it. So the busier the directory is, the more orders share a commit.
+//! 5. Tell subscribers what changed, and append what the endpoint has to send.
+//!
+//! Step 4 takes milliseconds. Whoever has threads for it calls [`Server::defer_work`] and then runs what
+//! [`Server::poll_verification`] and [`Server::poll_commit`] hand out elsewhere, so that look-ups never wait for it.
 //!
 //! Whatever else comes in is dropped and counted by [`DropReason`].
 
-use std::mem;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,16 +26,25 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::RibResponse;
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
+use crate::civil_clock::CivilClock;
 use crate::store::Store;
-use crate::{Asker, Config, Counters, DropReason, Outcome, Rib, RibError};
+use crate::{
+    Asker, Commit, Committed, Config, Counters, DropReason, OrderId, Outcome, Push, Rib, RibError,
+    Verdict, Verification,
+};
 
 /// A directory that serves requests over secure sessions.
 pub struct Server<S> {
     endpoint: Endpoint,
     rib: Rib<S>,
-    /// Who waits for the commit, in the order of staging.
-    waiting: Vec<ReturnPath>,
+    /// Who waits for what becomes of an order.
+    waiting: HashMap<OrderId, ReturnPath>,
+    work_is_deferred: bool,
+    clock: CivilClock,
+    clock_is_wrong: bool,
     sweep_at: Instant,
+    /// Answers to orders, and changes.
+    outgoing: Batch,
     /// Room for one answer while it is made and sealed.
     buffer: Vec<u8>,
 }
@@ -62,14 +74,23 @@ impl<S: Store> Server<S> {
         Ok(Self {
             endpoint: Endpoint::new(identity.clone(), link, secret, now.instant)?,
             rib: Rib::new(identity, store, config),
-            waiting: Vec::new(),
+            waiting: HashMap::new(),
+            work_is_deferred: false,
+            clock: CivilClock::new(now),
+            clock_is_wrong: false,
+            outgoing: Batch::new(),
             sweep_at: now.instant + SWEEP_INTERVAL,
             buffer: Vec::new(),
         })
     }
 
-    /// Takes the datagrams of a batch out of it and puts those to send into it. Work: for each datagram a look-up, a
-    /// verification or a step of a handshake; for all of them one commit.
+    /// Leaves verifications and commits to the caller from now on.
+    pub fn defer_work(&mut self) {
+        self.work_is_deferred = true;
+    }
+
+    /// Takes the datagrams of a batch out of it and puts those to send into it. Work: for each datagram a look-up or a
+    /// step of a handshake; unless work is deferred, a verification for each order, and one commit for all of them.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         for index in 0..batch.len() {
             let (from, datagram) = batch.datagram_mut(index);
@@ -79,27 +100,60 @@ impl<S: Store> Server<S> {
             let served = self.serve(from, datagram, now);
             batch.drop_datagram(index);
             match served {
-                Ok(Some((path, response))) => self.send(path, &response, batch, now),
+                Ok(Some((path, response))) => self.send(path, &response, now),
                 Ok(None) => {}
                 Err(reason) => self.rib.counters.count_drop(reason),
             }
         }
-        let waiting = mem::take(&mut self.waiting);
-        for (path, response) in waiting.into_iter().zip(self.rib.commit()) {
-            self.send(path, &response, batch, now);
-        }
-        self.count_sessions();
-        self.endpoint.poll_transmit(batch);
+        self.advance(now);
+        self.poll_transmit(batch);
     }
 
-    /// Does what is due: the endpoint's timers, and a part of the sweep. Work: [`SWEEP_BUDGET`] entries at most.
+    /// Does what is due: the endpoint's timers, changes to tell again, and a part of the sweep. Work: [`SWEEP_BUDGET`]
+    /// entries at most.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
-        self.count_sessions();
         if self.sweep_at <= now.instant {
-            self.rib.sweep(now.unix_s(), SWEEP_BUDGET);
             self.sweep_at = now.instant + SWEEP_INTERVAL;
+            self.sweep(now);
         }
+        self.advance(now);
+    }
+
+    fn sweep(&mut self, now: Now) {
+        let jumped = self.clock.jumped_ahead_s(now);
+        match jumped {
+            None => drop(self.rib.plan_sweep(now.unix_s(), SWEEP_BUDGET)),
+            Some(ahead_s) => {
+                self.rib.counters.sweeps_refused += 1;
+                if !self.clock_is_wrong {
+                    self.rib.last_error = Some(RibError::ClockJumped { ahead_s });
+                }
+            }
+        }
+        self.clock_is_wrong = jumped.is_some();
+    }
+
+    /// The next order whose signatures are to be checked, if work is deferred.
+    pub fn poll_verification(&mut self) -> Option<Verification> {
+        self.rib.poll_verification()
+    }
+
+    /// Takes back what became of a verification.
+    pub fn handle_verified(&mut self, verdict: Verdict, now: Now) {
+        self.rib.handle_verified(verdict);
+        self.advance(now);
+    }
+
+    /// The next commit, if work is deferred; none while one is under way.
+    pub fn poll_commit(&mut self) -> Option<Commit> {
+        self.rib.poll_commit()
+    }
+
+    /// Takes back what became of a commit.
+    pub fn handle_committed(&mut self, committed: Committed, now: Now) {
+        self.rib.handle_committed(committed);
+        self.advance(now);
     }
 
     /// Ends all sessions, so that routers ask another RIB at once; to be sent by [`Server::poll_transmit`].
@@ -107,14 +161,19 @@ impl<S: Store> Server<S> {
         self.endpoint.close_all(now.instant);
     }
 
-    /// Appends what is to be sent after a timeout.
+    /// Appends what is to be sent besides the answers to a batch.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
+        for (peer, datagram) in self.outgoing.iter() {
+            out.push(peer, datagram);
+        }
+        self.outgoing.clear();
         self.endpoint.poll_transmit(out);
     }
 
     /// When to call [`Server::handle_timeout`]; the sweep sees to it that this is never far off.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.endpoint.poll_timeout().into_iter().chain([self.sweep_at]).min()
+        let due = [self.endpoint.poll_timeout(), self.rib.poll_timeout(), Some(self.sweep_at)];
+        due.into_iter().flatten().min()
     }
 
     /// The last failure of the store or of signing, once: for the log.
@@ -140,9 +199,32 @@ impl<S: Store> Server<S> {
         self.rib.stored_names()
     }
 
+    /// How many subscriptions to changes there are.
+    pub fn subscriptions(&self) -> usize {
+        self.rib.subscriptions()
+    }
+
     /// The endpoint: its sessions, its counters.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Whatever is to be done after anything happened.
+    fn advance(&mut self, now: Now) {
+        self.take_events();
+        if !self.work_is_deferred {
+            self.rib.work();
+        }
+        while let Some((id, response)) = self.rib.poll_answer() {
+            if let Some(path) = self.waiting.remove(&id) {
+                self.send(path, &response, now);
+            }
+        }
+        while let Some(Push { asker, response }) = self.rib.poll_change(now) {
+            if let Some(session) = self.endpoint.session_of(&asker) {
+                self.send(ReturnPath { session, asker, tag: 0 }, &response, now);
+            }
+        }
     }
 
     fn serve(
@@ -192,16 +274,16 @@ impl<S: Store> Server<S> {
         let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };
         match self.rib.handle_request(asker, pdu.data(), now.unix_s()) {
             Outcome::Answer(response) => Ok(Some((path, response))),
-            Outcome::Staged => {
-                self.waiting.push(path);
+            Outcome::Staged(id) => {
+                self.waiting.insert(id, path);
                 Ok(None)
             }
             // The directory has counted it.
-            Outcome::Dropped(_) => Ok(None),
+            Outcome::Noted | Outcome::Dropped(_) => Ok(None),
         }
     }
 
-    fn send(&mut self, path: ReturnPath, response: &RibResponse, batch: &mut Batch, now: Now) {
+    fn send(&mut self, path: ReturnPath, response: &RibResponse, now: Now) {
         let mut data = Vec::new();
         response.emit(&mut data);
         let header = PduHeader {
@@ -215,16 +297,21 @@ impl<S: Store> Server<S> {
         );
         self.buffer.resize(self.buffer.len() + RECORD_OVERHEAD - RecordHeader::LEN, 0);
         match self.endpoint.seal(path.session, &mut self.buffer, now.instant) {
-            Ok(to) => batch.push(to, &self.buffer),
+            Ok(to) => self.outgoing.push(to, &self.buffer),
             Err(_) => self.rib.counters.count_drop(DropReason::Unsendable),
         }
     }
 
-    fn count_sessions(&mut self) {
+    fn take_events(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
                 Event::Established { .. } => self.rib.counters.sessions_established += 1,
-                Event::Closed { .. } => self.rib.counters.sessions_closed += 1,
+                Event::Closed { peer, .. } => {
+                    self.rib.counters.sessions_closed += 1;
+                    if self.endpoint.session_of(&peer).is_none() {
+                        self.rib.forget_asker(&peer);
+                    }
+                }
                 _ => {}
             }
         }

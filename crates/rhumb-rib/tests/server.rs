@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rhumb_link::{Endpoint, SessionId};
 use rhumb_rib::server::{SWEEP_INTERVAL, Server};
 use rhumb_rib::store::{Embedded, Memory, Store};
-use rhumb_rib::{Config, DropReason};
+use rhumb_rib::{Config, DropReason, RibError};
 use rhumb_trust::{Identity, Now, verify_chain, verify_statement};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{
@@ -250,4 +250,39 @@ fn a_timeout_comes_at_least_once_in_a_sweep_interval() {
     let pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
     let due = pair.server.poll_timeout().expect("a sweep");
     assert!(due <= pair.now.instant + SWEEP_INTERVAL);
+}
+
+#[test]
+fn subscriptions_end_with_the_session() {
+    let mut pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
+    let holder = Holder::new();
+    pair.ask(vec![RibRequestBody::LookUpRoute(holder.name())]);
+    let answers = pair.ask(vec![publish(&holder, holder.locator(1))]);
+    assert_eq!(answers.len(), 1, "a publisher is not told of its own order: {answers:?}");
+    assert_eq!(pair.server.counters().changes_sent, 0);
+    assert_eq!(pair.server.subscriptions(), 2, "the absent name and the published one");
+    pair.router.close(pair.session.expect("connected"), pair.now.instant);
+    pair.settle(&[]);
+    assert_eq!(pair.server.subscriptions(), 0);
+}
+
+#[test]
+fn a_clock_that_jumps_plainly_wrong_empties_nothing() {
+    let mut pair = Pair::connected(Memory::new(), rhumb_link::Config::default());
+    let holder = Holder::new();
+    pair.ask(vec![publish(&holder, holder.locator(1))]);
+    let mut jumped = pair.now.plus(SWEEP_INTERVAL);
+    jumped.unix_ms += 10 * 365 * 86_400 * 1000;
+    for seconds in 1..=3 {
+        pair.server.handle_timeout(jumped);
+        assert_eq!(pair.server.counters().sweeps_refused, seconds);
+        let error = pair.server.poll_error();
+        assert_eq!(matches!(error, Some(RibError::ClockJumped { .. })), seconds == 1, "once");
+        jumped = jumped.plus(SWEEP_INTERVAL);
+    }
+    assert_eq!(pair.server.stored_names().expect("a count"), 1);
+    // Two days that have really passed are another matter.
+    pair.server.handle_timeout(pair.now.plus(Duration::from_secs(3 * 86_400)));
+    assert_eq!(pair.server.stored_names().expect("a count"), 0);
+    assert_eq!(pair.server.counters().sweeps_refused, 3);
 }

@@ -189,8 +189,8 @@ impl Liar {
         let asker = Asker { name: asker, max_answer_len: 1300 };
         let truth = match self.rib.handle_request(asker, data, now.unix_s()) {
             Outcome::Answer(response) => response,
-            Outcome::Staged => self.rib.commit().pop()?,
-            Outcome::Dropped(_) => return None,
+            Outcome::Staged(_) => self.rib.commit().pop()?,
+            Outcome::Noted | Outcome::Dropped(_) => return None,
         };
         let body = match request.body {
             RibRequestBody::LookUpRoute(name) => self.alter(name, truth.body, now),

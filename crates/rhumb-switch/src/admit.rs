@@ -161,13 +161,15 @@ impl Switch {
     }
 
     /// Step 1: the grant in force for a source on a session.
-    fn grant(&mut self, source: Name, from: SessionId, now: Now) -> Option<Grant> {
+    pub(crate) fn grant(&mut self, source: Name, from: SessionId, now: Now) -> Option<Grant> {
         let grant = self.grants.get(&(source, from))?;
-        if grant.until <= now.instant {
+        if grant.until <= now.instant || !self.routes.admits(&grant.chain) {
             self.grants.remove(&(source, from));
             return None;
         }
-        Some(grant.clone())
+        let grant = grant.clone();
+        self.watch(grant.chain.certificates().iter().map(|c| c.issuer), now);
+        Some(grant)
     }
 
     /// Step 1, without a grant: the certificates go to verification, together with the PDU.

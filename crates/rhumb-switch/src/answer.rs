@@ -116,8 +116,7 @@ impl Switch {
         pdu: &Pdu<'_>,
         now: Now,
     ) -> Option<SessionId> {
-        let granted = self.grants.get(&(pdu.source(), from)).is_some_and(|g| g.until > now.instant);
-        if !granted {
+        if self.grant(pdu.source(), from, now).is_none() {
             if let Err(stop) = self.submit_chain(from, pdu, now) {
                 self.stop(from, pdu, &stop, now);
             }

@@ -1,17 +1,16 @@
-//! What happens per name and per session: advertisements, acceptances, RIB answers, verdicts, sessions that come and go.
+//! What happens per name and per session: advertisements, acceptances, verdicts, sessions that come and go.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{AttemptId, LinkError, SessionId};
-use rhumb_trust::{Chain, Now, Verified, Window, name_of};
+use rhumb_trust::{Chain, Now, Verified, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::rib::{Refusal, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
 
-use crate::directory::{Question, reconnect_delay};
+use crate::directory::reconnect_delay;
 use crate::job::{Admission, Done, Outcome, Task};
 use crate::routes::Attached;
 use crate::switch::{Dial, Event, Grant, Upstream, until};
@@ -155,22 +154,13 @@ impl Switch {
                     Err(_) => self.not_admitted(&request, now),
                 }
             }
-            Outcome::Route { result: Ok(chain), .. } => {
-                self.counters.chains_accepted += 1;
-                let end = until(chain.not_after_s(), now);
-                self.routes.learn(chain, end, now.instant);
+            Outcome::Route { told, destination, result } => {
+                self.route_verified(told, destination, result, now);
             }
-            Outcome::Route { destination, result: Err(_) } => {
-                // A RIB that answers with what does not verify answers nothing: the next PDU asks again.
-                self.counters.chains_refused += 1;
-                self.routes.forget(&destination);
+            Outcome::Absence { replica, destination, result } => {
+                self.absence_verified(replica, destination, result, now);
             }
-            Outcome::Absence { result: Ok(absence) } => {
-                if let Statement::Absence { subject } = absence.statement {
-                    self.routes.learn_absence(subject, until(absence.not_after_s, now));
-                }
-            }
-            Outcome::Absence { result: Err(_) } => self.counters.chains_refused += 1,
+            Outcome::Change { session, result } => self.change_verified(session, result, now),
             Outcome::Withdrawal { request, result } => {
                 self.release_job(request.session);
                 match result {
@@ -182,7 +172,7 @@ impl Switch {
         self.after_control(now);
     }
 
-    fn release_job(&mut self, session: SessionId) {
+    pub(crate) fn release_job(&mut self, session: SessionId) {
         if let Some(neighbour) = self.neighbours.get_mut(&session) {
             neighbour.jobs = neighbour.jobs.saturating_sub(1);
         }
@@ -197,6 +187,13 @@ impl Switch {
         let session = request.session;
         if self.endpoint.peer(session).is_none() {
             return;
+        }
+        // Good when it was made, but its origin has moved or withdrawn since.
+        if !self.routes.admits(&chain) {
+            return self.not_admitted(&request, now);
+        }
+        if let Some(own) = chain.certificates().first() {
+            self.routes.note(own);
         }
         if header.action == Action::Advertise
             && let Ok(metadata) = Metadata::parse_list(pdu.data())
@@ -250,7 +247,7 @@ impl Switch {
         self.accept(session, name, until_s, about.tag, false, now);
         if let Some(metadata) = self.metadata_of(&name) {
             self.awaiting_publication.insert(name, (session, about.tag));
-            self.directory.publish(metadata, chain.certificates()[..1].to_vec(), now.instant);
+            self.publish(metadata, chain.certificates()[0].clone(), now);
         }
         true
     }
@@ -265,125 +262,10 @@ impl Switch {
     fn withdrawn(&mut self, request: &Admission, certificate: &Certificate, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
-        let older = |attached: &mut Attached| attached.sequence() < certificate.sequence;
-        if self.routes.attached_mut(&name).is_some_and(older) {
-            self.routes.detach(&name);
-            self.grants.remove(&(name, request.session));
-            self.events.push_back(Event::Left { name });
-        }
-        if let Some(peer) = self.endpoint.peer(request.session) {
+        self.take_withdrawal(certificate);
+        if let Some(metadata) = self.endpoint.peer(request.session).map(|p| p.metadata.clone()) {
             self.awaiting_publication.insert(name, (request.session, pdu.tag()));
-            self.directory.publish(peer.metadata.clone(), vec![certificate.clone()], now.instant);
-        }
-    }
-}
-
-// The RIB's answers.
-impl Switch {
-    pub(crate) fn handle_rib_response(
-        &mut self,
-        from: SessionId,
-        pdu: &Pdu<'_>,
-        now: Now,
-    ) -> Option<SessionId> {
-        if !self.directory.is_rib(from) {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
-            return None;
-        }
-        let Ok(response) = RibResponse::parse(pdu.data()) else {
-            self.drop_pdu(DropReason::MalformedPdu);
-            return None;
-        };
-        let Some(question) = self.directory.take_answered(response.id, from) else {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
-            return None;
-        };
-        match (question, response.body) {
-            (
-                Question::Route(name),
-                RibResponseBody::Found { name: found, metadata, certificates },
-            ) if name == found => {
-                self.learn_metadata(metadata);
-                self.submit_route(name, certificates, now);
-            }
-            (Question::Route(name), RibResponseBody::Absent(absence)) => {
-                self.submit_absence(from, name, absence, now);
-            }
-            (Question::Metadata(_), RibResponseBody::Found { metadata, .. }) => {
-                self.learn_metadata(metadata);
-            }
-            (Question::Metadata(_), RibResponseBody::Absent(_)) => {}
-            (Question::Publish(issuer), RibResponseBody::Stored) => self.published(issuer, now),
-            (Question::Publish(issuer), RibResponseBody::Refused(refusal)) => {
-                self.publish_refused(issuer, refusal, now);
-            }
-            _ => self.drop_pdu(DropReason::UnexpectedRibAnswer),
-        }
-        None
-    }
-
-    /// Metadata need no trust in who sent them: they hash to their name.
-    fn learn_metadata(&mut self, list: Vec<Metadata>) {
-        for metadata in list {
-            self.known.insert(name_of(&metadata), Arc::new(metadata));
-        }
-    }
-
-    fn submit_route(&mut self, destination: Name, certificates: Vec<Certificate>, now: Now) {
-        let mut keys = Vec::with_capacity(certificates.len());
-        for certificate in &certificates {
-            match self.metadata_of(&certificate.issuer) {
-                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
-                // The PDU that comes back asks for the route again, and finds the key here.
-                None => {
-                    self.directory.look_up_metadata(certificate.issuer, now.instant);
-                }
-            }
-        }
-        self.queue_job(None, Task::Route { destination, certificates, keys }, now);
-    }
-
-    fn submit_absence(&mut self, from: SessionId, name: Name, certificate: Certificate, now: Now) {
-        let Some(rib) = self.endpoint.peer(from) else { return };
-        let about_it =
-            matches!(certificate.statement, Statement::Absence { subject } if subject == name);
-        if !about_it || certificate.issuer != rib.name {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
-            return;
-        }
-        let rib = rib.metadata.clone();
-        self.queue_job(None, Task::Absence { certificate, rib }, now);
-    }
-
-    fn published(&mut self, issuer: Name, now: Now) {
-        self.events.push_back(Event::Published { name: issuer });
-        let mut until_s = now.unix_s();
-        if let Some(attached) = self.routes.attached_mut(&issuer) {
-            attached.published = true;
-            until_s = attached.until_s;
-        }
-        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
-            self.accept(session, issuer, until_s, tag, true, now);
-        }
-    }
-
-    fn publish_refused(&mut self, issuer: Name, refusal: Refusal, now: Now) {
-        self.events.push_back(Event::PublishRefused { name: issuer, refusal });
-        if issuer == self.name {
-            // Perhaps an earlier run of ours had a clock ahead of this one: later is all that helps.
-            self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS;
-        }
-        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
-            self.routes.detach(&issuer);
-            self.grants.remove(&(issuer, session));
-            let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name) };
-            let reason = match refusal {
-                Refusal::QuotaExceeded | Refusal::StoreFailed => {
-                    Reason::Overloaded(RETRY_PUBLICATION_MS)
-                }
-                _ => Reason::BadCertificate,
-            };
-            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+            self.publish(metadata, certificate.clone(), now);
         }
     }
 }
@@ -393,6 +275,7 @@ impl Switch {
     /// Whatever control traffic brought about: events of the link, requests to RIBs.
     pub(crate) fn after_control(&mut self, now: Now) {
         self.handle_link_events(now);
+        self.take_conclusions();
         self.flush_requests(now);
     }
 
@@ -457,6 +340,8 @@ impl Switch {
     fn closed(&mut self, session: SessionId, now: Now) {
         if let Some(address) = self.directory.closed(session, now.instant) {
             self.events.push_back(Event::RibLost { address, error: None });
+            self.take_conclusions();
+            self.flush_requests(now);
         }
         match self.upstream {
             Upstream::Ready { remote, session: ours } if ours == session => {
@@ -531,8 +416,14 @@ impl Switch {
         };
         if let Some(certificate) = statement.and_then(|statement| self.certify(statement, now)) {
             let metadata = self.identity.metadata().clone();
-            self.directory.publish(metadata, vec![certificate], now.instant);
+            self.publish(metadata, certificate, now);
         }
+    }
+
+    /// Keeps a statement published at every RIB until it ends.
+    fn publish(&mut self, metadata: Arc<Metadata>, certificate: Certificate, now: Now) {
+        let end = until(certificate.not_after_s, now);
+        self.directory.publish(metadata, vec![certificate], end, now.instant);
     }
 
     /// Sends what the directory wants sent.
@@ -549,5 +440,3 @@ impl Switch {
 const ACCEPTANCE_MARGIN_S: u64 = 5;
 /// Routers connected to at once because routes lead there.
 const MAX_DIALS: usize = 1024;
-const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
-const RETRY_PUBLICATION_MS: u16 = 1000;

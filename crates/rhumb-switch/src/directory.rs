@@ -1,44 +1,63 @@
 //! The RIB client: sessions to RIBs, one question at a time per name, and statements to keep published.
 //!
 //! 1. `connect_due` says which RIBs want a connection attempt; the switch reports what became of it.
-//! 2. `look_up_route` and `look_up_metadata` ask once, however many PDUs miss.
-//! 3. `publish` keeps a name's statements until the RIB has stored them.
-//! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered, at another RIB if there is one.
-//! 5. `take_answered` pairs a response with its question; a response that pairs with none is not believed.
+//! 2. `look_up_route` and `look_up_metadata` ask once, however many PDUs miss. How a question goes on is in `inquiries`.
+//! 3. `publish` keeps a name's statements until the RIBs have stored them: `publications`.
+//! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered.
+//! 5. `take_answered` pairs a response with its question; a response that pairs with none is not believed. When the switch
+//!    has verified it, it says so: `settle`, `deny` or `fail`.
+//!
+//! A RIB tells those who asked when something changes, for as long as the session lasts that they asked in. So when one ends,
+//! what was learnt in it must be asked for again before it can be relied on to its end: `take_unwatched`, `is_watched`.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod inquiries;
+mod publications;
+mod replica;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{AttemptId, SessionId};
-use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
+use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Remote;
+use crate::bounded::BoundedMap;
+use inquiries::{Inquiries, Step};
+use publications::Publications;
+use replica::{Replica, ReplicaState};
+
+pub(crate) use publications::Publishing;
 
 pub(crate) struct Directory {
-    ribs: Vec<Rib>,
+    replicas: Vec<Replica>,
     next_id: u32,
-    pending: BTreeMap<RequestId, Pending>,
-    asked: HashSet<Question>,
-    publications: HashMap<Name, Publication>,
+    requests: HashMap<RequestId, Request>,
+    /// Requests in the order of sending, so that those never answered are forgotten.
+    sent: VecDeque<(Instant, RequestId)>,
+    inquiries: Inquiries,
+    publications: Publications,
+    /// When which question is to be looked at again.
+    timers: BTreeSet<(Instant, Question)>,
+    timer_of: HashMap<Question, Instant>,
+    /// Names of which a RIB tells us changes, and in which epoch it was asked to.
+    watched: BoundedMap<Name, u64>,
+    epoch: u64,
+    is_unwatched: bool,
+    absences: VecDeque<(Name, Instant)>,
     queue: VecDeque<(SessionId, Vec<u8>)>,
 }
 
-struct Rib {
-    remote: Remote,
-    state: RibState,
-    failures: u32,
+struct Request {
+    question: Question,
+    replica: usize,
+    session: SessionId,
+    sent_at: Instant,
 }
 
-enum RibState {
-    Waiting { until: Instant },
-    Connecting(AttemptId),
-    Ready(SessionId),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Question {
     Route(Name),
     Metadata(Name),
@@ -46,45 +65,56 @@ pub(crate) enum Question {
     Publish(Name),
 }
 
-struct Pending {
-    question: Question,
-    session: SessionId,
-    tries: u32,
-    retry_at: Instant,
+/// What a response answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The question, and the number of the RIB.
+    Question(Question, usize),
+    /// Another RIB was quicker, or the question was given up.
+    TooLate,
+    /// Nothing that we asked.
+    Nothing,
 }
 
-/// Statements of one issuer that the RIB is to hold.
-struct Publication {
-    metadata: Arc<Metadata>,
-    certificates: Vec<Certificate>,
+/// Why an answer does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// It did not verify, or was older than what is known: the RIB is not to be believed.
+    Refused,
+    /// It could not be verified now.
+    Unverified,
 }
 
+// Sessions.
 impl Directory {
-    pub(crate) fn new(ribs: &[Remote], now: Instant) -> Self {
-        let state = || RibState::Waiting { until: now };
+    pub(crate) fn new(ribs: &[Remote], max_watched: usize, now: Instant) -> Self {
         Self {
-            ribs: ribs.iter().map(|&remote| Rib { remote, state: state(), failures: 0 }).collect(),
+            replicas: ribs.iter().map(|&remote| Replica::new(remote, now)).collect(),
             next_id: 0,
-            pending: BTreeMap::new(),
-            asked: HashSet::new(),
-            publications: HashMap::new(),
+            requests: HashMap::new(),
+            sent: VecDeque::new(),
+            inquiries: Inquiries::default(),
+            publications: Publications::default(),
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+            watched: BoundedMap::new(max_watched),
+            epoch: 0,
+            is_unwatched: false,
+            absences: VecDeque::new(),
             queue: VecDeque::new(),
         }
     }
 
     /// RIBs that want to be connected to now. The caller reports each attempt with [`Directory::connecting`].
     pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
-        let due = |rib: &Rib| matches!(rib.state, RibState::Waiting { until } if until <= now);
-        self.ribs
-            .iter()
-            .enumerate()
-            .filter(|(_, rib)| due(rib))
-            .map(|(i, rib)| (i, rib.remote))
-            .collect()
+        let due =
+            |rib: &Replica| matches!(rib.state, ReplicaState::Waiting { until } if until <= now);
+        let ribs = self.replicas.iter().enumerate();
+        ribs.filter(|(_, rib)| due(rib)).map(|(i, rib)| (i, rib.remote)).collect()
     }
 
     pub(crate) fn connecting(&mut self, index: usize, attempt: AttemptId) {
-        self.ribs[index].state = RibState::Connecting(attempt);
+        self.replicas[index].state = ReplicaState::Connecting(attempt);
     }
 
     /// Whether `attempt` was to a RIB, which is ready now.
@@ -94,54 +124,67 @@ impl Directory {
         session: SessionId,
         now: Instant,
     ) -> bool {
-        let Some(rib) = self.rib_connecting(attempt) else { return false };
-        rib.state = RibState::Ready(session);
+        let is_first = !self.is_ready();
+        let Some(index) = self.connecting_replica(attempt) else { return false };
+        let rib = &mut self.replicas[index];
+        rib.state = ReplicaState::Ready(session);
         rib.failures = 0;
-        // Whatever waited for a RIB is asked at once.
-        let waiting: Vec<_> = self.publications.keys().copied().map(Question::Publish).collect();
-        for question in waiting {
-            if !self.asked.contains(&question) {
-                self.ask(question, now);
-            }
+        self.publications.replica_ready(index, now);
+        if is_first {
+            self.lose_watch();
         }
         true
     }
 
     /// Whether `attempt` was to a RIB; it is tried again later.
     pub(crate) fn failed(&mut self, attempt: AttemptId, now: Instant) -> Option<SocketAddr> {
-        let rib = self.rib_connecting(attempt)?;
+        let index = self.connecting_replica(attempt)?;
+        let rib = &mut self.replicas[index];
         rib.failures += 1;
-        rib.state = RibState::Waiting { until: now + reconnect_delay(rib.failures) };
+        rib.state = ReplicaState::Waiting { until: now + reconnect_delay(rib.failures) };
         Some(rib.remote.address)
     }
 
-    /// Whether the session was to a RIB; it is connected to again.
+    /// Whether the session was to a RIB; it is connected to again, and what it was asked goes to others at once.
     pub(crate) fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
-        let rib = self
-            .ribs
-            .iter_mut()
-            .find(|rib| matches!(rib.state, RibState::Ready(s) if s == session))?;
-        rib.state = RibState::Waiting { until: now + reconnect_delay(1) };
-        Some(rib.remote.address)
+        let index = self.replicas.iter().position(|rib| rib.session() == Some(session))?;
+        let rib = &mut self.replicas[index];
+        rib.state = ReplicaState::Waiting { until: now + reconnect_delay(1) };
+        let address = rib.remote.address;
+        for question in self.inquiries.asked_of(index) {
+            let step = self.inquiries.note_failed(&question, index);
+            self.take(question, step, now);
+        }
+        if self.is_ready() {
+            self.lose_watch();
+        }
+        Some(address)
     }
 
+    /// The number of the RIB at the other end of a session.
     pub(crate) fn is_rib(&self, session: SessionId) -> bool {
-        self.ready_sessions().any(|ready| ready == session)
+        self.replicas.iter().any(|rib| rib.session() == Some(session))
     }
 
     /// Whether any RIB can be asked.
     pub(crate) fn is_ready(&self) -> bool {
-        self.ready_sessions().next().is_some()
+        self.replicas.iter().any(|rib| rib.session().is_some())
     }
 
     /// Each RIB's address and session.
     pub(crate) fn ribs(&self) -> impl Iterator<Item = (SocketAddr, Option<SessionId>)> {
-        self.ribs.iter().map(|rib| match rib.state {
-            RibState::Ready(session) => (rib.remote.address, Some(session)),
-            _ => (rib.remote.address, None),
-        })
+        self.replicas.iter().map(|rib| (rib.remote.address, rib.session()))
     }
 
+    fn connecting_replica(&self, attempt: AttemptId) -> Option<usize> {
+        let is_it =
+            |rib: &Replica| matches!(rib.state, ReplicaState::Connecting(a) if a == attempt);
+        self.replicas.iter().position(is_it)
+    }
+}
+
+// Questions.
+impl Directory {
     /// Asks where a name is, unless that is being asked already. Whether it is being asked now.
     pub(crate) fn look_up_route(&mut self, name: Name, now: Instant) -> bool {
         self.look_up(Question::Route(name), now)
@@ -153,117 +196,301 @@ impl Directory {
     }
 
     fn look_up(&mut self, question: Question, now: Instant) -> bool {
-        if self.asked.contains(&question) {
+        if self.inquiries.contains(&question) {
             return true;
         }
-        if self.pending.len() >= MAX_PENDING || !self.is_ready() {
+        if self.inquiries.len() >= MAX_INQUIRIES || !self.is_ready() {
             return false;
         }
-        self.ask(question, now);
+        self.inquiries.open(question, now);
+        self.take(question, Step::AskAgain, now);
         true
     }
 
-    /// Keeps the newest statements of an issuer published.
+    /// The question that a response from `session` answers, if it is still open.
+    pub(crate) fn take_answered(
+        &mut self,
+        id: RequestId,
+        session: SessionId,
+        now: Instant,
+    ) -> Answered {
+        if self.requests.get(&id).is_none_or(|request| request.session != session) {
+            return Answered::Nothing;
+        }
+        let Some(request) = self.requests.remove(&id) else { return Answered::Nothing };
+        let Request { question, replica, sent_at, .. } = request;
+        if matches!(question, Question::Publish(_)) {
+            return Answered::Question(question, replica);
+        }
+        self.replicas[replica].times.note(now.saturating_duration_since(sent_at));
+        match self.inquiries.note_answered(&question, id) {
+            true => Answered::Question(question, replica),
+            false => Answered::TooLate,
+        }
+    }
+
+    /// A question is answered, and the answer is good.
+    pub(crate) fn settle(&mut self, question: &Question) {
+        // Whoever denied what another one has proven is asked last for a while.
+        for replica in self.inquiries.deniers(question) {
+            self.replicas[replica].times.penalise();
+        }
+        self.close(question);
+    }
+
+    /// A RIB says that there is no answer, for as long as it says.
+    pub(crate) fn deny(
+        &mut self,
+        question: Question,
+        replica: usize,
+        until: Instant,
+        now: Instant,
+    ) {
+        let hedge = self.replicas.iter().map(|rib| rib.times.hedge_after()).max();
+        let believed_at = now + hedge.unwrap_or_default();
+        let step = self.inquiries.note_denied(&question, replica, until, believed_at);
+        self.take(question, step, now);
+    }
+
+    /// A RIB's answer does not count.
+    pub(crate) fn fail(&mut self, question: Question, replica: usize, why: NoAnswer, now: Instant) {
+        if why == NoAnswer::Refused {
+            self.replicas[replica].times.penalise();
+        }
+        let step = self.inquiries.note_failed(&question, replica);
+        self.take(question, step, now);
+        if why == NoAnswer::Unverified && !self.inquiries.is_waiting(&question) {
+            // Whoever needs the answer asks again, and by then it can be verified.
+            self.close(&question);
+        }
+    }
+
+    /// The next name that no RIB knows, and until when.
+    pub(crate) fn poll_absence(&mut self) -> Option<(Name, Instant)> {
+        self.absences.pop_front()
+    }
+
+    /// Goes one step on with a question.
+    fn take(&mut self, question: Question, step: Step, now: Instant) {
+        match step {
+            Step::AskNext | Step::AskAgain => {
+                if !self.ask_next(question, now) {
+                    self.inquiries.note_all_asked(&question);
+                    if let Step::Absent(until) = self.inquiries.when_all_asked(&question) {
+                        return self.conclude_absent(question, until);
+                    }
+                    if !self.is_ready() {
+                        // Nobody can be asked: whoever needs the answer asks again.
+                        return self.close(&question);
+                    }
+                }
+            }
+            Step::AskAll => {
+                while self.ask_next(question, now) {}
+                self.inquiries.note_all_asked(&question);
+                if let Step::Absent(until) = self.inquiries.when_all_asked(&question) {
+                    return self.conclude_absent(question, until);
+                }
+            }
+            Step::Absent(until) => return self.conclude_absent(question, until),
+            Step::GiveUp => return self.close(&question),
+            Step::Nothing => {}
+        }
+        let due = self.inquiries.due(&question);
+        self.set_timer(question, due);
+    }
+
+    /// Puts a question to the RIB that answers soonest of those that were not asked yet. Whether there was one.
+    fn ask_next(&mut self, question: Question, now: Instant) -> bool {
+        let asked = self.inquiries.asked(&question);
+        let body = match question {
+            Question::Route(name) => RibRequestBody::LookUpRoute(name),
+            Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
+            Question::Publish(_) => return false,
+        };
+        let next = self
+            .replicas
+            .iter()
+            .enumerate()
+            .filter(|(index, rib)| rib.session().is_some() && !asked.contains(index))
+            .min_by_key(|(index, rib)| (rib.times.smoothed(), *index));
+        let Some((index, rib)) = next else { return false };
+        let hedge_at = now + rib.times.hedge_after();
+        let Some(id) = self.send(index, question, body, now) else { return false };
+        self.inquiries.note_asked(&question, (index, id), hedge_at);
+        true
+    }
+
+    fn conclude_absent(&mut self, question: Question, until: Instant) {
+        if let Question::Route(name) = question {
+            self.absences.push_back((name, until));
+        }
+        self.close(&question);
+    }
+
+    fn close(&mut self, question: &Question) {
+        self.inquiries.close(question);
+        self.set_timer(*question, None);
+    }
+}
+
+// Publications.
+impl Directory {
+    /// Keeps the newest statements of an issuer published, `until` they end.
     pub(crate) fn publish(
         &mut self,
         metadata: Arc<Metadata>,
         certificates: Vec<Certificate>,
+        until: Instant,
         now: Instant,
     ) {
         let Some(issuer) = certificates.first().map(|certificate| certificate.issuer) else {
             return;
         };
-        self.publications.insert(issuer, Publication { metadata, certificates });
-        self.pending.retain(|_, pending| pending.question != Question::Publish(issuer));
-        self.ask(Question::Publish(issuer), now);
+        let first_id = RequestId(self.next_id);
+        let replicas = self.replicas.len();
+        self.publications.insert(issuer, metadata, certificates, until, first_id, replicas);
+        for replica in 0..replicas {
+            self.send_publication(issuer, replica, now);
+        }
     }
 
-    /// The question that a response from `session` answers; it is closed with this.
-    pub(crate) fn take_answered(&mut self, id: RequestId, session: SessionId) -> Option<Question> {
-        if self.pending.get(&id)?.session != session {
-            return None;
-        }
-        let question = self.pending.remove(&id)?.question;
-        self.asked.remove(&question);
-        if let Question::Publish(issuer) = question {
-            self.publications.remove(&issuer);
-        }
-        Some(question)
+    /// What a RIB's answer to a publication means.
+    pub(crate) fn published(
+        &mut self,
+        issuer: Name,
+        (replica, id): (usize, RequestId),
+        answer: Result<(), Refusal>,
+        now: Instant,
+    ) -> Publishing {
+        let ready: Vec<bool> = self.replicas.iter().map(|rib| rib.session().is_some()).collect();
+        let is_ready = |replica: usize| ready[replica];
+        let outcome = self.publications.answered(&issuer, (replica, id), answer, now, is_ready);
+        let due = self.publications.due(&issuer);
+        self.set_timer(Question::Publish(issuer), due);
+        outcome
     }
 
+    fn send_publication(&mut self, issuer: Name, replica: usize, now: Instant) {
+        if self.replicas[replica].session().is_none() {
+            self.publications.wait_for(&issuer, replica);
+        } else if let Some(body) = self.publications.send(&issuer, replica, now) {
+            self.send(replica, Question::Publish(issuer), body, now);
+        }
+        let due = self.publications.due(&issuer);
+        self.set_timer(Question::Publish(issuer), due);
+    }
+}
+
+// Changes.
+impl Directory {
+    /// Whether a RIB tells us of changes of `name`, as far as we know.
+    pub(crate) fn is_watched(&mut self, name: &Name) -> bool {
+        self.watched.get(name).is_some_and(|epoch| *epoch == self.epoch)
+    }
+
+    /// A RIB answered something about `name`, and will tell us when it changes.
+    pub(crate) fn note_watched(&mut self, name: Name) {
+        self.watched.insert(name, self.epoch);
+    }
+
+    /// Whether since the last call a session ended in which RIBs told us of changes.
+    pub(crate) fn take_unwatched(&mut self) -> bool {
+        std::mem::take(&mut self.is_unwatched)
+    }
+
+    /// Tells a RIB that its change has arrived.
+    pub(crate) fn acknowledge(&mut self, session: SessionId, id: RequestId) {
+        let mut data = Vec::new();
+        RibRequest { id, body: RibRequestBody::Acknowledge }.emit(&mut data);
+        self.queue.push_back((session, data));
+    }
+
+    fn lose_watch(&mut self) {
+        self.epoch += 1;
+        self.is_unwatched = true;
+    }
+}
+
+// Time, and what is sent.
+impl Directory {
     /// The next request to send: the session and the data of the PDU.
     pub(crate) fn poll_request(&mut self) -> Option<(SessionId, Vec<u8>)> {
         self.queue.pop_front()
     }
 
-    /// Repeats requests that were not answered in time.
+    /// Repeats, hedges and gives up what is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        let late: Vec<RequestId> =
-            self.pending.iter().filter(|(_, p)| p.retry_at <= now).map(|(id, _)| *id).collect();
-        for id in late {
-            let Some(pending) = self.pending.remove(&id) else { continue };
-            let publishing = matches!(pending.question, Question::Publish(_));
-            if publishing || pending.tries < MAX_TRIES {
-                self.ask_again(pending.question, pending.tries, now);
-            } else {
-                self.asked.remove(&pending.question);
+        while let Some(&(at, question)) = self.timers.first()
+            && at <= now
+        {
+            self.set_timer(question, None);
+            if let Question::Publish(issuer) = question {
+                for replica in self.publications.repeats(&issuer, now) {
+                    self.send_publication(issuer, replica, now);
+                }
+                let due = self.publications.due(&issuer);
+                self.set_timer(question, due);
+                continue;
             }
+            let (step, silent) = self.inquiries.handle_timeout(&question, now);
+            for replica in silent {
+                self.replicas[replica].times.note(inquiries::ROUND);
+            }
+            self.take(question, step, now);
+        }
+        for (replica, issuer) in self.publications.take_backlog(now) {
+            self.send_publication(issuer, replica, now);
         }
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let retry = self.pending.values().map(|pending| pending.retry_at).min();
-        let reconnect = self.ribs.iter().filter_map(|rib| match rib.state {
-            RibState::Waiting { until } => Some(until),
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let reconnect = self.replicas.iter().filter_map(|rib| match rib.state {
+            ReplicaState::Waiting { until } => Some(until),
             _ => None,
         });
-        retry.into_iter().chain(reconnect).min()
+        timer.into_iter().chain(reconnect).chain(self.publications.backlog_due()).min()
     }
 
-    fn ask(&mut self, question: Question, now: Instant) {
-        self.asked.insert(question);
-        self.ask_again(question, 0, now);
-    }
-
-    /// Sends a question for the `tries`-th time, each time to the next RIB that is ready.
-    fn ask_again(&mut self, question: Question, tries: u32, now: Instant) {
-        let ready: Vec<SessionId> = self.ready_sessions().collect();
-        let Some(&session) = ready.get(tries as usize % ready.len().max(1)) else {
-            // Nobody can be asked. Publications wait for a RIB; look-ups are asked again by whoever needs them.
-            self.asked.remove(&question);
+    fn set_timer(&mut self, question: Question, due: Option<Instant>) {
+        let before = match due {
+            Some(due) => self.timer_of.insert(question, due),
+            None => self.timer_of.remove(&question),
+        };
+        if before == due {
             return;
-        };
-        let body = match question {
-            Question::Route(name) => RibRequestBody::LookUpRoute(name),
-            Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
-            Question::Publish(issuer) => match self.publications.get(&issuer) {
-                Some(publication) => RibRequestBody::Publish {
-                    metadata: vec![(*publication.metadata).clone()],
-                    certificates: publication.certificates.clone(),
-                },
-                None => return,
-            },
-        };
+        }
+        if let Some(before) = before {
+            self.timers.remove(&(before, question));
+        }
+        if let Some(due) = due {
+            self.timers.insert((due, question));
+        }
+    }
+
+    fn send(
+        &mut self,
+        replica: usize,
+        question: Question,
+        body: RibRequestBody,
+        now: Instant,
+    ) -> Option<RequestId> {
+        let session = self.replicas[replica].session()?;
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let mut data = Vec::new();
         RibRequest { id, body }.emit(&mut data);
-        let retry_at = now + REQUEST_TIMEOUT * 2u32.pow(tries.min(3));
-        self.pending.insert(id, Pending { question, session, tries: tries + 1, retry_at });
+        while let Some(&(at, old)) = self.sent.front()
+            && at + FORGET_AFTER <= now
+        {
+            self.sent.pop_front();
+            self.requests.remove(&old);
+        }
+        self.requests.insert(id, Request { question, replica, session, sent_at: now });
+        self.sent.push_back((now, id));
         self.queue.push_back((session, data));
-    }
-
-    fn ready_sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.ribs.iter().filter_map(|rib| match rib.state {
-            RibState::Ready(session) => Some(session),
-            _ => None,
-        })
-    }
-
-    fn rib_connecting(&mut self, attempt: AttemptId) -> Option<&mut Rib> {
-        self.ribs
-            .iter_mut()
-            .find(|rib| matches!(rib.state, RibState::Connecting(a) if a == attempt))
+        Some(id)
     }
 }
 
@@ -272,9 +499,7 @@ pub(crate) fn reconnect_delay(failures: u32) -> Duration {
     Duration::from_millis(100) * 2u32.pow(failures.clamp(1, 6) - 1)
 }
 
-/// Ten times a busy local RIB's answer; doubled per try.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
-/// Look-ups are given up after these; whoever still needs the answer causes a new one.
-const MAX_TRIES: u32 = 4;
+/// An answer that comes later than this is taken for one that nobody asked for.
+const FORGET_AFTER: Duration = Duration::from_secs(10);
 /// Questions under way at once; beyond, PDUs are told to come back later.
-const MAX_PENDING: usize = 4096;
+const MAX_INQUIRIES: usize = 4096;

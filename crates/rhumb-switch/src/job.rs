@@ -26,19 +26,50 @@ pub(crate) enum Task {
     /// Do these certificates let `session`'s peer carry for the PDU's source, through us?
     Admit { request: Admission, origin: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Do these certificates lead to `destination`?
-    Route { destination: Name, certificates: Vec<Certificate>, keys: Keys },
-    /// Did the RIB say that there is no route?
-    Absence { certificate: Certificate, rib: Arc<Metadata> },
+    Route { told: Told, destination: Name, certificates: Vec<Certificate>, keys: Keys },
+    /// Did the RIB of this number say that there is no route to `destination`?
+    Absence { replica: usize, destination: Name, certificate: Certificate, rib: Arc<Metadata> },
+    /// Does an issuer say so, as the RIB on `session` tells?
+    Change { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: Admission, certificate: Certificate, issuer: Arc<Metadata> },
 }
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Admit { request: Admission, result: Result<Verified<Chain>, ChainError> },
-    Route { destination: Name, result: Result<Verified<Chain>, ChainError> },
-    Absence { result: Result<Verified<Certificate>, StatementError> },
-    Withdrawal { request: Admission, result: Result<Verified<Certificate>, StatementError> },
+    Admit {
+        request: Admission,
+        result: Result<Verified<Chain>, ChainError>,
+    },
+    Route {
+        told: Told,
+        destination: Name,
+        result: Result<Verified<Chain>, ChainError>,
+    },
+    Absence {
+        replica: usize,
+        destination: Name,
+        result: Result<Verified<Certificate>, StatementError>,
+    },
+    Change {
+        session: SessionId,
+        result: Result<Verified<Certificate>, StatementError>,
+    },
+    Withdrawal {
+        request: Admission,
+        result: Result<Verified<Certificate>, StatementError>,
+    },
+}
+
+/// From where a route came to our ears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// We asked, and the RIB of this number answered.
+    Answer { replica: usize },
+    /// It changed, and the RIB on this session says so unasked.
+    Change { session: SessionId },
+    /// An earlier run of ours saved it.
+    Saved,
 }
 
 /// The PDU that waits for a verification, and where it came from.
@@ -60,12 +91,18 @@ impl Job {
                 request,
                 result: verify_chain(origin, certificates, |name| key_of(&keys, name), now_s),
             },
-            Task::Route { destination, certificates, keys } => Outcome::Route {
+            Task::Route { told, destination, certificates, keys } => Outcome::Route {
+                told,
                 destination,
                 result: verify_chain(destination, certificates, |name| key_of(&keys, name), now_s),
             },
-            Task::Absence { certificate, rib } => {
-                Outcome::Absence { result: verify_statement(&certificate, &rib, now_s) }
+            Task::Absence { replica, destination, certificate, rib } => Outcome::Absence {
+                replica,
+                destination,
+                result: verify_statement(&certificate, &rib, now_s),
+            },
+            Task::Change { session, certificate, issuer } => {
+                Outcome::Change { session, result: verify_statement(&certificate, &issuer, now_s) }
             }
             Task::Withdrawal { request, certificate, issuer } => Outcome::Withdrawal {
                 request,

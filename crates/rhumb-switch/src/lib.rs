@@ -15,11 +15,13 @@
 //! |---|---|
 //! | `forward` | per batch and per packet: the path of a known flow |
 //! | `admit` | per flow: rights, routes, presenting chains |
-//! | `control` | per name and per session: advertisements, acceptances, RIB answers, link events |
+//! | `control` | per name and per session: advertisements, acceptances, link events |
+//! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `answer` | NACKs and PDUs that travel backward |
-//! | `directory` | the RIB client: sessions, requests, publications |
+//! | `directory` | the RIB client: sessions, questions, publications |
 //! | `flows` | known flows, by label and by names |
-//! | `routes`, `bounded` | tables that cannot grow beyond their bound |
+//! | `routes`, `newest`, `bounded` | tables that cannot grow beyond their bound |
+//! | `saved` | routes that outlive the process |
 //! | `job` | what runs off the worker |
 
 #![forbid(unsafe_code)]
@@ -34,7 +36,10 @@ mod drop_reason;
 mod flows;
 mod forward;
 mod job;
+mod newest;
+mod rib_answers;
 mod routes;
+mod saved;
 mod status;
 mod switch;
 
@@ -43,5 +48,6 @@ pub use config::{
 };
 pub use drop_reason::DropReason;
 pub use job::{Done, Job};
+pub use saved::{SavedRoutes, SavedRoutesError};
 pub use status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
 pub use switch::{Event, Switch};

@@ -78,8 +78,14 @@ pub struct Counters {
     pub chains_accepted: u64,
     /// Chains verified, and refused.
     pub chains_refused: u64,
-    /// Questions put to a RIB.
+    /// Requests sent to RIBs.
     pub rib_requests: u64,
+    /// Answers of RIBs that did not verify, or were older than what was known.
+    pub rib_answers_refused: u64,
+    /// Changes that RIBs told of and that were taken over.
+    pub rib_changes: u64,
+    /// Routes of an earlier run that were verified and taken over.
+    pub routes_restored: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 

@@ -16,6 +16,7 @@ use crate::directory::Directory;
 use crate::flows::Flows;
 use crate::job::{Job, Task};
 use crate::routes::Routes;
+use crate::saved::Import;
 use crate::status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
 use crate::{Config, DropReason, Remote};
 
@@ -44,6 +45,8 @@ pub struct Switch {
     pub(crate) admitting: HashSet<(Name, SessionId)>,
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) jobs_under_way: usize,
+    /// Chains of an earlier run that are still to be verified.
+    pub(crate) imports: VecDeque<Import>,
     /// Who waits to hear that a name is published: session and tag of the advertisement.
     pub(crate) awaiting_publication: HashMap<Name, (SessionId, u32)>,
     pub(crate) own_statements_due: Instant,
@@ -124,6 +127,11 @@ pub enum Event {
         /// The name.
         name: Name,
     },
+    /// A name that was attached here lets another router carry for it.
+    Moved {
+        /// The name.
+        name: Name,
+    },
     /// A RIB holds the statements of a name durably.
     Published {
         /// The name.
@@ -157,7 +165,7 @@ impl Switch {
             grants: BoundedMap::new(config.max_grants),
             acceptances: BoundedMap::new(config.max_grants),
             routes: Routes::new(config.max_routes),
-            directory: Directory::new(&config.ribs, now.instant),
+            directory: Directory::new(&config.ribs, config.max_grants, now.instant),
             known: BoundedMap::new(config.max_grants),
             delegations: HashMap::new(),
             neighbours: HashMap::new(),
@@ -169,6 +177,7 @@ impl Switch {
             admitting: HashSet::new(),
             jobs: VecDeque::new(),
             jobs_under_way: 0,
+            imports: VecDeque::new(),
             awaiting_publication: HashMap::new(),
             own_statements_due: now.instant,
             last_sequence: 0,
@@ -190,7 +199,10 @@ impl Switch {
 
     /// The next piece of public-key work, to be run off this thread.
     pub fn poll_job(&mut self) -> Option<Job> {
-        let job = self.jobs.pop_front()?;
+        let job = match self.jobs.pop_front() {
+            Some(job) => job,
+            None => self.next_import()?,
+        };
         self.jobs_under_way += 1;
         Some(job)
     }

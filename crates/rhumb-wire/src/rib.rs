@@ -3,7 +3,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 1 | kind |
-//! | 1 | 4 | request identifier, chosen by who asks and repeated in the answer |
+//! | 1 | 4 | identifier: of a request, chosen by who asks and repeated in the answer; of a change, the RIB's own |
 //! | 5 | .. | by kind |
 //!
 //! | message | kind | what follows |
@@ -11,10 +11,12 @@
 //! | request: look up a route | 1 | name |
 //! | request: look up metadata | 2 | name |
 //! | request: publish | 3 | metadata list, certificate list |
+//! | request: acknowledge a change | 4 | nothing |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
 //! | response: refused | 4 | refusal (1 byte) |
+//! | response: changed | 5 | name, metadata list, certificate list, which is not empty |
 //!
 //! A metadata list is a count (1 byte), then per item a length (2 bytes) and the encoding. Certificates travel as in
 //! every PDU. Nothing in an answer is to be believed before it is verified.
@@ -24,7 +26,7 @@ use std::fmt;
 use crate::reader::Reader;
 use crate::{Certificate, Metadata, Name, WireError};
 
-/// Pairs an answer with its question.
+/// Pairs an answer with its question, or an acknowledgement with its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u32);
 
@@ -51,6 +53,8 @@ pub enum RibRequestBody {
         /// What to store.
         certificates: Vec<Certificate>,
     },
+    /// The [`RibResponseBody::Changed`] of this identifier has arrived.
+    Acknowledge,
 }
 
 /// What a RIB answers.
@@ -80,6 +84,15 @@ pub enum RibResponseBody {
     Stored,
     /// The order is refused; nothing of it was stored.
     Refused(Refusal),
+    /// What was answered about a name holds no longer. Sent without being asked, until it is acknowledged.
+    Changed {
+        /// Whose statements changed.
+        name: Name,
+        /// Metadata of the issuers below.
+        metadata: Vec<Metadata>,
+        /// The certificates that lead from the name outward now, or the name's withdrawal; at least one.
+        certificates: Vec<Certificate>,
+    },
 }
 
 /// Why a RIB refuses an order.
@@ -124,6 +137,7 @@ impl RibRequest {
                 metadata: Metadata::read_list(&mut reader)?,
                 certificates: Certificate::read_list(&mut reader)?,
             },
+            4 => RibRequestBody::Acknowledge,
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -149,6 +163,7 @@ impl RibRequest {
                 Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
             }
+            RibRequestBody::Acknowledge => emit_head(4, self.id, out),
         }
     }
 }
@@ -175,6 +190,15 @@ impl RibResponse {
             }
             3 => RibResponseBody::Stored,
             4 => RibResponseBody::Refused(Refusal::from_u8(reader.u8()?)?),
+            5 => {
+                let name = reader.name()?;
+                let metadata = Metadata::read_list(&mut reader)?;
+                let certificates = Certificate::read_list(&mut reader)?;
+                if certificates.is_empty() {
+                    return Err(WireError::NotCanonical("change"));
+                }
+                RibResponseBody::Changed { name, metadata, certificates }
+            }
             value => return Err(WireError::UnknownVariant { field: "response", value }),
         };
         reader.finish()?;
@@ -187,8 +211,10 @@ impl RibResponse {
     /// When a list has more than [`MAX_CHAIN`] items.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
-            RibResponseBody::Found { name, metadata, certificates } => {
-                emit_head(1, self.id, out);
+            RibResponseBody::Found { name, metadata, certificates }
+            | RibResponseBody::Changed { name, metadata, certificates } => {
+                let kind = if matches!(self.body, RibResponseBody::Found { .. }) { 1 } else { 5 };
+                emit_head(kind, self.id, out);
                 out.extend_from_slice(&name.0);
                 Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
@@ -276,6 +302,7 @@ mod tests {
                 metadata,
                 certificates
             }),
+            Just(RibRequestBody::Acknowledge),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibRequest { id: RequestId(id), body })
     }
@@ -288,8 +315,27 @@ mod tests {
             any_certificate().prop_map(RibResponseBody::Absent),
             Just(RibResponseBody::Stored),
             (1u8..=10).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
+            (any_name(), lists(), any_certificate()).prop_map(
+                |(name, (metadata, mut certificates), first)| {
+                    certificates.truncate(MAX_CHAIN - 1);
+                    certificates.push(first);
+                    RibResponseBody::Changed { name, metadata, certificates }
+                }
+            ),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibResponse { id: RequestId(id), body })
+    }
+
+    #[test]
+    fn a_change_to_nothing_is_refused() {
+        let body = RibResponseBody::Changed {
+            name: Name([7; 32]),
+            metadata: Vec::new(),
+            certificates: Vec::new(),
+        };
+        let mut data = Vec::new();
+        RibResponse { id: RequestId(1), body }.emit(&mut data);
+        assert_eq!(RibResponse::parse(&data), Err(WireError::NotCanonical("change")));
     }
 
     proptest! {

@@ -140,6 +140,9 @@ pub(crate) struct RouterArguments {
     /// Seconds that the router's certificates last; renewed at half [default: 600]
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
+    /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,

@@ -33,6 +33,7 @@ pub(crate) struct RouterSettings {
     pub(crate) upstream: Option<Remote>,
     pub(crate) locator: LocatorChoice,
     pub(crate) lease_s: u32,
+    pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -150,6 +151,7 @@ impl ConfigFile {
             upstream,
             locator,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            state: flags.state.clone().or_else(|| raw.state.clone()),
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
     }

@@ -7,11 +7,12 @@
 //! 3. wait for datagrams, the next timer or a wake;
 //! 4. receive a batch, hand it to the service, send what it made of it.
 //!
-//! Invariant: no public-key operation of a router and no file access but the RIB's store happens on the worker.
+//! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
 
 mod control;
 mod http;
 mod snapshot;
+mod worker;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use crate::failure::{Failure, Outcome};
 
 pub(crate) use control::Control;
 pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
+pub(crate) use worker::Worker;
 
 /// A sans-IO service that a worker drives.
 pub(crate) trait Service {

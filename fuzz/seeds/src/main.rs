@@ -160,9 +160,16 @@ fn rib_messages() -> Vec<Vec<u8>> {
             metadata: metadata.clone(),
             certificates: certificates[..3].to_vec(),
         },
+        RibRequestBody::Acknowledge,
     ];
+    let certificates = certificates[..2].to_vec();
     let responses = [
-        RibResponseBody::Found { name, metadata, certificates: certificates[..2].to_vec() },
+        RibResponseBody::Changed {
+            name,
+            metadata: metadata.clone(),
+            certificates: certificates.clone(),
+        },
+        RibResponseBody::Found { name, metadata, certificates },
         RibResponseBody::Absent(absence),
         RibResponseBody::Stored,
         RibResponseBody::Refused(Refusal::BadSignature),

@@ -31,18 +31,16 @@ impl<S: Store> Cached<S> {
         Ok(Some(entry))
     }
 
-    pub(crate) fn commit(&mut self, changes: Vec<Change>) -> Result<(), RibError> {
-        // After a failure it is not known which state the store is in, so nothing may be remembered of these names.
-        for (name, _) in &changes {
-            self.hot.remove(name);
-        }
-        self.store.commit(&changes)?;
+    /// A commit of these changes has ended, well or not.
+    pub(crate) fn settle(&mut self, changes: &[Change], is_written: bool) {
+        self.store.refresh();
         for (name, entry) in changes {
-            if let Some(entry) = entry {
-                self.hot.insert(name, Arc::new(entry));
+            match entry {
+                Some(entry) if is_written => self.hot.insert(*name, Arc::new(entry.clone())),
+                // After a failure it is not known which state the store is in, so nothing may be remembered.
+                _ => self.hot.remove(name),
             }
         }
-        Ok(())
     }
 
     pub(crate) fn store(&mut self) -> &mut S {

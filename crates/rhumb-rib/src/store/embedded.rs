@@ -12,11 +12,15 @@
 //!
 //! An error closes the file, since `redb` refuses all further work after a failed write; the next call opens it again. So
 //! a full disk costs refusals while it lasts, and nothing more.
+//!
+//! A store can have several handles ([`Embedded::share`]), so that one thread reads while another one commits. Each reads
+//! as of the last commit it knows of; [`Store::refresh`] tells it of another's.
 
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
@@ -28,19 +32,24 @@ use super::{Change, Store};
 use crate::record::publisher_of;
 use crate::{Entry, RibError};
 
-/// A store in one file.
+/// A handle of a store in one file.
 pub struct Embedded {
-    path: PathBuf,
-    /// `None` after an error.
-    opened: Option<Opened>,
+    /// As of the last commit that this handle knows of; `None` after an error. Holding tables open spares every look-up a
+    /// transaction.
+    tables: Option<Tables>,
+    file: Arc<StoreFile>,
 }
 
-/// The open file, and its tables as of the last commit. Holding them open spares every look-up a transaction.
-struct Opened {
+/// The file that handles share.
+struct StoreFile {
+    path: PathBuf,
+    /// `None` after an error. Locked for as long as a commit takes.
+    database: Mutex<Option<Database>>,
+}
+
+struct Tables {
     names: ReadOnlyTable<NameKey, &'static [u8]>,
     publishers: ReadOnlyTable<NameKey, u64>,
-    // Last, so that it is closed last.
-    database: Database,
 }
 
 impl Embedded {
@@ -49,83 +58,118 @@ impl Embedded {
     /// # Errors
     /// When another process has it open, when it is no store or of a newer format, and when the system refuses.
     pub fn open(path: &Path) -> Result<Self, RibError> {
-        let opened = Opened::open(path)?;
-        Ok(Self { path: path.to_owned(), opened: Some(opened) })
+        let database = Mutex::new(Some(open(path)?));
+        let file = StoreFile { path: path.to_owned(), database };
+        Ok(Self { tables: Some(file.read_tables()?), file: Arc::new(file) })
     }
 
-    /// Runs `work` on the open file, which is closed when it fails.
+    /// Another handle of the same store, for another thread.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self { tables: None, file: self.file.clone() }
+    }
+
+    /// Runs `work` on the tables, which are closed when it fails.
     fn with<T>(
         &mut self,
-        work: impl FnOnce(&mut Opened) -> Result<T, redb::Error>,
+        work: impl FnOnce(&Tables) -> Result<T, redb::Error>,
     ) -> Result<T, RibError> {
-        let mut opened = match self.opened.take() {
-            Some(opened) => opened,
-            None => Opened::open(&self.path)?,
+        let tables = match self.tables.take() {
+            Some(tables) => tables,
+            None => self.file.read_tables()?,
         };
-        let done = work(&mut opened).map_err(|error| RibError::Database(Box::new(error)))?;
-        self.opened = Some(opened);
+        let done = work(&tables).map_err(database_failed)?;
+        self.tables = Some(tables);
         Ok(done)
     }
 }
 
-impl Opened {
-    fn open(path: &Path) -> Result<Self, RibError> {
-        let is_new = !path.exists();
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .create(path)
-            .map_err(|error| refusal_to_open(path, error))?;
-        if is_new {
-            // The file's bytes are durable by each commit; that it exists is its directory's to remember.
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new(".")))
-                .and_then(|directory| directory.sync_all())
-                .map_err(|source| RibError::StoreFile { path: path.to_owned(), source })?;
-        }
-        let failed = |error| RibError::Database(Box::new(error));
-        let version = prepare(&database).map_err(failed)?;
-        if version != FORMAT {
-            return Err(RibError::UnknownFormat { version });
-        }
-        let (names, publishers) = read_tables(&database).map_err(failed)?;
-        Ok(Self { names, publishers, database })
+impl StoreFile {
+    /// The database, which nobody else touches meanwhile.
+    fn lock(&self) -> MutexGuard<'_, Option<Database>> {
+        // A panic within leaves a database or none, never half of one.
+        self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), redb::Error> {
-        let mut transaction = self.database.begin_write()?;
-        transaction.set_durability(Durability::Immediate)?;
-        transaction.set_quick_repair(true);
-        {
-            let mut names = transaction.open_table(NAMES)?;
-            let mut publishers = transaction.open_table(PUBLISHERS)?;
-            for (name, entry) in changes {
-                let before = match entry {
-                    Some(entry) => {
-                        let before = names.insert(&name.0, entry.encode().as_slice())?;
-                        before.and_then(|record| publisher_of(record.value()))
-                    }
-                    None => {
-                        let before = names.remove(&name.0)?;
-                        before.and_then(|record| publisher_of(record.value()))
-                    }
-                };
-                let after = entry.as_ref().map(Entry::publisher);
-                if before != after {
-                    count(&mut publishers, before, |held| held.saturating_sub(1))?;
-                    count(&mut publishers, after, |held| held + 1)?;
-                }
-            }
-        }
-        transaction.commit()?;
-        (self.names, self.publishers) = read_tables(&self.database)?;
+    fn read_tables(&self) -> Result<Tables, RibError> {
+        let mut slot = self.lock();
+        let database = match slot.take() {
+            Some(database) => database,
+            None => open(&self.path)?,
+        };
+        let tables = tables_of(&database).map_err(database_failed)?;
+        *slot = Some(database);
+        Ok(tables)
+    }
+
+    fn commit(&self, changes: &[Change]) -> Result<(), RibError> {
+        let mut slot = self.lock();
+        let database = match slot.take() {
+            Some(database) => database,
+            None => open(&self.path)?,
+        };
+        write(&database, changes).map_err(database_failed)?;
+        *slot = Some(database);
         Ok(())
     }
 }
 
+fn database_failed(error: redb::Error) -> RibError {
+    RibError::Database(Box::new(error))
+}
+
+fn open(path: &Path) -> Result<Database, RibError> {
+    let is_new = !path.exists();
+    let database = Database::builder()
+        .set_cache_size(CACHE_BYTES)
+        .create(path)
+        .map_err(|error| refusal_to_open(path, error))?;
+    if is_new {
+        // The file's bytes are durable by each commit; that it exists is its directory's to remember.
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| RibError::StoreFile { path: path.to_owned(), source })?;
+    }
+    match prepare(&database).map_err(database_failed)? {
+        FORMAT => Ok(database),
+        version => Err(RibError::UnknownFormat { version }),
+    }
+}
+
+fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_quick_repair(true);
+    {
+        let mut names = transaction.open_table(NAMES)?;
+        let mut publishers = transaction.open_table(PUBLISHERS)?;
+        for (name, entry) in changes {
+            let before = match entry {
+                Some(entry) => {
+                    let before = names.insert(&name.0, entry.encode().as_slice())?;
+                    before.and_then(|record| publisher_of(record.value()))
+                }
+                None => {
+                    let before = names.remove(&name.0)?;
+                    before.and_then(|record| publisher_of(record.value()))
+                }
+            };
+            let after = entry.as_ref().map(Entry::publisher);
+            if before != after {
+                count(&mut publishers, before, |held| held.saturating_sub(1))?;
+                count(&mut publishers, after, |held| held + 1)?;
+            }
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
 impl Store for Embedded {
     fn entry(&mut self, name: &Name) -> Result<Option<Entry>, RibError> {
-        let read = self.with(|opened| {
-            let record = opened.names.get(&name.0)?;
+        let read = self.with(|tables| {
+            let record = tables.names.get(&name.0)?;
             Ok(record.map(|record| Entry::decode(record.value())))
         })?;
         match read {
@@ -140,12 +184,12 @@ impl Store for Embedded {
         after: Option<Name>,
         limit: usize,
     ) -> Result<Vec<(Name, Entry)>, RibError> {
-        let read = self.with(|opened| {
+        let read = self.with(|tables| {
             let from = match &after {
                 Some(name) => Bound::Excluded(&name.0),
                 None => Bound::Unbounded,
             };
-            let range = opened.names.range::<&[u8; Name::LEN]>((from, Bound::Unbounded))?;
+            let range = tables.names.range::<&[u8; Name::LEN]>((from, Bound::Unbounded))?;
             let mut read = Vec::new();
             for record in range.take(limit) {
                 let (name, record) = record?;
@@ -161,15 +205,24 @@ impl Store for Embedded {
     }
 
     fn names(&mut self) -> Result<u64, RibError> {
-        self.with(|opened| Ok(opened.names.len()?))
+        self.with(|tables| Ok(tables.names.len()?))
     }
 
     fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError> {
-        self.with(|opened| Ok(opened.publishers.get(&publisher.0)?.map_or(0, |held| held.value())))
+        self.with(|tables| Ok(tables.publishers.get(&publisher.0)?.map_or(0, |held| held.value())))
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
-        self.with(|opened| opened.commit(changes))
+        // Tables of the time before the commit would keep its file open after an error.
+        self.tables = None;
+        self.file.commit(changes)
+    }
+
+    fn refresh(&mut self) {
+        // The old ones first: after an error they would keep the file open. The new ones now, because the next commit may
+        // lock the file before the next look-up. What fails is tried again then.
+        self.tables = None;
+        self.tables = self.file.read_tables().ok();
     }
 }
 
@@ -197,11 +250,10 @@ fn prepare(database: &Database) -> Result<u64, redb::Error> {
     Ok(version)
 }
 
-type Tables = (ReadOnlyTable<NameKey, &'static [u8]>, ReadOnlyTable<NameKey, u64>);
-
-fn read_tables(database: &Database) -> Result<Tables, redb::Error> {
+fn tables_of(database: &Database) -> Result<Tables, redb::Error> {
     let transaction = database.begin_read()?;
-    Ok((transaction.open_table(NAMES)?, transaction.open_table(PUBLISHERS)?))
+    let (names, publishers) = (transaction.open_table(NAMES)?, transaction.open_table(PUBLISHERS)?);
+    Ok(Tables { names, publishers })
 }
 
 fn count(

@@ -51,6 +51,10 @@ pub trait Store {
     /// # Errors
     /// When the store cannot be written.
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError>;
+
+    /// A commit through another handle of the same store has ended, well or not: what is read from here on is what it
+    /// left. Stores that have one handle only need not do anything.
+    fn refresh(&mut self) {}
 }
 
 /// What becomes of a name's entry; `None` removes it.

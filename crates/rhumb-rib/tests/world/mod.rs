@@ -104,11 +104,11 @@ impl<S: Store> Directory<S> {
         let asker = Asker { name, max_answer_len: 1300 };
         let response = match self.rib.handle_request(asker, &data, self.now_s) {
             Outcome::Answer(response) => response,
-            Outcome::Staged => {
+            Outcome::Staged(_) => {
                 let [response] = self.rib.commit().try_into().unwrap();
                 response
             }
-            Outcome::Dropped(_) => return None,
+            Outcome::Noted | Outcome::Dropped(_) => return None,
         };
         // As it travels.
         let mut bytes = Vec::new();

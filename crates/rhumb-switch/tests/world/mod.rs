@@ -1,4 +1,4 @@
-//! A world in memory: one RIB, routers and nodes, all of them the production cores, on a virtual clock.
+//! A world in memory: RIBs, routers and nodes, all of them the production cores, on a virtual clock.
 //!
 //! Nothing takes time but what is waited for, so a test says how long it waits and the world is the same each run.
 #![allow(
@@ -7,6 +7,8 @@
     clippy::unwrap_used,
     reason = "tests, each of which uses a part"
 )]
+
+mod liar;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,12 +29,18 @@ use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Frame, LabelledHeader};
 use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
+pub use liar::{Liar, Lie};
+
 pub const START_S: u64 = 1_800_000_000;
 
 pub struct World {
     pub now: Now,
     pub network: Network,
     pub rib: Option<RibStation>,
+    /// More RIBs, after the first in the order of asking.
+    pub replicas: Vec<RibStation>,
+    /// RIBs that lie, before all others in the order of asking.
+    pub liars: Vec<Liar>,
     pub routers: Vec<Router>,
     pub nodes: Vec<Node>,
     /// What routers are made with, but for what tells them apart.
@@ -43,6 +51,7 @@ pub struct World {
 pub struct RibStation {
     pub server: Server<Memory>,
     pub name: Name,
+    address: SocketAddr,
     wire: Wire,
 }
 
@@ -74,26 +83,38 @@ impl World {
             now: Now { instant, unix_ms: START_S * 1000 },
             network: Network::new(seed, conditions),
             rib: None,
+            replicas: Vec::new(),
+            liars: Vec::new(),
             routers: Vec::new(),
             nodes: Vec::new(),
             config: Config::default(),
             seeds: 0,
         };
-        let identity = world.identity(Role::Rib);
-        let name = identity.name();
-        let secret = world.secret();
-        let server = Server::new(
-            identity,
-            Memory::default(),
-            rhumb_rib::Config::default(),
-            rhumb_link::Config::default(),
-            secret,
-            world.now,
-        )
-        .unwrap();
-        let wire = world.network.endpoint(RIB.parse().unwrap()).unwrap();
-        world.rib = Some(RibStation { server, name, wire });
+        let rib = RibStation::new(&mut world, RIB.parse().unwrap());
+        world.rib = Some(rib);
         world
+    }
+
+    /// One more RIB, for routers made from now on.
+    pub fn replica(&mut self) -> usize {
+        let address = SocketAddr::from(([10, 0, 0, 10 + self.replicas.len() as u8], 4000));
+        let replica = RibStation::new(self, address);
+        self.replicas.push(replica);
+        self.replicas.len() - 1
+    }
+
+    /// A RIB that lies, for routers made from now on, which ask it first.
+    pub fn liar(&mut self, lie: Lie) -> usize {
+        let address = SocketAddr::from(([10, 0, 0, 100 + self.liars.len() as u8], 4000));
+        let liar = Liar::new(self, address, lie);
+        self.liars.push(liar);
+        self.liars.len() - 1
+    }
+
+    fn remotes(&self) -> Vec<Remote> {
+        let liars = self.liars.iter().map(|liar| (liar.address(), liar.identity.name()));
+        let ribs = self.rib.iter().chain(&self.replicas).map(|rib| (rib.address, rib.name));
+        liars.chain(ribs).map(|(address, name)| Remote { address, name: Some(name) }).collect()
     }
 
     /// A line of routers: the first and the last are reached through their inner neighbours, and so on to the middle one,
@@ -122,13 +143,7 @@ impl World {
         upstream: Option<Remote>,
         locator: Option<SocketAddr>,
     ) -> usize {
-        let rib = self.rib.as_ref().map(|rib| rib.name);
-        let config = Config {
-            ribs: vec![Remote { address: RIB.parse().unwrap(), name: rib }],
-            upstream,
-            locator,
-            ..self.config.clone()
-        };
+        let config = Config { ribs: self.remotes(), upstream, locator, ..self.config.clone() };
         let secret = self.secret();
         let switch = Switch::new(identity.clone(), config, secret, self.now).unwrap();
         let wire = self.network.endpoint(address).unwrap();
@@ -207,17 +222,21 @@ impl World {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let rib = self.rib.iter().filter_map(|rib| rib.server.poll_timeout());
+        let ribs = self.rib.iter().chain(&self.replicas);
+        let rib = ribs.filter_map(|rib| rib.server.poll_timeout());
+        let liars = self.liars.iter().filter_map(Liar::poll_timeout);
         let routers = self.routers.iter().filter_map(|router| router.switch.poll_timeout());
         let nodes = self.nodes.iter().filter_map(|node| node.core.poll_timeout());
-        rib.chain(routers).chain(nodes).min()
+        rib.chain(liars).chain(routers).chain(nodes).min()
     }
 
     fn handle_timeouts(&mut self) {
         let now = self.now;
-        if let Some(rib) = &mut self.rib {
-            rib.server.handle_timeout(now);
-        }
+        self.rib
+            .iter_mut()
+            .chain(&mut self.replicas)
+            .for_each(|rib| rib.server.handle_timeout(now));
+        self.liars.iter_mut().for_each(|liar| liar.handle_timeout(now));
         self.routers.iter_mut().for_each(|router| router.switch.handle_timeout(now));
         self.nodes.iter_mut().for_each(|node| node.core.handle_timeout(now));
     }
@@ -228,9 +247,9 @@ impl World {
         for round in 0.. {
             assert!(round < 100_000, "the world does not come to rest");
             let mut moved = 0;
-            if let Some(rib) = &mut self.rib {
-                moved += rib.step(now);
-            }
+            let ribs = self.rib.iter_mut().chain(&mut self.replicas);
+            moved += ribs.map(|rib| rib.step(now)).sum::<usize>();
+            moved += self.liars.iter_mut().map(|liar| liar.step(now)).sum::<usize>();
             moved += self.routers.iter_mut().map(|router| router.step(now)).sum::<usize>();
             moved += self.nodes.iter_mut().map(|node| node.step(now)).sum::<usize>();
             if moved == 0 {
@@ -257,6 +276,11 @@ impl Stranger {
     /// Connects to a router.
     pub fn new(world: &mut World, router: usize, role: Role) -> Self {
         let identity = world.identity(role);
+        Self::with_identity(world, router, identity)
+    }
+
+    /// As [`Stranger::new`], under a name of the test's choice.
+    pub fn with_identity(world: &mut World, router: usize, identity: Arc<Identity>) -> Self {
         let address = SocketAddr::from(([10, 0, 3, 1], 5000 + u16::from(world.seeds)));
         let config = rhumb_link::Config::default();
         let secret = world.secret();
@@ -376,6 +400,16 @@ impl Stranger {
 }
 
 impl RibStation {
+    fn new(world: &mut World, address: SocketAddr) -> Self {
+        let identity = world.identity(Role::Rib);
+        let name = identity.name();
+        let secret = world.secret();
+        let (config, link) = (rhumb_rib::Config::default(), rhumb_link::Config::default());
+        let server = Server::new(identity, Memory::default(), config, link, secret, world.now);
+        let wire = world.network.endpoint(address).unwrap();
+        Self { server: server.unwrap(), name, address, wire }
+    }
+
     fn step(&mut self, now: Now) -> usize {
         let mut batch = Batch::new();
         let received = self.wire.receive(&mut batch).unwrap();

@@ -1,4 +1,5 @@
-//! `rhumb rib`: the directory of verified routes behind a UDP socket.
+//! `rhumb rib`: the directory of verified routes behind a UDP socket, a thread that verifies what is published, and one that
+//! writes it. Look-ups wait for neither.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,12 +8,12 @@ use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_rib::Server;
 use rhumb_rib::store::Embedded;
-use rhumb_rib::{Config, RibError};
+use rhumb_rib::{Commit, Committed, Config, RibError, Verdict, Verification};
 use rhumb_trust::Now;
 use rhumb_wire::{Batch, Role};
 
 use crate::config::RibSettings;
-use crate::daemon::{self, Ready, Service, Snapshot};
+use crate::daemon::{self, Ready, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::{clock, key};
@@ -31,9 +32,18 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
     let now = clock::now();
     let link = rhumb_link::Config::default();
     let secret = key::fresh_secret()?;
-    let server = Server::new(identity, store, Config::default(), link, secret, now)
+    let mut disk = store.share();
+    let mut server = Server::new(identity, store, Config::default(), link, secret, now)
         .map_err(Failure::setup)?;
-    let mut rib = Directory { server, address, started: now.instant };
+    server.defer_work();
+    let wake = control.wake();
+    let mut rib = Directory {
+        server,
+        verifier: Worker::start("verifier", wake.clone(), Verification::run)?,
+        writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
+        address,
+        started: now.instant,
+    };
 
     form.print(&Ready {
         role: Role::Rib,
@@ -45,9 +55,11 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
     Ok(())
 }
 
-/// The server, and what status tells of it.
+/// The server, its helpers, and what status tells of it.
 struct Directory {
     server: Server<Embedded>,
+    verifier: Worker<Verification, Verdict>,
+    writer: Worker<Commit, Committed>,
     address: SocketAddr,
     started: Instant,
 }
@@ -58,12 +70,20 @@ impl Service for Directory {
     }
 
     fn advance(&mut self, now: Now) {
+        for verdict in self.verifier.results() {
+            self.server.handle_verified(verdict, now);
+        }
+        for committed in self.writer.results() {
+            self.server.handle_committed(committed, now);
+        }
         if self.server.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.server.handle_timeout(now);
         }
         if let Some(error) = self.server.poll_error() {
             log(&error);
         }
+        self.verifier.hand_out(|| self.server.poll_verification());
+        self.writer.hand_out(|| self.server.poll_commit());
     }
 
     fn poll_transmit(&mut self, out: &mut Batch) {

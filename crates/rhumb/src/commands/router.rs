@@ -1,11 +1,11 @@
 //! `rhumb router`: a switch behind a UDP socket, and a thread for its public-key work.
 //!
 //! 1. Bind the socket and the admin endpoint; take the key.
-//! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once.
+//! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
+//!    its routes in a file goes on with those instead.
 //! 3. Say that we are ready, and work until a signal says stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use rhumb_io::udp::{Options, UdpSocket};
@@ -16,13 +16,15 @@ use rhumb_trust::Now;
 use rhumb_wire::{Batch, Role};
 
 use crate::config::{LocatorChoice, RouterSettings};
-use crate::daemon::{self, Ready, Service, Snapshot};
+use crate::daemon::{self, Ready, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::remote::Remote;
 use crate::{clock, key};
+use state::StateFile;
 
 mod report;
+mod state;
 
 /// Runs the command.
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
@@ -35,15 +37,24 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let config = switch_config(settings, address)?;
     let locator = config.locator;
     let now = clock::now();
-    let switch =
+    let mut switch =
         Switch::new(identity, config, key::fresh_secret()?, now).map_err(Failure::setup)?;
-    let mut router = Router::new(switch, address, control.wake().clone(), now)?;
+    let state = match &settings.state {
+        Some(path) => Some(StateFile::open(path, &mut switch, now)?),
+        None => None,
+    };
+    let mut router = Router::new(switch, state, address, control.wake().clone(), now)?;
 
     if !daemon::serve(&mut socket, &mut router, &control, Router::has_settled)? {
-        return Ok(());
+        return router.finish();
     }
     if let Startup::Waiting { error, .. } = &router.startup {
-        return Err(unreachable_rib(&settings.ribs, error.as_ref()));
+        let failure = unreachable_rib(&settings.ribs, error.as_ref());
+        if router.state.is_none() {
+            return Err(failure);
+        }
+        tracing::warn!("{failure}; going on with the routes that were saved");
+        router.startup = Startup::Over;
     }
     form.print(&Ready {
         role: Role::Router,
@@ -52,7 +63,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         admin: control.admin(),
     });
     daemon::serve(&mut socket, &mut router, &control, |_, _| false)?;
-    Ok(())
+    router.finish()
 }
 
 fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_switch::Config> {
@@ -103,10 +114,8 @@ struct Router {
     address: SocketAddr,
     started: Instant,
     startup: Startup,
-    jobs: SyncSender<Job>,
-    done: Receiver<Done>,
-    /// A job for which the verifier had no room.
-    waiting_job: Option<Job>,
+    verifier: Worker<Job, Done>,
+    state: Option<StateFile>,
 }
 
 #[derive(Debug)]
@@ -116,23 +125,25 @@ enum Startup {
 }
 
 impl Router {
-    fn new(switch: Switch, address: SocketAddr, wake: Wake, now: Now) -> Outcome<Self> {
-        let (jobs, waiting) = sync_channel::<Job>(VERIFIER_QUEUE);
-        let (finished, done) = sync_channel::<Done>(VERIFIER_QUEUE);
-        std::thread::Builder::new()
-            .name("verifier".to_owned())
-            .spawn(move || {
-                for job in waiting {
-                    if finished.send(job.run()).is_err() {
-                        return;
-                    }
-                    wake.wake();
-                }
-            })
-            .map_err(Failure::operation)?;
+    fn new(
+        switch: Switch,
+        state: Option<StateFile>,
+        address: SocketAddr,
+        wake: Wake,
+        now: Now,
+    ) -> Outcome<Self> {
+        let verifier = Worker::start("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
-        Ok(Self { switch, address, started, startup, jobs, done, waiting_job: None })
+        Ok(Self { switch, address, started, startup, verifier, state })
+    }
+
+    /// Saves what is to be known again after a restart.
+    fn finish(mut self) -> Outcome {
+        match self.state.take() {
+            Some(state) => state.finish(&mut self.switch, clock::now()),
+            None => Ok(()),
+        }
     }
 
     /// Whether a RIB answers, or it is clear that none will.
@@ -159,17 +170,6 @@ impl Router {
             report::log(&event);
         }
     }
-
-    fn hand_out_jobs(&mut self) {
-        while let Some(job) = self.waiting_job.take().or_else(|| self.switch.poll_job()) {
-            if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
-                self.jobs.try_send(job)
-            {
-                self.waiting_job = Some(job);
-                return;
-            }
-        }
-    }
 }
 
 impl Service for Router {
@@ -178,14 +178,17 @@ impl Service for Router {
     }
 
     fn advance(&mut self, now: Now) {
-        for done in self.done.try_iter().take(VERIFIER_QUEUE) {
+        for done in self.verifier.results() {
             self.switch.handle_done(done, now);
         }
         if self.switch.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.switch.handle_timeout(now);
         }
         self.take_events();
-        self.hand_out_jobs();
+        self.verifier.hand_out(|| self.switch.poll_job());
+        if let Some(state) = &mut self.state {
+            state.save_if_due(&mut self.switch, now);
+        }
     }
 
     fn poll_transmit(&mut self, out: &mut Batch) {
@@ -212,5 +215,3 @@ impl Service for Router {
 
 /// A handshake with two lost datagrams takes under 2 s; people wait no longer than this for a typing error to show.
 const RIB_DEADLINE: Duration = Duration::from_secs(5);
-/// As many as the switch hands out at once.
-const VERIFIER_QUEUE: usize = 256;

@@ -39,6 +39,7 @@ pub(crate) struct RawRouter {
     pub(crate) upstream: Option<Spanned<String>>,
     pub(crate) locator: Option<Spanned<String>>,
     pub(crate) lease_s: Option<Spanned<u32>>,
+    pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<Spanned<String>>,
 }
 
@@ -110,7 +111,7 @@ const LEAST_SIMILARITY: f64 = 0.7;
 const TOP_KEYS: &[&str] = &["log", "rib", "router", "node"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
-    ("router", &["listen", "key", "rib", "upstream", "locator", "lease_s", "admin"]),
+    ("router", &["listen", "key", "rib", "upstream", "locator", "lease_s", "state", "admin"]),
     ("node", &["router", "key", "lease_s"]),
 ];
 

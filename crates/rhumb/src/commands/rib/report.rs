@@ -62,7 +62,12 @@ fn status<S: Store>(
             "commits": counters.commits,
             "store_failures": counters.store_failures,
             "entries_swept": counters.entries_swept,
+            "sweeps_refused": counters.sweeps_refused,
+            "changes_sent": counters.changes_sent,
+            "changes_acknowledged": counters.changes_acknowledged,
+            "changes_given_up": counters.changes_given_up,
         },
+        "subscriptions": server.subscriptions(),
         "refused_requests": map(counters.refusals().map(|(why, count)| (label(why), count))),
         "dropped_requests": map(counters.drops().map(|(why, count)| (why.as_str(), count))),
         "dropped_datagrams":
@@ -81,6 +86,10 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
         Sample::labelled("answer", "found", counters.lookups_found),
         Sample::labelled("answer", "absent", counters.lookups_absent),
     ];
+    let changes = vec![
+        Sample::labelled("fate", "acknowledged", counters.changes_acknowledged),
+        Sample::labelled("fate", "given_up", counters.changes_given_up),
+    ];
     let mut metrics = vec![
         metric(LOOKUPS, "Look-ups answered, by answer.", Kind::Counter, lookups),
         metric(
@@ -95,6 +104,13 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
             "Failures of the store.",
             Kind::Counter,
             plain(counters.store_failures),
+        ),
+        metric(CHANGES, "Changes told to subscribers, by fate.", Kind::Counter, changes),
+        metric(
+            SUBSCRIPTIONS,
+            "Subscriptions to changes.",
+            Kind::Gauge,
+            plain(server.subscriptions() as u64),
         ),
         metric(
             REFUSED,
@@ -157,6 +173,10 @@ const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
 const PUBLISHES: &str = "rhumb_rib_stored_publishes_total";
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
 const COMMITS: &str = "rhumb_rib_commits_total";
+/// `given_up` grows when routers are gone without a word, or the network loses most of what is sent.
+const CHANGES: &str = "rhumb_rib_told_changes_total";
+/// Names that routers use now, times the routers that use them.
+const SUBSCRIPTIONS: &str = "rhumb_rib_subscriptions";
 /// Anything but zero needs a look at disk and log.
 const STORE_FAILURES: &str = "rhumb_rib_store_failures_total";
 /// `bad_signature` is an attack or a bug; `superseded` two holders of one key, or a clock that went back.

@@ -108,6 +108,9 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "chains_accepted": counters.chains_accepted,
             "chains_refused": counters.chains_refused,
             "rib_requests": counters.rib_requests,
+            "rib_answers_refused": counters.rib_answers_refused,
+            "rib_changes": counters.rib_changes,
+            "routes_restored": counters.routes_restored,
         },
         "dropped_pdus": by_reason(pdu_drops),
         "dropped_datagrams": by_reason(link_drops),
@@ -127,7 +130,14 @@ fn metrics(status: &Status) -> Vec<Metric> {
         plain(FORWARDED_PDUS, "PDUs forwarded.", Kind::Counter, counters.forwarded_pdus),
         plain(FORWARDED_BYTES, "Bytes forwarded.", Kind::Counter, counters.forwarded_bytes),
         plain(NACKS, "NACKs made here.", Kind::Counter, counters.nacks),
-        plain(RIB_REQUESTS, "Questions put to a RIB.", Kind::Counter, counters.rib_requests),
+        plain(RIB_REQUESTS, "Requests sent to RIBs.", Kind::Counter, counters.rib_requests),
+        plain(
+            RIB_ANSWERS_REFUSED,
+            "Answers of RIBs that are not believed.",
+            Kind::Counter,
+            counters.rib_answers_refused,
+        ),
+        plain(RIB_CHANGES, "Changes that RIBs told of.", Kind::Counter, counters.rib_changes),
         Metric {
             name: CHAINS,
             help: "Certificate chains verified, by verdict.",
@@ -170,6 +180,10 @@ const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
 const NACKS: &str = "rhumb_switch_sent_nacks_total";
 /// Grows with names asked for the first time; compare with [`FORWARDED_PDUS`] for the hit rate of the caches.
 const RIB_REQUESTS: &str = "rhumb_switch_sent_rib_requests_total";
+/// Zero while RIBs are honest and of one mind; a RIB that restored a back-up, or was taken over, shows here.
+const RIB_ANSWERS_REFUSED: &str = "rhumb_switch_refused_rib_answers_total";
+/// Names that moved, left or came, of those in use here.
+const RIB_CHANGES: &str = "rhumb_switch_taken_changes_total";
 /// `refused` is zero while everybody is honest and clocks agree.
 const CHAINS: &str = "rhumb_switch_verified_chains_total";
 /// The reasons are those of `rhumb_switch::DropReason`.

@@ -1,0 +1,313 @@
+//! Commits: what was verified becomes durable, many orders in one transaction, while look-ups go on.
+//!
+//! 1. Verified orders are staged: each sees what those before it change.
+//! 2. [`Rib::poll_commit`] hands out all that is staged as one [`Commit`], unless one is under way.
+//! 3. [`Commit::run`] writes it, on another thread if the store can be shared ([`Embedded::share`](crate::store::Embedded::share)).
+//! 4. [`Rib::handle_committed`] answers the orders, and tells subscribers what changed.
+//!
+//! INVARIANT: look-ups see what is committed and nothing else; an order is acknowledged only when the commit it is in, and
+//! every commit that it builds on, is durable. So when one fails, whatever was staged upon it is refused with it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::sync::Arc;
+
+use rhumb_wire::Name;
+use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
+
+use crate::rib::{OrderId, Rib};
+use crate::store::{Change, Store};
+use crate::{Entry, RibError};
+
+/// What a store is to write, in one transaction.
+#[derive(Debug)]
+pub struct Commit {
+    changes: Arc<Vec<Change>>,
+}
+
+/// What became of a [`Commit`].
+#[derive(Debug)]
+pub struct Committed {
+    result: Result<(), RibError>,
+}
+
+impl Commit {
+    /// Writes it: some milliseconds, most of them for the disk.
+    pub fn run<S: Store>(self, store: &mut S) -> Committed {
+        Committed { result: store.commit(&self.changes) }
+    }
+}
+
+/// Verified orders that wait for a commit, or are in one.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    /// In name order, which is the store's.
+    entries: BTreeMap<Name, Entry>,
+    orders: Vec<Order>,
+    statements: u64,
+    /// Names that have no entry yet.
+    created: u64,
+    /// How many more names each publisher will hold.
+    gained: HashMap<Name, i64>,
+    now_s: u64,
+}
+
+/// A verified order.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) id: OrderId,
+    pub(crate) request: RequestId,
+    pub(crate) publisher: Name,
+    pub(crate) max_answer_len: usize,
+    pub(crate) issuers: Vec<Name>,
+    pub(crate) now_s: u64,
+}
+
+/// An entry that an order changes.
+pub(crate) struct Draft {
+    pub(crate) name: Name,
+    pub(crate) entry: Entry,
+    /// Who held it; `None` when it is new.
+    pub(crate) holder: Option<Name>,
+}
+
+/// The commit that is being written.
+pub(crate) struct UnderWay {
+    /// In name order.
+    changes: Arc<Vec<Change>>,
+    /// Names whose subscribers are to be told.
+    moved: Vec<Name>,
+    purpose: Purpose,
+}
+
+enum Purpose {
+    Orders(Staged),
+    Sweep { next: Option<Name> },
+}
+
+impl Staged {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.orders.len()
+    }
+
+    pub(crate) fn entry(&self, name: &Name) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    pub(crate) fn created(&self) -> u64 {
+        self.created
+    }
+
+    pub(crate) fn gained(&self, publisher: &Name) -> i64 {
+        self.gained.get(publisher).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, order: Order, drafts: Vec<Draft>) {
+        self.now_s = self.now_s.max(order.now_s);
+        self.statements += drafts.len() as u64;
+        for Draft { name, entry, holder } in drafts {
+            match holder {
+                Some(holder) => *self.gained.entry(holder).or_default() -= 1,
+                None => self.created += 1,
+            }
+            *self.gained.entry(order.publisher).or_default() += 1;
+            self.entries.insert(name, entry);
+        }
+        self.orders.push(order);
+    }
+}
+
+impl UnderWay {
+    /// What the commit makes of a name, if it touches it; `None` within when it removes the entry.
+    pub(crate) fn entry(&self, name: &Name) -> Option<Option<&Entry>> {
+        let at = self.changes.binary_search_by_key(name, |(name, _)| *name).ok()?;
+        Some(self.changes[at].1.as_ref())
+    }
+
+    /// The orders in it, if it is of orders.
+    pub(crate) fn orders(&self) -> Option<&Staged> {
+        match &self.purpose {
+            Purpose::Orders(staged) => Some(staged),
+            Purpose::Sweep { .. } => None,
+        }
+    }
+}
+
+impl<S: Store> Rib<S> {
+    /// All that is staged, to be written by [`Commit::run`]; `None` when nothing is, or while a commit is under way.
+    pub fn poll_commit(&mut self) -> Option<Commit> {
+        if self.under_way.is_some() {
+            return None;
+        }
+        if self.staged.is_empty() {
+            return self
+                .planned_sweep
+                .take()
+                .map(|(changes, next)| self.begin(changes, Vec::new(), Purpose::Sweep { next }));
+        }
+        let mut staged = mem::take(&mut self.staged);
+        if staged.entries.is_empty() {
+            // Nothing but repetitions of what is durable already.
+            self.stored(staged);
+            return None;
+        }
+        let entries = mem::take(&mut staged.entries);
+        let changes: Vec<Change> =
+            entries.into_iter().map(|(name, entry)| (name, Some(entry))).collect();
+        let moved = self.moved(&changes, staged.now_s);
+        Some(self.begin(changes, moved, Purpose::Orders(staged)))
+    }
+
+    fn begin(&mut self, changes: Vec<Change>, moved: Vec<Name>, purpose: Purpose) -> Commit {
+        let changes = Arc::new(changes);
+        self.under_way = Some(UnderWay { changes: changes.clone(), moved, purpose });
+        Commit { changes }
+    }
+
+    /// The names among `changes` of which subscribers were told something that holds no longer.
+    fn moved(&mut self, changes: &[Change], now_s: u64) -> Vec<Name> {
+        let mut moved = Vec::new();
+        for (name, after) in changes {
+            if !self.subscriptions.has_any(name) {
+                continue;
+            }
+            // What cannot be read was not told either.
+            let before = self.store.entry(name).ok().flatten();
+            let before = before.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
+            let after = after.as_ref().map(|entry| entry.standing(now_s)).unwrap_or_default();
+            if before != after {
+                moved.push(*name);
+            }
+        }
+        moved
+    }
+
+    /// Takes back what became of a commit: its orders are answered, and what can be looked up is what it left.
+    pub fn handle_committed(&mut self, committed: Committed) {
+        let Some(UnderWay { changes, moved, purpose }) = self.under_way.take() else { return };
+        self.store.settle(&changes, committed.result.is_ok());
+        match (committed.result, purpose) {
+            (Ok(()), Purpose::Orders(staged)) => {
+                self.counters.commits += 1;
+                self.stored(staged);
+                for name in moved {
+                    self.push_to_subscribers(name);
+                }
+            }
+            (Ok(()), Purpose::Sweep { next }) => {
+                self.counters.commits += 1;
+                self.counters.entries_swept += changes.len() as u64;
+                self.swept_to = next;
+            }
+            (Err(error), Purpose::Sweep { .. }) => {
+                let refusal = self.store_failed(error);
+                self.refuse_staged(refusal);
+            }
+            (Err(error), Purpose::Orders(staged)) => {
+                let refusal = self.store_failed(error);
+                self.refuse_all(staged, refusal);
+                self.refuse_staged(refusal);
+            }
+        }
+    }
+
+    fn refuse_staged(&mut self, refusal: Refusal) {
+        let staged = mem::take(&mut self.staged);
+        self.refuse_all(staged, refusal);
+    }
+
+    fn refuse_all(&mut self, staged: Staged, refusal: Refusal) {
+        for order in staged.orders {
+            self.refuse_order(order.id, order.request, refusal);
+        }
+    }
+
+    pub(crate) fn refuse_order(&mut self, id: OrderId, request: RequestId, refusal: Refusal) {
+        self.counters.count_refusal(refusal);
+        let body = RibResponseBody::Refused(refusal);
+        self.answers.push_back((id, RibResponse { id: request, body }));
+    }
+
+    fn stored(&mut self, staged: Staged) {
+        self.counters.publishes_stored += staged.orders.len() as u64;
+        self.counters.statements_stored += staged.statements;
+        for order in staged.orders {
+            // Who publishes for a name hears when it moves elsewhere.
+            for issuer in order.issuers {
+                self.subscriptions.add(order.publisher, order.max_answer_len, issuer, order.now_s);
+            }
+            let response = RibResponse { id: order.request, body: RibResponseBody::Stored };
+            self.answers.push_back((order.id, response));
+        }
+    }
+
+    /// Verifies what waits, makes all staged orders durable in one transaction and returns the answers, in the order in
+    /// which they came about: for who has no other thread. Work is bounded by the requests handled since the last call.
+    pub fn commit(&mut self) -> Vec<RibResponse> {
+        self.work();
+        std::iter::from_fn(|| self.poll_answer()).map(|(_, response)| response).collect()
+    }
+
+    /// Runs whatever there is to verify and to commit.
+    pub(crate) fn work(&mut self) {
+        while let Some(verification) = self.poll_verification() {
+            self.handle_verified(verification.run());
+        }
+        while let Some(commit) = self.poll_commit() {
+            let committed = commit.run(self.store.store());
+            self.handle_committed(committed);
+        }
+    }
+
+    /// The next answer to an order that was taken earlier.
+    pub fn poll_answer(&mut self) -> Option<(OrderId, RibResponse)> {
+        self.answers.pop_front()
+    }
+
+    /// Takes out what has expired from the next `budget` entries, in one transaction. Returns how many it looked at: fewer
+    /// than `budget` at the end of the store, from where the next sweep begins again. Does nothing while orders are staged.
+    pub fn sweep(&mut self, now_s: u64, budget: usize) -> usize {
+        let seen = self.plan_sweep(now_s, budget);
+        if let Some(commit) = self.poll_commit() {
+            let committed = commit.run(self.store.store());
+            self.handle_committed(committed);
+        }
+        seen
+    }
+
+    /// As [`Rib::sweep`], but what it would write is left to [`Rib::poll_commit`].
+    pub fn plan_sweep(&mut self, now_s: u64, budget: usize) -> usize {
+        if !self.staged.is_empty() || self.under_way.is_some() || self.planned_sweep.is_some() {
+            return 0;
+        }
+        let entries = match self.store.store().entries_after(self.swept_to, budget) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if let RibError::DamagedEntry { name } = error {
+                    // One damaged entry must not keep all others from the sweep.
+                    self.swept_to = Some(name);
+                }
+                self.store_failed(error);
+                return 0;
+            }
+        };
+        let seen = entries.len();
+        let next = entries.last().map(|(name, _)| *name).filter(|_| seen == budget);
+        let changes: Vec<Change> = entries
+            .into_iter()
+            .filter_map(|(name, mut entry)| match entry.is_past(now_s) {
+                true => Some((name, None)),
+                false => entry.trim(now_s).then_some((name, Some(entry))),
+            })
+            .collect();
+        match changes.is_empty() {
+            true => self.swept_to = next,
+            false => self.planned_sweep = Some((changes, next)),
+        }
+        seen
+    }
+}

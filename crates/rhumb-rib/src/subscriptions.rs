@@ -1,0 +1,286 @@
+//! Who is to be told when a name's statements change: whoever was told something about it lately.
+//!
+//! A look-up subscribes its asker to every issuer in the answer, an absence to the absent name, an order to its issuers.
+//! What an answer holds ends within [`MAX_LIFETIME_S`](crate::MAX_LIFETIME_S), so a subscription does too; whoever still
+//! needs the name has asked again. Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
+//! random names push out nothing but each other.
+//!
+//! INVARIANT: no asker holds more than its bounds, and all together no more than theirs; an asker at a bound loses its own
+//! oldest subscription, never another's. A lost one costs its asker time: it asks again before its leases end.
+
+use std::collections::{HashMap, VecDeque};
+
+use rhumb_trust::CLOCK_SKEW_S;
+use rhumb_wire::Name;
+
+use crate::entry::MAX_LIFETIME_S;
+
+pub(crate) struct Subscriptions {
+    askers_of: HashMap<Name, Vec<Name>>,
+    askers: HashMap<Name, Asker>,
+    count: usize,
+    bounds: Bounds,
+}
+
+/// The most subscriptions there may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) known_per_asker: usize,
+    pub(crate) absent_per_asker: usize,
+    pub(crate) total: usize,
+}
+
+#[derive(Default)]
+struct Asker {
+    max_answer_len: usize,
+    known: Shelf,
+    absent: Shelf,
+}
+
+/// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was entered; one that was
+/// renewed since is entered again when its turn comes.
+#[derive(Default)]
+struct Shelf {
+    until_s: HashMap<Name, u64>,
+    queue: VecDeque<(Name, u64)>,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { askers_of: HashMap::new(), askers: HashMap::new(), count: 0, bounds }
+    }
+
+    /// `asker` was told something about `name`.
+    pub(crate) fn add(&mut self, asker: Name, max_answer_len: usize, name: Name, now_s: u64) {
+        let until_s = now_s.saturating_add(KNOWN_FOR_S);
+        self.enter(asker, max_answer_len, name, until_s, now_s, Kind::Known);
+    }
+
+    /// `asker` was told that `name` is absent.
+    pub(crate) fn add_absent(
+        &mut self,
+        asker: Name,
+        max_answer_len: usize,
+        name: Name,
+        now_s: u64,
+    ) {
+        if self.askers.get(&asker).is_some_and(|a| a.known.until_s.contains_key(&name)) {
+            return;
+        }
+        let until_s = now_s.saturating_add(ABSENT_FOR_S);
+        self.enter(asker, max_answer_len, name, until_s, now_s, Kind::Absent);
+    }
+
+    /// Whether anybody is subscribed to `name`.
+    pub(crate) fn has_any(&self, name: &Name) -> bool {
+        self.askers_of.contains_key(name)
+    }
+
+    /// Everybody who is subscribed to `name`; those whose time is over may still be among them.
+    pub(crate) fn askers_of(&self, name: &Name) -> &[Name] {
+        self.askers_of.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Most bytes of data that `asker` takes, if it is subscribed to `name`.
+    pub(crate) fn max_answer_len(&self, asker: &Name, name: &Name, now_s: u64) -> Option<usize> {
+        let asker = self.askers.get(asker)?;
+        let ends = [&asker.known, &asker.absent].map(|shelf| shelf.until_s.get(name));
+        ends.into_iter().flatten().any(|until| *until >= now_s).then_some(asker.max_answer_len)
+    }
+
+    /// Forgets an asker, whose session ended.
+    pub(crate) fn forget(&mut self, asker: &Name) {
+        let Some(gone) = self.askers.remove(asker) else { return };
+        for name in gone.known.until_s.keys().chain(gone.absent.until_s.keys()) {
+            unlink(&mut self.askers_of, name, asker);
+            self.count -= 1;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    fn enter(
+        &mut self,
+        asker: Name,
+        max_answer_len: usize,
+        name: Name,
+        until_s: u64,
+        now_s: u64,
+        kind: Kind,
+    ) {
+        let bound = match kind {
+            Kind::Known => self.bounds.known_per_asker,
+            Kind::Absent => self.bounds.absent_per_asker,
+        };
+        let full = self.count >= self.bounds.total;
+        let entered = self.askers.entry(asker).or_default();
+        entered.max_answer_len = max_answer_len;
+        let shelf = entered.shelf(kind);
+        if let Some(end) = shelf.until_s.get_mut(&name) {
+            *end = until_s;
+            return;
+        }
+        let mut taken = shelf.take_past(now_s);
+        if taken.is_empty() && (full || shelf.until_s.len() >= bound) {
+            taken.extend(shelf.take_oldest());
+            if taken.is_empty() {
+                return;
+            }
+        }
+        shelf.until_s.insert(name, until_s);
+        shelf.queue.push_back((name, until_s));
+        self.count += 1;
+        self.askers_of.entry(name).or_default().push(asker);
+        for name in taken {
+            self.count -= 1;
+            unlink(&mut self.askers_of, &name, &asker);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Known,
+    Absent,
+}
+
+impl Asker {
+    fn shelf(&mut self, kind: Kind) -> &mut Shelf {
+        match kind {
+            Kind::Known => &mut self.known,
+            Kind::Absent => &mut self.absent,
+        }
+    }
+}
+
+impl Shelf {
+    /// Takes out the first few whose time is over.
+    fn take_past(&mut self, now_s: u64) -> Vec<Name> {
+        let mut past = Vec::new();
+        for _ in 0..MAX_STEPS {
+            match self.queue.front() {
+                Some((_, entered)) if *entered < now_s => past.extend(self.take_unrenewed()),
+                _ => break,
+            }
+        }
+        past
+    }
+
+    /// Takes out the one that was entered or renewed first, or nearly so.
+    fn take_oldest(&mut self) -> Option<Name> {
+        let taken = (0..MAX_STEPS).find_map(|_| self.take_unrenewed());
+        taken.or_else(|| {
+            let (name, _) = self.queue.pop_front()?;
+            self.until_s.remove(&name);
+            Some(name)
+        })
+    }
+
+    /// Takes the first out of the queue, for good unless it was renewed.
+    fn take_unrenewed(&mut self) -> Option<Name> {
+        let (name, entered) = self.queue.pop_front()?;
+        let until_s = *self.until_s.get(&name)?;
+        if until_s > entered {
+            self.queue.push_back((name, until_s));
+            return None;
+        }
+        self.until_s.remove(&name);
+        Some(name)
+    }
+}
+
+fn unlink(askers_of: &mut HashMap<Name, Vec<Name>>, name: &Name, asker: &Name) {
+    let Some(askers) = askers_of.get_mut(name) else { return };
+    // An asker is there once for each shelf that has the name.
+    if let Some(at) = askers.iter().position(|other| other == asker) {
+        askers.swap_remove(at);
+    }
+    if askers.is_empty() {
+        askers_of.remove(name);
+    }
+}
+
+/// As long as anything that was answered may hold.
+const KNOWN_FOR_S: u64 = MAX_LIFETIME_S + CLOCK_SKEW_S;
+/// A client that was told to try again has done so, or given up.
+const ABSENT_FOR_S: u64 = 60;
+/// Bounds the work of one new subscription.
+const MAX_STEPS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { known_per_asker: 10, absent_per_asker: 4, total: 20 };
+    const ONE: Name = Name([0x11; 32]);
+    const OTHER: Name = Name([0x22; 32]);
+
+    fn name(number: u8) -> Name {
+        Name([number; 32])
+    }
+
+    #[test]
+    fn each_asker_loses_its_own_oldest_and_those_in_use_stay() {
+        let mut subscriptions = Subscriptions::new(BOUNDS);
+        subscriptions.add(OTHER, 1300, name(0), 0);
+        for number in 1..=200 {
+            subscriptions.add(ONE, 1300, name(0), u64::from(number));
+            subscriptions.add(ONE, 1300, name(number), u64::from(number));
+            assert!(subscriptions.len() <= 11, "{}", subscriptions.len());
+            assert!(subscriptions.max_answer_len(&ONE, &name(0), 200).is_some(), "{number}");
+        }
+        assert!(subscriptions.askers_of(&name(0)).contains(&OTHER));
+        assert!(!subscriptions.has_any(&name(1)));
+        assert!(subscriptions.has_any(&name(200)));
+    }
+
+    #[test]
+    fn absences_push_out_absences_only() {
+        let mut subscriptions = Subscriptions::new(BOUNDS);
+        subscriptions.add(ONE, 1300, name(0), 0);
+        for number in 1..=200 {
+            subscriptions.add_absent(ONE, 1300, name(number), 0);
+        }
+        assert_eq!(subscriptions.len(), 5);
+        assert!(subscriptions.has_any(&name(0)));
+        // What appeared meanwhile is known from then on.
+        subscriptions.add(ONE, 1300, name(200), 0);
+        assert!(subscriptions.max_answer_len(&ONE, &name(200), ABSENT_FOR_S + 1).is_some());
+        assert!(subscriptions.max_answer_len(&ONE, &name(199), ABSENT_FOR_S).is_some());
+        assert!(subscriptions.max_answer_len(&ONE, &name(199), ABSENT_FOR_S + 1).is_none());
+    }
+
+    #[test]
+    fn the_bound_of_all_together_takes_from_nobody_else() {
+        let mut subscriptions = Subscriptions::new(BOUNDS);
+        for number in 0..10 {
+            subscriptions.add(ONE, 1300, name(number), 0);
+            subscriptions.add(OTHER, 1300, name(number), 0);
+        }
+        assert_eq!(subscriptions.len(), 20);
+        subscriptions.add(name(0x33), 1300, name(50), 0);
+        assert_eq!((subscriptions.len(), subscriptions.has_any(&name(50))), (20, false));
+        subscriptions.add(ONE, 1300, name(51), 0);
+        assert_eq!((subscriptions.len(), subscriptions.has_any(&name(51))), (20, true));
+    }
+
+    #[test]
+    fn time_and_the_end_of_a_session_free_everything() {
+        let mut subscriptions = Subscriptions::new(BOUNDS);
+        for number in 0..4 {
+            subscriptions.add(ONE, 1300, name(number), 0);
+            subscriptions.add_absent(ONE, 1300, name(100 + number), 0);
+        }
+        subscriptions.add(OTHER, 1300, name(0), 0);
+        // One that comes after all others have ended takes their place.
+        subscriptions.add(ONE, 1300, name(9), KNOWN_FOR_S + 1);
+        assert_eq!(subscriptions.len(), 6);
+        subscriptions.forget(&ONE);
+        assert_eq!(subscriptions.len(), 1);
+        assert_eq!(subscriptions.askers_of(&name(0)), [OTHER]);
+        subscriptions.forget(&OTHER);
+        assert!(subscriptions.askers_of.is_empty() && subscriptions.askers.is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! Statements to keep published: every RIB is to have them, and they count as published when the first one does.
+//!
+//! 1. A publication goes to all RIBs that are ready, and to the others when they are.
+//! 2. It is repeated at each until that one has stored it, or refuses it for good.
+//! 3. It ends when all have, when a newer one of the same issuer takes its place, or with its certificates.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_wire::rib::{Refusal, RequestId, RibRequestBody};
+use rhumb_wire::{Certificate, Metadata, Name};
+
+#[derive(Default)]
+pub(super) struct Publications {
+    by_issuer: HashMap<Name, Publication>,
+    /// What RIBs are to be sent when there is time: after they became ready.
+    backlog: VecDeque<(usize, Name)>,
+    backlog_due: Option<Instant>,
+}
+
+/// Statements of one issuer that all RIBs are to hold.
+struct Publication {
+    metadata: Arc<Metadata>,
+    certificates: Vec<Certificate>,
+    /// When the certificates end.
+    until: Instant,
+    /// Requests from this one on are about it, earlier ones about what it took the place of.
+    first_id: RequestId,
+    /// How far each RIB is.
+    at: Vec<Progress>,
+    is_stored: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Not sent: the RIB is not ready.
+    Due,
+    Sent {
+        tries: u32,
+        again_at: Instant,
+    },
+    /// Refused, but perhaps not for ever.
+    Postponed {
+        tries: u32,
+        again_at: Instant,
+    },
+    Stored,
+    Refused,
+}
+
+/// What an answer means to whoever publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Publishing {
+    /// The first RIB has stored it.
+    Published,
+    /// Every RIB that can be asked refuses it.
+    Refused(Refusal),
+    /// Nothing new.
+    GoesOn,
+}
+
+impl Publications {
+    pub(super) fn insert(
+        &mut self,
+        issuer: Name,
+        metadata: Arc<Metadata>,
+        certificates: Vec<Certificate>,
+        until: Instant,
+        first_id: RequestId,
+        replicas: usize,
+    ) {
+        let at = vec![Progress::Due; replicas];
+        let fresh = Publication { metadata, certificates, until, first_id, at, is_stored: false };
+        self.by_issuer.insert(issuer, fresh);
+    }
+
+    /// A RIB is ready: whatever it does not have goes there, some at a time.
+    pub(super) fn replica_ready(&mut self, replica: usize, now: Instant) {
+        for (issuer, publication) in &mut self.by_issuer {
+            let progress = &mut publication.at[replica];
+            if !matches!(progress, Progress::Stored | Progress::Refused) {
+                *progress = Progress::Due;
+                self.backlog.push_back((replica, *issuer));
+            }
+        }
+        if !self.backlog.is_empty() {
+            self.backlog_due = Some(now);
+        }
+    }
+
+    /// The next that is to be sent from the backlog, to whom.
+    pub(super) fn take_backlog(&mut self, now: Instant) -> Vec<(usize, Name)> {
+        if self.backlog_due.is_none_or(|due| due > now) {
+            return Vec::new();
+        }
+        let taken: Vec<_> = self.backlog.drain(..self.backlog.len().min(BACKLOG_BURST)).collect();
+        self.backlog_due = (!self.backlog.is_empty()).then_some(now + BACKLOG_INTERVAL);
+        taken
+    }
+
+    pub(super) fn backlog_due(&self) -> Option<Instant> {
+        self.backlog_due
+    }
+
+    /// What to send about `issuer` to a RIB now; none when that one has it, or it has ended.
+    pub(super) fn send(
+        &mut self,
+        issuer: &Name,
+        replica: usize,
+        now: Instant,
+    ) -> Option<RibRequestBody> {
+        let publication = self.by_issuer.get_mut(issuer).filter(|p| p.until > now)?;
+        let tries = match publication.at[replica] {
+            Progress::Due => 0,
+            Progress::Sent { tries, .. } | Progress::Postponed { tries, .. } => tries,
+            Progress::Stored | Progress::Refused => return None,
+        };
+        let again_at = now + REPEAT_AFTER * 2u32.pow(tries.min(MAX_DOUBLINGS));
+        publication.at[replica] = Progress::Sent { tries: tries + 1, again_at };
+        Some(RibRequestBody::Publish {
+            metadata: vec![(*publication.metadata).clone()],
+            certificates: publication.certificates.clone(),
+        })
+    }
+
+    /// The RIBs at which it is time to repeat a publication. It is dropped when it has ended.
+    pub(super) fn repeats(&mut self, issuer: &Name, now: Instant) -> Vec<usize> {
+        let Some(publication) = self.by_issuer.get(issuer) else { return Vec::new() };
+        if publication.until <= now {
+            self.by_issuer.remove(issuer);
+            return Vec::new();
+        }
+        let is_due = |progress: &Progress| progress.again_at().is_some_and(|at| at <= now);
+        publication.at.iter().enumerate().filter(|(_, p)| is_due(p)).map(|(i, _)| i).collect()
+    }
+
+    /// A RIB cannot be reached: it is sent what it lacks when it is ready again.
+    pub(super) fn wait_for(&mut self, issuer: &Name, replica: usize) {
+        if let Some(publication) = self.by_issuer.get_mut(issuer) {
+            publication.at[replica] = Progress::Due;
+        }
+    }
+
+    /// When a publication is to be looked at again.
+    pub(super) fn due(&self, issuer: &Name) -> Option<Instant> {
+        let publication = self.by_issuer.get(issuer)?;
+        publication.at.iter().filter_map(Progress::again_at).chain([publication.until]).min()
+    }
+
+    /// A RIB answered request `id`. `is_ready` says of a RIB whether it can be asked.
+    pub(super) fn answered(
+        &mut self,
+        issuer: &Name,
+        (replica, id): (usize, RequestId),
+        answer: Result<(), Refusal>,
+        now: Instant,
+        is_ready: impl Fn(usize) -> bool,
+    ) -> Publishing {
+        let Some(publication) = self.by_issuer.get_mut(issuer) else { return Publishing::GoesOn };
+        let Progress::Sent { tries, .. } = publication.at[replica] else {
+            return Publishing::GoesOn;
+        };
+        if id.0.wrapping_sub(publication.first_id.0) > u32::MAX / 2 {
+            return Publishing::GoesOn;
+        }
+        publication.at[replica] = match answer {
+            Ok(()) => Progress::Stored,
+            Err(Refusal::StoreFailed | Refusal::QuotaExceeded) => {
+                let again_at = now + POSTPONE_FOR * 2u32.pow(tries.min(MAX_DOUBLINGS));
+                Progress::Postponed { tries, again_at }
+            }
+            Err(_) => Progress::Refused,
+        };
+        let outcome = match answer {
+            Ok(()) if !std::mem::replace(&mut publication.is_stored, true) => Publishing::Published,
+            Err(refusal) if !publication.is_stored && publication.is_refused(is_ready) => {
+                Publishing::Refused(refusal)
+            }
+            _ => Publishing::GoesOn,
+        };
+        let is_over = matches!(outcome, Publishing::Refused(_)) || publication.is_over();
+        if is_over {
+            self.by_issuer.remove(issuer);
+        }
+        outcome
+    }
+}
+
+impl Publication {
+    /// Whether no RIB that can be asked may still store it.
+    fn is_refused(&self, is_ready: impl Fn(usize) -> bool) -> bool {
+        self.at.iter().enumerate().all(|(replica, progress)| match progress {
+            Progress::Due | Progress::Sent { .. } => !is_ready(replica),
+            _ => true,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.at.iter().all(|progress| matches!(progress, Progress::Stored | Progress::Refused))
+    }
+}
+
+impl Progress {
+    fn again_at(&self) -> Option<Instant> {
+        match self {
+            Self::Sent { again_at, .. } | Self::Postponed { again_at, .. } => Some(*again_at),
+            _ => None,
+        }
+    }
+}
+
+/// Ten times a busy local RIB's answer; doubled per try.
+const REPEAT_AFTER: Duration = Duration::from_millis(200);
+/// A store that is full or failed is not better in a moment.
+const POSTPONE_FOR: Duration = Duration::from_secs(1);
+const MAX_DOUBLINGS: u32 = 3;
+/// With [`BACKLOG_INTERVAL`] 6,400 a second: half of what a RIB takes.
+const BACKLOG_BURST: usize = 64;
+const BACKLOG_INTERVAL: Duration = Duration::from_millis(10);

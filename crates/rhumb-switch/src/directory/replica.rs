@@ -1,0 +1,125 @@
+//! One of the RIBs: whether there is a session with it, and how soon it answers.
+//!
+//! The smoothed answer time says whom to ask first; the 95th of the last hundred, how long to wait before a second one is
+//! asked as well. A RIB that stays silent is counted as slow as one waited for it, and one whose answers are not to be
+//! believed as slower than any honest one.
+
+use std::time::{Duration, Instant};
+
+use rhumb_link::{AttemptId, SessionId};
+
+use crate::Remote;
+
+pub(super) struct Replica {
+    pub(super) remote: Remote,
+    pub(super) state: ReplicaState,
+    pub(super) failures: u32,
+    pub(super) times: AnswerTimes,
+}
+
+pub(super) enum ReplicaState {
+    Waiting { until: Instant },
+    Connecting(AttemptId),
+    Ready(SessionId),
+}
+
+impl Replica {
+    pub(super) fn new(remote: Remote, now: Instant) -> Self {
+        let state = ReplicaState::Waiting { until: now };
+        Self { remote, state, failures: 0, times: AnswerTimes::default() }
+    }
+
+    pub(super) fn session(&self) -> Option<SessionId> {
+        match self.state {
+            ReplicaState::Ready(session) => Some(session),
+            _ => None,
+        }
+    }
+}
+
+/// How soon a RIB answers.
+#[derive(Debug, Default)]
+pub(super) struct AnswerTimes {
+    smoothed: Option<Duration>,
+    /// The last [`RECENT`], in a ring.
+    recent: Vec<Duration>,
+    oldest: usize,
+}
+
+impl AnswerTimes {
+    /// It answered, or was given up, after so long.
+    pub(super) fn note(&mut self, time: Duration) {
+        let time = time.min(SLOWEST);
+        // A weight of an eighth, as for round-trip times (RFC 6298).
+        self.smoothed = Some(self.smoothed.map_or(time, |smoothed| (smoothed * 7 + time) / 8));
+        if self.recent.len() < RECENT {
+            self.recent.push(time);
+        } else {
+            self.recent[self.oldest] = time;
+            self.oldest = (self.oldest + 1) % RECENT;
+        }
+    }
+
+    /// Its answer was refused: it is asked last until it has given good ones.
+    pub(super) fn penalise(&mut self) {
+        self.smoothed = Some(SLOWEST);
+    }
+
+    /// The lower, the sooner it is asked. One that never answered is taken for a quick one, so that it is tried.
+    pub(super) fn smoothed(&self) -> Duration {
+        self.smoothed.unwrap_or(SHORTEST_HEDGE)
+    }
+
+    /// How long to wait for it before another one is asked too.
+    pub(super) fn hedge_after(&self) -> Duration {
+        let mut sorted = self.recent.clone();
+        sorted.sort_unstable();
+        let p95 = sorted.get(sorted.len() * 95 / 100).copied().unwrap_or_default();
+        p95.clamp(SHORTEST_HEDGE, LONGEST_HEDGE)
+    }
+}
+
+/// Enough that the 95th of a hundred is not chance alone, few enough to sort for every question.
+const RECENT: usize = 64;
+/// Below this, a busy moment of this router would look like a slow RIB.
+const SHORTEST_HEDGE: Duration = Duration::from_millis(20);
+/// A question is repeated after this anyway.
+const LONGEST_HEDGE: Duration = Duration::from_millis(200);
+/// Slower than any RIB that is worth asking.
+const SLOWEST: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_hedge_waits_for_the_95th_of_100_within_its_bounds() {
+        let mut times = AnswerTimes::default();
+        assert_eq!(times.hedge_after(), SHORTEST_HEDGE);
+        for _ in 0..RECENT {
+            times.note(MS);
+        }
+        assert_eq!(times.hedge_after(), SHORTEST_HEDGE);
+        // Three of 64 are less than five of a hundred, four are more.
+        (0..3).for_each(|_| times.note(90 * MS));
+        assert_eq!(times.hedge_after(), SHORTEST_HEDGE);
+        times.note(90 * MS);
+        assert_eq!(times.hedge_after(), 90 * MS);
+        (0..RECENT).for_each(|_| times.note(Duration::from_secs(9)));
+        assert_eq!((times.hedge_after(), times.smoothed() <= SLOWEST), (LONGEST_HEDGE, true));
+    }
+
+    #[test]
+    fn who_lied_is_asked_last_until_it_has_answered_well_for_a_while() {
+        let mut times = AnswerTimes::default();
+        times.note(MS);
+        times.penalise();
+        assert_eq!(times.smoothed(), SLOWEST);
+        (0..5).for_each(|_| times.note(MS));
+        assert!(times.smoothed() > 500 * MS);
+        (0..50).for_each(|_| times.note(MS));
+        assert!(times.smoothed() < 5 * MS);
+    }
+}

@@ -1,0 +1,450 @@
+//! What RIBs answer, and what they tell unasked. Nothing of it is believed before it is verified, off the worker.
+//!
+//! 1. An answer is taken only for an open question, from the RIB that was asked, and only if it is about that question.
+//! 2. Metadata hash to their name; certificates go to a job.
+//! 3. A good answer that is not older than what is known settles the question; any other counts as none, and the next RIB
+//!    is asked.
+//! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal ends routes, grants and
+//!    flows of its issuer, a move those that led by the old way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_link::SessionId;
+use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Statement};
+
+use crate::directory::{Answered, NoAnswer, Publishing, Question};
+use crate::job::{Task, Told};
+use crate::routes::Attached;
+use crate::switch::{Event, until};
+use crate::{DropReason, Switch};
+
+// Answers.
+impl Switch {
+    pub(crate) fn handle_rib_response(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        if !self.directory.is_rib(from) {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return None;
+        }
+        let Ok(RibResponse { id, body }) = RibResponse::parse(pdu.data()) else {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return None;
+        };
+        if let RibResponseBody::Changed { name, metadata, certificates } = body {
+            self.handle_change(from, id, name, metadata, certificates, now);
+            return None;
+        }
+        match self.directory.take_answered(id, from, now.instant) {
+            Answered::Question(Question::Publish(issuer), replica) => {
+                self.handle_published(issuer, (replica, id), &body, now);
+            }
+            Answered::Question(question, replica) => {
+                self.handle_answer(from, question, replica, body, now);
+            }
+            Answered::TooLate => {}
+            Answered::Nothing => self.drop_pdu(DropReason::UnexpectedRibAnswer),
+        }
+        self.take_conclusions();
+        self.flush_requests(now);
+        None
+    }
+
+    fn handle_answer(
+        &mut self,
+        from: SessionId,
+        question: Question,
+        replica: usize,
+        body: RibResponseBody,
+        now: Now,
+    ) {
+        match (question, body) {
+            (
+                Question::Route(name),
+                RibResponseBody::Found { name: found, metadata, certificates },
+            ) if name == found => {
+                self.learn_metadata(metadata);
+                for certificate in &certificates {
+                    self.directory.note_watched(certificate.issuer);
+                }
+                self.submit_route(Told::Answer { replica }, name, certificates, now);
+            }
+            (Question::Route(name), RibResponseBody::Absent(absence)) => {
+                self.submit_absence(from, replica, name, absence, now);
+            }
+            (Question::Metadata(name), RibResponseBody::Found { metadata, .. })
+                if metadata.iter().any(|metadata| name_of(metadata) == name) =>
+            {
+                self.learn_metadata(metadata);
+                self.directory.note_watched(name);
+                self.directory.settle(&question);
+            }
+            (Question::Metadata(name), RibResponseBody::Absent(_)) => {
+                // Nothing is made of it, so it need not be verified.
+                self.directory.note_watched(name);
+                self.directory.deny(question, replica, now.instant, now.instant);
+            }
+            _ => {
+                self.drop_pdu(DropReason::UnexpectedRibAnswer);
+                self.refuse_answer(question, replica, now);
+            }
+        }
+    }
+
+    fn refuse_answer(&mut self, question: Question, replica: usize, now: Now) {
+        self.counters.rib_answers_refused += 1;
+        self.directory.fail(question, replica, NoAnswer::Refused, now.instant);
+    }
+
+    /// Metadata need no trust in who sent them: they hash to their name.
+    pub(crate) fn learn_metadata(&mut self, list: Vec<Metadata>) {
+        for metadata in list {
+            self.known.insert(name_of(&metadata), Arc::new(metadata));
+        }
+    }
+
+    fn submit_route(
+        &mut self,
+        told: Told,
+        destination: Name,
+        certificates: Vec<Certificate>,
+        now: Now,
+    ) -> bool {
+        let session = match told {
+            Told::Change { session } => Some(session),
+            _ => None,
+        };
+        let submitted = match self.keys_of(&certificates, now) {
+            Some(keys) => {
+                let task = Task::Route { told, destination, certificates, keys };
+                self.queue_job(session, task, now)
+            }
+            None => false,
+        };
+        if let (Told::Answer { replica }, false) = (told, submitted) {
+            let question = Question::Route(destination);
+            self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
+        }
+        submitted
+    }
+
+    /// The keys of all issuers; those that are not known are asked for.
+    fn keys_of(
+        &mut self,
+        certificates: &[Certificate],
+        now: Now,
+    ) -> Option<Vec<(Name, PublicKey)>> {
+        let mut keys = Vec::with_capacity(certificates.len());
+        for certificate in certificates {
+            match self.metadata_of(&certificate.issuer) {
+                Some(metadata) => keys.push((certificate.issuer, metadata.key)),
+                None => {
+                    self.directory.look_up_metadata(certificate.issuer, now.instant);
+                }
+            }
+        }
+        (keys.len() == certificates.len()).then_some(keys)
+    }
+
+    fn submit_absence(
+        &mut self,
+        from: SessionId,
+        replica: usize,
+        destination: Name,
+        certificate: Certificate,
+        now: Now,
+    ) {
+        let question = Question::Route(destination);
+        let Some(rib) = self.endpoint.peer(from) else { return };
+        let about_it = matches!(certificate.statement, Statement::Absence { subject } if subject == destination);
+        if !about_it || certificate.issuer != rib.name {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return self.refuse_answer(question, replica, now);
+        }
+        let rib = rib.metadata.clone();
+        if !self.queue_job(None, Task::Absence { replica, destination, certificate, rib }, now) {
+            self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
+        }
+    }
+
+    /// Verdict on a route.
+    pub(crate) fn route_verified(
+        &mut self,
+        told: Told,
+        destination: Name,
+        result: Result<Verified<Chain>, ChainError>,
+        now: Now,
+    ) {
+        if let Told::Change { session } = told {
+            self.release_job(session);
+        }
+        let taken = match result {
+            Ok(chain) => {
+                self.counters.chains_accepted += 1;
+                self.take_route(told, chain, now)
+            }
+            Err(_) => {
+                self.counters.chains_refused += 1;
+                false
+            }
+        };
+        match told {
+            Told::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
+            Told::Answer { replica } => {
+                self.refuse_answer(Question::Route(destination), replica, now);
+            }
+            Told::Change { .. } if taken => self.counters.rib_changes += 1,
+            Told::Change { .. } => self.counters.rib_answers_refused += 1,
+            Told::Saved => self.counters.routes_restored += u64::from(taken),
+        }
+    }
+
+    /// Takes over a verified route. Whether it is not older than what is known.
+    fn take_route(&mut self, told: Told, chain: Verified<Chain>, now: Now) -> bool {
+        let name = chain.origin();
+        if matches!(told, Told::Change { .. }) {
+            if !self.routes.admits(&chain) {
+                return false;
+            }
+            let has_left = self.leave_if_moved(&chain.certificates()[0]);
+            // Of a router in the middle of others' chains: those are looked up again where they are used.
+            if !has_left && !self.routes.concerns(&name) {
+                for certificate in chain.certificates() {
+                    self.routes.note(certificate);
+                }
+                return true;
+            }
+        }
+        let end = until(chain.not_after_s(), now);
+        self.routes.learn(chain, end, now.instant)
+    }
+
+    /// Detaches a name that has said since it was attached that another router carries for it. Whether it has.
+    fn leave_if_moved(&mut self, newer: &Certificate) -> bool {
+        let name = newer.issuer;
+        let moved = |attached: &mut Attached| {
+            let differs = |own: &Certificate| own.statement != newer.statement;
+            attached.sequence() < newer.sequence
+                && attached.certificates.first().is_some_and(differs)
+        };
+        let has_left = self.routes.attached_mut(&name).is_some_and(moved);
+        if has_left {
+            self.detach(name, Event::Moved { name });
+        }
+        has_left
+    }
+
+    fn detach(&mut self, name: Name, event: Event) {
+        if let Some(session) = self.routes.attached_mut(&name).map(|attached| attached.session) {
+            self.grants.remove(&(name, session));
+        }
+        self.routes.detach(&name);
+        self.events.push_back(event);
+    }
+
+    /// Verdict on an absence.
+    pub(crate) fn absence_verified(
+        &mut self,
+        replica: usize,
+        destination: Name,
+        result: Result<Verified<Certificate>, StatementError>,
+        now: Now,
+    ) {
+        let question = Question::Route(destination);
+        match result {
+            Ok(absence) => {
+                self.directory.note_watched(destination);
+                let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
+                self.directory.deny(question, replica, end, now.instant);
+            }
+            Err(_) => {
+                self.counters.chains_refused += 1;
+                self.refuse_answer(question, replica, now);
+            }
+        }
+    }
+
+    /// What the directory has made up its mind about.
+    pub(crate) fn take_conclusions(&mut self) {
+        while let Some((name, until)) = self.directory.poll_absence() {
+            self.routes.learn_absence(name, until);
+        }
+        if self.directory.take_unwatched() {
+            self.routes.ask_again();
+        }
+    }
+}
+
+// Changes.
+impl Switch {
+    fn handle_change(
+        &mut self,
+        from: SessionId,
+        id: RequestId,
+        name: Name,
+        metadata: Vec<Metadata>,
+        certificates: Vec<Certificate>,
+        now: Now,
+    ) {
+        let first = &certificates[0];
+        if first.issuer != name {
+            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            return;
+        }
+        self.learn_metadata(metadata);
+        let is_in_hand = if !self.routes.needs(first) {
+            true
+        } else if first.statement.hands_on_to().is_some() {
+            for certificate in &certificates {
+                self.directory.note_watched(certificate.issuer);
+            }
+            self.submit_route(Told::Change { session: from }, name, certificates, now)
+        } else {
+            self.submit_statement(from, first.clone(), now)
+        };
+        // What is not in hand is told again.
+        if is_in_hand {
+            self.directory.acknowledge(from, id);
+        }
+        self.flush_requests(now);
+    }
+
+    fn submit_statement(&mut self, from: SessionId, certificate: Certificate, now: Now) -> bool {
+        match self.metadata_of(&certificate.issuer) {
+            Some(issuer) => {
+                let task = Task::Change { session: from, certificate, issuer };
+                self.queue_job(Some(from), task, now)
+            }
+            None => {
+                self.directory.look_up_metadata(certificate.issuer, now.instant);
+                false
+            }
+        }
+    }
+
+    /// Verdict on a withdrawal or a locator.
+    pub(crate) fn change_verified(
+        &mut self,
+        session: SessionId,
+        result: Result<Verified<Certificate>, StatementError>,
+        now: Now,
+    ) {
+        self.release_job(session);
+        match result {
+            Ok(certificate) if certificate.statement == Statement::Withdrawal => {
+                self.counters.rib_changes += 1;
+                self.take_withdrawal(&certificate);
+            }
+            Ok(certificate) => {
+                self.counters.rib_changes += 1;
+                if self.routes.note(&certificate)
+                    && let Statement::Locator(locator) = certificate.statement
+                {
+                    self.follow(certificate.issuer, locator.address(), now);
+                }
+            }
+            Err(_) => {
+                self.counters.chains_refused += 1;
+                self.counters.rib_answers_refused += 1;
+            }
+        }
+    }
+
+    /// A router we have a session with is at another address now: a handshake there moves the session.
+    fn follow(&mut self, router: Name, address: SocketAddr, now: Now) {
+        let session = self.endpoint.session_of(&router);
+        let peer = session.and_then(|session| self.endpoint.peer(session));
+        if peer.is_some_and(|peer| peer.address != address) {
+            self.dial(router, address, now);
+        }
+    }
+
+    /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next.
+    pub(crate) fn take_withdrawal(&mut self, withdrawal: &Certificate) {
+        let name = withdrawal.issuer;
+        let is_covered = |attached: &mut Attached| attached.sequence() <= withdrawal.sequence;
+        self.routes.note(withdrawal);
+        if self.routes.attached_mut(&name).is_some_and(is_covered) {
+            self.detach(name, Event::Left { name });
+        }
+    }
+
+    /// Sees to it that RIBs tell us of changes of these names.
+    pub(crate) fn watch(&mut self, names: impl IntoIterator<Item = Name>, now: Now) {
+        for name in names {
+            if name != self.name && !self.directory.is_watched(&name) {
+                self.directory.look_up_metadata(name, now.instant);
+            }
+        }
+        self.flush_requests(now);
+    }
+}
+
+// Publications.
+impl Switch {
+    fn handle_published(
+        &mut self,
+        issuer: Name,
+        request: (usize, RequestId),
+        body: &RibResponseBody,
+        now: Now,
+    ) {
+        let answer = match body {
+            RibResponseBody::Stored => Ok(()),
+            RibResponseBody::Refused(refusal) => Err(*refusal),
+            _ => return self.drop_pdu(DropReason::UnexpectedRibAnswer),
+        };
+        match self.directory.published(issuer, request, answer, now.instant) {
+            Publishing::Published => self.published(issuer, now),
+            Publishing::Refused(refusal) => self.publish_refused(issuer, refusal, now),
+            Publishing::GoesOn => {}
+        }
+    }
+
+    fn published(&mut self, issuer: Name, now: Now) {
+        // Who publishes is told of changes too.
+        self.directory.note_watched(issuer);
+        self.events.push_back(Event::Published { name: issuer });
+        let mut until_s = now.unix_s();
+        if let Some(attached) = self.routes.attached_mut(&issuer) {
+            attached.published = true;
+            until_s = attached.until_s;
+        }
+        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
+            self.accept(session, issuer, until_s, tag, true, now);
+        }
+    }
+
+    fn publish_refused(&mut self, issuer: Name, refusal: Refusal, now: Now) {
+        self.events.push_back(Event::PublishRefused { name: issuer, refusal });
+        if issuer == self.name {
+            // Perhaps an earlier run of ours had a clock ahead of this one: later is all that helps.
+            self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS;
+        }
+        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
+            self.routes.detach(&issuer);
+            self.grants.remove(&(issuer, session));
+            let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name) };
+            let reason = match refusal {
+                Refusal::QuotaExceeded | Refusal::StoreFailed => {
+                    Reason::Overloaded(RETRY_PUBLICATION_MS)
+                }
+                _ => Reason::BadCertificate,
+            };
+            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+        }
+    }
+}
+
+/// A RIB that denies for longer is asked again nevertheless: ten times the two seconds of ours.
+const MAX_ABSENCE: Duration = Duration::from_secs(20);
+const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
+const RETRY_PUBLICATION_MS: u16 = 1000;

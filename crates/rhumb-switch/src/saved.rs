@@ -1,0 +1,221 @@
+//! Routes that outlive the process: what a switch learnt, as the bytes of a file.
+//!
+//! | size | field |
+//! |---|---|
+//! | 4 | `RHRS` |
+//! | 1 | version, 1 |
+//! | 4 | number of metadata |
+//! | 4 | number of chains |
+//! | .. | per metadata: length (2 bytes), encoding |
+//! | .. | per chain: length (2 bytes), certificate list |
+//!
+//! INVARIANT: nothing that is read back is believed before it is verified again, as if a RIB had said it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rhumb_trust::{Chain, Now, Verified, name_of};
+use rhumb_wire::{Certificate, Metadata, Name};
+
+use crate::Switch;
+use crate::job::{Job, Task, Told};
+
+/// Routes to keep, or routes that were kept.
+#[derive(Debug, Clone, Default)]
+pub struct SavedRoutes {
+    metadata: Vec<Arc<Metadata>>,
+    chains: Vec<SavedChain>,
+}
+
+#[derive(Debug, Clone)]
+enum SavedChain {
+    /// Shared with the table it is saved from, so that saving costs the worker next to nothing.
+    Verified(Arc<Verified<Chain>>),
+    Read(Vec<Certificate>),
+}
+
+/// A chain that was kept, still to be verified.
+#[derive(Debug)]
+pub(crate) struct Import {
+    certificates: Vec<Certificate>,
+    now_s: u64,
+}
+
+/// The bytes are not routes that were saved, or not all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SavedRoutesError {
+    /// They do not begin as saved routes do.
+    Foreign,
+    /// A newer version wrote them.
+    UnknownVersion(u8),
+    /// They do not parse.
+    Damaged {
+        /// The byte from which on they do not.
+        at: usize,
+    },
+}
+
+impl fmt::Display for SavedRoutesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("it holds no saved routes"),
+            Self::UnknownVersion(version) => {
+                write!(f, "a newer version wrote it, in format {version}")
+            }
+            Self::Damaged { at } => write!(f, "it is damaged at byte {at}"),
+        }
+    }
+}
+
+impl std::error::Error for SavedRoutesError {}
+
+impl SavedRoutes {
+    /// How many routes there are.
+    pub fn len(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.chains.is_empty()
+    }
+
+    /// The one encoding.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(MAGIC);
+        out.push(VERSION);
+        out.extend_from_slice(&(self.metadata.len() as u32).to_be_bytes());
+        out.extend_from_slice(&(self.chains.len() as u32).to_be_bytes());
+        for metadata in &self.metadata {
+            append_counted(&metadata.emit(), &mut out);
+        }
+        let mut list = Vec::new();
+        for chain in &self.chains {
+            list.clear();
+            Certificate::emit_list(chain.certificates(), &mut list);
+            append_counted(&list, &mut out);
+        }
+        out
+    }
+
+    /// Reads an encoding back.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly one encoding.
+    pub fn parse(bytes: &[u8]) -> Result<Self, SavedRoutesError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(SavedRoutesError::Foreign)?;
+        let damaged = |rest: &[u8]| SavedRoutesError::Damaged { at: bytes.len() - rest.len() };
+        match rest.first() {
+            Some(&VERSION) => {}
+            Some(version) => return Err(SavedRoutesError::UnknownVersion(*version)),
+            None => return Err(damaged(rest)),
+        }
+        let mut rest = &rest[1..];
+        let mut count = || {
+            let (count, tail) = rest.split_first_chunk().ok_or(damaged(rest))?;
+            rest = tail;
+            Ok(u32::from_be_bytes(*count))
+        };
+        let (metadata_count, chain_count) = (count()?, count()?);
+        // Nothing is reserved: the counts are not to be believed before what they count is there.
+        let mut saved = Self::default();
+        for _ in 0..metadata_count {
+            let (item, tail) = split_counted(rest).ok_or(damaged(rest))?;
+            saved.metadata.push(Arc::new(Metadata::parse(item).map_err(|_| damaged(rest))?));
+            rest = tail;
+        }
+        for _ in 0..chain_count {
+            let (item, tail) = split_counted(rest).ok_or(damaged(rest))?;
+            let certificates = Certificate::parse_list(item).map_err(|_| damaged(rest))?;
+            saved.chains.push(SavedChain::Read(certificates));
+            rest = tail;
+        }
+        if rest.is_empty() { Ok(saved) } else { Err(damaged(rest)) }
+    }
+}
+
+impl SavedChain {
+    fn certificates(&self) -> &[Certificate] {
+        match self {
+            Self::Verified(chain) => chain.certificates(),
+            Self::Read(certificates) => certificates,
+        }
+    }
+}
+
+impl Switch {
+    /// The routes that are in force, to be kept for a next run. Work: a few dozen nanoseconds for each.
+    pub fn export_routes(&mut self, now: Now) -> SavedRoutes {
+        let verified = self.routes.chains(now.instant).cloned().map(SavedChain::Verified);
+        // Those of an earlier run that there was no time for yet are not lost.
+        let waiting = self.imports.iter().map(|i| SavedChain::Read(i.certificates.clone()));
+        let chains: Vec<SavedChain> = verified.chain(waiting).collect();
+        let mut metadata: HashMap<Name, Arc<Metadata>> = HashMap::new();
+        for certificate in chains.iter().flat_map(SavedChain::certificates) {
+            if !metadata.contains_key(&certificate.issuer)
+                && let Some(known) = self.metadata_of(&certificate.issuer)
+            {
+                metadata.insert(certificate.issuer, known);
+            }
+        }
+        SavedRoutes { metadata: metadata.into_values().collect(), chains }
+    }
+
+    /// Whether routes were learnt or forgotten shows in this number.
+    pub fn routes_revision(&self) -> u64 {
+        self.routes.revision()
+    }
+
+    /// Takes over routes of an earlier run, as far as they still hold: each is verified by a job when there is time for it,
+    /// and none takes the place of a newer one.
+    pub fn import_routes(&mut self, saved: SavedRoutes, now: Now) {
+        let now_s = now.unix_s();
+        for metadata in saved.metadata {
+            self.known.insert(name_of(&metadata), metadata);
+        }
+        let imports =
+            saved.chains.into_iter().take(self.config.max_routes).map(|chain| match chain {
+                SavedChain::Read(certificates) => Import { certificates, now_s },
+                SavedChain::Verified(chain) => {
+                    Import { certificates: chain.certificates().to_vec(), now_s }
+                }
+            });
+        self.imports.extend(imports);
+    }
+
+    /// A job for one of the routes to take over, if no other work waits.
+    pub(crate) fn next_import(&mut self) -> Option<Job> {
+        while self.jobs_under_way < MAX_IMPORTS_AT_ONCE
+            && let Some(Import { certificates, now_s }) = self.imports.pop_front()
+        {
+            let destination = certificates[0].issuer;
+            let keys: Vec<_> = certificates
+                .iter()
+                .filter_map(|c| Some((c.issuer, self.metadata_of(&c.issuer)?.key)))
+                .collect();
+            if keys.len() == certificates.len() {
+                let task = Task::Route { told: Told::Saved, destination, certificates, keys };
+                return Some(Job { task, now_s });
+            }
+        }
+        None
+    }
+}
+
+fn append_counted(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
+}
+
+const MAGIC: &[u8] = b"RHRS";
+const VERSION: u8 = 1;
+/// Few, so that work that somebody waits for never waits long for it.
+const MAX_IMPORTS_AT_ONCE: usize = 8;

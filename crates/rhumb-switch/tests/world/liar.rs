@@ -1,0 +1,127 @@
+//! A RIB that holds what it is told and tells of changes, but answers as a test likes: the worst that a RIB can do to those
+//! who ask it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::memory::Endpoint as Wire;
+use rhumb_link::Endpoint;
+use rhumb_rib::store::Memory;
+use rhumb_rib::{Asker, Outcome, Rib};
+use rhumb_trust::{Identity, Now};
+use rhumb_wire::datagram::{Datagram, RecordHeader};
+use rhumb_wire::metadata::Role;
+use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+
+use super::World;
+
+/// What the liar makes of a question and the truth about it; nothing when it stays silent.
+pub type Lie = Box<dyn FnMut(&RibRequestBody, RibResponseBody) -> Option<RibResponseBody>>;
+
+pub struct Liar {
+    pub identity: Arc<Identity>,
+    pub lie: Lie,
+    /// How long it takes to answer.
+    pub delay: Duration,
+    /// Questions it was asked, orders not counted.
+    pub asked: usize,
+    endpoint: Endpoint,
+    rib: Rib<Memory>,
+    wire: Wire,
+    address: SocketAddr,
+    late: Vec<(Instant, SocketAddr, Vec<u8>)>,
+}
+
+impl Liar {
+    pub fn new(world: &mut World, address: SocketAddr, lie: Lie) -> Self {
+        let identity = world.identity(Role::Rib);
+        let link = rhumb_link::Config::default();
+        let secret = world.secret();
+        let endpoint = Endpoint::new(identity.clone(), link, secret, world.now.instant).unwrap();
+        let rib = Rib::new(identity.clone(), Memory::new(), rhumb_rib::Config::default());
+        let wire = world.network.endpoint(address).unwrap();
+        let (delay, late) = (Duration::ZERO, Vec::new());
+        Self { identity, lie, delay, asked: 0, endpoint, rib, wire, address, late }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let late = self.late.iter().map(|(at, ..)| *at);
+        late.chain(self.endpoint.poll_timeout()).chain(self.rib.poll_timeout()).min()
+    }
+
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.endpoint.handle_timeout(now.instant);
+    }
+
+    pub fn step(&mut self, now: Now) -> usize {
+        let mut batch = Batch::new();
+        let received = self.wire.receive(&mut batch).unwrap();
+        for slot in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(slot);
+            match Datagram::parse(datagram) {
+                Ok(Datagram::Record(_)) => {
+                    let Ok(opened) = self.endpoint.open(from, datagram, now.instant) else {
+                        continue;
+                    };
+                    let Ok(pdu) = Pdu::parse(&datagram[opened.plaintext]) else { continue };
+                    let (header, data) = (pdu.header(), pdu.data().to_vec());
+                    if let Some(response) = self.answer(header.source, &data, now) {
+                        self.tell(header.source, header.tag, &response, now);
+                    }
+                }
+                Ok(handshake) => {
+                    let _ = self.endpoint.handle_handshake(from, handshake, now.instant);
+                }
+                Err(_) => {}
+            }
+        }
+        while let Some(push) = self.rib.poll_change(now) {
+            self.tell(push.asker, 0, &push.response, now);
+        }
+        while self.endpoint.poll_event().is_some() {}
+        batch.clear();
+        self.endpoint.poll_transmit(&mut batch);
+        self.late.retain(|(at, to, datagram)| {
+            if *at <= now.instant {
+                batch.push(*to, datagram);
+            }
+            *at > now.instant
+        });
+        received + self.wire.send(&batch).unwrap().sent
+    }
+
+    fn answer(&mut self, name: Name, data: &[u8], now: Now) -> Option<RibResponse> {
+        let request = RibRequest::parse(data).ok()?;
+        let asker = Asker { name, max_answer_len: 1300 };
+        let truth = match self.rib.handle_request(asker, data, now.unix_s()) {
+            Outcome::Answer(response) => response,
+            Outcome::Staged(_) => self.rib.commit().pop()?,
+            _ => return None,
+        };
+        if !matches!(request.body, RibRequestBody::Publish { .. }) {
+            self.asked += 1;
+        }
+        let body = (self.lie)(&request.body, truth.body)?;
+        Some(RibResponse { id: request.id, body })
+    }
+
+    /// Sends a response, asked for or not.
+    pub fn tell(&mut self, to: Name, tag: u32, response: &RibResponse, now: Now) {
+        let Some(session) = self.endpoint.session_of(&to) else { return };
+        let mut data = Vec::new();
+        response.emit(&mut data);
+        let header = PduHeader::new(Action::RibResponse, self.identity.name(), to);
+        let mut datagram = vec![0; RecordHeader::LEN];
+        PduHeader { tag, ..header }.emit(&data, &[], &mut datagram).unwrap();
+        datagram.extend_from_slice(&[0; 16]);
+        let to = self.endpoint.seal(session, &mut datagram, now.instant).unwrap();
+        self.late.push((now.instant + self.delay, to, datagram));
+    }
+}

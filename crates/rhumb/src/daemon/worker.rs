@@ -1,0 +1,59 @@
+//! A thread beside the one that moves datagrams, for work that takes its time.
+//!
+//! Invariant: the queue is bounded, and whoever hands work out never waits: what finds no room stays with it.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use rhumb_io::Wake;
+
+use crate::failure::{Failure, Outcome};
+
+/// Does work of one kind, in the order in which it was handed out.
+pub(crate) struct Worker<T, R> {
+    tasks: SyncSender<T>,
+    results: Receiver<R>,
+    /// A task for which there was no room.
+    waiting: Option<T>,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
+    /// Starts the thread. `wake` is called for each result.
+    pub(crate) fn start(
+        name: &str,
+        wake: Wake,
+        mut work: impl FnMut(T) -> R + Send + 'static,
+    ) -> Outcome<Self> {
+        let (tasks, waiting) = sync_channel::<T>(QUEUE);
+        let (finished, results) = sync_channel::<R>(QUEUE);
+        let run = move || {
+            for task in waiting {
+                if finished.send(work(task)).is_err() {
+                    return;
+                }
+                wake.wake();
+            }
+        };
+        std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(Failure::operation)?;
+        Ok(Self { tasks, results, waiting: None })
+    }
+
+    /// Hands out what `next` gives, as long as there is room.
+    pub(crate) fn hand_out(&mut self, mut next: impl FnMut() -> Option<T>) {
+        while let Some(task) = self.waiting.take().or_else(&mut next) {
+            if let Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) =
+                self.tasks.try_send(task)
+            {
+                self.waiting = Some(task);
+                return;
+            }
+        }
+    }
+
+    /// The results that are there.
+    pub(crate) fn results(&self) -> Vec<R> {
+        self.results.try_iter().take(QUEUE).collect()
+    }
+}
+
+/// As many as a switch hands out at once.
+const QUEUE: usize = 256;
