@@ -107,7 +107,7 @@ mod tests {
                 prop_assert!(Discovery::parse(&[&bytes[..], &[0]].concat()).is_err());
                 if at < bytes.len() {
                     let mut other = bytes.clone();
-                    other[at] ^= 1 << bit;
+                    other[at] ^= 1u8 << bit;
                     prop_assert_ne!(Discovery::parse(&other), Ok(discovery));
                 }
             }
