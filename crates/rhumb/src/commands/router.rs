@@ -1,8 +1,8 @@
 //! `rhumb router`: a switch behind a UDP socket, and a thread for its public-key work.
 //!
-//! 1. Bind the socket and the admin endpoint; take the key.
+//! 1. Bind the socket, the discovery port and the admin endpoint; take the key.
 //! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once.
-//! 3. Say that we are ready, and work until a signal says stop. From here on the RIB may come and go.
+//! 3. Say that we are ready, let nodes find us, and work until a signal says stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -19,9 +19,11 @@ use crate::config::{LocatorChoice, RouterSettings};
 use crate::daemon::{self, Ready, Service, Snapshot};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
-use crate::remote::Remote;
+use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
+use beacon::BeaconThread;
 
+mod beacon;
 mod report;
 
 /// Runs the command.
@@ -31,6 +33,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let mut socket =
         UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
+    let beacon = beacon::open(settings.discovery, &socket)?;
 
     let config = switch_config(settings, address)?;
     let locator = config.locator;
@@ -45,6 +48,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     if let Startup::Waiting { error, .. } = &router.startup {
         return Err(unreachable_rib(&settings.ribs, error.as_ref()));
     }
+    router.beacon = beacon.map(BeaconThread::start).transpose()?;
     form.print(&Ready {
         role: Role::Router,
         name: router.switch.name(),
@@ -76,7 +80,7 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
 /// This host's address on the way to the first RIB. Connecting a UDP socket asks the routing table and sends nothing.
 fn outward_address(ribs: &[Remote], bound: SocketAddr) -> Outcome<SocketAddr> {
     let ask = |rib: &Remote| {
-        let socket = StdUdpSocket::bind(SocketAddr::new(bound.ip(), 0))?;
+        let socket = StdUdpSocket::bind(any_port_towards(rib.address))?;
         socket.connect(rib.address)?;
         socket.local_addr()
     };
@@ -103,6 +107,8 @@ struct Router {
     address: SocketAddr,
     started: Instant,
     startup: Startup,
+    /// While nodes on the local network can find this router.
+    beacon: Option<BeaconThread>,
     jobs: SyncSender<Job>,
     done: Receiver<Done>,
     /// A job for which the verifier had no room.
@@ -132,7 +138,7 @@ impl Router {
             .map_err(Failure::operation)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
-        Ok(Self { switch, address, started, startup, jobs, done, waiting_job: None })
+        Ok(Self { switch, address, started, startup, beacon: None, jobs, done, waiting_job: None })
     }
 
     /// Whether a RIB answers, or it is clear that none will.
@@ -202,7 +208,8 @@ impl Service for Router {
 
     fn snapshot(&mut self, now: Now) -> Snapshot {
         let uptime = now.instant.saturating_duration_since(self.started);
-        report::snapshot(&self.switch.status(now), self.address, uptime)
+        let found = self.beacon.as_ref().map(BeaconThread::counters);
+        report::snapshot(&self.switch.status(now), self.address, uptime, found.as_ref())
     }
 }
 
