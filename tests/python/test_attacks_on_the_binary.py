@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from network import Network
 from rhumb import certificates, pdus, sealed
-from rhumb.dtls.client import Client
+from rhumb.dtls.client12 import Client12
 from rhumb.errors import HandshakeFailed, Refused, Untrusted
 from rhumb.identity import Identity, self_signed
 from rhumb.node import Node, RibClient
@@ -152,7 +152,7 @@ class Attacks(unittest.TestCase):
         names_before = self.session_names()
         with self.assertRaises(HandshakeFailed):
             Session.connect(
-                self.network.near.address, Identity.generate(), client=Client(key, certificate), deadline_s=SILENCE_S
+                self.network.near.address, Identity.generate(), client=Client12(key, certificate), deadline_s=SILENCE_S
             )
         self.assertEqual(self.session_names(), names_before)
 

@@ -12,7 +12,7 @@ import unittest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from rhumb.dtls.client import Client
+from rhumb.dtls.client12 import Client12
 from rhumb.errors import HandshakeFailed
 from rhumb.identity import Identity, identify
 from rhumb.sealed import EXPORTED_LENGTH, EXPORTER_LABEL
@@ -85,7 +85,7 @@ class HandshakeWithOpenSsl(unittest.TestCase):
     def check(self, *options, lose=lambda number: False):
         output, address = self.serve(*options)
         identity = Identity.generate()
-        client = Client(identity.key, identity.x509())
+        client = Client12(identity.key, identity.x509())
         link = self.shake_hands(client, address, lose)
         self.assertEqual(identify(client.peer_certificate), self.server.metadata)
         client.send(b"good day\n")
@@ -121,7 +121,7 @@ class HandshakeWithOpenSsl(unittest.TestCase):
         _, address = self.serve("-use_srtp", "SRTP_AES128_CM_SHA1_80")
         identity = Identity.generate()
         with self.assertRaisesRegex(HandshakeFailed, "SRTP"):
-            self.shake_hands(Client(identity.key, identity.x509()), address)
+            self.shake_hands(Client12(identity.key, identity.x509()), address)
 
 
 def end(process):

@@ -8,12 +8,14 @@ import time
 import unittest
 
 from network import PATIENCE_S, Network, environment
-from rhumb import pdus, sealed
+from rhumb import certificates, pdus, sealed
+from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused
 from rhumb.identity import Identity
 from rhumb.names import Name
 from rhumb.node import Node, RibClient
 from rhumb.payloads import Payload
+from rhumb.session import Session
 from rhumb.transfers import receive_file, send_file
 
 
@@ -39,6 +41,12 @@ class WithTheBinary(unittest.TestCase):
         self.assertAlmostEqual(node.accepted.until_s, time.time() + 300, delta=10)
         attached = [entry["name"] for entry in self.network.near.status()["attached"]]
         self.assertIn(str(node.name), attached)
+
+    def test_a_lease_is_renewed_at_half_its_life(self):
+        node = self.join(lease_s=4)
+        first = node.accepted.until_s
+        wait(node, lambda: node.accepted.until_s > first and node.accepted.published or None)
+        self.assertLess(time.time(), first)
 
     def test_python_pings_rust(self):
         node = self.join()
@@ -66,24 +74,16 @@ class WithTheBinary(unittest.TestCase):
 
     def test_rust_sends_files_to_python(self):
         node = self.join()
+        sender_name = self.network.keygen("node", "sender.key")
         for size in (0, 1, 300_000):
-            content = os.urandom(size)
-            with open(self.network.path(f"from rust {size}"), "wb") as file:
+            file_name, content = f"from rust {size}", os.urandom(size)
+            with open(self.network.path(file_name), "wb") as file:
                 file.write(content)
             send = self.network.start(
-                "send", f"from rust {size}", "--to", str(node.name), "--key", "sender.key",
-                "--router", self.network.far.text,
-            ) if size else self.send_first(node)
-            sender, file_name, received = receive_file(node)
-            self.assertEqual((file_name, received), (f"from rust {size}", content))
-            self.assertEqual(sender, self.sender)
+                "send", file_name, "--to", str(node.name), "--key", "sender.key", "--router", self.network.far.text
+            )
+            self.assertEqual(receive_file(node), (sender_name, file_name, content))
             self.assertEqual(send.wait(), 0)
-
-    def send_first(self, node):
-        self.sender = self.network.keygen("node", "sender.key")
-        return self.network.start(
-            "send", "from rust 0", "--to", str(node.name), "--key", "sender.key", "--router", self.network.far.text
-        )
 
     def test_texts_cross_two_routers_with_port_and_source(self):
         near, far = self.join(), self.join(self.network.far)
@@ -94,7 +94,8 @@ class WithTheBinary(unittest.TestCase):
 
     def test_a_name_that_left_is_unreachable(self):
         node, gone = self.join(), self.join(self.network.far)
-        node.ping(self.network.far.name)
+        with Polled(gone):
+            node.ping(gone.name)
         gone.leave()
         with self.assertRaisesRegex(Refused, "unreachable"):
             node.ping(gone.name)
@@ -112,6 +113,56 @@ class WithTheBinary(unittest.TestCase):
             nack = wait(node, lambda: node.failure(ttl))
             self.assertEqual((nack.reason, nack.reporter), (pdus.TTL_EXCEEDED, reporter))
 
+    def test_a_trace_shows_each_right_to_carry(self):
+        node = self.join()
+        node.ping(self.rust_name)
+        previous = node.identity.metadata
+        for ttl, reporter in ((1, self.network.near.name), (2, self.network.far.name)):
+            node.send_pdu(pdus.Pdu(pdus.PING, node.name, self.rust_name, bytes(1000), ttl, ttl))
+            nack = wait(node, lambda: node.failure(ttl))
+            self.assertEqual((nack.reason, nack.reporter), (pdus.TTL_EXCEEDED, reporter))
+            (right,) = node.evidence[ttl]
+            self.assertEqual((right.type, right.subject), (certificates.ROUTE, reporter))
+            right.verify(previous)
+            previous = nack.metadata
+
+    def test_labels_that_the_router_gives(self):
+        node = self.join()
+        flow = (node.name, self.rust_name)
+        node.ping(self.rust_name)
+        wait(node, lambda: node.labels.received.get(flow))
+        # Until the way was known, it may have been told to wait.
+        node.nacks.clear()
+        node.ping(self.rust_name)
+        self.assertEqual(node.nacks, [])
+        # One that it never gave: it says so, and the ping goes again with its names.
+        wrong = node.labels.received[flow] ^ 0x5555
+        node.labels.received[flow] = wrong
+        node.ping(self.rust_name)
+        self.assertNotEqual(node.labels.received.get(flow), wrong)
+
+    def test_labels_that_python_gives(self):
+        node = self.join()
+        ping = self.network.start("ping", str(node.name), "--count", "100", "--router", self.network.far.text)
+        wait(node, lambda: node.labelled_count > 3 or None)
+        # Whoever still uses them is told, goes back to names, and gets new ones.
+        node.labels.forget_given()
+        node.labelled_count = 0
+        wait(node, lambda: node.labelled_count > 3 or None)
+        with Polled(node):
+            self.assertEqual(ping.wait(), 0)
+
+    def test_python_answers_for_a_name_whose_key_it_does_not_hold(self):
+        node, owner = self.join(), Identity.generate()
+        service = certificates.service(owner, node.name, 600)
+        node.answer_for(owner.metadata, service)
+        rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
+        self.addCleanup(rib.close)
+        self.assertEqual(rib.look_up(owner.name).path, (node.name, self.network.near.name))
+        with Polled(node):
+            ping = self.network.start("ping", str(owner.name), "--count", "1", "--router", self.network.far.text)
+            self.assertEqual(ping.wait(), 0)
+
     def test_the_rib_proves_what_it_answers(self):
         node = self.join()
         rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
@@ -128,8 +179,20 @@ class WithTheBinary(unittest.TestCase):
             node.session.sealer.next_epoch()
         node.ping(self.rust_name)
 
-    def test_native_initiators(self):
-        self.join(is_native=True).ping(self.rust_name)
+    def test_dtls_1_3_in_an_initial(self):
+        node = self.join(is_native=True)
+        node.ping(self.rust_name)
+        content = os.urandom(10_000)
+        send_file(node, self.rust_name, "from a native", content)
+        self.assertEqual(self.rust.next_object()["bytes"], len(content))
+
+    def test_dtls_1_3_with_the_cookie_of_dtls(self):
+        identity = Identity.generate()
+        client = Client13(identity.key, identity.x509())
+        node = Node(Session.connect(self.network.near.address, identity, client=client), identity)
+        self.addCleanup(node.close)
+        node.advertise()
+        node.ping(self.rust_name)
 
     def test_the_command_line(self):
         self.assertIn(" ms\n", self.run_command("ping", str(self.rust_name), "--count", "1"))

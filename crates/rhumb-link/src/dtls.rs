@@ -34,6 +34,7 @@ impl Library {
         let config = |cookie| {
             Config::builder()
                 .mtu(HANDSHAKE_DATAGRAM_LEN)
+                .max_queue_rx(MAX_WAITING_RECORDS)
                 .use_server_cookie(cookie)
                 .flight_start_rto(FIRST_RETRANSMISSION)
                 .flight_retries(RETRANSMISSIONS)
@@ -109,6 +110,8 @@ impl Handshake for DtlsHandshake {
 
 /// Fits an IPv6 minimum MTU of 1,280 bytes together with our header and token.
 const HANDSHAKE_DATAGRAM_LEN: usize = 1200;
+/// Records of a flight that wait for one before them. The largest certificate is a handful.
+const MAX_WAITING_RECORDS: usize = 64;
 /// A quarter of a second: above most round trips, and a lost datagram is hardly noticed.
 const FIRST_RETRANSMISSION: Duration = Duration::from_millis(250);
 /// Four doublings: 7.75 s in all, then the timeout.

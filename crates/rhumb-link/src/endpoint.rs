@@ -169,6 +169,14 @@ impl Endpoint {
         self.end(session, CloseReason::Local);
     }
 
+    /// Ends all sessions and tells the peers, which otherwise find out by 20 s of silence.
+    pub fn close_all(&mut self, now: Instant) {
+        let sessions: Vec<SessionId> = self.sessions().map(|(session, _)| session).collect();
+        for session in sessions {
+            self.close(session, now);
+        }
+    }
+
     /// Appends what the endpoint has to send: handshakes, keep-alives, closes. Work: all that earlier calls queued, which
     /// is at most a flight for each datagram handled and a flight for each deadline passed.
     pub fn poll_transmit(&mut self, out: &mut Batch) {

@@ -212,3 +212,59 @@ pub const EPOCH_LIFETIME: Duration = Duration::from_secs(120);
 pub const MAX_EPOCHS_AHEAD: u16 = 4;
 /// How long a datagram may be overtaken by those of the next epoch.
 const PREVIOUS_EPOCH_LIFETIME: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::ExportedKeys;
+    use rhumb_wire::datagram::RECORD_OVERHEAD;
+
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn sender() -> (SendLane, Instant) {
+        let now = Instant::now();
+        let (secret, _) = ExportedKeys::new(&[3; 88]).unwrap().lane_secrets(true, 0);
+        let index = SessionIndex::new(1).unwrap();
+        (SendLane::new(Cipher::Aes128Gcm, secret, index, now), now)
+    }
+
+    fn seal(lane: &mut SendLane, now: Instant) -> Result<(), DropReason> {
+        lane.seal(RecordKind::Pdu, &mut [0; RECORD_OVERHEAD], now)
+    }
+
+    #[test]
+    fn the_last_packet_number_is_used_and_none_after_it() {
+        let (mut lane, now) = sender();
+        lane.packet_number = Counter::MAX_PACKET_NUMBER;
+        lane.epoch_first_packet = lane.packet_number;
+        assert!(lane.nearly_exhausted());
+        assert_eq!(seal(&mut lane, now), Ok(()));
+        for _ in 0..3 {
+            assert_eq!(seal(&mut lane, now), Err(DropReason::CounterExhausted));
+        }
+    }
+
+    #[test]
+    fn the_last_epoch_is_used_and_none_after_it() {
+        let (mut lane, now) = sender();
+        assert!(!lane.nearly_exhausted());
+        lane.epoch = u16::MAX - 1;
+        assert!(lane.nearly_exhausted());
+        assert_eq!(seal(&mut lane, now), Ok(()));
+        let later = now + EPOCH_LIFETIME;
+        assert_eq!(seal(&mut lane, later), Ok(()));
+        assert_eq!(lane.epoch, u16::MAX);
+        for _ in 0..3 {
+            assert_eq!(seal(&mut lane, later + EPOCH_LIFETIME), Err(DropReason::CounterExhausted));
+        }
+    }
+
+    #[test]
+    fn a_buffer_without_room_is_refused() {
+        let (mut lane, now) = sender();
+        for len in [0, RecordHeader::LEN, RECORD_OVERHEAD - 1] {
+            let result = lane.seal(RecordKind::Pdu, &mut vec![0; len], now);
+            assert_eq!(result, Err(DropReason::TooShort), "{len}");
+        }
+        assert_eq!(lane.packet_number, 0);
+    }
+}

@@ -28,6 +28,9 @@ mod dtls;
 mod endpoint;
 mod error;
 mod exchange;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzz;
 mod handshake;
 mod keys;
 mod lane;

@@ -37,6 +37,17 @@ pub(crate) fn glimpse(datagram: &[u8]) -> Result<Glimpse, DropReason> {
     }
 }
 
+/// The records of a datagram, each as a datagram of its own, up to the first that is malformed.
+pub(crate) fn records(datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let (_, after) = split_record(rest)?;
+        let (record, _) = rest.split_at(rest.len() - after.len());
+        rest = after;
+        Some(record)
+    })
+}
+
 /// Whether an outgoing datagram only asks for a cookie: HelloVerifyRequest, or a ServerHello that is a HelloRetryRequest.
 /// A responder that sends anything else but alerts has seen its cookie come back.
 pub(crate) fn asks_for_cookie(datagram: &[u8]) -> bool {
@@ -144,6 +155,8 @@ mod tests {
         assert_eq!(glimpse(&sealed), Ok(Glimpse::Other));
         for before in [&hello[..], &sealed, &unified] {
             assert!(glimpse(before).is_ok());
+            let both = [before, &alert].concat();
+            assert_eq!(records(&both).collect::<Vec<_>>(), [before, &alert]);
             assert_eq!(glimpse(&[before, &alert].concat()), Err(DropReason::PlaintextAlert));
         }
         assert!(is_plaintext_alert(&alert) && !is_plaintext_alert(&sealed));
@@ -178,7 +191,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_looked_at_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (glimpse(&bytes), asks_for_cookie(&bytes), is_plaintext_alert(&bytes));
+            let split: usize = records(&bytes).map(<[u8]>::len).sum();
+            prop_assert!(split <= bytes.len());
+            prop_assert!(glimpse(&bytes).is_err() || split == bytes.len());
+            let _ = (asks_for_cookie(&bytes), is_plaintext_alert(&bytes));
         }
     }
 }

@@ -7,7 +7,7 @@ mod pair;
 use std::time::Duration;
 
 use pair::{Net, is_record};
-use rhumb_link::Event;
+use rhumb_link::{Cipher, CloseReason, Config, DropReason, Event};
 use rhumb_wire::datagram::Datagram;
 
 #[test]
@@ -51,4 +51,30 @@ fn it_takes_a_retry_and_three_round_trips() {
     // The initiator can send after 2.5 round trips at the latest.
     let first_record = net.sent.iter().position(|flying| is_record(&flying.bytes)).unwrap();
     assert!(first_record < 20, "{kinds:?}");
+}
+
+fn with_cipher(cipher: Cipher) -> Config {
+    let mut config = Config::default();
+    config.cipher = cipher;
+    config
+}
+
+#[test]
+fn aes_128_serves_as_well() {
+    let config = with_cipher(Cipher::Aes128Gcm);
+    let mut net = Net::pair_with(config, config);
+    net.establish();
+    net.assert_carries("AES-128");
+    net.run(rhumb_link::EPOCH_LIFETIME * 2);
+    net.assert_carries("AES-128, epochs later");
+}
+
+#[test]
+fn ends_of_different_ciphers_do_not_talk_and_find_out() {
+    let mut net = Net::pair_with(with_cipher(Cipher::Aes128Gcm), with_cipher(Cipher::Aes256Gcm));
+    net.connect(0, 1);
+    net.run(Duration::from_secs(30));
+    assert!(net.drops(0).iter().any(|(reason, _)| *reason == DropReason::BadSeal));
+    let silent = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Silent, .. });
+    assert!(net.take_events(0).iter().any(silent) && net.take_events(1).iter().any(silent));
 }

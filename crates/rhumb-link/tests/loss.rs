@@ -4,10 +4,14 @@
 
 mod pair;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pair::{Fate, Net};
 use proptest::prelude::*;
+use rhumb_link::Config;
+use rhumb_trust::Identity;
+use rhumb_wire::{Metadata, Role};
 
 #[test]
 fn any_single_datagram_may_be_lost() {
@@ -40,6 +44,56 @@ fn any_single_datagram_may_be_late_or_repeated() {
             net.connect(0, 1);
             net.run(Duration::from_millis(1500));
             net.assert_carries(&format!("datagram {number} {fate:?}"));
+        }
+    }
+}
+
+/// Metadata as large as they get, so that flights take several datagrams.
+fn verbose_pair() -> Net {
+    let identity = || {
+        let describe = |key| {
+            (0..8).fold(Metadata::new(Role::Router, key, 1), |metadata, n| {
+                metadata.with_attribute(&format!("{n}{}", "k".repeat(31)), &"v".repeat(64)).unwrap()
+            })
+        };
+        Arc::new(Identity::generate_with(describe).unwrap())
+    };
+    let mut net = Net::new();
+    net.add_identity(identity(), Config::default());
+    net.add_identity(identity(), Config::default());
+    net
+}
+
+#[test]
+fn any_single_datagram_of_the_largest_flights_may_be_lost() {
+    let mut undisturbed = verbose_pair();
+    undisturbed.establish();
+    let datagrams = undisturbed.sent.len();
+    assert!(datagrams >= 10, "{datagrams}");
+    for lost in 0..datagrams {
+        let mut net = verbose_pair();
+        net.set_fate(move |number, _| if number == lost { Fate::Lost } else { Fate::Arrives });
+        net.connect(0, 1);
+        net.run(Duration::from_millis(1500));
+        assert!(net.find_session(0, 1).is_some(), "initiator without datagram {lost}");
+        assert!(net.find_session(1, 0).is_some(), "responder without datagram {lost}");
+        net.assert_carries(&format!("without datagram {lost}"));
+        assert!(net.sent.len() < 2 * datagrams, "{} datagrams without {lost}", net.sent.len());
+    }
+}
+
+#[test]
+fn any_damaged_byte_costs_few_datagrams_and_prevents_nothing() {
+    for number in 0..12 {
+        for at in (0..700).step_by(61) {
+            let mut net = Net::pair();
+            net.set_fate(move |n, flying| {
+                if n == number { Fate::Altered(at % flying.bytes.len()) } else { Fate::Arrives }
+            });
+            net.connect(0, 1);
+            net.run(Duration::from_secs(12));
+            assert!(net.sent.len() < 60, "{} datagrams, byte {at} of {number}", net.sent.len());
+            net.assert_carries(&format!("byte {at} of datagram {number}"));
         }
     }
 }

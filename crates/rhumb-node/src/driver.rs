@@ -228,8 +228,9 @@ impl Driver {
                     self.transfers.handle_nack(to, reason, now);
                 }
                 Event::Pong { tag, rtt, .. } => self.pings.handle_pong(tag, rtt),
-                Event::PingNacked { tag, reason, reporter, rtt, retried, .. } => {
-                    self.pings.handle_nack(tag, &PingNack { reason, reporter, rtt, retried });
+                Event::PingNacked { tag, reason, reporter, rtt, retried, evidence, .. } => {
+                    let nack = PingNack { reason, reporter, rtt, retried, evidence };
+                    self.pings.handle_nack(tag, nack);
                 }
                 Event::Left { published } => self.tell_left(published),
                 _ => {}

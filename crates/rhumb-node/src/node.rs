@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
-use rhumb_trust::Identity;
-use rhumb_wire::Name;
+use rhumb_trust::{Identity, Verified, name_of, verify_statement};
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
+use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::now;
@@ -55,13 +55,16 @@ pub struct PingReply {
 }
 
 /// One step of the way to a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hop {
     /// The router there, or at last the destination itself; `None` when nobody answered.
     pub router: Option<Name>,
     /// How long its answer took.
     pub rtt: Option<Duration>,
+    /// The word of the one before, this node first, that the router may carry its traffic: verified, with the keys that
+    /// the routers before showed. `None` for the destination, and where a router showed nothing or nothing good.
+    pub right: Option<Verified<Certificate>>,
 }
 
 /// How a node is.
@@ -116,6 +119,7 @@ impl Node {
             .map_err(|source| NodeError::System { source })?;
         let handle = Handle {
             name: identity.name(),
+            metadata: identity.metadata().clone(),
             patience: config.give_up_after,
             shared: shared.clone(),
             orders,
@@ -186,16 +190,26 @@ impl Node {
         timeout: Duration,
     ) -> Result<Vec<Hop>, PingError> {
         let mut hops = Vec::new();
+        // Whose word the next router has to show; nobody's after a router that kept its metadata to itself.
+        let mut before = Some((*self.handle.metadata).clone());
         for ttl in 1..=max_hops {
             match self.handle.ping(to, ttl, timeout).await {
                 Ok(PingAnswer::Pong { rtt }) => {
-                    hops.push(Hop { router: Some(to), rtt: Some(rtt) });
+                    hops.push(Hop { router: Some(to), rtt: Some(rtt), right: None });
                     break;
                 }
-                Ok(PingAnswer::Expired { reporter, rtt }) => {
-                    hops.push(Hop { router: reporter, rtt });
+                Ok(PingAnswer::Expired { reporter, rtt, evidence }) => {
+                    let shown = evidence.filter(|e| Some(name_of(&e.metadata)) == reporter);
+                    let right = before.take().zip(shown.as_ref()).and_then(|(issuer, shown)| {
+                        verified_right(&shown.certificate, &issuer, reporter?)
+                    });
+                    before = shown.map(|evidence| evidence.metadata);
+                    hops.push(Hop { router: reporter, rtt, right });
                 }
-                Err(PingError::TimedOut) => hops.push(Hop { router: None, rtt: None }),
+                Err(PingError::TimedOut) => {
+                    before = None;
+                    hops.push(Hop { router: None, rtt: None, right: None });
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -305,12 +319,23 @@ impl Drop for Port {
 #[derive(Clone)]
 struct Handle {
     name: Name,
+    metadata: Arc<Metadata>,
     patience: Duration,
     shared: Arc<Shared>,
     orders: mpsc::UnboundedSender<Order>,
     datagrams: mpsc::Sender<Outgoing>,
     /// After the senders above, which are dropped first: so the thread learns that they are gone.
     _alert_on_drop: Arc<AlertOnDrop>,
+}
+
+/// A certificate, if it is good and says that `router` may carry the issuer's traffic.
+fn verified_right(
+    certificate: &Certificate,
+    issuer: &Metadata,
+    router: Name,
+) -> Option<Verified<Certificate>> {
+    let names_it = matches!(certificate.statement, Statement::Route { via, .. } if via == router);
+    verify_statement(certificate, issuer, now().unix_s()).ok().filter(|_| names_it)
 }
 
 struct AlertOnDrop(Arc<Shared>);

@@ -162,8 +162,8 @@ async fn a_lost_ping_is_sent_again() {
 
 #[tokio::test]
 async fn a_ping_goes_on_when_its_first_try_is_given_up() {
-    // Three times "not yet" are more than a tenth of a second allows.
-    let relay = Relay::start(Behaviour { unready: 3, ..Behaviour::default() });
+    // Six times "not yet, 20 ms" are more than a tenth of a second allows.
+    let relay = Relay::start(Behaviour { unready: 6, ..Behaviour::default() });
     let b = join(&relay).await;
     let mut config = Config::new(relay.address);
     config.give_up_after = Duration::from_millis(100);

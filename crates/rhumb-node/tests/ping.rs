@@ -87,7 +87,7 @@ fn a_router_where_the_ttl_ends_names_itself() {
     let reason = Reason::TtlExceeded;
     assert_eq!(
         world.events,
-        [Event::PingNacked { tag, to: TO, reason, reporter, rtt, retried: false }]
+        [Event::PingNacked { tag, to: TO, reason, reporter, rtt, retried: false, evidence: None }]
     );
 }
 

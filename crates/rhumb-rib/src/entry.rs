@@ -97,7 +97,8 @@ impl Entry {
     ) -> Result<Admission, Refusal> {
         let covered_to = self.withdrawal.sequence();
         let register = match certificate.statement {
-            Statement::Route { .. } => &mut self.route,
+            // A name is found through one of them at a time: the newer one.
+            Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => &mut self.withdrawal,
             Statement::Absence { .. } => return Err(Refusal::NotPublishable),

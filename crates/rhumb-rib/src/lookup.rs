@@ -5,7 +5,7 @@
 //! is returned is the longest beginning that is of use. It takes at most [`MAX_CHAIN`] reads.
 
 use rhumb_wire::certificate::MAX_CHAIN;
-use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Scope};
 
 use crate::RibError;
 use crate::store::{Cached, Store};
@@ -59,14 +59,14 @@ impl Trail {
     }
 }
 
-/// Whom `route` names, unless the trail would not verify with it.
+/// Whom `route` hands on to, unless the trail would not verify with it.
 fn permitted(route: &Certificate, before: &[Certificate], narrowest: &mut Scope) -> Option<Name> {
-    let Statement::Route { via, scope } = route.statement else { return None };
+    let via = route.statement.hands_on_to()?;
     let loops = via == route.issuer || before.iter().any(|certificate| certificate.issuer == via);
     if loops {
         return None;
     }
-    *narrowest = match (*narrowest, scope) {
+    *narrowest = match (*narrowest, route.statement.scope()) {
         (Scope::Any, scope) => scope,
         (narrow, Scope::Any) => narrow,
         (a, b) if a == b => a,

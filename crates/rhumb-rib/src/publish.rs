@@ -199,17 +199,14 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     if certificates.iter().any(|c| matches!(c.statement, Statement::Absence { .. })) {
         return Err(Refusal::NotPublishable);
     }
-    let linked = certificates.windows(2).all(
-        |pair| matches!(pair[0].statement, Statement::Route { via, .. } if via == pair[1].issuer),
-    );
+    let linked =
+        certificates.windows(2).all(|pair| pair[0].statement.hands_on_to() == Some(pair[1].issuer));
     let ends_well = match certificates {
         [] => false,
         [_] => true,
         [.., last] => last.statement != Statement::Withdrawal,
     };
-    let to_itself = certificates
-        .iter()
-        .any(|c| matches!(c.statement, Statement::Route { via, .. } if via == c.issuer));
+    let to_itself = certificates.iter().any(|c| c.statement.hands_on_to() == Some(c.issuer));
     if linked && ends_well && !to_itself { Ok(()) } else { Err(Refusal::Malformed) }
 }
 

@@ -42,7 +42,7 @@ impl Entry {
         let (route, rest) = decode_register(rest)?;
         let (locator, rest) = decode_register(rest)?;
         let (withdrawal, rest) = decode_register(rest)?;
-        let kinds_fit = route.is_of(|statement| matches!(statement, Statement::Route { .. }))
+        let kinds_fit = route.is_of(|statement| statement.hands_on_to().is_some())
             && locator.is_of(|statement| matches!(statement, Statement::Locator(_)))
             && withdrawal.is_of(|statement| matches!(statement, Statement::Withdrawal));
         (rest.is_empty() && kinds_fit).then_some(())?;

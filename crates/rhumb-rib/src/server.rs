@@ -102,6 +102,11 @@ impl<S: Store> Server<S> {
         }
     }
 
+    /// Ends all sessions, so that routers ask another RIB at once; to be sent by [`Server::poll_transmit`].
+    pub fn close_all(&mut self, now: Now) {
+        self.endpoint.close_all(now.instant);
+    }
+
     /// Appends what is to be sent after a timeout.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
         self.endpoint.poll_transmit(out);

@@ -10,7 +10,7 @@ use rhumb_trust::Now;
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
-use rhumb_wire::{Action, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader};
 
 use crate::{DropReason, Switch};
 
@@ -26,7 +26,32 @@ impl Switch {
             return;
         }
         let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
-        self.send_nack(to, about.header(), Nack { reason, reporter }, now);
+        let nack = Nack { reason, reporter };
+        if reason == Reason::TtlExceeded && about.action() == Action::Ping {
+            self.send_evidence(to, about, nack, room, now);
+        } else {
+            self.send_nack(to, about.header(), nack, now);
+        }
+    }
+
+    /// A NACK to a trace: with our metadata, and the certificate by which the ping came to us, where there is room.
+    fn send_evidence(&mut self, to: SessionId, about: &Pdu<'_>, nack: Nack, room: usize, now: Now) {
+        let grant = self.grants.get(&(about.source(), to));
+        let certificate = grant.and_then(|grant| grant.chain.certificates().last().cloned());
+        let metadata = self.identity.metadata().emit();
+        let fits = |c: &Certificate| Nack::MAX_LEN + metadata.len() + 1 + c.emitted_len() <= room;
+        let Some(certificate) = certificate.filter(fits) else {
+            return self.send_nack(to, about.header(), nack, now);
+        };
+        let header = PduHeader {
+            tag: about.tag(),
+            ..PduHeader::new(Action::Nack, about.destination(), about.source())
+        };
+        let mut data = Vec::with_capacity(Nack::MAX_LEN + metadata.len());
+        nack.emit(&mut data);
+        data.extend_from_slice(&metadata);
+        self.send(to, header, &data, &[certificate], now);
+        self.counters.nacks += 1;
     }
 
     /// Tells `to` about an earlier PDU of this header.
@@ -58,7 +83,7 @@ impl Switch {
         if pdu.action() == Action::Pong {
             return Some(flow.ingress);
         }
-        let Ok(nack) = Nack::parse(pdu.data()) else {
+        let Ok((nack, _)) = Nack::parse_with_metadata(pdu.data()) else {
             self.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
@@ -93,8 +118,9 @@ impl Switch {
     ) -> Option<SessionId> {
         let granted = self.grants.get(&(pdu.source(), from)).is_some_and(|g| g.until > now.instant);
         if !granted {
-            self.drop_pdu(DropReason::NotAuthorised);
-            self.nack(from, pdu, Reason::NotAuthorised, now);
+            if let Err(stop) = self.submit_chain(from, pdu, now) {
+                self.stop(from, pdu, &stop, now);
+            }
             return None;
         }
         let header =

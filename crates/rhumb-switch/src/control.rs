@@ -36,7 +36,7 @@ impl Switch {
         // Repeated because our Accept was lost, or the RIB has not answered yet: nothing to verify again.
         if let Some(attached) = self.routes.attached_mut(&pdu.source())
             && attached.session == from
-            && certificates == [attached.certificate.clone()]
+            && certificates == attached.certificates
         {
             let (until_s, published) = (attached.until_s, attached.published);
             self.accept(from, pdu.source(), until_s, pdu.tag(), published, now);
@@ -198,8 +198,13 @@ impl Switch {
         if self.endpoint.peer(session).is_none() {
             return;
         }
+        if header.action == Action::Advertise
+            && let Ok(metadata) = Metadata::parse_list(pdu.data())
+        {
+            self.learn_metadata(metadata);
+        }
         let chain = Arc::new(chain);
-        if header.destination == self.name {
+        if header.destination == self.name && header.action == Action::Advertise {
             if !self.attach(session, &chain, header, now) {
                 return;
             }
@@ -210,7 +215,8 @@ impl Switch {
         self.resume(request, now);
     }
 
-    /// Attaches the origin of a chain of one to this router and publishes it. Whether it is attached.
+    /// Attaches the origin of a chain to this router and publishes it: a node by its own word, a served name by its
+    /// holder's word for the server and the server's for us. Whether it is attached.
     fn attach(
         &mut self,
         session: SessionId,
@@ -219,16 +225,17 @@ impl Switch {
         now: Now,
     ) -> bool {
         let name = chain.origin();
-        let [certificate] = chain.certificates() else {
+        let by_peer = self.endpoint.peer(session).is_some_and(|peer| peer.name == chain.holder());
+        if !by_peer || chain.routers().count() != 1 {
             self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
             return false;
-        };
+        }
         let until_s = chain.not_after_s();
         let attached = Attached {
             session,
             until: until(until_s, now),
             until_s,
-            certificate: certificate.clone(),
+            certificates: chain.certificates().to_vec(),
             published: false,
         };
         if !self.routes.attach(name, attached) {
@@ -241,9 +248,9 @@ impl Switch {
             self.events.push_back(Event::Joined { name });
         }
         self.accept(session, name, until_s, about.tag, false, now);
-        if let Some(metadata) = self.endpoint.peer(session).map(|peer| peer.metadata.clone()) {
+        if let Some(metadata) = self.metadata_of(&name) {
             self.awaiting_publication.insert(name, (session, about.tag));
-            self.directory.publish(metadata, vec![certificate.clone()], now.instant);
+            self.directory.publish(metadata, chain.certificates()[..1].to_vec(), now.instant);
         }
         true
     }
@@ -258,7 +265,7 @@ impl Switch {
     fn withdrawn(&mut self, request: &Admission, certificate: &Certificate, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
-        let older = |attached: &mut Attached| attached.certificate.sequence < certificate.sequence;
+        let older = |attached: &mut Attached| attached.sequence() < certificate.sequence;
         if self.routes.attached_mut(&name).is_some_and(older) {
             self.routes.detach(&name);
             self.grants.remove(&(name, request.session));

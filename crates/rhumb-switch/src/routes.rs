@@ -25,10 +25,17 @@ pub(crate) struct Attached {
     pub(crate) session: SessionId,
     pub(crate) until: Instant,
     pub(crate) until_s: u64,
-    /// The holder's own certificate, newest first in force.
-    pub(crate) certificate: Certificate,
-    /// Whether a RIB holds that certificate durably.
+    /// What was verified: the holder's word for us, or its word for a server and the server's for us.
+    pub(crate) certificates: Vec<Certificate>,
+    /// Whether a RIB holds the holder's word durably.
     pub(crate) published: bool,
+}
+
+impl Attached {
+    /// Orders what the holder says about where it is.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.certificates.first().map_or(0, |certificate| certificate.sequence)
+    }
 }
 
 /// A verified way to a name.
@@ -104,7 +111,7 @@ impl Routes {
     /// Attaches a name, unless a newer statement of its holder is in force. Returns whether it is attached now.
     pub(crate) fn attach(&mut self, name: Name, attached: Attached) -> bool {
         match self.attached.peek(&name) {
-            Some(current) if current.certificate.sequence > attached.certificate.sequence => {
+            Some(current) if current.sequence() > attached.sequence() => {
                 return false;
             }
             Some(current) if current.session != attached.session => self.generation += 1,

@@ -209,6 +209,11 @@ impl Switch {
         self.outgoing.clear();
     }
 
+    /// Ends all sessions, so that peers look for another way at once; to be sent by [`Switch::poll_transmit`].
+    pub fn close_all(&mut self, now: Now) {
+        self.endpoint.close_all(now.instant);
+    }
+
     /// When to call [`Switch::handle_timeout`] at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let upstream = match self.upstream {

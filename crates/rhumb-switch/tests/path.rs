@@ -153,7 +153,7 @@ fn an_unknown_name_is_unreachable() {
 }
 
 #[test]
-fn a_trace_names_every_router_on_the_path() {
+fn a_trace_names_every_router_on_the_path_and_its_right() {
     let mut world = World::new();
     world.line(3);
     let (a, b) = (world.node(0), world.node(2));
@@ -161,21 +161,60 @@ fn a_trace_names_every_router_on_the_path() {
     world.run(SECOND);
     world.nodes[a].events.clear();
     let to = world.name(b);
-    for ttl in 1..=4 {
-        world.nodes[a].core.ping(to, ttl, 64, world.now).unwrap();
+    // The first leaves no room for evidence.
+    for (ttl, len) in [(1, 64), (1, 1100), (2, 1100), (3, 1100), (4, 1100)] {
+        world.nodes[a].core.ping(to, ttl, len, world.now).unwrap();
         world.run(Duration::from_millis(100));
     }
-    let reporters: Vec<_> = world.nodes[a]
+    let answers: Vec<_> = world.nodes[a]
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::PingNacked { reason: Reason::TtlExceeded, reporter, .. } => Some(*reporter),
+            Event::PingNacked { reason: Reason::TtlExceeded, reporter, evidence, .. } => {
+                Some((reporter.unwrap(), evidence.clone()))
+            }
             _ => None,
         })
         .collect();
-    let routers: Vec<_> = world.routers.iter().map(|r| Some(r.switch.name())).collect();
-    assert_eq!(reporters, routers);
-    assert!(
-        world.nodes[a].events.iter().any(|e| matches!(e, Event::Pong { from, .. } if *from == to))
-    );
+    let routers: Vec<_> = world.routers.iter().map(|r| r.switch.name()).collect();
+    let reporters: Vec<_> = answers.iter().map(|(reporter, _)| *reporter).collect();
+    assert_eq!(reporters, [&routers[..1], &routers[..]].concat());
+    assert_eq!(answers[0].1, None);
+    // Each certificate is by the one before, and verifies with the metadata that one showed.
+    let mut issuer = (world.name(a), None);
+    for (reporter, evidence) in &answers[1..] {
+        let evidence = evidence.as_deref().expect("room for evidence");
+        assert_eq!(rhumb_trust::name_of(&evidence.metadata), *reporter);
+        assert_eq!(evidence.certificate.issuer, issuer.0);
+        assert_eq!(evidence.certificate.statement.hands_on_to(), Some(*reporter));
+        if let Some(metadata) = &issuer.1 {
+            let now_s = world.now.unix_s();
+            assert!(rhumb_trust::verify_statement(&evidence.certificate, metadata, now_s).is_ok());
+        }
+        issuer = (*reporter, Some(evidence.metadata.clone()));
+    }
+    let ponged = |e: &Event| matches!(e, Event::Pong { from, .. } if *from == to);
+    assert!(world.nodes[a].events.iter().any(ponged));
+}
+
+#[test]
+fn routers_answer_pings_by_their_own_names_from_anywhere() {
+    let mut world = World::new();
+    world.line(3);
+    let elsewhere = world.identity(Role::Router);
+    let address = world::router_address(9);
+    world.router(elsewhere, address, None, Some(address));
+    world.run(2 * SECOND);
+    let a = world.node(0);
+    for router in 0..4 {
+        let to = world.routers[router].switch.name();
+        world.nodes[a].events.clear();
+        world.nodes[a].core.ping(to, 64, 64, world.now).unwrap();
+        world.run(2 * SECOND);
+        let ponged = |e: &Event| matches!(e, Event::Pong { from, .. } if *from == to);
+        assert!(world.nodes[a].events.iter().any(ponged), "router {router}");
+    }
+    for router in 0..4 {
+        assert_eq!(world.counters(router).chains_refused, 0, "router {router}");
+    }
 }

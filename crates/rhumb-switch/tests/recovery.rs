@@ -121,3 +121,20 @@ fn an_upstream_of_the_wrong_name_is_not_used() {
     let status = world.routers[router].switch.status(world.now);
     assert_eq!(status.sessions.len(), 1, "only the RIB's: {:?}", status.sessions);
 }
+
+#[test]
+fn a_router_that_stops_is_missed_at_once() {
+    let mut world = World::new();
+    world.line(3);
+    let (a, b) = (world.node(0), world.node(2));
+    world.send(a, b, b"before");
+    world.run(SECOND);
+    let now = world.now;
+    world.routers[1].switch.close_all(now);
+    world.settle();
+    for neighbour in [0, 2] {
+        let sessions = world.routers[neighbour].switch.status(world.now).sessions;
+        let to_it = sessions.iter().any(|s| s.peer == world.routers[1].switch.name());
+        assert!(!to_it, "router {neighbour} still counts on it");
+    }
+}

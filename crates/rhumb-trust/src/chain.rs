@@ -2,6 +2,7 @@
 //!
 //! A chain begins at its origin and each certificate is issued by whom the one before named. It is read both ways: as
 //! evidence that a PDU from the origin may come from its last router, and as the path along which PDUs reach the origin.
+//! A locator alone is the path to a router itself, and evidence of nothing.
 //!
 //! The checks go from cheap to dear: structure, windows, whether all keys are at hand, and signatures last.
 
@@ -32,6 +33,19 @@ impl Chain {
             Statement::Route { via, .. } => Some(via),
             _ => None,
         })
+    }
+
+    /// Who answers for the origin, when it is not the origin itself.
+    pub fn server(&self) -> Option<Name> {
+        match self.certificates[0].statement {
+            Statement::Service { server } => Some(server),
+            _ => None,
+        }
+    }
+
+    /// Who is attached to the first router of the chain: the server, or the origin itself.
+    pub fn holder(&self) -> Name {
+        self.server().unwrap_or(self.origin())
     }
 
     /// The router furthest from the origin.
@@ -195,23 +209,24 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         if certificate.issuer != expected {
             return Err(ChainError::Broken { at });
         }
-        match certificate.statement {
-            Statement::Route { via, scope } => {
-                // Eight at most, so comparing all pairs is cheaper than a set.
-                if certificates[..=at].iter().any(|earlier| earlier.issuer == via) {
-                    return Err(ChainError::Loop { at });
-                }
-                narrowest = match (narrowest, scope) {
-                    (Scope::Any, scope) => scope,
-                    (narrow, Scope::Any) => narrow,
-                    (a, b) if a == b => a,
-                    _ => return Err(ChainError::ScopesExclude { at }),
-                };
-                expected = via;
-            }
-            Statement::Locator(_) if at + 1 == certificates.len() && at > 0 => {}
+        let next = match certificate.statement {
+            Statement::Route { via, .. } => via,
+            // A service begins a chain and grants nothing by itself: the server says who carries.
+            Statement::Service { server } if at == 0 && certificates.len() > 1 => server,
+            Statement::Locator(_) if at + 1 == certificates.len() => continue,
             _ => return Err(ChainError::NotARoute { at }),
+        };
+        // Eight at most, so comparing all pairs is cheaper than a set.
+        if certificates[..=at].iter().any(|earlier| earlier.issuer == next) {
+            return Err(ChainError::Loop { at });
         }
+        narrowest = match (narrowest, certificate.statement.scope()) {
+            (Scope::Any, scope) => scope,
+            (narrow, Scope::Any) => narrow,
+            (a, b) if a == b => a,
+            _ => return Err(ChainError::ScopesExclude { at }),
+        };
+        expected = next;
     }
     Ok(narrowest)
 }

@@ -1,4 +1,5 @@
 //! Every way in which a chain of certificates is refused, and the two ways in which a good one is read.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
 use std::collections::HashMap;
 
@@ -105,8 +106,31 @@ fn only_routes_delegate() {
     assert_eq!(line.refusal(vec![absence]), ChainError::NotARoute { at: 0 });
     let early = vec![line.route(0, 1, Scope::Any), line.locator(1), line.route(1, 2, Scope::Any)];
     assert_eq!(line.refusal(early), ChainError::NotARoute { at: 1 });
-    // An address alone grants nobody the right to carry.
-    assert_eq!(line.refusal(vec![line.locator(0)]), ChainError::NotARoute { at: 0 });
+    // An address alone is a path, but grants nobody the right to carry.
+    let alone = vec![line.locator(0)];
+    let chain = verify_chain(line.name(0), alone, |n| line.keys.get(n).copied(), NOW_S).unwrap();
+    assert_eq!((chain.last_router(), chain.locator().is_some()), (None, true));
+}
+
+#[test]
+fn a_service_begins_a_chain_and_grants_nothing_alone() {
+    let line = Line::of(4);
+    let service = line.certify(0, Statement::Service { server: line.name(1) });
+    assert_eq!(line.refusal(vec![service.clone()]), ChainError::NotARoute { at: 0 });
+    let good = vec![service.clone(), line.route(1, 2, Scope::Any), line.route(2, 3, Scope::Any)];
+    let chain = verify_chain(line.name(0), good, |n| line.keys.get(n).copied(), NOW_S).unwrap();
+    assert_eq!((chain.server(), chain.holder()), (Some(line.name(1)), line.name(1)));
+    assert_eq!(chain.routers().collect::<Vec<_>>(), [line.name(2), line.name(3)]);
+    assert_eq!(chain.toward_origin(line.name(2)), Some(line.name(1)));
+    // Only the holder of the name hands it to a server, and a server hands it to no other.
+    let late = line.certify(1, Statement::Service { server: line.name(2) });
+    let second = vec![service.clone(), late.clone(), line.route(2, 3, Scope::Any)];
+    assert_eq!(line.refusal(second), ChainError::NotARoute { at: 1 });
+    let after_route = vec![line.route(0, 1, Scope::Any), late, line.route(2, 3, Scope::Any)];
+    assert_eq!(line.refusal(after_route), ChainError::NotARoute { at: 1 });
+    let to_itself = line.certify(0, Statement::Service { server: line.name(0) });
+    let looping = vec![to_itself, line.route(0, 1, Scope::Any)];
+    assert_eq!(line.refusal(looping), ChainError::Loop { at: 0 });
 }
 
 #[test]
@@ -160,12 +184,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     /// A statement of one kind, re-read as another with the same signature, is refused.
     #[test]
-    fn no_kind_passes_for_another(from in 0usize..4, to in 0usize..4) {
+    fn no_kind_passes_for_another(from in 0usize..5, to in 0usize..5) {
         let line = Line::of(2);
         let statement = |kind| match kind {
             0 => Statement::Route { via: line.name(1), scope: Scope::Any },
             1 => Statement::Absence { subject: line.name(1) },
             2 => Statement::Withdrawal,
+            3 => Statement::Service { server: line.name(1) },
             _ => Statement::Route { via: line.name(1), scope: Scope::Destination(line.name(0)) },
         };
         let mut certificate = line.certify(0, statement(from));

@@ -3,14 +3,14 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence |
+//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service |
 //! | 2 | 1 | scope: 0 any peer, 1 one destination (routes only, otherwise 0) |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
 //! | 20 | 8 | not after, seconds since 1970 |
 //! | 28 | 32 | issuer |
-//! | 60 | 32 | route: the router that may carry; absence: the name that is not here |
+//! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers |
 //! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
 //! | 92 | 32 | route of scope 1: the destination |
 //! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
@@ -58,11 +58,35 @@ pub enum Statement {
     Locator(Locator),
     /// Whatever the issuer said before about its routes and locators no longer holds.
     Withdrawal,
+    /// `AdCert(issuer -> server)`: `server` may answer for the issuer, a data object or a name whose key stays at home.
+    Service {
+        /// Who answers.
+        server: Name,
+    },
     /// By a RIB: it knows no route to `subject`, until the statement ends.
     Absence {
         /// The name that was asked for.
         subject: Name,
     },
+}
+
+impl Statement {
+    /// Whom the statement hands its issuer's traffic on to: the router that may carry it, or the server that answers.
+    pub fn hands_on_to(&self) -> Option<Name> {
+        match *self {
+            Self::Route { via, .. } => Some(via),
+            Self::Service { server } => Some(server),
+            Self::Locator(_) | Self::Withdrawal | Self::Absence { .. } => None,
+        }
+    }
+
+    /// The narrowest scope of traffic that the statement leaves.
+    pub fn scope(&self) -> Scope {
+        match *self {
+            Self::Route { scope, .. } => scope,
+            _ => Scope::Any,
+        }
+    }
 }
 
 /// For which peers a route may be used.
@@ -150,10 +174,11 @@ impl Certificate {
                 Statement::Route { via: reader.name()?, scope: Scope::Destination(reader.name()?) }
             }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
-            (2..=4, 1..) => return Err(WireError::NotCanonical("scope")),
+            (2..=5, 1..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
             (3, 0) => Statement::Withdrawal,
             (4, 0) => Statement::Absence { subject: reader.name()? },
+            (5, 0) => Statement::Service { server: reader.name()? },
             (value, _) => {
                 return Err(WireError::UnknownVariant { field: "certificate type", value });
             }
@@ -165,7 +190,9 @@ impl Certificate {
     /// Bytes that [`Certificate::emit`] appends.
     pub fn emitted_len(&self) -> usize {
         let body = match self.statement {
-            Statement::Route { scope: Scope::Any, .. } | Statement::Absence { .. } => Name::LEN,
+            Statement::Route { scope: Scope::Any, .. }
+            | Statement::Absence { .. }
+            | Statement::Service { .. } => Name::LEN,
             Statement::Route { scope: Scope::Destination(_), .. } => 2 * Name::LEN,
             Statement::Locator(_) => LOCATOR_LEN,
             Statement::Withdrawal => 0,
@@ -206,6 +233,7 @@ impl Certificate {
             Statement::Locator(_) => (2, 0),
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
+            Statement::Service { .. } => (5, 0),
         };
         out.extend_from_slice(&[VERSION, kind, scope, 0]);
         out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -221,7 +249,9 @@ impl Certificate {
             }
             Statement::Locator(locator) => emit_locator(locator, out),
             Statement::Withdrawal => {}
-            Statement::Absence { subject } => out.extend_from_slice(&subject.0),
+            Statement::Absence { subject: name } | Statement::Service { server: name } => {
+                out.extend_from_slice(&name.0);
+            }
         }
     }
 }
@@ -269,6 +299,7 @@ pub(crate) mod tests {
                 .prop_map(Statement::Locator),
             Just(Statement::Withdrawal),
             any_name().prop_map(|subject| Statement::Absence { subject }),
+            any_name().prop_map(|server| Statement::Service { server }),
         ]
     }
 

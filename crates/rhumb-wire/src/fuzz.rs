@@ -19,10 +19,17 @@ pub fn name(data: &[u8]) {
     }
 }
 
-/// `Metadata::parse`.
+/// `Metadata::parse` and `Metadata::parse_list`.
 pub fn metadata(data: &[u8]) {
     if let Ok(metadata) = Metadata::parse(data) {
         assert_eq!(metadata.emit(), data);
+    }
+    if let Ok(list) = Metadata::parse_list(data)
+        && !data.is_empty()
+    {
+        let mut out = Vec::new();
+        Metadata::emit_list(&list, &mut out);
+        assert_eq!(out, data);
     }
 }
 
@@ -62,8 +69,9 @@ pub fn pdu(data: &[u8]) {
 /// `Nack::parse`, `Accept::parse`, `FlowAccept::parse` and `PayloadHeader::parse`.
 pub fn nack(data: &[u8]) {
     let mut out = Vec::new();
-    if let Ok(nack) = Nack::parse(data) {
+    if let Ok((nack, metadata)) = Nack::parse_with_metadata(data) {
         nack.emit(&mut out);
+        out.extend(metadata.iter().flat_map(Metadata::emit));
         assert_eq!(out, data);
     }
     out.clear();

@@ -102,6 +102,51 @@ impl Metadata {
         Ok(Self { role, key, created_s, attributes })
     }
 
+    /// Parses a list that fills `bytes`: a count (1 byte), then per item a length (2 bytes) and the encoding. No bytes at
+    /// all are an empty list too: what carries nothing need not say so.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly one list, or an item is no metadata.
+    pub fn parse_list(bytes: &[u8]) -> Result<Vec<Self>, WireError> {
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut reader = Reader::new(bytes);
+        let list = Self::read_list(&mut reader)?;
+        reader.finish()?;
+        match list.is_empty() {
+            true => Err(WireError::NotCanonical("metadata list")),
+            false => Ok(list),
+        }
+    }
+
+    pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Self>, WireError> {
+        let count = usize::from(reader.u8()?);
+        if count > MAX_LIST {
+            return Err(WireError::TooLong { field: "metadata list", limit: MAX_LIST });
+        }
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
+            let len = usize::from(reader.u16()?);
+            list.push(Self::parse(reader.take(len)?)?);
+        }
+        Ok(list)
+    }
+
+    /// Appends a list, as [`Metadata::parse_list`] reads it, its count included.
+    ///
+    /// # Panics
+    /// When there are more than [`MAX_LIST`].
+    pub fn emit_list(list: &[Self], out: &mut Vec<u8>) {
+        assert!(list.len() <= MAX_LIST, "more metadata than a list can hold");
+        out.push(bounded_u8(list.len()));
+        for metadata in list {
+            let bytes = metadata.emit();
+            out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+            out.extend_from_slice(&bytes);
+        }
+    }
+
     /// The one encoding of this metadata.
     pub fn emit(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
@@ -221,6 +266,9 @@ fn check_attribute<'a>(key: &'a [u8], value: &'a [u8]) -> Result<(&'a str, &'a s
 fn bounded_u8(len: usize) -> u8 {
     u8::try_from(len).expect("invariant: every length here is bounded below 256 on construction")
 }
+
+/// Most metadata in a list: one per certificate of a chain, and one for the name itself.
+pub const MAX_LIST: usize = crate::certificate::MAX_CHAIN + 1;
 
 const MAGIC: [u8; 2] = *b"RM";
 const VERSION: u8 = 1;

@@ -8,15 +8,19 @@
 //! | 1 | 1 | zero |
 //! | 2 | 2 | value: milliseconds to wait, or bytes of the largest data |
 //! | 4 | 32 | optional: the name of the router that reports |
+//! | 36 | .. | optional: that router's metadata, in a "TTL exceeded" about a ping with room for it |
+//!
+//! With the metadata comes one certificate, the last of the chain by which the ping came to the router: the evidence of
+//! its right to carry for whoever pinged.
 //!
 //! A NACK is never sent about a NACK and never larger than what it is about: the reporter's name is left out where
-//! the PDU had less than 36 bytes of data, and nothing is sent where it had less than 4.
+//! data and certificates of the PDU had less than 36 bytes together, and nothing is sent where they had less than 4.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::reader::Reader;
-use crate::{Name, WireError};
+use crate::{Metadata, Name, WireError};
 
 /// What a NACK says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,11 +58,37 @@ impl Nack {
     /// Bytes of data with a reporter.
     pub const MAX_LEN: usize = Self::MIN_LEN + Name::LEN;
 
-    /// Parses the data of a NACK.
+    /// Parses the data of a NACK that comes without metadata.
     ///
     /// # Errors
-    /// When `data` is not exactly one NACK.
+    /// When `data` is not exactly one such NACK.
     pub fn parse(data: &[u8]) -> Result<Self, WireError> {
+        match Self::parse_with_metadata(data)? {
+            (nack, None) => Ok(nack),
+            (_, Some(_)) => Err(WireError::TrailingBytes),
+        }
+    }
+
+    /// Parses the data of a NACK, and the metadata of its reporter where they came along. Whether they are the
+    /// reporter's is for the caller to check, by their hash.
+    ///
+    /// # Errors
+    /// When `data` is not exactly one NACK with or without metadata.
+    pub fn parse_with_metadata(data: &[u8]) -> Result<(Self, Option<Metadata>), WireError> {
+        let (data, metadata) = match data.split_at_checked(Self::MAX_LEN) {
+            Some((data, metadata)) if !metadata.is_empty() => {
+                (data, Some(Metadata::parse(metadata)?))
+            }
+            _ => (data, None),
+        };
+        let nack = Self::parse_bare(data)?;
+        match metadata.is_some() && nack.reason != Reason::TtlExceeded {
+            true => Err(WireError::NotCanonical("nack metadata")),
+            false => Ok((nack, metadata)),
+        }
+    }
+
+    fn parse_bare(data: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new(data);
         let tag = reader.u8()?;
         reader.zero("nack")?;
@@ -156,5 +186,28 @@ mod tests {
             }
         }
         assert!(Nack::parse(&[4, 0, 0, 1]).is_err(), "a value that means nothing must be zero");
+    }
+
+    #[test]
+    fn metadata_come_with_an_exceeded_ttl_only() {
+        let metadata = Metadata::new(crate::Role::Router, crate::PublicKey::Ed25519([1; 32]), 2);
+        for (reason, good) in [(Reason::TtlExceeded, true), (Reason::NotYet(1), false)] {
+            let nack = Nack { reason, reporter: Some(Name([9; 32])) };
+            let mut data = Vec::new();
+            nack.emit(&mut data);
+            assert_eq!(Nack::parse_with_metadata(&data), Ok((nack, None)));
+            data.extend_from_slice(&metadata.emit());
+            assert!(Nack::parse(&data).is_err());
+            let parsed = Nack::parse_with_metadata(&data);
+            assert_eq!(
+                parsed,
+                if good {
+                    Ok((nack, Some(metadata.clone())))
+                } else {
+                    Err(WireError::NotCanonical("nack metadata"))
+                }
+            );
+            assert!(Nack::parse_with_metadata(&data[..data.len() - 1]).is_err());
+        }
     }
 }

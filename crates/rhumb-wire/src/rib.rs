@@ -21,7 +21,6 @@
 
 use std::fmt;
 
-use crate::certificate::MAX_CHAIN;
 use crate::reader::Reader;
 use crate::{Certificate, Metadata, Name, WireError};
 
@@ -122,7 +121,7 @@ impl RibRequest {
             1 => RibRequestBody::LookUpRoute(reader.name()?),
             2 => RibRequestBody::LookUpMetadata(reader.name()?),
             3 => RibRequestBody::Publish {
-                metadata: read_metadata_list(&mut reader)?,
+                metadata: Metadata::read_list(&mut reader)?,
                 certificates: Certificate::read_list(&mut reader)?,
             },
             value => return Err(WireError::UnknownVariant { field: "request", value }),
@@ -147,7 +146,7 @@ impl RibRequest {
             }
             RibRequestBody::Publish { metadata, certificates } => {
                 emit_head(3, self.id, out);
-                emit_metadata_list(metadata, out);
+                Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
             }
         }
@@ -166,7 +165,7 @@ impl RibResponse {
         let body = match kind {
             1 => RibResponseBody::Found {
                 name: reader.name()?,
-                metadata: read_metadata_list(&mut reader)?,
+                metadata: Metadata::read_list(&mut reader)?,
                 certificates: Certificate::read_list(&mut reader)?,
             },
             2 => {
@@ -191,7 +190,7 @@ impl RibResponse {
             RibResponseBody::Found { name, metadata, certificates } => {
                 emit_head(1, self.id, out);
                 out.extend_from_slice(&name.0);
-                emit_metadata_list(metadata, out);
+                Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
             }
             RibResponseBody::Absent(absence) => {
@@ -247,36 +246,12 @@ fn emit_head(kind: u8, id: RequestId, out: &mut Vec<u8>) {
     out.extend_from_slice(&id.0.to_be_bytes());
 }
 
-fn read_metadata_list(reader: &mut Reader<'_>) -> Result<Vec<Metadata>, WireError> {
-    let count = usize::from(reader.u8()?);
-    if count > MAX_METADATA {
-        return Err(WireError::TooLong { field: "metadata list", limit: MAX_METADATA });
-    }
-    let mut list = Vec::with_capacity(count);
-    for _ in 0..count {
-        let len = usize::from(reader.u16()?);
-        list.push(Metadata::parse(reader.take(len)?)?);
-    }
-    Ok(list)
-}
-
-fn emit_metadata_list(list: &[Metadata], out: &mut Vec<u8>) {
-    assert!(list.len() <= MAX_METADATA, "more metadata than a list can hold");
-    out.push(list.len() as u8);
-    for metadata in list {
-        let bytes = metadata.emit();
-        out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-        out.extend_from_slice(&bytes);
-    }
-}
-
-/// One per certificate of a chain, and one for the name itself.
-pub const MAX_METADATA: usize = MAX_CHAIN + 1;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificate::MAX_CHAIN;
     use crate::certificate::tests::{any_certificate, any_name};
+    use crate::metadata::MAX_LIST;
     use crate::{PublicKey, Role};
     use proptest::prelude::*;
 
@@ -288,7 +263,7 @@ mod tests {
 
     fn lists() -> impl Strategy<Value = (Vec<Metadata>, Vec<Certificate>)> {
         (
-            prop::collection::vec(any_metadata(), 0..=MAX_METADATA),
+            prop::collection::vec(any_metadata(), 0..=MAX_LIST),
             prop::collection::vec(any_certificate(), 0..=MAX_CHAIN),
         )
     }

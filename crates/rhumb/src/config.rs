@@ -108,10 +108,10 @@ impl ConfigFile {
     /// Settings of `rhumb rib`.
     pub(crate) fn rib(&self, flags: &RibArguments) -> Outcome<RibSettings> {
         let raw = &self.raw.rib;
-        let listen = flags.listen.map_or_else(
-            || self.parsed(raw.listen.as_ref(), parse_address),
-            |listen| Ok(Some(listen)),
-        )?;
+        let listen = match flags.listen {
+            Some(listen) => Some(listen),
+            None => self.parsed(raw.listen.as_ref(), parse_address)?,
+        };
         Ok(RibSettings {
             listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT)),
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,

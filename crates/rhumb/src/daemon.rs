@@ -38,6 +38,8 @@ pub(crate) trait Service {
     fn advance(&mut self, now: Now);
     /// Appends the service's own datagrams, a bounded number; to be called until it appends none.
     fn poll_transmit(&mut self, out: &mut Batch);
+    /// Tells all peers that the service stops.
+    fn close_all(&mut self, now: Now);
     /// When [`Service::advance`] has to be called next.
     fn poll_timeout(&self) -> Option<Instant>;
     /// What `status` and metrics show.
@@ -57,6 +59,8 @@ pub(crate) fn serve<S: Service>(
         service.advance(now);
         flush(socket, service, &mut batch)?;
         if control.is_stopped() {
+            service.close_all(now);
+            flush(socket, service, &mut batch)?;
             return Ok(false);
         }
         if until(service, now) {

@@ -32,6 +32,7 @@ impl Labels {
                 format!("{} may carry my traffic to and from {} only", self.of(via), self.of(peer))
             }
             Statement::Locator(locator) => format!("I am reached at {}", locator.address()),
+            Statement::Service { server } => format!("{} may answer for me", self.of(server)),
             Statement::Withdrawal => "what I said before no longer holds".to_owned(),
             Statement::Absence { subject } => format!("I know no way to {}", self.of(subject)),
         };

@@ -1,5 +1,7 @@
 //! Wrong input: each is answered by one line that says what and what to do, and by exit code 2.
 
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
 mod harness;
 
 use std::net::{TcpListener, UdpSocket};
@@ -116,16 +118,27 @@ fn a_store_that_cannot_be_used_is_named() {
     open("text").is_refused_with(&["text is not a store", "name another file"]);
 }
 
+/// An address at which nobody answers: bound, so that nobody else does, and never read.
+fn silent() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
 #[test]
-fn an_unreachable_rib_or_router_is_named() {
+fn an_unreachable_rib_is_named() {
     let place = Place::new();
-    // Bound, so that nobody else answers there; and never read.
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap().to_string();
+    let (_socket, address) = silent();
     place.keygen("router", "router.key");
     place
         .run(&["router", "--key", "router.key", "--listen", "127.0.0.1:0", "--rib", &address])
         .is_refused_with(&["RIB", &address, "unreachable", "check"]);
+}
+
+#[test]
+fn an_unreachable_router_is_named() {
+    let place = Place::new();
+    let (_socket, address) = silent();
     let name = place.keygen("node", "a.key");
     place.run(&["ping", &name, "--router", &address]).is_refused_with(&[
         "no router answers",

@@ -77,8 +77,11 @@ fn pings_and_traces_tell_the_way() {
     let hops: Vec<&str> =
         trace["hops"].as_array().unwrap().iter().map(|hop| hop["name"].as_str().unwrap()).collect();
     assert_eq!(hops, [network.router_ready["name"].as_str().unwrap(), &name]);
+    let right = &trace["hops"][0]["right"];
+    assert_eq!(right["issuer"], trace["from"], "the router shows this node's word for it");
     let text = place.run(&["trace", &name, "--router", &router]).output;
-    assert_eq!(text.lines().count(), 3, "{text}");
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.contains("this node says: "), "{text}");
 }
 
 #[test]
@@ -105,18 +108,20 @@ fn a_name_that_nobody_holds_fails_soon_and_with_code_1() {
     let network = Network::start(&place);
     let nobody = place.keygen("node", "nobody.key");
     place.write("file", "x");
-    for command in [&["ping", &nobody][..], &["trace", &nobody], &["send", "file", "--to", &nobody]]
-    {
+    let router = network.router();
+    let fails = |command: &[&str]| {
         let begin = Instant::now();
-        let mut arguments = command.to_vec();
-        let router = network.router();
-        arguments.extend(["--router", &router]);
-        let run = place.run(&arguments);
+        let run = place.run(&[command, &["--router", &router]].concat());
         assert_eq!(run.code, 1, "{}", run.errors);
         assert!(run.errors.contains("no way to that name is known"), "{}", run.errors);
         assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);
         assert!(begin.elapsed() < Duration::from_secs(10));
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| fails(&["ping", &nobody]));
+        scope.spawn(|| fails(&["trace", &nobody]));
+        scope.spawn(|| fails(&["send", "file", "--to", &nobody]));
+    });
 }
 
 #[test]

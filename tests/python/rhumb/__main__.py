@@ -1,10 +1,10 @@
 """The command line: ``python3 -m rhumb COMMAND --help``."""
 
-import argparse
 import os
 import sys
 import time
-from typing import Optional, Tuple
+from argparse import ArgumentParser, Namespace
+from typing import Any, Callable, Optional, Tuple
 
 from .certificates import Address
 from .errors import Malformed, RhumbError
@@ -12,6 +12,7 @@ from .identity import Identity
 from .names import Name
 from .node import DEFAULT_LEASE_S, Node, RibClient
 from .payloads import DATAGRAM, Payload
+from .pdus import Pdu
 from .transfers import receive_file, send_file
 
 # A text has nobody who acknowledges it, so its sender stays for NACKs and resends until then.
@@ -24,7 +25,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         arguments.run(arguments)
-    except RhumbError as error:
+    except (RhumbError, OSError) as error:
         print(f"rhumb: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -32,8 +33,8 @@ def main() -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rhumb", description="A small client of the Rhumb protocol.")
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="rhumb", description="A small client of the Rhumb protocol.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     keygen = commands.add_parser("keygen", help="make a key and the name it speaks for")
@@ -67,22 +68,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _node_command(commands, name: str, run, text: str) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=text)
+def _node_command(
+    commands: Any, name: str, run: Callable[[Namespace], None], text: str
+) -> ArgumentParser:
+    command: ArgumentParser = commands.add_parser(name, help=text)
     command.add_argument("--router", required=True, metavar="[NAME@]ADDR")
     command.add_argument("--key", metavar="FILE", help="made by keygen [default: a fresh key for this run]")
     command.add_argument("--lease-s", type=int, default=DEFAULT_LEASE_S)
+    command.add_argument("--native", action="store_true", help="DTLS 1.3 in an initial, which hides both names")
     command.set_defaults(run=run)
     return command
 
 
-def _keygen(arguments) -> None:
+def _keygen(arguments: Namespace) -> None:
     identity = Identity.generate()
     identity.save(arguments.out)
     print(identity.name)
 
 
-def _ping(arguments) -> None:
+def _ping(arguments: Namespace) -> None:
     destination = Name.from_text(arguments.name)
     node = _join(arguments)
     for _ in range(arguments.count):
@@ -90,7 +94,7 @@ def _ping(arguments) -> None:
     node.leave()
 
 
-def _send_text(arguments) -> None:
+def _send_text(arguments: Namespace) -> None:
     node = _join(arguments)
     tag = node.send_text(Name.from_text(arguments.to), arguments.port, arguments.text)
     until = time.monotonic() + _STAY_S
@@ -102,28 +106,30 @@ def _send_text(arguments) -> None:
         raise RhumbError(str(failure))
 
 
-def _receive_text(arguments) -> None:
+def _receive_text(arguments: Namespace) -> None:
     node = _join(arguments)
     print(node.name, flush=True)
     count = 0
     while count != arguments.count:
         pdu = node.poll(_FOR_EVER_S)
-        payload = _payload(pdu.data)
-        if payload is not None and (payload.kind, payload.port) == (DATAGRAM, arguments.port):
-            # What others send must not reach a terminal as it is.
-            print(pdu.source, repr(payload.body.decode(errors="replace")), flush=True)
+        if pdu is not None and _print_text(pdu, arguments.port):
             count += 1
     node.leave()
 
 
-def _payload(data: bytes) -> Optional[Payload]:
+def _print_text(pdu: Pdu, port: int) -> bool:
     try:
-        return Payload.parse(data)
+        payload = Payload.parse(pdu.data)
     except Malformed:
-        return None
+        return False
+    if (payload.kind, payload.port) != (DATAGRAM, port):
+        return False
+    # What others send must not reach a terminal as it is.
+    print(pdu.source, repr(payload.body.decode(errors="replace")), flush=True)
+    return True
 
 
-def _send_file(arguments) -> None:
+def _send_file(arguments: Namespace) -> None:
     with open(arguments.file, "rb") as file:
         content = file.read()
     node = _join(arguments)
@@ -131,7 +137,7 @@ def _send_file(arguments) -> None:
     node.leave()
 
 
-def _receive_file(arguments) -> None:
+def _receive_file(arguments: Namespace) -> None:
     node = _join(arguments)
     print(node.name, flush=True)
     sender, file_name, content = receive_file(node, _FOR_EVER_S)
@@ -142,7 +148,7 @@ def _receive_file(arguments) -> None:
     node.leave()
 
 
-def _look_up(arguments) -> None:
+def _look_up(arguments: Namespace) -> None:
     expected, address = _remote(arguments.rib)
     rib = RibClient.connect(address, Identity.generate(), expected)
     chain = rib.look_up(Name.from_text(arguments.name))
@@ -155,10 +161,10 @@ def _look_up(arguments) -> None:
         print(f"{chain.address[0]} {chain.address[1]}")
 
 
-def _join(arguments) -> Node:
+def _join(arguments: Namespace) -> Node:
     router, address = _remote(arguments.router)
     identity = Identity.load(arguments.key) if arguments.key else Identity.generate()
-    return Node.join(address, identity, router, lease_s=arguments.lease_s)
+    return Node.join(address, identity, router, arguments.native, arguments.lease_s)
 
 
 def _remote(text: str) -> Tuple[Optional[Name], Address]:

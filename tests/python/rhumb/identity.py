@@ -4,6 +4,7 @@ In the handshake (section 4.3) it is shown as a self-signed X.509 certificate th
 """
 
 import datetime
+import os
 import time
 from dataclasses import dataclass
 from typing import Optional
@@ -49,11 +50,11 @@ class Identity:
         return self_signed(self.key, self.metadata.encode())
 
     def save(self, path: str) -> None:
-        """Writes key and metadata to a file."""
+        """Writes key and metadata to a new file that only its owner reads."""
         pem = self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        with open(path, "w", encoding="ascii") as file:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(self.metadata.encode().hex() + "\n" + pem.decode())
 
     @classmethod

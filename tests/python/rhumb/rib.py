@@ -91,8 +91,8 @@ class Response:
         reader = Reader(data, "RIB response")
         kind, identifier = reader.integer(1), reader.integer(4)
         if kind == FOUND:
-            name, listed = Name(reader.take(NAME_LENGTH)), tuple(read_metadata(reader))
-            response = cls(kind, identifier, name, listed, tuple(certificates.read_list(reader)))
+            name, metadata = Name(reader.take(NAME_LENGTH)), tuple(read_metadata(reader))
+            response = cls(kind, identifier, name, metadata, tuple(certificates.read_list(reader)))
         elif kind == ABSENT:
             listed = tuple(certificates.read_list(reader))
             if len(listed) != 1 or listed[0].type != ABSENCE:

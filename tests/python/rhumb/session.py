@@ -9,11 +9,12 @@ import select
 import socket
 import time
 from collections import deque
-from typing import Deque, Optional
+from typing import Deque, Optional, Union
 
 from . import sealed
 from .certificates import Address
-from .dtls.client import Client
+from .dtls.client12 import Client12
+from .dtls.client13 import Client13
 from .errors import HandshakeFailed, Malformed, SessionOver, Untrusted
 from .identity import Identity, identify
 from .metadata import Metadata
@@ -25,13 +26,19 @@ KEEP_ALIVE_S = 5
 SILENCE_S = 20
 
 _FIRST_RETRANSMISSION_S = 0.5
+_LONGEST_RETRANSMISSION_S = 2.0
 _FIRST_REPETITION_S = 0.25
+# What fits an Ethernet frame over IPv4.
 _LARGEST_DATAGRAM = 1472
+# What fits the smallest link of IPv6.
+_LEAST_LARGEST_DATAGRAM = 1232
 _LONGEST_UDP_PAYLOAD = 65_535
 
 _INITIAL, _RETRY = b"\x90\x00\x00\x01", b"\xa0\x00\x00\x01"
 _TOKEN_LENGTH = 24
 _DTLS_FIRST_BYTES = range(20, 64)
+
+Client = Union[Client12, Client13]
 
 
 class Parameters:
@@ -53,8 +60,10 @@ class Parameters:
         reader.expect(b"\x01", "lanes")
         index, largest_datagram = reader.integer(4), reader.integer(2)
         reader.end()
-        if index > sealed.MOST_INDEX:
+        if not 0 < index <= sealed.MOST_INDEX:
             raise Malformed("session parameters: index")
+        if largest_datagram < _LEAST_LARGEST_DATAGRAM:
+            raise Malformed("session parameters: largest datagram")
         return cls(index, largest_datagram)
 
 
@@ -103,10 +112,11 @@ class Session:
     ) -> "Session":
         """Makes a session with whoever is at ``address``, or only with ``expected``.
 
-        A native initiator wraps its first datagram in an *initial*; a foreign one leaves the cookie to DTLS. ``client``
-        is for those who want to show something else than their identity.
+        A native initiator speaks DTLS 1.3 and sends its hello in an *initial*; a foreign one speaks 1.2 and leaves the
+        cookie to DTLS. ``client`` is for those who want another mixture, or show something else than their identity.
         """
-        client = client or Client(identity.key, identity.x509())
+        if client is None:
+            client = (Client13 if is_native else Client12)(identity.key, identity.x509())
         return cls(address, client, expected, is_native, deadline_s)
 
     @property
@@ -138,7 +148,9 @@ class Session:
         return self._opened.popleft()
 
     def close(self) -> None:
-        """Tells the peer that this was all."""
+        """Tells the peer that this was all. Once is enough, and more does no harm."""
+        if self._socket.fileno() < 0:
+            return
         if self.sealer is not None:
             self._send_sealed(sealed.TYPE_CLOSE, b"")
         self._socket.close()
@@ -156,7 +168,7 @@ class Session:
             if datagram is not None:
                 self._take(datagram)
             else:
-                pause_s *= 2
+                pause_s = min(2 * pause_s, _LONGEST_RETRANSMISSION_S)
                 self._dtls.retransmit()
             if time.monotonic() > self._deadline:
                 raise HandshakeFailed("no answer")
@@ -170,7 +182,7 @@ class Session:
             self.write(_INITIAL + bytes([len(token)]) + token + hello)
             answer = self._read(pause_s)
             if answer is None:
-                pause_s *= 2
+                pause_s = min(2 * pause_s, _LONGEST_RETRANSMISSION_S)
             elif answer.startswith(_RETRY) and len(answer) == len(_RETRY) + _TOKEN_LENGTH:
                 token = answer[len(_RETRY):]
             elif answer[0] in _DTLS_FIRST_BYTES:
@@ -211,16 +223,15 @@ class Session:
             if self._peer_parameters is None:
                 self._peer_parameters = parameters
                 self.sealer = sealed.Sealer(self._root_out, parameters.index)
-                self._send_sealed(sealed.TYPE_PDU, b"")
-            else:
-                # The peer has not got ours, or it would not repeat its own.
-                self._dtls.send(self._parameters.encode())
-                self._flush()
+            # Also for the peer that repeats its own because nothing of ours has opened.
+            self._send_sealed(sealed.TYPE_PDU, b"")
 
     # Step 3
 
     def _live(self, now: float) -> None:
         if now - self._last_opened_at > SILENCE_S:
+            # In case only one direction failed.
+            self._send_sealed(sealed.TYPE_CLOSE, b"")
             raise SessionOver("the peer fell silent")
         if now - self._last_sent_at >= KEEP_ALIVE_S:
             self._send_sealed(sealed.TYPE_PDU, b"")

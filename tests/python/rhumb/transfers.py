@@ -214,10 +214,12 @@ def receive_file(node: Node, timeout_s: float = 30) -> Tuple[Name, str, bytes]:
     """The next file that somebody offers: who sent it, its name, its content."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        offered = _receive(node, deadline - time.monotonic())
-        if offered is None or not isinstance(offered[1], Offer):
+        received = _receive(node, deadline - time.monotonic())
+        if received is None:
             continue
-        sender, offer = offered
+        sender, offer = received
+        if not isinstance(offer, Offer):
+            continue
         if offer.length > _LARGEST_FILE:
             _send(node, sender, Cancel(offer.transfer, TOO_LARGE))
             continue

@@ -241,14 +241,17 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Gives a datagram to the library.
+    /// Gives a datagram to the library, record by record: `dimpl` 0.9 drops a datagram whose first record it has seen,
+    /// even if a retransmission brings what was lost behind it.
     fn feed(&mut self, id: Key, bytes: &[u8], now: Instant) {
-        self.step(id, now, |exchange| {
-            if let Side::Responder(response) = &mut exchange.side {
-                response.received += bytes.len();
-            }
-            exchange.handshake.handle(bytes, now)
-        });
+        for record in peek::records(bytes) {
+            self.step(id, now, |exchange| {
+                if let Side::Responder(response) = &mut exchange.side {
+                    response.received += record.len();
+                }
+                exchange.handshake.handle(record, now)
+            });
+        }
     }
 
     /// Somebody is there: an initiator waits longer for the rest.

@@ -31,6 +31,8 @@ pub enum Fate {
     Late(Duration),
     /// Arrives now and once more, this much later.
     Twice(Duration),
+    /// Arrives with the byte at this offset changed.
+    Altered(usize),
 }
 
 pub struct Host {
@@ -182,6 +184,11 @@ impl Net {
         match (self.fate)(number, &flying) {
             Fate::Arrives => self.fly(arrives, flying),
             Fate::Lost => {}
+            Fate::Altered(at) => {
+                let mut altered = flying;
+                altered.bytes[at] ^= 0xFF;
+                self.fly(arrives, altered);
+            }
             Fate::Late(more) => self.fly(arrives + more, flying),
             Fate::Twice(more) => {
                 self.fly(arrives, flying.clone());

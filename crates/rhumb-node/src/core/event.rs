@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_link::{CloseReason, LinkError};
-use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
+use rhumb_wire::{Certificate, Metadata, Name};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,18 @@ pub enum Event {
         rtt: Option<Duration>,
         /// Whether the ping will be sent again.
         retried: bool,
+        /// What a router that ended a trace's ping shows for itself. Not verified.
+        evidence: Option<Box<Evidence>>,
     },
+}
+
+/// What a router shows for its right to carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// The router's metadata, by its own account.
+    pub metadata: Metadata,
+    /// The last certificate of the chain by which the ping came to it.
+    pub certificate: Certificate,
 }
 
 /// Why there is no way to the router.

@@ -39,7 +39,7 @@ use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu};
 
 pub use drop_reason::{DropReason, Drops};
-pub use event::{Disconnection, Event, SendFailure};
+pub use event::{Disconnection, Event, Evidence, SendFailure};
 pub use lease::LeaseStatus;
 pub(crate) use path_limits::PathLimits;
 pub use receive::Arrival;
@@ -137,7 +137,7 @@ impl Core {
         // An attempt may have come to its end where it began.
         self.handle_link_events(now);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
-            self.give_up(settled, None, now.instant);
+            self.give_up(settled, None, None, now.instant);
         }
     }
 

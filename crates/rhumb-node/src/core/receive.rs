@@ -19,7 +19,7 @@ use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use super::membership::Membership;
 use super::pending::{Outcome, PendingKind, Settled};
-use super::{Core, DropReason, Event, Turn};
+use super::{Core, DropReason, Event, Evidence, Turn};
 
 /// Data that arrived for a program, where the batch holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,9 +140,14 @@ impl Core {
             }
             Action::Pong => self.handle_pong(pdu, now.instant),
             Action::Nack => {
-                let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                let (nack, metadata) =
+                    Nack::parse_with_metadata(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                let certificates = pdu.certificates().map_err(|_| DropReason::Malformed)?;
+                let evidence = metadata
+                    .zip(certificates.into_iter().next())
+                    .map(|(metadata, certificate)| Box::new(Evidence { metadata, certificate }));
                 // A NACK's source is the destination of what it is about.
-                self.handle_nack(pdu.tag(), pdu.source(), nack, now)
+                self.handle_nack(pdu.tag(), pdu.source(), nack, evidence, now)
             }
             Action::Accept => self.handle_accept(pdu, now),
             Action::FlowAccept => {
@@ -166,7 +171,7 @@ impl Core {
         if header.action == Action::Nack {
             let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
             let to = self.labels.lapse(header.label).ok_or(DropReason::UnknownNack)?;
-            return self.handle_nack(header.tag, to, nack, now);
+            return self.handle_nack(header.tag, to, nack, None, now);
         }
         let Some(source) = self.labels.source(header.label) else {
             self.nack_label(header, pdu.data());
@@ -260,12 +265,19 @@ impl Core {
     }
 
     /// Acts on a NACK about the PDU of `tag` to `to`.
-    fn handle_nack(&mut self, tag: u32, to: Name, nack: Nack, now: Now) -> Result<(), DropReason> {
+    fn handle_nack(
+        &mut self,
+        tag: u32,
+        to: Name,
+        nack: Nack,
+        evidence: Option<Box<Evidence>>,
+        now: Now,
+    ) -> Result<(), DropReason> {
         match self.pending.handle_nack(tag, to, nack.reason, now.instant, &mut self.jitter) {
             Outcome::Retried(settled) => self.tell_retried(settled, nack, now.instant),
             Outcome::GivenUp(settled) => {
                 // A ping's reason to be given up may be its purpose: a trace counts on the TTL.
-                self.give_up(settled, nack.reporter, now.instant);
+                self.give_up(settled, nack.reporter, evidence, now.instant);
             }
             Outcome::Unknown if self.streams.believes(tag, to) => {
                 self.events.push_back(Event::Nacked { to, reason: nack.reason });
@@ -306,6 +318,7 @@ impl Core {
             reporter: nack.reporter,
             rtt: settled.sent_at.map(|at| now.saturating_duration_since(at)),
             retried: true,
+            evidence: None,
         });
     }
 

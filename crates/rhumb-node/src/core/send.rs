@@ -9,7 +9,7 @@ use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Action, Batch, Name, PduHeader};
 
-use super::event::{Event, SendFailure};
+use super::event::{Event, Evidence, SendFailure};
 use super::pending::{PendingKind, Settled};
 use super::{Core, MAX_TRANSMIT, seal};
 use crate::SendError;
@@ -133,13 +133,19 @@ impl Core {
     }
 
     /// Tells that a PDU is given up.
-    pub(super) fn give_up(&mut self, settled: Settled, reporter: Option<Name>, now: Instant) {
+    pub(super) fn give_up(
+        &mut self,
+        settled: Settled,
+        reporter: Option<Name>,
+        evidence: Option<Box<Evidence>>,
+        now: Instant,
+    ) {
         self.traffic.given_up += 1;
         let Settled { tag, to, kind, sent_at, reason } = settled;
         let event = match (kind, reason) {
             (PendingKind::Ping, Some(reason)) => {
                 let rtt = sent_at.map(|at| now.saturating_duration_since(at));
-                Event::PingNacked { tag, to, reason, reporter, rtt, retried: false }
+                Event::PingNacked { tag, to, reason, reporter, rtt, retried: false, evidence }
             }
             (_, Some(reason)) => Event::SendFailed { tag, to, reason: SendFailure::Nacked(reason) },
             (_, None) => Event::SendFailed { tag, to, reason: SendFailure::NotJoined },

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ledger::Ledger;
 use super::transfers::{Reception, Shipment};
+use crate::core::Evidence;
 use crate::{Message, NodeError, PingError, SendError, Status};
 
 /// Something a handle asks of the thread.
@@ -45,12 +46,12 @@ pub(crate) struct PingOrder {
 }
 
 /// What came back of a ping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PingAnswer {
     /// Its destination answered.
     Pong { rtt: Duration },
     /// It went as far as its TTL allowed.
-    Expired { reporter: Option<Name>, rtt: Option<Duration> },
+    Expired { reporter: Option<Name>, rtt: Option<Duration>, evidence: Option<Box<Evidence>> },
 }
 
 /// A datagram of a program.

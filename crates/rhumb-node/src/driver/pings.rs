@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use rhumb_trust::Now;
-use rhumb_wire::Name;
 use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Certificate, Metadata, Name, PduHeader};
 use tokio::sync::oneshot;
 
 use super::orders::{PingAnswer, PingOrder};
-use crate::core::Core;
+use crate::core::{Core, Evidence};
 use crate::{PingError, SendError};
 
 /// The pings under way.
@@ -35,6 +35,7 @@ pub(super) struct PingNack {
     pub(super) reporter: Option<Name>,
     pub(super) rtt: Option<Duration>,
     pub(super) retried: bool,
+    pub(super) evidence: Option<Box<Evidence>>,
 }
 
 impl Pings {
@@ -65,8 +66,8 @@ impl Pings {
         }
     }
 
-    pub(super) fn handle_nack(&mut self, tag: u32, nack: &PingNack) {
-        let PingNack { reason, reporter, rtt, retried } = *nack;
+    pub(super) fn handle_nack(&mut self, tag: u32, nack: PingNack) {
+        let PingNack { reason, reporter, rtt, retried, evidence } = nack;
         let Some(at) = self.position(tag) else { return };
         let wait = &mut self.waits[at];
         wait.last_nack = Some((reason, reporter));
@@ -84,7 +85,7 @@ impl Pings {
         }
         let wait = self.waits.swap_remove(at);
         let answer = match reason {
-            Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt }),
+            Reason::TtlExceeded => Ok(PingAnswer::Expired { reporter, rtt, evidence }),
             _ => Err(wait.verdict()),
         };
         wait.tell(answer);
@@ -123,7 +124,10 @@ impl Pings {
 impl Wait {
     fn try_once(&mut self, core: &mut Core, now: Now) -> Result<(), SendError> {
         self.next_try = now.instant + TRY_AGAIN_AFTER;
-        let tag = core.ping(self.to, self.ttl, Nack::MAX_LEN, now)?;
+        // A trace's ping leaves the routers room for their evidence, as far as the path does.
+        let room = core.max_body_len(self.to, now).min(EVIDENCE_LEN);
+        let len = if self.ttl < PduHeader::INITIAL_TTL { room } else { Nack::MAX_LEN };
+        let tag = core.ping(self.to, self.ttl, len, now)?;
         self.tags.push(tag);
         Ok(())
     }
@@ -143,6 +147,8 @@ impl Wait {
     }
 }
 
+/// The largest evidence: a NACK, metadata, a list of one certificate.
+const EVIDENCE_LEN: usize = Nack::MAX_LEN + Metadata::MAX_LEN + 1 + Certificate::MAX_LEN;
 /// Longer than the round trip of nearly all paths, so that few pings are answered twice.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// They are searched one by one.

@@ -320,6 +320,12 @@ impl Stranger {
         self.settle(world);
     }
 
+    /// Shows that it is there, as its link's timers would.
+    pub fn keep_alive(&mut self, world: &mut World) {
+        self.endpoint.handle_timeout(world.now.instant);
+        self.settle(world);
+    }
+
     /// The reasons of the NACKs that came, oldest first; forgets them.
     pub fn nacks(&mut self) -> Vec<Reason> {
         let inbox = std::mem::take(&mut self.inbox);

@@ -70,6 +70,10 @@ impl Service for Directory {
         self.server.poll_transmit(out);
     }
 
+    fn close_all(&mut self, now: Now) {
+        self.server.close_all(now);
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         self.server.poll_timeout()
     }

@@ -198,6 +198,10 @@ impl Service for Router {
         self.switch.poll_transmit(out);
     }
 
+    fn close_all(&mut self, now: Now) {
+        self.switch.close_all(now);
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         let startup = match self.startup {
             Startup::Waiting { until, .. } => Some(until),

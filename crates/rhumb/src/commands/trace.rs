@@ -3,15 +3,18 @@
 use std::fmt;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rhumb_node::{Hop, Node};
-use rhumb_wire::Name;
+use rhumb_wire::{Certificate, Name};
 use serde::Serialize;
 
 use crate::cli::TraceArguments;
+use crate::clock::now;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
 use crate::membership::joined;
 use crate::output::{Form, round_trip_text};
+use crate::words::Labels;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -34,13 +37,20 @@ async fn trace(node: Node, name: Name) -> Outcome<Report> {
     // The first finds the way, so that the trace shows the way and not the search for it.
     node.ping(name, FIND_WITHIN).await.map_err(Failure::operation)?;
     let hops = node.trace(name, MAX_HOPS, ANSWER_WITHIN).await.map_err(Failure::operation)?;
-    Ok(Report { from: node.name(), name, hops })
+    Ok(Report { from: node.name(), name, hops, now_s: now().unix_s() })
 }
 
 struct Report {
     from: Name,
     name: Name,
     hops: Vec<Hop>,
+    now_s: u64,
+}
+
+fn encoded(certificate: &Certificate) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    certificate.emit(&mut bytes);
+    bytes
 }
 
 impl Report {
@@ -58,6 +68,12 @@ impl Serialize for Report {
                 serde_json::json!({
                     "name": hop.router.map(|name| name.to_string()),
                     "rtt_us": hop.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
+                    "right": hop.right.as_ref().map(|right| serde_json::json!({
+                        "issuer": right.issuer.to_string(),
+                        "sequence": right.sequence,
+                        "not_after_s": right.not_after_s,
+                        "certificate": HEXLOWER.encode(&encoded(right)),
+                    })),
                 })
             })
             .collect();
@@ -73,6 +89,8 @@ impl Serialize for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut labels = Labels::default();
+        labels.insert(self.from, "this node");
         write!(f, " 0  {}  (this node)", self.from)?;
         for (index, hop) in self.hops.iter().enumerate() {
             let number = index + 1;
@@ -82,6 +100,11 @@ impl fmt::Display for Report {
             }
             if let Some(rtt) = hop.rtt {
                 write!(f, "  {}", round_trip_text(rtt))?;
+            }
+            if let Some(right) = &hop.right {
+                write!(f, "\n    {}", labels.sentence(right, self.now_s))?;
+            } else if hop.router.is_some_and(|name| name != self.name) {
+                f.write_str("\n    it showed no right to carry")?;
             }
         }
         Ok(())

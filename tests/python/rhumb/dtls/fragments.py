@@ -1,4 +1,4 @@
-"""Handshake messages, and the pieces that they travel in (RFC 6347 section 4.2)."""
+"""Handshake messages, and the pieces that they travel in (RFC 6347 section 4.2, RFC 9147 section 5.5)."""
 
 from dataclasses import dataclass
 from typing import Dict, Iterator, Optional
@@ -22,8 +22,12 @@ class Message:
     body: bytes
 
     def encode(self) -> bytes:
-        """The message in one piece, which is also how it counts in the transcript."""
+        """The message in one piece, which is also how it counts in the transcript of DTLS 1.2."""
         return self._fragment(0, len(self.body))
+
+    def encode_for_transcript13(self) -> bytes:
+        """How the message counts in the transcript of DTLS 1.3: as in TLS (RFC 9147 section 5.2)."""
+        return bytes([self.type]) + len(self.body).to_bytes(3, "big") + self.body
 
     def fragments(self, most: int) -> Iterator[bytes]:
         """The message in pieces whose bodies have at most so many bytes."""

@@ -10,8 +10,8 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rhumb_trust::{Identity, Window};
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
-use rhumb_wire::{Action, Certificate, Name, Role, Scope, Statement};
+use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Role, Scope, Statement};
 use serde::Serialize;
 
 use super::network::Network;
@@ -40,7 +40,8 @@ pub(super) struct Attack {
 pub(super) fn forged_certificate(network: &Network) -> Outcome<Attack> {
     let mallory = stranger()?;
     let victim = network.b.name();
-    let forged = forge(&mallory, victim, mallory.name())?;
+    let statement = Statement::Route { via: mallory.name(), scope: Scope::Any };
+    let forged = forge(&mallory, victim, statement)?;
     let mut session = Session::connect(Arc::clone(&mallory), network.rib.remote, PATIENCE)?;
     let mut rib = Directory::new(&mut session, mallory.name());
     let metadata = vec![(**network.b.identity.metadata()).clone()];
@@ -50,14 +51,18 @@ pub(super) fn forged_certificate(network: &Network) -> Outcome<Attack> {
 
     let unharmed = chain.is_some_and(|chain| chain.routers().all(|via| via != mallory.name()));
     let (refused, said) = match answer {
-        RibResponseBody::Refused(refusal) => (unharmed, refusal.to_string()),
+        // For any other reason, the attack would not have got as far as the signature.
+        RibResponseBody::Refused(refusal) => {
+            (unharmed && refusal == Refusal::BadSignature, refusal.to_string())
+        }
         _ => (false, "it was not refused".to_owned()),
     };
     Ok(Attack {
         name: "forged certificate",
-        tried: "published \"B says: Mallory may carry my traffic\", signed by Mallory's key".into(),
+        tried: "told the RIB \"B says: Mallory may carry my traffic\", signed with her own key"
+            .into(),
         refused,
-        reason: format!("the RIB refused it: {said}"),
+        reason: format!("the RIB says: {said}"),
     })
 }
 
@@ -95,7 +100,8 @@ pub(super) fn replayed_datagram(
 }
 
 /// Joins R1 under B's name: R1 would hand B's traffic to Mallory. First with a certificate for R1 as B would bring it,
-/// then with a whole chain: B lets Mallory carry, and Mallory, who may say so, lets R1.
+/// then as a server brings one: B's word that Mallory answers for B, and Mallory's own that R1 may carry. Everything but
+/// B's signature is in order, so nothing else can be what stops her.
 pub(super) fn claimed_name(network: &Network) -> Outcome<Attack> {
     let mallory = stranger()?;
     let router = network.r1.remote;
@@ -103,31 +109,34 @@ pub(super) fn claimed_name(network: &Network) -> Outcome<Attack> {
     let r1 = router.name.ok_or_else(|| Failure::operation_text("R1 has no name"))?;
     let now = clock::now();
     let window = Window::starting(now.unix_s(), FORGED_LIFETIME_S);
-    let genuine = mallory
-        .certify(Statement::Route { via: r1, scope: Scope::Any }, now.unix_ms, window)
-        .map_err(Failure::operation)?;
-    let plain = [forge(&mallory, victim, r1)?];
-    let chain = [forge(&mallory, victim, mallory.name())?, genuine];
+    let route = Statement::Route { via: r1, scope: Scope::Any };
+    let genuine = mallory.certify(route, now.unix_ms, window).map_err(Failure::operation)?;
+    let service = Statement::Service { server: mallory.name() };
+    let as_b = [forge(&mallory, victim, route)?];
+    let as_server = [forge(&mallory, victim, service)?, genuine];
+    let mut metadata = Vec::new();
+    Metadata::emit_list(&[(**network.b.identity.metadata()).clone()], &mut metadata);
 
     let refused_before = chains_refused(network)?;
     let mut session = Session::connect(mallory, router, PATIENCE)?;
-    let first = advertise(&mut session, victim, &plain)?;
-    let second = advertise(&mut session, victim, &chain)?;
+    let first = advertise(&mut session, victim, &metadata, &as_b)?;
+    let second = advertise(&mut session, victim, &metadata, &as_server)?;
     session.close();
     let signature_refused = chains_refused(network)? > refused_before;
     let (refused, said) = match (&first, &second) {
-        (Verdict::Refused(first), Verdict::Refused(second)) => (
-            signature_refused,
+        (Verdict::Refused(first), Verdict::Refused(second)) if signature_refused => (
+            true,
             format!(
-                "R1 refused the first ({first}), as the session is not B's, and the second \
-                 ({second}), as the signature is not"
+                "R1 says to the first: {first}, as the session is not B's; to the second: \
+                 {second}, as the signature is not B's"
             ),
         ),
         (first, second) => (false, format!("R1's verdicts: {first:?}, {second:?}")),
     };
     Ok(Attack {
         name: "claimed name",
-        tried: "joined R1 as B, with a forged certificate for R1, then with one for herself".into(),
+        tried: "asked to join R1 as B, then as a server that B gave its word to, which she forged"
+            .into(),
         refused,
         reason: said,
     })
@@ -144,11 +153,12 @@ enum Verdict {
 fn advertise(
     session: &mut Session,
     source: Name,
+    metadata: &[u8],
     certificates: &[Certificate],
 ) -> Outcome<Verdict> {
     // R1 may first have to fetch B's metadata, and says so; honest nodes come back then, and so does Mallory.
     for _ in 0..MAX_TRIES {
-        let answer = session.ask(Action::Advertise, source, &NO_DATA, certificates, PATIENCE)?;
+        let answer = session.ask(Action::Advertise, source, metadata, certificates, PATIENCE)?;
         let Some(answer) = answer else { return Ok(Verdict::Silence) };
         if answer.header.action != Action::Nack {
             return Ok(Verdict::Accepted);
@@ -171,11 +181,10 @@ fn stranger() -> Outcome<Arc<Identity>> {
     Identity::generate(Role::Node, clock::now().unix_s()).map(Arc::new).map_err(Failure::operation)
 }
 
-/// "`issuer` says: `via` may carry my traffic", as if by the issuer, signed by `signer`.
-fn forge(signer: &Identity, issuer: Name, via: Name) -> Outcome<Certificate> {
+/// A statement as if by `issuer`, signed by `signer`.
+fn forge(signer: &Identity, issuer: Name, statement: Statement) -> Outcome<Certificate> {
     let now = clock::now();
     let window = Window::starting(now.unix_s(), FORGED_LIFETIME_S);
-    let statement = Statement::Route { via, scope: Scope::Any };
     let sequence = now.unix_ms + SEQUENCE_LEAD;
     let mut certificate =
         signer.certify(statement, sequence, window).map_err(Failure::operation)?;
@@ -200,5 +209,3 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(2);
 const MAX_TRIES: usize = 10;
 /// R1 asks its RIB, which is on this machine too.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// As long as a NACK with its reporter, so that the answer may say who refuses.
-const NO_DATA: [u8; Nack::MAX_LEN] = [0; Nack::MAX_LEN];

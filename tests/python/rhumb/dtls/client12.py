@@ -15,7 +15,7 @@ breaks the rules ends the handshake with an exception.
 
 import hmac
 import os
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, Optional
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -23,25 +23,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ..errors import HandshakeFailed, Malformed
-from . import messages, records
-from .fragments import HEADER_LENGTH, Message, Reassembler
-from .keys import MasterSecret
+from . import messages12 as messages
+from . import records
+from .flights import LONGEST_FRAGMENT, Outgoing, pack
+from .fragments import Message, Reassembler
+from .keys12 import MasterSecret
 from .records import Record, RecordOpener, RecordSealer
 
-DATAGRAM_LENGTH = 1200
-# So that a sealed record with one fragment fits a datagram.
-_LONGEST_FRAGMENT = DATAGRAM_LENGTH - records.HEADER_LENGTH - HEADER_LENGTH - 24
 
-
-class _Outgoing(NamedTuple):
-    """A record to be: sequence numbers and seals are given when it is sent, anew each time."""
-
-    type: int
-    epoch: int
-    payload: bytes
-
-
-class Client:
+class Client12:
     """One handshake."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
@@ -58,7 +48,7 @@ class Client:
         self._random = os.urandom(32)
         self._next_message = 0
         self._next_record = {0: 0, 1: 0}
-        self._flight: List[_Outgoing] = []
+        self._flight: List[Outgoing] = []
         self._transcript = b""
         self._reassembler = Reassembler()
         self._expected = messages.HELLO_VERIFY_REQUEST
@@ -89,7 +79,7 @@ class Client:
 
     def send(self, data: bytes) -> None:
         """Sends application data, once."""
-        self._transmit([_Outgoing(records.APPLICATION_DATA, 1, data)])
+        self._transmit([Outgoing(records.APPLICATION_DATA, 1, data)])
 
     def export(self, label: bytes, length: int) -> bytes:
         """Keying material that both ends share."""
@@ -180,7 +170,7 @@ class Client:
         self._master = self._agree()
         signature = self._key.sign(self._transcript, ec.ECDSA(hashes.SHA256()))
         self._write(messages.CERTIFICATE_VERIFY, messages.certificate_verify(signature))
-        self._flight.append(_Outgoing(records.CHANGE_CIPHER_SPEC, 0, b"\1"))
+        self._flight.append(Outgoing(records.CHANGE_CIPHER_SPEC, 0, b"\1"))
         verify_data = self._master.verify_data(b"client finished", self._transcript)
         self._write(messages.FINISHED, verify_data, epoch=1)
         self._expected = messages.FINISHED
@@ -223,21 +213,13 @@ class Client:
         message = Message(type_, self._next_message, body)
         self._next_message += 1
         self._transcript += message.encode()
-        for fragment in message.fragments(_LONGEST_FRAGMENT):
-            self._flight.append(_Outgoing(records.HANDSHAKE, epoch, fragment))
+        for fragment in message.fragments(LONGEST_FRAGMENT):
+            self._flight.append(Outgoing(records.HANDSHAKE, epoch, fragment))
 
-    def _transmit(self, flight: List[_Outgoing]) -> None:
-        datagram = b""
-        for outgoing in flight:
-            record = self._record(outgoing).encode()
-            if len(datagram) + len(record) > DATAGRAM_LENGTH:
-                self.outbox.append(datagram)
-                datagram = b""
-            datagram += record
-        if datagram:
-            self.outbox.append(datagram)
+    def _transmit(self, flight: List[Outgoing]) -> None:
+        self.outbox += pack(self._record(outgoing).encode() for outgoing in flight)
 
-    def _record(self, outgoing: _Outgoing) -> Record:
+    def _record(self, outgoing: Outgoing) -> Record:
         counter = outgoing.epoch << 48 | self._next_record[outgoing.epoch]
         self._next_record[outgoing.epoch] += 1
         record = Record(outgoing.type, counter, outgoing.payload)

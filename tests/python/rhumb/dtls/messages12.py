@@ -5,49 +5,52 @@ exchange of RFC 8422 section 5, the use_srtp extension of RFC 5764 section 4.1.
 """
 
 from dataclasses import dataclass
-from typing import Dict, List
+from typing import List
 
-from ..errors import HandshakeFailed, Malformed
+from ..errors import HandshakeFailed
 from ..reader import Reader
-from .keys import CIPHER_SUITES, CipherSuite
+from . import extensions
+from .extensions import (
+    EC_POINT_FORMATS,
+    ECDSA_SECP256R1_SHA256,
+    EXTENDED_MASTER_SECRET,
+    RENEGOTIATION_INFO,
+    SECP256R1,
+    SIGNATURE_ALGORITHMS,
+    SRTP_PROFILE,
+    SUPPORTED_GROUPS,
+    USE_SRTP,
+    vector,
+)
+from .keys12 import CIPHER_SUITES, CipherSuite
 from .records import DTLS_1_2
 
 CLIENT_HELLO, SERVER_HELLO, HELLO_VERIFY_REQUEST = 1, 2, 3
 CERTIFICATE, SERVER_KEY_EXCHANGE, CERTIFICATE_REQUEST, SERVER_HELLO_DONE = 11, 12, 13, 14
 CERTIFICATE_VERIFY, CLIENT_KEY_EXCHANGE, FINISHED = 15, 16, 20
 
-ECDSA_SECP256R1_SHA256 = b"\x04\x03"
-
 _RANDOM_LENGTH = 32
-_SECP256R1 = b"\x00\x17"
 _NAMED_CURVE = 3
 _UNCOMPRESSED = 0
 _ECDSA_SIGN = 64
-_SRTP_AEAD_AES_256_GCM = b"\x00\x08"
 
-_SUPPORTED_GROUPS, _EC_POINT_FORMATS, _SIGNATURE_ALGORITHMS, _USE_SRTP = 10, 11, 13, 14
-_EXTENDED_MASTER_SECRET, _RENEGOTIATION_INFO = 23, 0xFF01
 _OFFERED = {
-    _SUPPORTED_GROUPS: b"\x00\x02" + _SECP256R1,
-    _EC_POINT_FORMATS: bytes([1, _UNCOMPRESSED]),
-    _SIGNATURE_ALGORITHMS: b"\x00\x02" + ECDSA_SECP256R1_SHA256,
-    # One profile, and no MKI.
-    _USE_SRTP: b"\x00\x02" + _SRTP_AEAD_AES_256_GCM + b"\x00",
-    _EXTENDED_MASTER_SECRET: b"",
-    _RENEGOTIATION_INFO: b"\x00",
+    SUPPORTED_GROUPS: vector(SECP256R1, 2),
+    EC_POINT_FORMATS: bytes([1, _UNCOMPRESSED]),
+    SIGNATURE_ALGORITHMS: vector(ECDSA_SECP256R1_SHA256, 2),
+    USE_SRTP: SRTP_PROFILE,
+    EXTENDED_MASTER_SECRET: b"",
+    RENEGOTIATION_INFO: b"\0",
 }
 
 
 def client_hello(random: bytes, cookie: bytes) -> bytes:
     """What this client offers. Apart from the cookie, it is the same both times."""
     suites = b"".join(number.to_bytes(2, "big") for number in CIPHER_SUITES)
-    extensions = b"".join(
-        kind.to_bytes(2, "big") + _vector(content, 2) for kind, content in _OFFERED.items()
-    )
     no_session, no_compression = b"", b"\0"
     return b"".join([
-        DTLS_1_2, random, _vector(no_session, 1), _vector(cookie, 1),
-        _vector(suites, 2), _vector(no_compression, 1), _vector(extensions, 2),
+        DTLS_1_2, random, vector(no_session, 1), vector(cookie, 1),
+        vector(suites, 2), vector(no_compression, 1), extensions.encode(_OFFERED),
     ])
 
 
@@ -79,20 +82,20 @@ class ServerHello:
         if suite is None:
             raise HandshakeFailed("the server chose a cipher suite that was not offered")
         reader.expect(b"\0", "compression")
-        extensions = _read_extensions(reader.vector(2) if reader.left() else b"")
+        answered = extensions.parse(reader.vector(2) if reader.left() else b"")
         reader.end()
-        if not extensions.keys() <= _OFFERED.keys():
+        if not answered.keys() <= _OFFERED.keys():
             raise HandshakeFailed("the server answered an extension that was not offered")
-        if extensions.get(_EXTENDED_MASTER_SECRET) != b"":
+        if answered.get(EXTENDED_MASTER_SECRET) != b"":
             raise HandshakeFailed("the server does without extended master secret")
-        if extensions.get(_USE_SRTP) != _OFFERED[_USE_SRTP]:
+        if answered.get(USE_SRTP) != SRTP_PROFILE:
             raise HandshakeFailed("the server does without SRTP_AEAD_AES_256_GCM")
         return cls(random, suite)
 
 
 def certificate(der: bytes) -> bytes:
     """A Certificate message with one certificate."""
-    return _vector(_vector(der, 3), 3)
+    return vector(vector(der, 3), 3)
 
 
 def read_certificate(body: bytes) -> bytes:
@@ -116,7 +119,7 @@ class ServerKeyExchange:
     def parse(cls, body: bytes) -> "ServerKeyExchange":
         """Takes P-256 and ECDSA with SHA-256 only."""
         reader = Reader(body, "ServerKeyExchange")
-        reader.expect(bytes([_NAMED_CURVE]) + _SECP256R1, "curve")
+        reader.expect(bytes([_NAMED_CURVE]) + SECP256R1, "curve")
         point = reader.vector(1)
         parameters = body[:len(body) - reader.left()]
         reader.expect(ECDSA_SECP256R1_SHA256, "signature algorithm")
@@ -138,28 +141,13 @@ def check_certificate_request(body: bytes) -> None:
 
 def client_key_exchange(point: bytes) -> bytes:
     """Our ephemeral key."""
-    return _vector(point, 1)
+    return vector(point, 1)
 
 
 def certificate_verify(signature: bytes) -> bytes:
     """Our signature over the handshake so far."""
-    return ECDSA_SECP256R1_SHA256 + _vector(signature, 2)
-
-
-def _read_extensions(data: bytes) -> Dict[int, bytes]:
-    reader = Reader(data, "extensions")
-    extensions: Dict[int, bytes] = {}
-    while reader.left():
-        kind = reader.integer(2)
-        if kind in extensions:
-            raise Malformed("extensions: one occurs twice")
-        extensions[kind] = reader.vector(2)
-    return extensions
+    return ECDSA_SECP256R1_SHA256 + vector(signature, 2)
 
 
 def _pairs(data: bytes) -> List[bytes]:
     return [data[at:at + 2] for at in range(0, len(data), 2)]
-
-
-def _vector(content: bytes, length_size: int) -> bytes:
-    return len(content).to_bytes(length_size, "big") + content

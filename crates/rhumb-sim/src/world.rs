@@ -1,0 +1,588 @@
+//! The world: stations, links, a clock that jumps from one event to the next, and the witness.
+//!
+//! 1. A datagram that arrives waits in its station's inbox; the station gets to it [`READ_AFTER`] later, and takes all that
+//!    has come by then as one batch.
+//! 2. In its turn a station handles its batch and whatever is due; what it sends goes to the links, which decide when it
+//!    arrives.
+//! 3. The station says when it wants its next turn.
+//!
+//! Invariant: events happen in the order of their time, and of decision where times are equal; all chance is drawn from
+//! the seed. So the same calls on a world of the same seed bring about the same.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rhumb_node::SendError;
+use rhumb_node::core::{Core, Event};
+use rhumb_switch::Switch;
+use rhumb_trust::Now;
+use rhumb_wire::{Batch, Name};
+
+use crate::Fault;
+use crate::agenda::{Agenda, Occurrence};
+use crate::conditions::Conditions;
+use crate::network::{Fates, Flight, Network};
+use crate::outsider::Outsider;
+use crate::random::Random;
+use crate::station::{Host, Plan, SOCKET_DATAGRAMS, Station, StationId};
+use crate::witness::{Message, Violation, Witness};
+
+/// A world. See the [crate's page](crate).
+pub struct World {
+    pub(crate) seed: u64,
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) agenda: Agenda,
+    pub(crate) network: Network,
+    pub(crate) stations: Vec<Station>,
+    pub(crate) witness: Witness,
+    pub(crate) totals: Totals,
+    /// Per station: what arrived, and what it told.
+    pub(crate) received: Vec<Vec<Delivery>>,
+    pub(crate) told: Vec<Vec<(Duration, Event)>>,
+    /// Whether a node has left or was refused for good, in its present incarnation.
+    pub(crate) over: Vec<bool>,
+    history: VecDeque<String>,
+    /// What the virtual clock's zero is for cores, which measure time from nowhere in particular.
+    began: Instant,
+    batch: Batch,
+    tap: Option<Vec<(Duration, Flight)>>,
+    /// The present second, and how many events there had been when it began.
+    second: (u64, u64),
+    most_events_per_s: u64,
+}
+
+/// A message that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery {
+    /// Which message.
+    pub number: u64,
+    /// Its source.
+    pub from: Name,
+    /// When.
+    pub at: Duration,
+}
+
+/// What happened in a world.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Virtual time that passed.
+    pub lived: Duration,
+    /// Events: arrivals, turns, faults.
+    pub events: u64,
+    /// Turns of stations.
+    pub turns: u64,
+    /// Faults.
+    pub faults: u64,
+    /// Messages that nodes took for sending.
+    pub sent: u64,
+    /// Messages that arrived.
+    pub delivered: u64,
+    /// Datagrams, by what became of them.
+    pub datagrams: Fates,
+}
+
+impl World {
+    /// An empty world, all links of which are as stated until that is changed.
+    #[must_use]
+    pub fn new(seed: u64, conditions: Conditions) -> Self {
+        let random = Random::new(seed);
+        #[expect(clippy::disallowed_methods, reason = "the virtual clock begins somewhere")]
+        let began = Instant::now();
+        Self {
+            seed,
+            now: Duration::ZERO,
+            agenda: Agenda::default(),
+            network: Network::new(random.fork(LINKS), conditions),
+            stations: Vec::new(),
+            witness: Witness::default(),
+            totals: Totals::default(),
+            received: Vec::new(),
+            told: Vec::new(),
+            over: Vec::new(),
+            history: VecDeque::new(),
+            began,
+            batch: Batch::new(),
+            tap: None,
+            second: (0, 0),
+            most_events_per_s: MOST_EVENTS_PER_S,
+            random,
+        }
+    }
+
+    /// Since the world began.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Lets the world go on for `duration`.
+    ///
+    /// # Panics
+    /// On a [`Violation`], as all that lets time pass.
+    pub fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some((at, occurrence)) = self.agenda.take(end) {
+            self.now = at;
+            self.happen(occurrence);
+        }
+        self.now = end;
+    }
+
+    /// Lets the world go on until `is_so`, for `limit` at most; whether it came to be so. Looked at every
+    /// [`LOOKS_EVERY`].
+    pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now + limit;
+        loop {
+            if is_so(self) {
+                return true;
+            }
+            if self.now >= end {
+                return false;
+            }
+            self.run(LOOKS_EVERY.min(end - self.now));
+        }
+    }
+
+    /// Takes more than so many events in a virtual second for a storm.
+    pub fn expect_at_most(&mut self, events_per_s: u64) {
+        self.most_events_per_s = events_per_s;
+    }
+
+    /// Does something to stations or links `after` so long.
+    pub fn schedule(&mut self, after: Duration, fault: Fault) {
+        self.agenda.add(self.now + after, Occurrence::Fault(fault));
+    }
+
+    /// Lets one node send another a message of `len` bytes `after` so long, if it can then.
+    pub fn schedule_message(
+        &mut self,
+        after: Duration,
+        from: StationId,
+        to: StationId,
+        len: usize,
+    ) {
+        self.agenda.add(self.now + after, Occurrence::Message { from, to, len });
+    }
+
+    /// Lets a node send a message of `len` bytes (at least [`crate::witness::LEAST_BODY_LEN`]); returns its number.
+    ///
+    /// # Errors
+    /// As the node says; a node that is down is closed.
+    pub fn send(&mut self, from: StationId, to: StationId, len: usize) -> Result<u64, SendError> {
+        self.send_to_name(from, self.name(to), len)
+    }
+
+    /// As [`World::send`], to any name.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn send_to_name(
+        &mut self,
+        from: StationId,
+        to: Name,
+        len: usize,
+    ) -> Result<u64, SendError> {
+        let now = self.clock_of(from);
+        let sent_at = self.now;
+        let message = Message { from: self.name(from), to, len, sent_at, delivered_at: None };
+        let (number, body) = self.witness.write_message(message);
+        let result = match &mut self.stations[from.0].host {
+            Some(Host::Node(node)) => node.core.send(to, PORT, &body, now),
+            _ => Err(SendError::Closed),
+        };
+        match result {
+            Ok(_) => {
+                self.totals.sent += 1;
+                self.wake(from, self.now);
+                Ok(number)
+            }
+            Err(error) => {
+                self.witness.take_back(number);
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts a datagram on the wire to `to` that claims to come from `from`, as an attacker can who reads and writes there;
+    /// it arrives at once.
+    pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        let flight = Flight { from, to, bytes: bytes.to_vec(), genuine: false };
+        self.agenda.add(self.now, Occurrence::Arrival(flight));
+    }
+
+    /// Records what is sent from now on, for an attacker to read. Returns what was recorded so far.
+    pub fn tap(&mut self) -> Vec<(Duration, Flight)> {
+        self.tap.replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// What arrived at a node, in all its incarnations, oldest first.
+    pub fn received(&self, node: StationId) -> &[Delivery] {
+        &self.received[node.0]
+    }
+
+    /// A message by its number.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn message(&self, number: u64) -> &Message {
+        &self.witness.messages[number as usize]
+    }
+
+    /// What a node told, in all its incarnations, oldest first.
+    pub fn told(&self, node: StationId) -> &[(Duration, Event)] {
+        &self.told[node.0]
+    }
+
+    /// A station's name.
+    pub fn name(&self, station: StationId) -> Name {
+        self.stations[station.0].identity.name()
+    }
+
+    /// Where a station is.
+    pub fn address(&self, station: StationId) -> SocketAddr {
+        self.stations[station.0].address
+    }
+
+    /// The time, as a station's clocks show it.
+    pub fn clock_of(&self, station: StationId) -> Now {
+        let ahead_ms = self.stations[station.0].ahead_ms;
+        let unix_ms = START_S * 1000 + self.now.as_millis() as u64;
+        Now { instant: self.began + self.now, unix_ms: unix_ms.saturating_add_signed(ahead_ms) }
+    }
+
+    /// The switch of a router that runs.
+    pub fn switch(&self, router: StationId) -> Option<&Switch> {
+        match &self.stations[router.0].host {
+            Some(Host::Router(router)) => Some(&router.switch),
+            _ => None,
+        }
+    }
+
+    /// What a router that runs told.
+    pub fn router_events(&self, router: StationId) -> &[rhumb_switch::Event] {
+        match &self.stations[router.0].host {
+            Some(Host::Router(router)) => &router.events,
+            _ => &[],
+        }
+    }
+
+    /// The core of a node that runs.
+    pub fn core(&self, node: StationId) -> Option<&Core> {
+        match &self.stations[node.0].host {
+            Some(Host::Node(node)) => Some(&node.core),
+            _ => None,
+        }
+    }
+
+    /// Whether a node runs and is joined.
+    pub fn is_joined(&self, node: StationId) -> bool {
+        self.core(node).is_some_and(Core::is_joined)
+    }
+
+    /// Whether a node runs, is joined, and its name is published.
+    pub fn is_published(&self, node: StationId) -> bool {
+        self.core(node).is_some_and(|core| {
+            core.is_joined() && core.lease().is_some_and(|lease| lease.published)
+        })
+    }
+
+    /// Whether a station's process runs.
+    pub fn is_running(&self, station: StationId) -> bool {
+        self.stations[station.0].host.is_some() && !self.over[station.0]
+    }
+
+    /// Lets a script use a node's core, with the time of its clocks.
+    pub fn with_core<T>(
+        &mut self,
+        node: StationId,
+        act: impl FnOnce(&mut Core, Now) -> T,
+    ) -> Option<T> {
+        let now = self.clock_of(node);
+        let done = match &mut self.stations[node.0].host {
+            Some(Host::Node(node)) => act(&mut node.core, now),
+            _ => return None,
+        };
+        self.wake(node, self.now);
+        Some(done)
+    }
+
+    /// Lets a script use an outsider, with the time of its clocks; what it sends goes out at once.
+    pub fn with_outsider<T>(
+        &mut self,
+        outsider: StationId,
+        act: impl FnOnce(&mut Outsider, Now) -> T,
+    ) -> Option<T> {
+        let now = self.clock_of(outsider);
+        let done = match &mut self.stations[outsider.0].host {
+            Some(Host::Outsider(outsider)) => act(outsider, now),
+            _ => return None,
+        };
+        self.wake(outsider, self.now);
+        Some(done)
+    }
+
+    /// What happened so far.
+    pub fn totals(&self) -> Totals {
+        Totals { lived: self.now, datagrams: self.network.fates, ..self.totals }
+    }
+
+    /// A number that is the same for two runs only if the same was sent and delivered at the same times.
+    pub fn digest(&self) -> u64 {
+        self.witness.digest()
+    }
+
+    fn happen(&mut self, occurrence: Occurrence) {
+        self.totals.events += 1;
+        self.watch_for_storms();
+        match occurrence {
+            Occurrence::Arrival(flight) => self.arrive(flight),
+            Occurrence::Wake(station) => {
+                if self.stations[station.0].wake_at == Some(self.now) {
+                    self.stations[station.0].wake_at = None;
+                    self.turn(station);
+                }
+            }
+            Occurrence::Verified { router, incarnation } => self.verified(router, incarnation),
+            Occurrence::Fault(fault) => {
+                self.totals.faults += 1;
+                self.apply(&fault);
+            }
+            Occurrence::Message { from, to, len } => {
+                // What cannot be sent now would be sent by nobody.
+                let _ = self.send(from, to, len);
+            }
+        }
+    }
+
+    fn watch_for_storms(&mut self) {
+        let (second, begin) = self.second;
+        if self.now.as_secs() != second {
+            self.second = (self.now.as_secs(), self.totals.events);
+        } else if self.totals.events - begin > self.most_events_per_s {
+            self.fail(&Violation::Storm { events: self.totals.events - begin });
+        }
+    }
+
+    fn arrive(&mut self, flight: Flight) {
+        let Some(id) = self.network.holder(flight.to) else {
+            self.network.fates.astray += 1;
+            return;
+        };
+        let sender =
+            self.network.holder(flight.from).map(|id| (id, self.stations[id.0].incarnation));
+        let station = &mut self.stations[id.0];
+        if station.host.is_none() || station.inbox.len() >= SOCKET_DATAGRAMS {
+            self.network.fates.astray += 1;
+            return;
+        }
+        self.witness.arrived((id, station.incarnation), sender, &flight);
+        station.inbox.push_back(flight);
+        self.wake(id, self.now + READ_AFTER);
+    }
+
+    /// Lets a station have a turn no later than `at`.
+    pub(crate) fn wake(&mut self, id: StationId, at: Duration) {
+        let station = &mut self.stations[id.0];
+        if station.is_awake() && station.wake_at.is_none_or(|earlier| at < earlier) {
+            station.wake_at = Some(at);
+            self.agenda.add(at, Occurrence::Wake(id));
+        }
+    }
+
+    fn turn(&mut self, id: StationId) {
+        let now = self.clock_of(id);
+        let mut batch = std::mem::take(&mut self.batch);
+        let station = &mut self.stations[id.0];
+        if station.is_awake() {
+            self.totals.turns += 1;
+            station.read(&mut batch);
+            if let Some(host) = &mut station.host {
+                host.turn(&mut batch, now);
+            }
+            self.conclude(id, &batch);
+        }
+        self.batch = batch;
+    }
+
+    /// The verifier of a router is done, unless it died with its router.
+    fn verified(&mut self, id: StationId, incarnation: u32) {
+        let now = self.clock_of(id);
+        let station = &mut self.stations[id.0];
+        if station.incarnation != incarnation {
+            return;
+        }
+        if station.frozen {
+            let again = Occurrence::Verified { router: id, incarnation };
+            return self.agenda.add(self.now + LOOKS_EVERY, again);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.clear();
+        if let Some(Host::Router(router)) = &mut station.host {
+            router.finish_verifying(&mut batch, now);
+            self.conclude(id, &batch);
+        }
+        self.batch = batch;
+    }
+
+    /// What follows a station's turn: its datagrams leave, its next turn is fixed, the witness looks.
+    fn conclude(&mut self, id: StationId, out: &Batch) {
+        self.dispatch(id, out);
+        self.listen(id);
+        let station = &mut self.stations[id.0];
+        let incarnation = station.incarnation;
+        if let (Some(Host::Router(router)), Plan::Router { verifier_time, .. }) =
+            (&mut station.host, &station.plan)
+            && router.begin_verifying()
+        {
+            let at = self.now + *verifier_time;
+            self.agenda.add(at, Occurrence::Verified { router: id, incarnation });
+        }
+        if !station.inbox.is_empty() {
+            self.wake(id, self.now + READ_AFTER);
+        }
+        self.fix_next_turn(id);
+        if self.totals.turns.is_multiple_of(TABLES_CHECKED_EVERY) {
+            self.check_tables(id);
+        }
+    }
+
+    fn dispatch(&mut self, id: StationId, out: &Batch) {
+        let station = &self.stations[id.0];
+        let (from, process) = (station.address, (id, station.incarnation));
+        for (to, bytes) in out.iter() {
+            let flight = Flight { from, to, bytes: bytes.to_vec(), genuine: true };
+            let receiver = self.network.holder(to);
+            let incarnation = receiver.map_or(0, |id| self.stations[id.0].incarnation);
+            if let Err(violation) = self.witness.sent(process, &flight, incarnation, self.now) {
+                self.fail(&violation);
+            }
+            if let Some(tap) = &mut self.tap {
+                tap.push((self.now, flight.clone()));
+            }
+            for (at, flight) in self.network.carry(id, flight, self.now) {
+                self.agenda.add(at, Occurrence::Arrival(flight));
+            }
+        }
+    }
+
+    /// Takes what arrived at a node and what it told.
+    fn listen(&mut self, id: StationId) {
+        let Some(Host::Node(node)) = &mut self.stations[id.0].host else { return };
+        let arrived = std::mem::take(&mut node.arrived);
+        let told = std::mem::take(&mut node.told);
+        let over = node.core.is_over();
+        let to = self.name(id);
+        for (from, bytes) in arrived {
+            if self.over[id.0] {
+                self.fail(&Violation::DeliveredAfterLeaving { at: id });
+            }
+            match self.witness.receive(id, to, from, &bytes, self.now) {
+                Ok(number) => {
+                    self.totals.delivered += 1;
+                    self.received[id.0].push(Delivery { number, from, at: self.now });
+                }
+                Err(violation) => self.fail(&violation),
+            }
+        }
+        for event in told {
+            self.remember(|| format!("{id:?} tells {event:?}"));
+            if self.told[id.0].len() < MOST_EVENTS {
+                self.told[id.0].push((self.now, event));
+            }
+        }
+        self.over[id.0] = over;
+    }
+
+    fn fix_next_turn(&mut self, id: StationId) {
+        let station = &mut self.stations[id.0];
+        let Some(due) = station.host.as_ref().and_then(Host::poll_timeout) else { return };
+        let due = due.saturating_duration_since(self.began);
+        if due > self.now {
+            station.overdue = 0;
+            return self.wake(id, due);
+        }
+        station.overdue += 1;
+        if station.overdue > MOST_OVERDUE {
+            self.fail(&Violation::NeverRests { station: id });
+        }
+        self.wake(id, self.now + READ_AFTER);
+    }
+
+    fn check_tables(&self, id: StationId) {
+        let station = &self.stations[id.0];
+        let (Some(Host::Router(router)), Plan::Router { config, .. }) =
+            (&station.host, &station.plan)
+        else {
+            return;
+        };
+        let status = router.switch.status(self.clock_of(id));
+        let tables = [
+            ("flows", status.flows, config.max_flows),
+            ("grants", status.grants, config.max_grants),
+            ("routes", status.routes, config.max_routes),
+            ("absences", status.absences, config.max_routes),
+            ("attached", status.attached.len(), config.max_routes),
+            ("sessions", status.sessions.len(), config.link.limits.sessions),
+        ];
+        for (table, len, bound) in tables {
+            // A bounded table has room for two, whatever it is told.
+            if len > bound.max(2) {
+                self.fail(&Violation::TableOverflow { station: id, table, len, bound });
+            }
+        }
+    }
+
+    /// Keeps a line for whoever has to understand a violation.
+    pub(crate) fn remember(&mut self, line: impl FnOnce() -> String) {
+        if self.history.len() >= HISTORY {
+            self.history.pop_front();
+        }
+        let line = format!("{:>12.6} {}", self.now.as_secs_f64(), line());
+        self.history.push_back(line);
+    }
+
+    /// The last faults and what nodes told, one per line.
+    pub fn history(&self) -> String {
+        self.history.iter().map(|line| format!("  {line}\n")).collect()
+    }
+
+    pub(crate) fn fail(&self, violation: &Violation) -> ! {
+        self.give_up(&violation.to_string())
+    }
+
+    /// Ends a run that went wrong.
+    ///
+    /// # Panics
+    /// Always, with the seed and the last things that happened.
+    pub fn give_up(&self, why: &str) -> ! {
+        panic!(
+            "seed {}, at {:.6} s: {why}\n{}replay: RHUMB_SIM_SEED={} cargo test -p rhumb-sim --test sim",
+            self.seed,
+            self.now.as_secs_f64(),
+            self.history(),
+            self.seed,
+        );
+    }
+}
+
+/// When every world begins, in seconds since 1970.
+pub const START_S: u64 = 1_800_000_000;
+/// How long a datagram waits until its host gets to it; what comes meanwhile is read with it.
+pub(crate) const READ_AFTER: Duration = Duration::from_micros(20);
+/// How often [`World::run_until`] looks.
+pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// The port that messages are for.
+const PORT: u16 = 7;
+/// Turns in a row that come to nothing: a second of a processor that does nothing else.
+const MOST_OVERDUE: u32 = 50_000;
+/// A look at all tables costs more than a turn.
+const TABLES_CHECKED_EVERY: u64 = 32;
+const HISTORY: usize = 60;
+/// A small world in which each of a thousand messages takes twenty events.
+const MOST_EVENTS_PER_S: u64 = 20_000;
+/// More of one node are not kept, so that a world may run for days.
+const MOST_EVENTS: usize = 100_000;
+/// The source of the links' chance.
+const LINKS: u64 = 1;

@@ -1,0 +1,91 @@
+//! What forwarding costs: the production switch against the least it could cost, measured in one run, so that only ratios
+//! have to travel between machines.
+//!
+//! 1. In memory: batches through [`Switch::handle_batch`](rhumb_switch::Switch::handle_batch) against open, look-up, seal.
+//! 2. On sockets: between two ends over veth pairs, beside forwarders that do less.
+//! 3. Both again with the cipher off: a build for measurement, made on the first run.
+//!
+//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it. Takes about a minute,
+//! builds excluded, and a gigabyte of memory for a million flows. The paths over veth pairs need root.
+#![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
+
+mod bare;
+mod chance;
+mod cipher_off;
+mod forwarder;
+mod load;
+mod machine;
+mod member;
+mod memory;
+mod path;
+mod report;
+mod sockets;
+
+use cipher_off::CipherOff;
+use machine::Core;
+use report::Report;
+use serde_json::{Map, Value};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let said = |word: &str| words.iter().any(|other| other == word);
+    if said(cipher_off::CHILD) {
+        return cipher_off::measure_on_demand();
+    }
+    if cipher_off::IS_OFF {
+        eprintln!("this build has no cipher: it measures on demand only");
+        std::process::exit(2);
+    }
+    let (memory, udp) = (said("memory") || !said("udp"), said("udp") || !said("memory"));
+
+    let (mut cipher_off, problem) = match CipherOff::start() {
+        Ok(build) => (Some(build), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let mut conditions = machine::conditions();
+    if let Some(problem) = problem {
+        conditions.insert("cipher_off_left_out".to_owned(), problem.into());
+    }
+    let memory = if memory { measure_memory(&mut conditions, &mut cipher_off) } else { Vec::new() };
+    let (sockets, is_fair) = match udp {
+        true => measure_sockets(&mut conditions, &mut cipher_off),
+        false => (None, false),
+    };
+    conditions.insert("load_average_after".to_owned(), machine::load_average().into());
+    let report = Report { conditions, memory, sockets, is_fair };
+    if said("--json") { report.print_json() } else { report.print_text() }
+}
+
+fn measure_memory(
+    conditions: &mut Map<String, Value>,
+    cipher_off: &mut Option<CipherOff>,
+) -> Vec<memory::Row> {
+    let text = format!(
+        "one thread, batches of {}, {} rounds of {} batches each, interleaved; medians",
+        memory::BATCH_DATAGRAMS,
+        memory::ROUNDS,
+        memory::BATCHES_A_SLICE
+    );
+    conditions.insert("memory".to_owned(), text.into());
+    machine::pin(Core::Measured);
+    memory::measure(cipher_off)
+}
+
+fn measure_sockets(
+    conditions: &mut Map<String, Value>,
+    cipher_off: &mut Option<CipherOff>,
+) -> (Option<sockets::Results>, bool) {
+    let path = path::Path::new();
+    let cores = match machine::cores() {
+        1 => "load and forwarder on the only core",
+        _ => "load on core 0, forwarder on core 1",
+    };
+    let text = format!(
+        "{}; {cores}; {} rounds of {} datagrams each, interleaved; medians",
+        path.describe(),
+        sockets::ROUNDS,
+        load::SLICE_DATAGRAMS
+    );
+    conditions.insert("udp".to_owned(), text.into());
+    (Some(sockets::measure(&path, cipher_off)), path.is_fair())
+}

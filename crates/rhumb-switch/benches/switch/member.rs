@@ -1,0 +1,263 @@
+//! A node at the switch: the production link by real handshakes, a certificate for the router, labels given and taken, and
+//! data that it seals and opens outside of what is measured.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rhumb_link::{Endpoint, SessionId};
+use rhumb_switch::{Config, Switch};
+use rhumb_trust::{Identity, Now, Window};
+use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::flow::FlowAccept;
+use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role, Scope, Statement};
+
+use crate::chance::Chance;
+
+/// How PDUs of a known flow travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// With both names: the first ones of a flow, and those of whoever does not take labels.
+    Names,
+    /// With a label: all others.
+    Labels,
+}
+
+impl Form {
+    /// Bytes of the header.
+    pub(crate) fn header_len(self) -> usize {
+        match self {
+            Self::Names => PduHeader::LEN,
+            Self::Labels => LabelledHeader::LEN,
+        }
+    }
+}
+
+/// A node with one session, to the switch.
+pub(crate) struct Member {
+    identity: Arc<Identity>,
+    endpoint: Endpoint,
+    /// Where the switch sees it.
+    pub(crate) address: SocketAddr,
+    router: Name,
+    router_address: SocketAddr,
+    session: Option<SessionId>,
+    joined: bool,
+    /// What the switch wants in place of our name and a destination's.
+    labels: HashMap<Name, Label>,
+    /// How many labels we gave for what is sent to us.
+    labels_given: u32,
+    /// PDUs that wait to be sent.
+    answers: Vec<Vec<u8>>,
+    /// Where PDUs are put together.
+    scratch: Vec<u8>,
+}
+
+impl Member {
+    /// A member that begins to connect.
+    pub(crate) fn new(
+        address: SocketAddr,
+        router: Name,
+        router_address: SocketAddr,
+        now: Now,
+    ) -> Self {
+        let identity = identity(Role::Node, now);
+        let mut endpoint =
+            Endpoint::new(identity.clone(), link_config(), [3; 32], now.instant).expect("endpoint");
+        endpoint.connect(router_address, Some(router), now.instant);
+        Self {
+            identity,
+            endpoint,
+            address,
+            router,
+            router_address,
+            session: None,
+            joined: false,
+            labels: HashMap::new(),
+            labels_given: 0,
+            answers: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Name {
+        self.identity.name()
+    }
+
+    /// Whether the switch carries for this member.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Whether PDUs to `destination` can travel with a label.
+    pub(crate) fn has_label_to(&self, destination: &Name) -> bool {
+        self.labels.contains_key(destination)
+    }
+
+    /// Whether anybody was given a label for PDUs to us.
+    pub(crate) fn has_given_labels(&self) -> bool {
+        self.labels_given > 0
+    }
+
+    /// Takes what comes while sessions and flows are opened.
+    pub(crate) fn handle(&mut self, datagram: &mut [u8], now: Now) {
+        match Datagram::parse(datagram) {
+            Ok(Datagram::Record(_)) => {
+                if let Some(range) = self.open(datagram, now)
+                    && let Ok(Frame::Full(pdu)) = Frame::parse(&datagram[range])
+                {
+                    self.handle_pdu(&pdu);
+                }
+            }
+            Ok(handshake) => {
+                let from = self.router_address;
+                let _ = self.endpoint.handle_handshake(from, handshake, now.instant);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn handle_pdu(&mut self, pdu: &Pdu<'_>) {
+        match pdu.action() {
+            Action::Accept => self.joined = true,
+            Action::FlowAccept => {
+                let accept = FlowAccept::parse(pdu.data()).expect("the switch gives labels");
+                self.labels.insert(pdu.source(), accept.label);
+            }
+            Action::Data => {
+                self.labels_given += 1;
+                let accept = FlowAccept { label: Label(self.labels_given) };
+                let mut answer = Vec::new();
+                PduHeader::new(Action::FlowAccept, self.name(), pdu.source())
+                    .emit(&accept.emit(), &[], &mut answer)
+                    .expect("a label fits");
+                self.answers.push(answer);
+            }
+            action => panic!("a member is not sent {action:?}"),
+        }
+    }
+
+    /// Appends what it has to say; the first thing on a session is its certificate.
+    pub(crate) fn transmit(&mut self, out: &mut Batch, now: Now) {
+        self.endpoint.handle_timeout(now.instant);
+        self.endpoint.poll_transmit(out);
+        while let Some(event) = self.endpoint.poll_event() {
+            if let rhumb_link::Event::Established { session, .. } = event {
+                self.session = Some(session);
+                self.advertise(out, now);
+            }
+        }
+        for answer in std::mem::take(&mut self.answers) {
+            self.push(out, self.router_address, &answer, now);
+        }
+    }
+
+    fn advertise(&mut self, out: &mut Batch, now: Now) {
+        let statement = Statement::Route { via: self.router, scope: Scope::Any };
+        let window = Window::starting(now.unix_s(), LEASE_S);
+        let certificate = self.identity.certify(statement, 1, window).expect("a signature");
+        let mut pdu = Vec::new();
+        PduHeader::new(Action::Advertise, self.name(), self.router)
+            .emit(&[], &[certificate], &mut pdu)
+            .expect("one certificate fits");
+        self.push(out, self.router_address, &pdu, now);
+    }
+
+    /// Appends an empty record, so that the session does not go silent.
+    pub(crate) fn keep_alive(&mut self, out: &mut Batch, now: Now) {
+        self.push(out, self.router_address, &[], now);
+    }
+
+    /// Appends a sealed Data PDU; `peer` is written beside it.
+    pub(crate) fn push_data(
+        &mut self,
+        out: &mut Batch,
+        peer: SocketAddr,
+        (destination, form): (Name, Form),
+        data: &[u8],
+        now: Now,
+    ) {
+        let mut pdu = std::mem::take(&mut self.scratch);
+        pdu.clear();
+        let header = PduHeader::new(Action::Data, self.name(), destination);
+        match form {
+            Form::Names => header.emit(data, &[], &mut pdu),
+            Form::Labels => {
+                let label = self.labels[&destination];
+                LabelledHeader { action: Action::Data, ttl: header.ttl, tag: header.tag, label }
+                    .emit(data, &mut pdu)
+            }
+        }
+        .expect("the data fit");
+        self.push(out, peer, &pdu, now);
+        self.scratch = pdu;
+    }
+
+    fn push(&mut self, out: &mut Batch, peer: SocketAddr, pdu: &[u8], now: Now) {
+        let session = self.session.expect("a session");
+        let datagram = out.push_with(peer, pdu.len() + RECORD_OVERHEAD);
+        datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(pdu);
+        self.endpoint.seal(session, datagram, now.instant).expect("the session lives");
+    }
+
+    /// Whether a forwarded datagram is in `form`, for us, and brings `data`.
+    pub(crate) fn arrives(
+        &mut self,
+        datagram: &mut [u8],
+        form: Form,
+        data: &[u8],
+        now: Now,
+    ) -> bool {
+        let Some(range) = self.open(datagram, now) else { return false };
+        match Frame::parse(&datagram[range]) {
+            Ok(Frame::Full(pdu)) => {
+                form == Form::Names && pdu.destination() == self.name() && pdu.data() == data
+            }
+            Ok(Frame::Labelled(pdu)) => {
+                let ours = (1..=self.labels_given).contains(&pdu.label().0);
+                form == Form::Labels && ours && pdu.data() == data
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn open(&mut self, datagram: &mut [u8], now: Now) -> Option<Range<usize>> {
+        let opened = self.endpoint.open(self.router_address, datagram, now.instant).ok()?;
+        (!opened.plaintext.is_empty()).then_some(opened.plaintext)
+    }
+}
+
+/// Bytes to carry.
+pub(crate) fn data(payload: usize, chance: &mut Chance) -> Vec<u8> {
+    (0..payload).map(|_| chance.next_u64() as u8).collect()
+}
+
+/// A switch with no RIB and no upstream router, which is all that its own members need.
+pub(crate) fn switch(max_flows: usize, now: Now) -> Switch {
+    let config = Config { max_flows, link: link_config(), ..Config::default() };
+    Switch::new(identity(Role::Router, now), config, [4; 32], now).expect("switch")
+}
+
+pub(crate) fn now() -> Now {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let unix_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    Now { instant: std::time::Instant::now(), unix_ms }
+}
+
+fn identity(role: Role, now: Now) -> Arc<Identity> {
+    Arc::new(Identity::generate(role, now.unix_s()).expect("a key"))
+}
+
+fn link_config() -> rhumb_link::Config {
+    let mut config = rhumb_link::Config::default();
+    config.max_datagram_len = MAX_DATAGRAM_LEN;
+    config
+}
+
+/// Room for a payload of 8,900 bytes.
+const MAX_DATAGRAM_LEN: u16 = 9200;
+/// Longer than any bench.
+const LEASE_S: u64 = 3600;

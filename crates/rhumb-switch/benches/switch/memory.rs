@@ -1,0 +1,375 @@
+//! In memory, on one thread: [`Switch::handle_batch`] against the bare loop.
+//!
+//! Batches of 64 datagrams are sealed by the members' own links, then handled; only the handling is timed. Contestants
+//! take turns in slices; a slice's figure is that of its median batch, so a batch during which the machine did something
+//! else does not count; ratios are of slices of the same round, and the medians of all rounds are shown.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rhumb_switch::Switch;
+use rhumb_trust::Now;
+use rhumb_wire::Batch;
+use rhumb_wire::datagram::RecordHeader;
+
+use crate::bare::{Ends, Resealer, Table};
+use crate::chance::Chance;
+use crate::cipher_off::CipherOff;
+use crate::machine::median;
+use crate::member::{self, Form, Member};
+
+/// Bytes of a PDU's data.
+pub(crate) const PAYLOADS: [usize; 6] = [64, 256, 1000, 1400, 1766, 8900];
+pub(crate) const BATCH_DATAGRAMS: usize = 64;
+pub(crate) const ROUNDS: usize = 25;
+pub(crate) const BATCHES_A_SLICE: usize = 48;
+/// Entries in the bare loop's table.
+const ENTRIES: usize = 1 << 20;
+
+/// One size in one form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) form: Form,
+    pub(crate) payload: usize,
+    /// A single flow, against the bare loop asking for one entry over and over: both stay in the cache.
+    pub(crate) one: Pairing,
+    /// The switch built without a cipher, with a single flow.
+    pub(crate) cipher_off: Option<f64>,
+    /// Flows drawn from about a thousand, between 32 sessions.
+    pub(crate) thousand: f64,
+    /// Flows drawn from about a million, between 1,024 sessions, against the bare loop with as many sessions and entries.
+    pub(crate) million: Pairing,
+}
+
+/// Nanoseconds per datagram, and the rate of the switch in terms of that of the bare loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pairing {
+    pub(crate) bare: f64,
+    pub(crate) switch: f64,
+    pub(crate) ratio: f64,
+}
+
+impl Pairing {
+    fn new(bare: f64, switch: f64) -> Self {
+        Self { bare, switch, ratio: bare / switch }
+    }
+
+    fn median(rounds: &[Round], pairing: fn(&Round) -> Pairing) -> Self {
+        let middle = |figure: fn(&Pairing) -> f64| {
+            median(rounds.iter().map(|round| figure(&pairing(round))))
+        };
+        Self {
+            bare: middle(|pairing| pairing.bare),
+            switch: middle(|pairing| pairing.switch),
+            ratio: middle(|pairing| pairing.ratio),
+        }
+    }
+}
+
+struct Round {
+    one: Pairing,
+    cipher_off: Option<f64>,
+    thousand: f64,
+    million: Pairing,
+}
+
+pub(crate) fn measure(cipher_off: &mut Option<CipherOff>) -> Vec<Row> {
+    let mut scenes =
+        Scenes { one: Scene::new(2), thousand: Scene::new(32), million: Scene::new(1024) };
+    let mut rows = Vec::new();
+    for form in [Form::Labels, Form::Names] {
+        let mut bare = [Bare::new(form, 1, 1), Bare::new(form, ENTRIES, 1024)];
+        for payload in PAYLOADS {
+            rows.push(scenes.measure(form, payload, &mut bare, cipher_off));
+        }
+    }
+    rows
+}
+
+struct Scenes {
+    one: Scene,
+    thousand: Scene,
+    million: Scene,
+}
+
+impl Scenes {
+    fn measure(
+        &mut self,
+        form: Form,
+        payload: usize,
+        bare: &mut [Bare; 2],
+        cipher_off: &mut Option<CipherOff>,
+    ) -> Row {
+        for scene in [&mut self.one, &mut self.thousand, &mut self.million] {
+            scene.form = form;
+            check(scene, payload);
+        }
+        bare.iter_mut().for_each(|bare| check(bare, payload));
+        let [bare_one, bare_any] = bare;
+        let mut round = || Round {
+            one: Pairing::new(slice(bare_one, payload), slice(&mut self.one, payload)),
+            cipher_off: cipher_off.as_mut().map(|build| build.memory_slice(form, payload)),
+            thousand: slice(&mut self.thousand, payload),
+            million: Pairing::new(slice(bare_any, payload), slice(&mut self.million, payload)),
+        };
+        let rounds: Vec<Round> = (0..ROUNDS).map(|_| round()).collect();
+        let measured_off: Vec<f64> = rounds.iter().filter_map(|round| round.cipher_off).collect();
+        Row {
+            form,
+            payload,
+            one: Pairing::median(&rounds, |round| round.one),
+            cipher_off: (!measured_off.is_empty()).then(|| median(measured_off.into_iter())),
+            thousand: median(rounds.iter().map(|round| round.thousand)),
+            million: Pairing::median(&rounds, |round| round.million),
+        }
+    }
+}
+
+/// Nanoseconds per datagram of the median batch.
+pub(crate) fn slice(contestant: &mut impl Contestant, payload: usize) -> f64 {
+    let mut batch = Batch::new();
+    let per_batch = (0..BATCHES_A_SLICE).map(|_| {
+        batch.clear();
+        contestant.seal(&mut batch, payload);
+        let begin = Instant::now();
+        contestant.forward(&mut batch);
+        let took = begin.elapsed();
+        let forwarded = batch.slots().iter().filter(|slot| !slot.is_empty()).count();
+        assert_eq!((batch.len(), forwarded), (BATCH_DATAGRAMS, BATCH_DATAGRAMS));
+        took.as_nanos() as f64 / BATCH_DATAGRAMS as f64
+    });
+    median(per_batch.collect::<Vec<_>>().into_iter())
+}
+
+/// Forwards one batch and has its receivers open it: what is measured does the work.
+fn check(contestant: &mut impl Contestant, payload: usize) {
+    let mut batch = Batch::new();
+    contestant.seal(&mut batch, payload);
+    contestant.forward(&mut batch);
+    for slot in 0..batch.len() {
+        let (peer, datagram) = batch.datagram_mut(slot);
+        assert!(contestant.arrives(peer, datagram), "datagram {slot} of {payload} bytes");
+    }
+}
+
+pub(crate) trait Contestant {
+    /// Appends a batch of fresh datagrams.
+    fn seal(&mut self, batch: &mut Batch, payload: usize);
+
+    /// What is timed.
+    fn forward(&mut self, batch: &mut Batch);
+
+    /// Whether a forwarded datagram is as the receiver wants it.
+    fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool;
+}
+
+/// The bare loop over a table of [`ENTRIES`] entries, of which the first few are asked for.
+pub(crate) struct Bare {
+    resealer: Resealer,
+    table: Table,
+    asked: usize,
+    sessions: usize,
+    ends: Ends,
+    next_hops: [SocketAddr; 2],
+    chance: Chance,
+}
+
+impl Bare {
+    fn new(form: Form, asked: usize, sessions: usize) -> Self {
+        let mut chance = Chance::new(1);
+        let table = Table::new(form, ENTRIES, &mut chance);
+        let next_hops = [member_address(0), member_address(1)];
+        let (resealer, ends) = (Resealer::new(sessions), Ends::new(sessions));
+        Self { resealer, table, asked, sessions, ends, next_hops, chance }
+    }
+}
+
+impl Contestant for Bare {
+    fn seal(&mut self, batch: &mut Batch, payload: usize) {
+        let len = self.table.form().header_len() + payload;
+        for _ in 0..BATCH_DATAGRAMS {
+            let entry = self.chance.below(self.asked);
+            let session = self.chance.below(self.sessions);
+            let address = |pdu: &mut [u8]| self.table.address(entry, pdu);
+            self.ends.push(batch, self.next_hops[0], (session, len), address);
+        }
+    }
+
+    /// In three passes, so that the look-ups of a batch wait for memory together.
+    fn forward(&mut self, batch: &mut Batch) {
+        let mut next_hops = [None; BATCH_DATAGRAMS];
+        for slot in 0..batch.len() {
+            if self.resealer.open(batch.datagram_mut(slot).1).is_none() {
+                batch.drop_datagram(slot);
+            }
+        }
+        for (slot, next) in next_hops.iter_mut().enumerate() {
+            *next = self.table.next_hop(&batch.datagram_mut(slot).1[RecordHeader::LEN..]);
+        }
+        for (slot, next) in next_hops.into_iter().enumerate() {
+            match next {
+                Some(next) => {
+                    self.resealer.seal(next, batch.datagram_mut(slot).1);
+                    batch.redirect(slot, self.next_hops[(next & 1) as usize]);
+                }
+                None => batch.drop_datagram(slot),
+            }
+        }
+    }
+
+    fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool {
+        self.next_hops.contains(&peer) && self.ends.opens(datagram)
+    }
+}
+
+/// A switch and its members, who have joined and between each two of whom a flow is known.
+pub(crate) struct Scene {
+    switch: Switch,
+    members: Vec<Member>,
+    now: Now,
+    chance: Chance,
+    /// How PDUs travel.
+    pub(crate) form: Form,
+    /// What all PDUs of a batch bring.
+    data: Vec<u8>,
+}
+
+impl Scene {
+    pub(crate) fn new(members: usize) -> Self {
+        let now = member::now();
+        let pairs = members * (members - 1);
+        let switch = member::switch(pairs, now);
+        let chance = Chance::new(2);
+        let members_room = Vec::with_capacity(members);
+        let mut scene = Self {
+            switch,
+            members: members_room,
+            now,
+            chance,
+            form: Form::Names,
+            data: Vec::new(),
+        };
+        for index in 0..members {
+            scene.join(index);
+        }
+        scene.open_flows();
+        assert_eq!(scene.switch.status(now).flows, pairs);
+        scene
+    }
+
+    /// Lets one more member connect and join. No time passes: nothing is lost, so no timer is needed.
+    fn join(&mut self, index: usize) {
+        let address = member_address(index);
+        let mut member = Member::new(address, self.switch.name(), ROUTER, self.now);
+        let mut batch = Batch::new();
+        for _ in 0..TURNS_TO_JOIN {
+            batch.clear();
+            member.transmit(&mut batch, self.now);
+            for slot in 0..batch.len() {
+                batch.redirect(slot, address);
+            }
+            self.switch.handle_batch(&mut batch, self.now);
+            while let Some(job) = self.switch.poll_job() {
+                let done = job.run();
+                self.switch.handle_done(done, self.now);
+            }
+            self.switch.poll_transmit(&mut batch);
+            for slot in 0..batch.len() {
+                let (peer, datagram) = batch.datagram_mut(slot);
+                if peer == address && !datagram.is_empty() {
+                    member.handle(datagram, self.now);
+                }
+            }
+            if member.is_joined() {
+                self.members.push(member);
+                return;
+            }
+        }
+        panic!("member {index} has not joined");
+    }
+
+    /// Sends the first PDU of every flow, and lets both of its hops give their labels.
+    fn open_flows(&mut self) {
+        let mut batch = Batch::new();
+        self.data = member::data(FIRST_PAYLOAD, &mut self.chance);
+        for source in 0..self.members.len() {
+            batch.clear();
+            for destination in (0..self.members.len()).filter(|other| *other != source) {
+                self.push(&mut batch, source, destination);
+            }
+            // The first pass brings PDUs to their destinations and labels to the source, the second labels to the switch.
+            for _ in 0..2 {
+                self.switch.handle_batch(&mut batch, self.now);
+                for slot in 0..batch.len() {
+                    let (peer, datagram) = batch.datagram_mut(slot);
+                    if !datagram.is_empty() {
+                        self.members[member_index(peer)].handle(datagram, self.now);
+                    }
+                }
+                batch.clear();
+                for member in &mut self.members {
+                    let first = batch.len();
+                    member.transmit(&mut batch, self.now);
+                    (first..batch.len()).for_each(|slot| batch.redirect(slot, member.address));
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, batch: &mut Batch, source: usize, destination: usize) {
+        let to = (self.members[destination].name(), self.form);
+        let member = &mut self.members[source];
+        member.push_data(batch, member.address, to, &self.data, self.now);
+    }
+
+    /// A flow drawn from all of them; of two members, always the same one.
+    fn draw_flow(&mut self) -> (usize, usize) {
+        let count = self.members.len();
+        if count == 2 {
+            return (0, 1);
+        }
+        let source = self.chance.below(count);
+        (source, (source + 1 + self.chance.below(count - 1)) % count)
+    }
+}
+
+impl Contestant for Scene {
+    fn seal(&mut self, batch: &mut Batch, payload: usize) {
+        if self.data.len() != payload {
+            self.data = member::data(payload, &mut self.chance);
+        }
+        // A moment later than the last batch. The clock stays within the time after which labels are told again.
+        self.now = self.now.plus(Duration::from_micros(1));
+        for _ in 0..BATCH_DATAGRAMS {
+            let (source, destination) = self.draw_flow();
+            self.push(batch, source, destination);
+        }
+    }
+
+    fn forward(&mut self, batch: &mut Batch) {
+        self.switch.handle_batch(batch, self.now);
+    }
+
+    fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool {
+        self.members[member_index(peer)].arrives(datagram, self.form, &self.data, self.now)
+    }
+}
+
+fn member_address(index: usize) -> SocketAddr {
+    let [high, low] = u16::try_from(index).expect("few members").to_be_bytes();
+    SocketAddr::from(([10, 1, high, low], 4000))
+}
+
+fn member_index(address: SocketAddr) -> usize {
+    match address.ip() {
+        IpAddr::V4(ip) => usize::from(u16::from_be_bytes([ip.octets()[2], ip.octets()[3]])),
+        IpAddr::V6(ip) => panic!("{ip} is no member"),
+    }
+}
+
+const ROUTER: SocketAddr =
+    SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
+/// Enough to be told a label about.
+const FIRST_PAYLOAD: usize = 16;
+/// A handshake takes five turns, the certificate one.
+const TURNS_TO_JOIN: usize = 20;
