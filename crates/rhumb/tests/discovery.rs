@@ -118,6 +118,44 @@ fn over_ipv4_broadcast() {
 }
 
 #[test]
+fn when_its_router_stops_a_node_moves_to_another() {
+    let Some([switch, first, second, nodes]) = namespaces() else { return };
+    switch.bridge(&[&first, &second, &nodes]);
+    first.run("ip address add 10.9.0.1/24 dev eth");
+    second.run("ip address add 10.9.0.2/24 dev eth");
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let mut rib =
+        place.start_in(first.id(), &["rib", "--listen", "10.9.0.1:0", "--key", "rib.key"]);
+    let to_rib = remote(&rib.next_object());
+    let router = |host: &Namespace, key: &str| {
+        place.keygen("router", key);
+        let mut router = place
+            .start_in(host.id(), &["router", "--listen", "[::]:0", "--key", key, "--rib", &to_rib]);
+        let name = router.next_object()["name"].clone();
+        (router, name)
+    };
+    let mut routers = vec![router(&first, "first.key"), router(&second, "second.key")];
+
+    let mut receiver = place.start_in(nodes.id(), &["receive"]);
+    let ready = receiver.next_object();
+    let joined = routers.iter().position(|(_, name)| *name == ready["router"]).unwrap();
+    let (stopped, _) = routers.swap_remove(joined);
+    assert_eq!(stopped.signal("TERM"), 0);
+
+    let name = ready["name"].as_str().unwrap();
+    let begin = Instant::now();
+    loop {
+        let run = run_in(&place, &nodes, &["--json", "trace", name]);
+        if run.code == 0 {
+            assert_eq!(run.object()["hops"][0]["name"], routers[0].1);
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", run.errors);
+    }
+}
+
+#[test]
 fn several_routers_on_one_host_are_found_each() {
     let Some([switch, host, a, _]) = namespaces() else { return };
     switch.bridge(&[&host, &a]);
