@@ -1,4 +1,5 @@
-//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`memory`] for tests.
+//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`memory`] for tests. And [`discovery`]: the
+//! links of this host, and how a router is found on them.
 //!
 //! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
 //! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
@@ -10,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod counters;
+pub mod discovery;
 mod error;
 pub mod memory;
 mod packet_io;

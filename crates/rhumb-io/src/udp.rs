@@ -37,6 +37,8 @@ pub struct Options {
     pub send_buffer_bytes: Option<usize>,
     /// Let several sockets of one user bind the same address; the system spreads the peers over them.
     pub reuse_port: bool,
+    /// Let datagrams go to broadcast addresses.
+    pub broadcast: bool,
 }
 
 impl Default for Options {
@@ -47,6 +49,7 @@ impl Default for Options {
             receive_buffer_bytes: Some(DEFAULT_BUFFER_BYTES),
             send_buffer_bytes: Some(DEFAULT_BUFFER_BYTES),
             reuse_port: false,
+            broadcast: false,
         }
     }
 }

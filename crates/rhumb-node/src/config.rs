@@ -1,4 +1,4 @@
-//! What a node is told when it joins. Every time and bound has a named default with its reason.
+//! What a node is told when it joins: which router, and how. Every time and bound has a named default with its reason.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,11 +9,9 @@ use rhumb_wire::Name;
 /// What a node is told when it joins: [`Config::new`] and then whatever should differ from the defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the router is.
-    pub router: SocketAddr,
-    /// Who the router must prove to be; anybody when not given.
-    pub router_name: Option<Name>,
-    /// The local address; any port of the router's address family when not given.
+    /// Which router to join.
+    pub router: RouterChoice,
+    /// The local address; when not given, any port, of the address family of a router that was given, or of both.
     pub bind: Option<SocketAddr>,
     /// Seconds for which the router may carry this node's traffic; renewed at half-life.
     pub lease_s: u64,
@@ -28,12 +26,61 @@ pub struct Config {
     pub require_published: bool,
 }
 
+/// Which router to join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouterChoice {
+    /// This one, and no other.
+    Fixed(Remote),
+    /// Whichever is found first; another one when that fails.
+    Discovered {
+        /// Root routers, tried in this order when none is found on the local network.
+        roots: Vec<Remote>,
+        /// Names of the only routers to join, root routers included. When empty, whoever answers on the local network may
+        /// carry this node's traffic: fit for networks whose members are trusted not to read it.
+        only: Vec<Name>,
+    },
+}
+
+/// Where a router is, and who it must prove to be: anybody, when no name is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Its UDP address.
+    pub address: SocketAddr,
+    /// Its name.
+    pub name: Option<Name>,
+}
+
+impl Remote {
+    /// Whoever is at `address`.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, name: None }
+    }
+}
+
+impl RouterChoice {
+    /// Whichever router is found on the local network, and no other.
+    pub fn discovered() -> Self {
+        Self::Discovered { roots: Vec::new(), only: Vec::new() }
+    }
+}
+
+impl From<Remote> for RouterChoice {
+    fn from(router: Remote) -> Self {
+        Self::Fixed(router)
+    }
+}
+
+impl From<SocketAddr> for RouterChoice {
+    fn from(address: SocketAddr) -> Self {
+        Self::Fixed(Remote::new(address))
+    }
+}
+
 impl Config {
-    /// The defaults, and the router at `router`.
-    pub fn new(router: SocketAddr) -> Self {
+    /// The defaults, and which router to join: the address of one, one that has to prove a name, or any that is found.
+    pub fn new(router: impl Into<RouterChoice>) -> Self {
         Self {
-            router,
-            router_name: None,
+            router: router.into(),
             bind: None,
             lease_s: DEFAULT_LEASE_S,
             max_datagram_len: DEFAULT_MAX_DATAGRAM_LEN,

@@ -19,12 +19,12 @@ mod transfers;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
+use rhumb_io::discovery::Links;
 use rhumb_io::udp::UdpSocket;
 use rhumb_trust::Now;
 use rhumb_wire::nack::Reason;
@@ -48,7 +48,6 @@ use transfers::Transfers;
 pub(crate) struct Driver {
     core: Core,
     socket: UdpSocket,
-    router_address: SocketAddr,
     shared: Arc<Shared>,
     inbox: Inbox,
     ports: HashMap<u16, mpsc::Sender<Message>>,
@@ -77,7 +76,6 @@ impl Driver {
     pub(crate) fn new(
         core: Core,
         socket: UdpSocket,
-        router_address: SocketAddr,
         shared: Arc<Shared>,
         inbox: Inbox,
         joining: Joining,
@@ -85,7 +83,6 @@ impl Driver {
         Self {
             core,
             socket,
-            router_address,
             shared,
             inbox,
             ports: HashMap::new(),
@@ -244,12 +241,26 @@ impl Driver {
     /// Gathers one batch and sends it; says whether there is more.
     fn transmit(&mut self, now: Now) -> Result<bool, End> {
         self.outgoing.clear();
+        self.ask_for_routers(now);
         self.core.poll_transmit(&mut self.outgoing, now);
         let more_messages = self.transfers.transmit(&mut self.core, &mut self.outgoing, now);
         if !self.outgoing.is_empty() {
             self.socket.send(&self.outgoing).map_err(End::Socket)?;
         }
         Ok(more_messages || self.core.has_more_to_send())
+    }
+
+    /// Puts a query for every link into the batch, when one is due. Links come and go, so they are read each time.
+    fn ask_for_routers(&mut self, now: Now) {
+        let Some(query) = self.core.poll_query(now) else { return };
+        match Links::read(self.socket.local_address().ip()) {
+            Ok(links) => {
+                for target in links.query_targets() {
+                    self.outgoing.push(target, &query);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the links of this host cannot be read"),
+        }
     }
 
     fn wait(&mut self, now: Now) -> Result<(), End> {
@@ -325,7 +336,7 @@ impl Driver {
         Status {
             name: self.core.name(),
             router: self.core.router(),
-            router_address: self.router_address,
+            router_address: self.core.router_address(),
             local_address: self.socket.local_address(),
             joined: self.core.is_joined(),
             published: lease.is_some_and(|lease| lease.published),
@@ -345,6 +356,7 @@ fn log(event: &Event) {
         Event::Joined { .. }
         | Event::Renewed { .. }
         | Event::Disconnected { .. }
+        | Event::PassedOver { .. }
         | Event::Refused { .. }
         | Event::Left { .. } => tracing::debug!(?event),
         _ => tracing::trace!(?event),

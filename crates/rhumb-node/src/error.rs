@@ -9,7 +9,7 @@ use rhumb_link::LinkError;
 use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
 
-use crate::core::SendFailure;
+use crate::core::{Disconnection, SendFailure};
 
 /// Why a node could not join, or is of no further use.
 #[derive(Debug)]
@@ -21,6 +21,13 @@ pub enum NodeError {
         address: SocketAddr,
         /// Why the last try failed, if one did.
         last: Option<LinkError>,
+    },
+    /// No router was found that could be joined in time.
+    NoRouterFound {
+        /// The root routers that were given.
+        roots: Vec<SocketAddr>,
+        /// What was wrong with the last router tried, if one was.
+        last: Option<Box<Disconnection>>,
     },
     /// Another router is there than the one expected.
     WrongRouter {
@@ -123,6 +130,19 @@ impl fmt::Display for NodeError {
             ),
             Self::RouterUnreachable { address, last: Some(error) } => {
                 write!(f, "no router can be joined at {address}: {error}")
+            }
+            Self::NoRouterFound { roots, last } => {
+                f.write_str("no router answers on the local network")?;
+                if roots.is_empty() {
+                    f.write_str("; give the address of a router, or of root routers to try")?;
+                } else {
+                    roots.iter().try_for_each(|root| write!(f, ", nor at {root}"))?;
+                    f.write_str("; check that routers run there")?;
+                }
+                match last {
+                    Some(reason) => write!(f, " ({reason})"),
+                    None => Ok(()),
+                }
             }
             Self::WrongRouter { address, expected, actual } => write!(
                 f,

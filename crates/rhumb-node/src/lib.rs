@@ -2,12 +2,12 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use rhumb_node::{Config, Node};
+//! use rhumb_node::{Config, Node, RouterChoice};
 //! use rhumb_trust::load_key;
 //!
 //! # async fn run(key: &std::path::Path, friend: rhumb_wire::Name) -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = Arc::new(load_key(key, None)?);
-//! let node = Node::join(identity, Config::new("127.0.0.1:7700".parse()?)).await?;
+//! let node = Node::join(identity, Config::new(RouterChoice::discovered())).await?;
 //! println!("I am {}", node.name());
 //!
 //! let mut port = node.bind(7).await?;
@@ -40,7 +40,9 @@ mod error;
 mod node;
 pub mod transfer;
 
-pub use config::{Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S};
+pub use config::{
+    Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
+};
 pub use driver::{ReceiveReport, SendReport};
 pub use error::{NodeError, PingError, SendError};
 pub use node::{Hop, Message, Node, PingReply, Port, Status};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
 use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_io::{Counters, Wake};
+use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{Identity, Verified, name_of, verify_statement};
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
@@ -20,7 +20,7 @@ use crate::driver::{
     Shared, Shipment,
 };
 use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
-use crate::{Config, NodeError, PingError, ReceiveReport, SendError, SendReport};
+use crate::{Config, NodeError, PingError, ReceiveReport, RouterChoice, SendError, SendReport};
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone and the last [`Port`]
 /// are dropped, or when told to [`leave`](Node::leave).
@@ -75,8 +75,8 @@ pub struct Status {
     pub name: Name,
     /// The router connected.
     pub router: Option<Name>,
-    /// Where the router is, or should be.
-    pub router_address: SocketAddr,
+    /// Where the router connected is.
+    pub router_address: Option<SocketAddr>,
     /// The address that the node's socket is bound to.
     pub local_address: SocketAddr,
     /// Whether the router takes this node's traffic.
@@ -96,14 +96,13 @@ pub struct Status {
 }
 
 impl Node {
-    /// Joins the router of `config` under the name of `identity`, and stays joined: the lease is renewed, and a lost router
-    /// is sought again, until the node leaves.
+    /// Joins a router as `config` says under the name of `identity`, and stays joined: the lease is renewed, and a lost
+    /// router is sought again, or another one, until the node leaves.
     ///
     /// # Errors
     /// When that does not succeed within `config.join_timeout`, or the local address cannot be used.
     pub async fn join(identity: Arc<Identity>, config: Config) -> Result<Self, NodeError> {
-        let bind = config.bind.unwrap_or_else(|| any_port_towards(config.router));
-        let socket = UdpSocket::bind(bind, Options::default())?;
+        let socket = open_socket(&config)?;
         let seed = random_seed()?;
         let now = now();
         let core = Core::new(identity.clone(), &config, &seed, now).map_err(NodeError::Link)?;
@@ -113,7 +112,7 @@ impl Node {
         let inbox = Inbox { orders: orders_of_thread, datagrams: datagrams_of_thread };
         let (done, joined) = oneshot::channel();
         let joining = Joining::new(&config, now.instant, done);
-        let driver = Driver::new(core, socket, config.router, shared.clone(), inbox, joining);
+        let driver = Driver::new(core, socket, shared.clone(), inbox, joining);
         std::thread::Builder::new()
             .name("rhumb-node".to_owned())
             .spawn(|| driver.run())
@@ -388,13 +387,22 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Any port of any address of the router's family.
-fn any_port_towards(router: SocketAddr) -> SocketAddr {
-    let ip: IpAddr = match router {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    SocketAddr::new(ip, 0)
+/// A socket that reaches the router given, or whatever routers may be found.
+fn open_socket(config: &Config) -> Result<UdpSocket, IoError> {
+    let any_port = |ip: IpAddr| SocketAddr::new(ip, 0);
+    let (v4, v6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
+    let broadcast = matches!(config.router, RouterChoice::Discovered { .. });
+    let options = Options { broadcast, ..Options::default() };
+    match (config.bind, &config.router) {
+        (Some(address), _) => UdpSocket::bind(address, options),
+        (None, RouterChoice::Fixed(router)) => {
+            let any_like_it = if router.address.is_ipv4() { v4 } else { v6 };
+            UdpSocket::bind(any_port(any_like_it), options)
+        }
+        // One of IPv6 serves both, unless this machine has none.
+        (None, RouterChoice::Discovered { .. }) => UdpSocket::bind(any_port(v6), options)
+            .or_else(|_| UdpSocket::bind(any_port(v4), options)),
+    }
 }
 
 fn random_seed() -> Result<Seed, NodeError> {

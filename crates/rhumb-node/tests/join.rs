@@ -5,12 +5,13 @@ mod world;
 use std::time::Duration;
 
 use rhumb_link::LinkError;
+use rhumb_node::Remote;
 use rhumb_node::core::{Disconnection, DropReason, Event};
 use rhumb_trust::verify_chain;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
-use world::{OnAdvertise, START_S, World};
+use world::{OnAdvertise, START_S, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,7 +35,9 @@ fn an_accepted_advertisement_joins() {
 #[test]
 fn another_router_than_the_one_expected_is_refused() {
     let expected = Name([9; 32]);
-    let mut world = World::with(|config| config.router_name = Some(expected));
+    let mut world = World::with(|config| {
+        config.router = Remote { address: router_address(), name: Some(expected) }.into();
+    });
     world.run_for(SECOND);
     let actual = world.router.identity.name();
     let error = world.take_event(|event| match event {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::core::{DropReason, SendFailure};
-use rhumb_node::{Config, Message, Node, NodeError, PingError, Port, SendError};
+use rhumb_node::{Config, Message, Node, NodeError, PingError, Port, Remote, SendError};
 use rhumb_trust::Identity;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Name, Role};
@@ -178,7 +178,7 @@ async fn status_tells_of_the_membership() {
     let node = join(&relay).await;
     let status = node.status().await.expect("a node");
     assert_eq!(status.name, node.name());
-    assert_eq!((status.router, status.router_address), (Some(relay.name), relay.address));
+    assert_eq!((status.router, status.router_address), (Some(relay.name), Some(relay.address)));
     assert!(status.joined && status.published);
     let left = status.lease_left.expect("a lease").as_secs();
     assert!((590..=600).contains(&left), "{left}");
@@ -220,9 +220,9 @@ async fn a_node_whose_handles_are_dropped_leaves() {
 
 #[tokio::test]
 async fn an_address_without_a_router_is_told() {
-    let mut config = Config::new(unused_address());
+    let address = unused_address();
+    let mut config = Config::new(address);
     config.join_timeout = Duration::from_millis(300);
-    let address = config.router;
     let begin = Instant::now();
     let error = Node::join(identity(), config).await.expect_err("nobody is there");
     assert!(matches!(error, NodeError::RouterUnreachable { address: at, .. } if at == address));
@@ -234,8 +234,7 @@ async fn an_address_without_a_router_is_told() {
 #[tokio::test]
 async fn another_router_than_the_one_expected_is_told() {
     let relay = Relay::start(Behaviour::default());
-    let mut config = Config::new(relay.address);
-    config.router_name = Some(NOBODY);
+    let config = Config::new(Remote { address: relay.address, name: Some(NOBODY) });
     let error = Node::join(identity(), config).await.expect_err("somebody else is there");
     assert!(matches!(
         error,

@@ -96,8 +96,7 @@ impl World {
         adjust: impl FnOnce(&mut rhumb_node::Config),
     ) -> rhumb_node::Config {
         let Remote { address, name } = self.remote(router);
-        let mut config = rhumb_node::Config::new(address);
-        config.router_name = name;
+        let mut config = rhumb_node::Config::new(rhumb_node::Remote { address, name });
         adjust(&mut config);
         config
     }

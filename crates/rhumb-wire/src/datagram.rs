@@ -9,6 +9,7 @@
 //! | `0x90` | initial | a retry token or none, then the initiator's first DTLS datagram |
 //! | `0xA0` | retry | the token to come back with |
 //! | `0xB0` to `0xBF` | sealed close | as a sealed PDU, of nothing |
+//! | `0xC0` | discovery | [`Discovery`](crate::discovery::Discovery), which is no part of a link: foreign to [`Datagram`] |
 //! | any other | foreign | dropped and counted |
 
 use crate::WireError;

@@ -2,6 +2,7 @@
 
 use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};
+use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
@@ -100,9 +101,14 @@ pub fn rib(data: &[u8]) {
     }
 }
 
-/// `Datagram::parse`.
+/// `Datagram::parse` and `Discovery::parse`.
 pub fn datagram(data: &[u8]) {
     let mut out = Vec::new();
+    if let Ok(discovery) = Discovery::parse(data) {
+        discovery.emit(&mut out);
+        assert_eq!(out, data);
+        return;
+    }
     match Datagram::parse(data) {
         Ok(Datagram::Dtls(bytes)) => out.extend_from_slice(bytes),
         Ok(Datagram::Record(header)) => {

@@ -12,6 +12,7 @@
 //! | [`nack`], [`accept`], [`flow`], [`rib`], [`payload`] | what PDUs of each action carry |
 //! | [`transfer`] | the messages of a file transfer, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
+//! | [`discovery`] | the question whether there is a router on the local network, and the answer |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod accept;
 pub mod batch;
 pub mod certificate;
 pub mod datagram;
+pub mod discovery;
 mod error;
 pub mod flow;
 #[cfg(any(fuzzing, test))]

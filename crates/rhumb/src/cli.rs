@@ -137,6 +137,10 @@ pub(crate) struct RouterArguments {
     /// [default: the listen address]
     #[arg(long, value_name = "ADDR|none", value_parser = parse_locator)]
     pub(crate) locator: Option<LocatorChoice>,
+    /// Whether nodes on the local network find this router by asking for one [default: on, unless it listens on a loopback
+    /// address]
+    #[arg(long, value_enum, value_name = "on|off")]
+    pub(crate) discovery: Option<OnOff>,
     /// Seconds that the router's certificates last; renewed at half [default: 600]
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
@@ -148,12 +152,27 @@ pub(crate) struct RouterArguments {
     pub(crate) admin: Option<SocketAddr>,
 }
 
+/// A choice of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
 /// What every command that joins as a node takes.
 #[derive(Debug, Default, Args)]
 pub(crate) struct NodeArguments {
-    /// The router to join
-    #[arg(long, value_name = "[NAME@]ADDR")]
+    /// The router to join [default: whichever answers on the local network]
+    #[arg(long, value_name = "[NAME@]ADDR", conflicts_with_all = ["root", "only"])]
     pub(crate) router: Option<Remote>,
+    /// A root router, to join when none answers on the local network; may be repeated
+    #[arg(long, value_name = "[NAME@]ADDR")]
+    pub(crate) root: Vec<Remote>,
+    /// Of the routers found, join only the one of this name; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) only: Vec<Name>,
     /// The node's key file [default: a fresh key for this run]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,

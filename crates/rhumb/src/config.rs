@@ -8,11 +8,12 @@ mod raw;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use rhumb_node::RouterChoice;
 use toml::Spanned;
 
-use crate::cli::{NodeArguments, RibArguments, RouterArguments};
+use crate::cli::{NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
-use crate::remote::{Remote, parse_address};
+use crate::remote::{Remote, parse_address, parse_name};
 use raw::{Fault, RawConfig, line_at};
 
 /// What a RIB runs with.
@@ -32,6 +33,7 @@ pub(crate) struct RouterSettings {
     pub(crate) ribs: Vec<Remote>,
     pub(crate) upstream: Option<Remote>,
     pub(crate) locator: LocatorChoice,
+    pub(crate) discovery: DiscoveryChoice,
     pub(crate) lease_s: u32,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<SocketAddr>,
@@ -40,7 +42,7 @@ pub(crate) struct RouterSettings {
 /// What a node runs with.
 #[derive(Debug)]
 pub(crate) struct NodeSettings {
-    pub(crate) router: Remote,
+    pub(crate) router: RouterChoice,
     pub(crate) key: Option<PathBuf>,
     pub(crate) lease_s: u32,
 }
@@ -54,6 +56,17 @@ pub(crate) enum LocatorChoice {
     None,
     /// This one.
     At(SocketAddr),
+}
+
+/// Whether a router is found on its local networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiscoveryChoice {
+    /// No.
+    Off,
+    /// Yes, unless the discovery port cannot be had.
+    IfPossible,
+    /// Yes.
+    On,
 }
 
 /// The configuration file, read.
@@ -144,12 +157,26 @@ impl ConfigFile {
                 "a router without a locator is reached through another; give --upstream NAME@ADDR",
             ));
         }
+        let listen = listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_ROUTER_PORT));
+        let asked = flags.discovery.map(|choice| choice == OnOff::On).or(raw.discovery);
+        let discovery = match (asked, listen.ip().is_loopback()) {
+            (Some(true), true) => {
+                return Err(Failure::setup_text(format!(
+                    "nobody on the local network reaches {listen}; listen elsewhere, or give \
+                     --discovery off"
+                )));
+            }
+            (Some(true), false) => DiscoveryChoice::On,
+            (None, false) => DiscoveryChoice::IfPossible,
+            (Some(false), _) | (None, true) => DiscoveryChoice::Off,
+        };
         Ok(RouterSettings {
-            listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_ROUTER_PORT)),
+            listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
             ribs,
             upstream,
             locator,
+            discovery,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             state: flags.state.clone().or_else(|| raw.state.clone()),
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
@@ -165,20 +192,40 @@ impl ConfigFile {
     /// Settings of every command that joins as a node.
     pub(crate) fn node(&self, flags: &NodeArguments) -> Outcome<NodeSettings> {
         let raw = &self.raw.node;
-        let router = match flags.router {
-            Some(router) => Some(router),
-            None => self.parsed(raw.router.as_ref(), str::parse)?,
-        };
-        let router = router.ok_or_else(|| {
-            Failure::setup_text(
-                "a node joins a router; give --router [NAME@]ADDR (`rhumb router` prints both)",
-            )
-        })?;
         Ok(NodeSettings {
-            router,
+            router: self.router_choice(flags)?,
             key: flags.key.clone().or_else(|| raw.key.clone()),
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
         })
+    }
+
+    /// Options come first here too: a root router given there is meant, whatever router the file names.
+    fn router_choice(&self, flags: &NodeArguments) -> Outcome<RouterChoice> {
+        let raw = &self.raw.node;
+        let router = match flags.router {
+            Some(router) => Some(router),
+            None if flags.root.is_empty() && flags.only.is_empty() => {
+                self.parsed(raw.router.as_ref(), str::parse)?
+            }
+            None => None,
+        };
+        if let Some(router) = router {
+            return Ok(RouterChoice::Fixed(router.into()));
+        }
+        let mut roots = flags.root.clone();
+        if roots.is_empty() {
+            for text in raw.roots.iter().flatten() {
+                roots.extend(self.parsed(Some(text), str::parse::<Remote>)?);
+            }
+        }
+        let mut only = flags.only.clone();
+        if only.is_empty() {
+            for text in raw.only.iter().flatten() {
+                only.extend(self.parsed(Some(text), parse_name)?);
+            }
+        }
+        let roots = roots.into_iter().map(rhumb_node::Remote::from).collect();
+        Ok(RouterChoice::Discovered { roots, only })
     }
 
     /// Status is for who has an account on this machine: it names peers.
@@ -310,6 +357,47 @@ mod tests {
         assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));
         let keyless = "[router]\nrib = [\"127.0.0.1:9\"]";
         assert!(refused(keyless).contains("rhumb keygen --role router"));
+    }
+
+    #[test]
+    fn a_router_is_found_unless_one_is_named() {
+        let name = rhumb_wire::Name([7; 32]);
+        let file = file(&format!(
+            "[node]\nrouter = \"127.0.0.1:1\"\nroots = [\"{name}@127.0.0.1:2\", \"127.0.0.1:3\"]\nonly = [\"{name}\"]"
+        ));
+        let choice = |flags: &NodeArguments| file.node(flags).unwrap().router;
+        let mut flags = NodeArguments::default();
+        let port = |port: u16| rhumb_node::Remote::new(SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(choice(&flags), RouterChoice::Fixed(port(1)));
+        flags.only = vec![name];
+        let named = rhumb_node::Remote { name: Some(name), ..port(2) };
+        let found = RouterChoice::Discovered { roots: vec![named, port(3)], only: vec![name] };
+        assert_eq!(choice(&flags), found);
+        flags.root = vec!["127.0.0.1:4".parse().unwrap()];
+        let found = RouterChoice::Discovered { roots: vec![port(4)], only: vec![name] };
+        assert_eq!(choice(&flags), found);
+        let nothing = ConfigFile::default().node(&NodeArguments::default()).unwrap();
+        assert_eq!(nothing.router, RouterChoice::discovered());
+    }
+
+    #[test]
+    fn discovery_is_on_where_others_can_reach_the_router() {
+        let settings = |listen: &str, more: &str| {
+            let ribs = "rib = [\"127.0.0.1:9\"]\nkey = \"k\"";
+            file(&format!("[router]\nlisten = \"{listen}\"\n{ribs}\n{more}"))
+                .router(&RouterArguments::default())
+                .map(|settings| settings.discovery)
+        };
+        for listen in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1"] {
+            assert_eq!(settings(listen, "").unwrap(), DiscoveryChoice::IfPossible);
+            assert_eq!(settings(listen, "discovery = true").unwrap(), DiscoveryChoice::On);
+            assert_eq!(settings(listen, "discovery = false").unwrap(), DiscoveryChoice::Off);
+        }
+        for listen in ["127.0.0.1:1", "[::1]:1"] {
+            assert_eq!(settings(listen, "").unwrap(), DiscoveryChoice::Off);
+            let refused = settings(listen, "discovery = true").unwrap_err().to_string();
+            assert!(refused.contains("--discovery off"), "{refused}");
+        }
     }
 
     #[test]

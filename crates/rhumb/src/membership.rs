@@ -27,8 +27,7 @@ pub(crate) fn joined<T, F: Future<Output = Outcome<T>>>(
         .map_err(Failure::operation)?;
     runtime.block_on(async {
         let mut lifetime = Lifetime::begin(with_parent)?;
-        let mut config = Config::new(settings.router.address);
-        config.router_name = settings.router.name;
+        let mut config = Config::new(settings.router.clone());
         config.lease_s = settings.lease_s.into();
         let node = tokio::select! {
             joined = Node::join(identity, config) => joined.map_err(explain)?,

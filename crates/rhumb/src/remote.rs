@@ -1,7 +1,7 @@
 //! `NAME@ADDR` or `ADDR`: where another part of the suite is, and which name must answer there.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use rhumb_wire::Name;
@@ -34,6 +34,21 @@ impl fmt::Display for Remote {
             None => write!(f, "{}", self.address),
         }
     }
+}
+
+impl From<Remote> for rhumb_node::Remote {
+    fn from(remote: Remote) -> Self {
+        Self { address: remote.address, name: remote.name }
+    }
+}
+
+/// Any port of any local address of the same family.
+pub(crate) fn any_port_towards(address: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
 }
 
 /// A name, or what is wrong with its text.

@@ -3,7 +3,6 @@
 //! Blocking, one question at a time: programs that talk to names use `rhumb-node`. Questions are asked again while no
 //! answer comes, so a lost datagram costs [`ASK_AGAIN_AFTER`].
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader};
 
 use crate::failure::{Failure, Outcome};
 use crate::key;
-use crate::remote::Remote;
+use crate::remote::{Remote, any_port_towards};
 
 /// A session that is up.
 pub(crate) struct Session {
@@ -50,7 +49,7 @@ impl Session {
         let start = Instant::now();
         let mut endpoint = Endpoint::new(identity, config, key::fresh_secret()?, start)
             .map_err(Failure::operation)?;
-        let local = SocketAddr::new(unspecified_like(remote.address), 0);
+        let local = any_port_towards(remote.address);
         let mut socket = UdpSocket::bind(local, Options::default()).map_err(Failure::setup)?;
         endpoint.connect(remote.address, remote.name, start);
         let mut batch = Batch::new();
@@ -174,13 +173,6 @@ fn flush(endpoint: &mut Endpoint, socket: &mut UdpSocket, batch: &mut Batch) -> 
     endpoint.poll_transmit(batch);
     socket.send(batch).map_err(Failure::operation)?;
     Ok(())
-}
-
-fn unspecified_like(address: SocketAddr) -> std::net::IpAddr {
-    match address {
-        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    }
 }
 
 fn unreachable(remote: &Remote, error: &rhumb_link::LinkError) -> Failure {

@@ -156,8 +156,6 @@ fn a_router_has_to_know_a_rib_and_how_it_is_reached() {
         .is_refused_with(&["a router needs a RIB", "--rib NAME@ADDR"]);
     let rib = ["router", "--key", "router.key", "--rib", "127.0.0.1:9", "--locator", "none"];
     place.run(&rib).is_refused_with(&["--upstream NAME@ADDR"]);
-    let name = place.keygen("node", "a.key");
-    place.run(&["ping", &name]).is_refused_with(&["a node joins a router", "--router"]);
 }
 
 #[test]
@@ -188,6 +186,8 @@ fn options_that_make_no_sense_say_what_would() {
     says(&["router", "--rib", "abc@127.0.0.1:9"], "a name is 52 characters");
     says(&["ping", "abc"], "a name is 52 characters");
     says(&["router", "--lease-s", "59"], "60..=86400");
+    says(&["ping", "--router", "127.0.0.1:9", "--root", "127.0.0.1:9"], "cannot be used with");
+    says(&["router", "--discovery", "maybe"], "possible values: on, off");
     says(&["roter"], "router");
     says(&["--log", "a=b=c", "status"], "try `info`");
 }

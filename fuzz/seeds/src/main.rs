@@ -11,6 +11,7 @@ use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 use rhumb_wire::datagram::{
     Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
 };
+use rhumb_wire::discovery::{Discovery, Nonce};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::rib::{
@@ -195,6 +196,9 @@ fn datagrams() -> Vec<Vec<u8>> {
         let header = RecordHeader { kind, index, counter: Counter::new(1, 2) };
         example(|out| out.extend([&header.emit()[..], &[0; 100]].concat()), parses)
     };
+    let discovery = |discovery: Discovery| {
+        example(|out| discovery.emit(out), |bytes| Discovery::parse(bytes) == Ok(discovery))
+    };
     vec![
         record(RecordKind::Pdu),
         record(RecordKind::Close),
@@ -202,6 +206,8 @@ fn datagrams() -> Vec<Vec<u8>> {
         example(|out| Datagram::emit_initial(Some(&token), &client_hello, out), parses),
         example(|out| Datagram::emit_retry(&token, out), parses),
         client_hello,
+        discovery(Discovery::Query(Nonce([7; 8]))),
+        discovery(Discovery::Answer(Nonce([7; 8]))),
     ]
 }
 

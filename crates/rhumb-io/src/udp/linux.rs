@@ -49,6 +49,9 @@ impl UdpSocket {
         if options.reuse_port {
             require(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT", 1)?;
         }
+        if options.broadcast {
+            require(fd, libc::SOL_SOCKET, libc::SO_BROADCAST, "SO_BROADCAST", 1)?;
+        }
         ask_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer_bytes);
         ask_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_bytes);
         // Setting the socket's own segment size to none does nothing, but tells whether the system knows segments: one

@@ -33,6 +33,7 @@ impl UdpSocket {
         let open = || {
             let socket = std::net::UdpSocket::bind(address)?;
             socket.set_nonblocking(true)?;
+            socket.set_broadcast(options.broadcast)?;
             Ok((socket.local_addr()?, socket))
         };
         let (local, socket) = open().map_err(|source| IoError::Bind { address, source })?;

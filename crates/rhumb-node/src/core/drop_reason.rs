@@ -25,6 +25,8 @@ pub enum DropReason {
     UnknownPong,
     /// An Accept that answers no advertisement.
     UnknownAccept,
+    /// An answer to a question for routers that we did not ask, or ask no more.
+    UnknownAnswer,
     /// A label that we did not give, or do not remember.
     UnknownLabel,
     /// More answers of ours wait than the queue holds.
@@ -41,7 +43,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Foreign,
         Self::Link,
         Self::Malformed,
@@ -51,6 +53,7 @@ impl DropReason {
         Self::UnknownNack,
         Self::UnknownPong,
         Self::UnknownAccept,
+        Self::UnknownAnswer,
         Self::UnknownLabel,
         Self::AnswerQueueFull,
         Self::NotSealed,
@@ -71,6 +74,7 @@ impl DropReason {
             Self::UnknownNack => "unknown_nack",
             Self::UnknownPong => "unknown_pong",
             Self::UnknownAccept => "unknown_accept",
+            Self::UnknownAnswer => "unknown_answer",
             Self::UnknownLabel => "unknown_label",
             Self::AnswerQueueFull => "answer_queue_full",
             Self::NotSealed => "not_sealed",

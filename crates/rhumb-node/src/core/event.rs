@@ -36,7 +36,12 @@ pub enum Event {
         /// When it is tried again.
         retry_after: Duration,
     },
-    /// The router refuses the name, and it never accepted it before. Final.
+    /// A router that was found will not do; the next one is tried.
+    PassedOver {
+        /// Why.
+        reason: Disconnection,
+    },
+    /// The router refuses the name, and it never accepted it before. Final: no other was to be joined.
     Refused {
         /// Which router.
         router: Name,
@@ -112,6 +117,15 @@ pub enum Disconnection {
         /// Why.
         error: LinkError,
     },
+    /// The router that was found is none of those that may be joined.
+    NotAllowed {
+        /// Where it is.
+        address: SocketAddr,
+        /// Who it is.
+        router: Name,
+    },
+    /// No router was found.
+    NotFound,
     /// The session ended.
     Closed(CloseReason),
     /// The router answers no advertisement.
@@ -128,6 +142,10 @@ impl fmt::Display for Disconnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect { address, error } => write!(f, "no session with {address}: {error}"),
+            Self::NotAllowed { address, router } => {
+                write!(f, "at {address} is {router}, which is none of the routers to join")
+            }
+            Self::NotFound => f.write_str("no router was found"),
             Self::Closed(CloseReason::PeerClosed) => f.write_str("the router closed the session"),
             Self::Closed(CloseReason::Silent) => f.write_str("the router fell silent"),
             Self::Closed(_) => f.write_str("the session ended"),

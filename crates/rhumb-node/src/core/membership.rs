@@ -1,8 +1,8 @@
 //! Being known to one router: connect, advertise, renew, come back, leave (GDP paper, section 3.6).
 //!
-//! 1. `Waiting`: [`Membership::handle_timeout`] connects when the back-off is over.
-//! 2. `Connecting`: [`Membership::handle_established`] follows a finished handshake,
-//!    [`Membership::handle_failed`] leads back to `Waiting`.
+//! 1. `Waiting`: [`Membership::handle_timeout`] begins to look for a router when the back-off is over.
+//! 2. `Seeking`: one router after the other is tried, as the search finds them. [`Membership::handle_established`] follows
+//!    the first finished handshake; [`Membership::handle_failed`] leads to the next router, or back to `Waiting`.
 //! 3. `Connected`: an advertisement is resent until [`Membership::handle_accept`], which begins a lease; at its
 //!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`.
 //! 4. [`Membership::leave`] advertises a withdrawal, waits briefly for the Accept, and ends in `Over`.
@@ -16,20 +16,21 @@ use std::time::{Duration, Instant};
 use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
 use rhumb_trust::{Identity, Now, TrustError, Window};
 use rhumb_wire::accept::Accept;
+use rhumb_wire::discovery::Nonce;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
 
 use super::event::{Disconnection, Event};
 use super::lease::{Lease, LeaseStatus};
+use super::search::Search;
 use super::turn::Turn;
-use crate::Config;
+use crate::{Config, Remote};
 
 /// The relation to one router.
 #[derive(Debug)]
 pub(super) struct Membership {
     identity: Arc<Identity>,
-    address: SocketAddr,
-    expected: Option<Name>,
+    search: Search,
     lease_s: u64,
     phase: Phase,
     /// Connections that ended since the last Accept.
@@ -42,15 +43,32 @@ pub(super) struct Membership {
 #[derive(Debug)]
 enum Phase {
     Waiting { until: Instant },
-    Connecting { attempt: AttemptId },
+    Seeking(Seeking),
     Connected(Connection),
     Over,
+}
+
+/// Routers that are being tried.
+#[derive(Debug)]
+struct Seeking {
+    attempts: Vec<Attempt>,
+    /// When to try the next one although those before have not failed yet; `None`: as soon as there is one.
+    hold_until: Option<Instant>,
+    /// Why the last one that failed did.
+    last: Disconnection,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    id: AttemptId,
+    address: SocketAddr,
 }
 
 #[derive(Debug)]
 struct Connection {
     session: SessionId,
     router: Name,
+    address: SocketAddr,
     /// What was advertised last, kept for Accepts that come twice.
     advertised: Option<Advertisement>,
     lease: Option<Lease>,
@@ -69,11 +87,16 @@ struct Advertisement {
 }
 
 impl Membership {
-    pub(super) fn new(identity: Arc<Identity>, config: &Config, now: Now) -> Self {
+    /// `secret` is what nonces are made of.
+    pub(super) fn new(
+        identity: Arc<Identity>,
+        config: &Config,
+        secret: &[u8; 32],
+        now: Now,
+    ) -> Self {
         Self {
             identity,
-            address: config.router,
-            expected: config.router_name,
+            search: Search::new(&config.router, secret),
             lease_s: config.lease_s,
             phase: Phase::Waiting { until: now.instant },
             failures: 0,
@@ -82,14 +105,17 @@ impl Membership {
         }
     }
 
-    /// Connects, renews, or gives up on the router, when it is time.
+    /// Seeks a router, renews, or gives up on the router, when it is time.
     pub(super) fn handle_timeout(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         match &mut self.phase {
             Phase::Waiting { until } if *until <= turn.now.instant => {
-                let attempt = turn.endpoint.connect(self.address, self.expected, turn.now.instant);
-                self.phase = Phase::Connecting { attempt };
-                None
+                self.search.begin(turn.now.instant);
+                let last = Disconnection::NotFound;
+                let seeking = Seeking { attempts: Vec::new(), hold_until: None, last };
+                self.phase = Phase::Seeking(seeking);
+                self.seek(turn)
             }
+            Phase::Seeking(_) => self.seek(turn),
             Phase::Connected(connection) => {
                 if let Some(reason) = connection.overdue(turn.now.instant) {
                     return Some(self.give_up(reason, turn));
@@ -101,6 +127,43 @@ impl Membership {
             }
             _ => None,
         }
+    }
+
+    /// Tries the next router, unless there is none yet, or the one before deserves some patience.
+    fn seek(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        let now = turn.now.instant;
+        let Phase::Seeking(seeking) = &mut self.phase else { return None };
+        if seeking.hold_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        if let Some(Remote { address, name }) = self.search.next(now) {
+            let id = turn.endpoint.connect(address, name, now);
+            seeking.attempts.push(Attempt { id, address });
+            seeking.hold_until = Some(now + TRY_ANOTHER_AFTER).filter(|_| !self.search.is_fixed());
+            return None;
+        }
+        seeking.hold_until = None;
+        if seeking.attempts.is_empty() && self.search.is_exhausted() {
+            let last = std::mem::replace(&mut seeking.last, Disconnection::NotFound);
+            return Some(self.wait(last, turn));
+        }
+        None
+    }
+
+    /// The nonce to ask the local network for routers with, when it is time to.
+    pub(super) fn poll_query(&mut self, now: Instant) -> Option<Nonce> {
+        self.search.poll_query(now)
+    }
+
+    /// Somebody on the local network answers, and may be tried at the next timeout. False when nobody asked.
+    pub(super) fn handle_answer(&mut self, from: SocketAddr, nonce: Nonce, now: Instant) -> bool {
+        let is_answer = self.search.handle_answer(from, nonce);
+        if let Phase::Seeking(seeking) = &mut self.phase
+            && is_answer
+        {
+            seeking.hold_until.get_or_insert(now);
+        }
+        is_answer
     }
 
     /// A handshake with the router is finished: advertises the name, unless only the keys are new.
@@ -117,9 +180,21 @@ impl Membership {
         if self.session() == Some(session) {
             return None;
         }
+        let address = turn.endpoint.peer(session)?.address;
+        if matches!(self.phase, Phase::Connected(_)) {
+            // Several were tried, and this one was not the first.
+            turn.endpoint.close(session, turn.now.instant);
+            return None;
+        }
+        if !self.search.allows(&router) {
+            turn.endpoint.close(session, turn.now.instant);
+            return self.pass_over(address, Disconnection::NotAllowed { address, router }, turn);
+        }
+        self.search.end();
         self.phase = Phase::Connected(Connection {
             session,
             router,
+            address,
             advertised: None,
             lease: None,
             leaving: false,
@@ -131,16 +206,37 @@ impl Membership {
     pub(super) fn handle_failed(
         &mut self,
         failed: AttemptId,
+        address: SocketAddr,
         error: LinkError,
         turn: &mut Turn<'_>,
     ) -> Option<Event> {
-        match self.phase {
-            Phase::Connecting { attempt } if attempt == failed => {
-                let reason = Disconnection::Connect { address: self.address, error };
-                Some(self.wait(reason, turn))
-            }
-            _ => None,
+        // Also when another one was faster, and the node is a member there: next time that one shall not wait again.
+        self.search.avoid(address, turn.now.instant);
+        let Phase::Seeking(seeking) = &mut self.phase else { return None };
+        if !seeking.attempts.iter().any(|attempt| attempt.id == failed) {
+            return None;
         }
+        let reason = Disconnection::Connect { address, error };
+        if self.search.is_fixed() {
+            return Some(self.wait(reason, turn));
+        }
+        self.pass_over(address, reason, turn)
+    }
+
+    /// Whoever is at `address` will not do: the next one is tried at once.
+    fn pass_over(
+        &mut self,
+        address: SocketAddr,
+        reason: Disconnection,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
+        self.search.avoid(address, turn.now.instant);
+        if let Phase::Seeking(seeking) = &mut self.phase {
+            seeking.attempts.retain(|attempt| attempt.address != address);
+            seeking.hold_until = Some(turn.now.instant);
+            seeking.last = reason.clone();
+        }
+        Some(Event::PassedOver { reason })
     }
 
     /// The link ended a session.
@@ -214,7 +310,9 @@ impl Membership {
         };
         let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
         match reason {
-            Reason::BadCertificate | Reason::NotAuthorised if self.accepted_once => {
+            Reason::BadCertificate | Reason::NotAuthorised
+                if self.accepted_once || !self.search.is_fixed() =>
+            {
                 Ok(Some(self.give_up(Disconnection::Refused(reason), turn)))
             }
             Reason::BadCertificate | Reason::NotAuthorised => {
@@ -277,8 +375,11 @@ impl Membership {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { until } => Some(*until),
+            Phase::Seeking(seeking) => {
+                [seeking.hold_until, self.search.poll_timeout()].into_iter().flatten().min()
+            }
             Phase::Connected(connection) => connection.next_deadline(),
-            Phase::Connecting { .. } | Phase::Over => None,
+            Phase::Over => None,
         }
     }
 
@@ -355,7 +456,7 @@ impl Membership {
             pdu,
             resend_at: Some(turn.now.instant),
             interval: FIRST_RESEND,
-            patience_ends: turn.now.instant + ACCEPT_WITHIN,
+            patience_ends: turn.now.instant + self.search.accept_within(),
         })
     }
 
@@ -365,6 +466,8 @@ impl Membership {
             Phase::Connected(connection) if connection.leaving => self.end(turn),
             Phase::Connected(connection) => {
                 turn.endpoint.close(connection.session, turn.now.instant);
+                // It answers, but does not do its work; another one may.
+                self.search.avoid(connection.address, turn.now.instant);
                 self.wait(reason, turn)
             }
             _ => self.wait(reason, turn),
@@ -375,6 +478,7 @@ impl Membership {
         let backoff = FIRST_BACKOFF * 2u32.saturating_pow(self.failures.min(16));
         let retry_after = turn.jitter.shorten(backoff.min(LAST_BACKOFF));
         self.failures = self.failures.saturating_add(1);
+        self.search.end();
         self.phase = Phase::Waiting { until: turn.now.instant + retry_after };
         Event::Disconnected { reason, retry_after }
     }
@@ -384,6 +488,7 @@ impl Membership {
         if let Some(session) = self.session() {
             turn.endpoint.close(session, turn.now.instant);
         }
+        self.search.end();
         self.phase = Phase::Over;
         Event::Left { published: false }
     }
@@ -428,8 +533,9 @@ const FIRST_RESEND: Duration = Duration::from_millis(500);
 const LAST_RESEND: Duration = Duration::from_secs(2);
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
-/// A router that shook hands and then answers none of six advertisements is not working.
-const ACCEPT_WITHIN: Duration = Duration::from_secs(10);
+/// A handshake on a local network takes milliseconds, and under a second to most of the world. Whoever takes longer goes on
+/// beside the next one, and the first to finish is joined: so somebody who only pretends to be a router costs this much.
+const TRY_ANOTHER_AFTER: Duration = Duration::from_secs(1);
 /// People wait for a program to end.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);

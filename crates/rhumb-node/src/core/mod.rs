@@ -4,12 +4,14 @@
 //! 1. [`Core::handle_batch`] takes received datagrams; what arrived for programs is then in [`Core::arrivals`], in place.
 //! 2. [`Core::handle_timeout`] does what is due: connect, renew, give up.
 //! 3. [`Core::send`], [`Core::ping`] and [`Core::send_unkept`] take what programs want sent.
-//! 4. [`Core::poll_transmit`] appends datagrams to send, until it appends nothing more.
+//! 4. [`Core::poll_transmit`] appends datagrams to send, until it appends nothing more. [`Core::poll_query`] has what is to
+//!    be sent to all of the local network, while a router is sought there.
 //! 5. [`Core::poll_event`] tells what happened; [`Core::poll_timeout`] when to call again.
 //!
 //! Invariant: data leave only over the session with a router that has accepted the name, and NACKs are believed only from
 //! that session and about PDUs that are accounted for.
 
+mod discovery;
 mod drop_reason;
 mod event;
 mod jitter;
@@ -19,17 +21,20 @@ mod membership;
 mod path_limits;
 mod pending;
 mod receive;
+mod search;
 mod send;
 mod streams;
 mod turn;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError, SessionId};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::discovery::Discovery;
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu};
 
@@ -88,8 +93,8 @@ pub struct Traffic {
 }
 
 impl Core {
-    /// A node that will join the router of `config`. `seed` is random: of it come the link's secrets, the first tag and
-    /// the spread of waits.
+    /// A node that will join a router as `config` says. `seed` is random: of it come the link's secrets, nonces, the first
+    /// tag and the spread of waits.
     ///
     /// # Errors
     /// When the identity cannot make a certificate, or `max_datagram_len` is too small.
@@ -107,7 +112,7 @@ impl Core {
         Ok(Self {
             name: identity.name(),
             endpoint,
-            membership: Membership::new(identity, config, now),
+            membership: Membership::new(identity, config, &seed.link, now),
             pending: PendingPdus::new(config.give_up_after),
             streams: Streams::default(),
             labels: Labels::default(),
@@ -129,6 +134,8 @@ impl Core {
         self.endpoint.handle_timeout(now.instant);
         self.handle_link_events(now);
         self.with_membership(now, Membership::handle_timeout);
+        // An attempt may have come to its end where it began.
+        self.handle_link_events(now);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
             self.give_up(settled, None, None, now.instant);
         }
@@ -175,6 +182,15 @@ impl Core {
         self.traffic.resent += transmitted.resent as u64;
     }
 
+    /// A query to send to every link of this host ([`rhumb_io::discovery::Links`]), when it is time to ask for routers there.
+    /// Answers come in as all datagrams do.
+    pub fn poll_query(&mut self, now: Now) -> Option<Vec<u8>> {
+        let nonce = self.membership.poll_query(now.instant)?;
+        let mut query = Vec::with_capacity(Discovery::QUERY_LEN);
+        Discovery::Query(nonce).emit(&mut query);
+        Some(query)
+    }
+
     /// What happened next.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -193,6 +209,12 @@ impl Core {
     /// The router connected, perhaps before it has accepted the name.
     pub fn router(&self) -> Option<Name> {
         self.membership.router()
+    }
+
+    /// Where the router connected is.
+    pub fn router_address(&self) -> Option<SocketAddr> {
+        let peer = self.endpoint.peer(self.membership.session()?)?;
+        Some(peer.address)
     }
 
     /// Whether a router takes this node's traffic.
@@ -253,8 +275,8 @@ impl Core {
                 LinkEvent::Established { session, peer, .. } => {
                     membership.handle_established(session, peer, turn)
                 }
-                LinkEvent::Failed { attempt, error, .. } => {
-                    membership.handle_failed(attempt, error, turn)
+                LinkEvent::Failed { attempt, address, error } => {
+                    membership.handle_failed(attempt, address, error, turn)
                 }
                 LinkEvent::Closed { session, reason, .. } => {
                     membership.handle_closed(session, reason, turn)
@@ -267,7 +289,7 @@ impl Core {
 
 /// Randomness for one node.
 pub struct Seed {
-    /// For the link: secret.
+    /// For the link, and for nonces: secret.
     pub link: [u8; 32],
     /// For tags and waits: no secret, but not to be guessed from outside.
     pub spread: u64,

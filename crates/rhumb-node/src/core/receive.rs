@@ -10,6 +10,7 @@ use std::time::Instant;
 use rhumb_trust::Now;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::Datagram;
+use rhumb_wire::discovery::Discovery;
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
@@ -73,9 +74,10 @@ impl Core {
         datagram: &mut [u8],
         now: Now,
     ) -> Result<(), DropReason> {
-        match Datagram::parse(datagram).map_err(|_| DropReason::Foreign)? {
-            Datagram::Record(_) => {}
-            handshake => {
+        match Datagram::parse(datagram) {
+            Err(_) => return self.handle_answer(from, datagram, now.instant),
+            Ok(Datagram::Record(_)) => {}
+            Ok(handshake) => {
                 return self
                     .endpoint
                     .handle_handshake(from, handshake, now.instant)
@@ -98,6 +100,22 @@ impl Core {
         match Frame::parse(bytes).map_err(|_| DropReason::Malformed)? {
             Frame::Full(pdu) => self.handle_pdu(&pdu, slot, plaintext.start, now),
             Frame::Labelled(pdu) => self.handle_labelled(&pdu, slot, plaintext.start, now),
+        }
+    }
+
+    /// A datagram of no session: somebody on the local network may offer to be our router.
+    fn handle_answer(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        match Discovery::parse(datagram) {
+            Ok(Discovery::Answer(nonce)) if self.membership.handle_answer(from, nonce, now) => {
+                Ok(())
+            }
+            Ok(Discovery::Answer(_)) => Err(DropReason::UnknownAnswer),
+            _ => Err(DropReason::Foreign),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The first join, as whoever called [`crate::Node::join`] sees it: it succeeds, or fails for one reason, in time.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use rhumb_link::LinkError;
@@ -9,14 +8,15 @@ use rhumb_wire::nack::Reason;
 use tokio::sync::oneshot;
 
 use crate::core::{Core, Disconnection, Event};
-use crate::{Config, NodeError};
+use crate::{Config, NodeError, RouterChoice};
 
 /// A join in progress.
 pub(crate) struct Joining {
-    address: SocketAddr,
+    router: RouterChoice,
     require_published: bool,
     deadline: Instant,
-    last_error: Option<LinkError>,
+    /// What was wrong with the last router tried.
+    last: Option<Disconnection>,
     /// The router that answered last.
     refused: Option<(Name, Reason)>,
     done: oneshot::Sender<Result<(), NodeError>>,
@@ -29,10 +29,10 @@ impl Joining {
         done: oneshot::Sender<Result<(), NodeError>>,
     ) -> Self {
         Self {
-            address: config.router,
+            router: config.router.clone(),
             require_published: config.require_published,
             deadline: now + config.join_timeout,
-            last_error: None,
+            last: None,
             refused: None,
             done,
         }
@@ -40,8 +40,10 @@ impl Joining {
 
     pub(super) fn observe(&mut self, event: &Event) {
         match event {
-            Event::Disconnected { reason: Disconnection::Connect { error, .. }, .. } => {
-                self.last_error = Some(error.clone());
+            // A search that ends says again what was wrong with the last, or that there was nobody in this round.
+            Event::Disconnected { reason: Disconnection::NotFound, .. } => {}
+            Event::Disconnected { reason, .. } | Event::PassedOver { reason } => {
+                self.last = Some(reason.clone());
             }
             Event::Refused { router, reason } => self.refused = Some((*router, *reason)),
             _ => {}
@@ -53,8 +55,11 @@ impl Joining {
         if let Some((router, reason)) = self.refused {
             return Some(Err(NodeError::Refused { router, reason }));
         }
-        let address = self.address;
-        if let Some(LinkError::UnexpectedName { expected, actual }) = self.last_error {
+        if let (RouterChoice::Fixed(router), Some(Disconnection::Connect { error, .. })) =
+            (&self.router, &self.last)
+            && let LinkError::UnexpectedName { expected, actual } = *error
+        {
+            let address = router.address;
             return Some(Err(NodeError::WrongRouter { address, expected, actual }));
         }
         match core.lease() {
@@ -65,8 +70,24 @@ impl Joining {
         Some(Err(match (core.router(), core.lease()) {
             (Some(router), Some(_)) => NodeError::NotPublished { router },
             (Some(router), None) => NodeError::NoAnswer { router },
-            (None, _) => NodeError::RouterUnreachable { address, last: self.last_error.clone() },
+            (None, _) => self.unreachable(),
         }))
+    }
+
+    fn unreachable(&self) -> NodeError {
+        match (&self.router, self.last.clone()) {
+            (RouterChoice::Fixed(router), last) => NodeError::RouterUnreachable {
+                address: router.address,
+                last: match last {
+                    Some(Disconnection::Connect { error, .. }) => Some(error),
+                    _ => None,
+                },
+            },
+            (RouterChoice::Discovered { roots, .. }, last) => {
+                let roots = roots.iter().map(|root| root.address).collect();
+                NodeError::NoRouterFound { roots, last: last.map(Box::new) }
+            }
+        }
     }
 
     pub(super) fn deadline(&self) -> Instant {

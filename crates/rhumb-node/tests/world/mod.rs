@@ -51,7 +51,7 @@ pub struct Router {
     /// Every PDU that came in labelled form.
     pub labelled: Vec<(LabelledHeader, Vec<u8>)>,
     pub sessions_seen: usize,
-    out: Batch,
+    pub out: Batch,
 }
 
 /// What a router says to advertisements.
@@ -207,7 +207,7 @@ impl World {
 }
 
 impl Router {
-    fn new(now: Now) -> Self {
+    pub fn new(now: Now) -> Self {
         let identity = Arc::new(Identity::generate(Role::Router, 1).unwrap());
         let config = rhumb_link::Config::default();
         Self {
@@ -260,7 +260,7 @@ impl Router {
         self.send(header, &data, now);
     }
 
-    fn handle(&mut self, mut datagram: Vec<u8>, now: Now) {
+    pub fn handle(&mut self, mut datagram: Vec<u8>, now: Now) {
         match Datagram::parse(&datagram).unwrap() {
             Datagram::Record(_) => {
                 let Ok(opened) = self.endpoint.open(node_address(), &mut datagram, now.instant)

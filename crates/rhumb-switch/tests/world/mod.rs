@@ -162,8 +162,9 @@ impl World {
 
     pub fn node_of(&mut self, identity: Arc<Identity>, router: usize) -> usize {
         let address = SocketAddr::from(([10, 0, 2, 1], 1000 + self.nodes.len() as u16));
-        let mut config = rhumb_node::Config::new(self.routers[router].address);
-        config.router_name = Some(self.routers[router].switch.name());
+        let Router { address: at, switch, .. } = &self.routers[router];
+        let remote = rhumb_node::Remote { address: *at, name: Some(switch.name()) };
+        let config = rhumb_node::Config::new(remote);
         let seed = Seed { link: self.secret(), spread: u64::from(self.seeds) };
         let core = Core::new(identity, &config, &seed, self.now).unwrap();
         let wire = self.network.endpoint(address).unwrap();

@@ -1,9 +1,9 @@
 //! `rhumb router`: a switch behind a UDP socket, and a thread for its public-key work.
 //!
-//! 1. Bind the socket and the admin endpoint; take the key.
+//! 1. Bind the socket, the discovery port and the admin endpoint; take the key.
 //! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
 //!    its routes in a file goes on with those instead.
-//! 3. Say that we are ready, and work until a signal says stop. From here on the RIB may come and go.
+//! 3. Say that we are ready, let nodes find us, and work until a signal says stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
@@ -19,10 +19,12 @@ use crate::config::{LocatorChoice, RouterSettings};
 use crate::daemon::{self, Ready, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
-use crate::remote::Remote;
+use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
+use beacon::BeaconThread;
 use state::StateFile;
 
+mod beacon;
 mod report;
 mod state;
 
@@ -33,6 +35,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let mut socket =
         UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
+    let beacon = beacon::open(settings.discovery, &socket)?;
 
     let config = switch_config(settings, address)?;
     let locator = config.locator;
@@ -56,6 +59,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         tracing::warn!("{failure}; going on with the routes that were saved");
         router.startup = Startup::Over;
     }
+    router.beacon = beacon.map(BeaconThread::start).transpose()?;
     form.print(&Ready {
         role: Role::Router,
         name: router.switch.name(),
@@ -87,7 +91,7 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
 /// This host's address on the way to the first RIB. Connecting a UDP socket asks the routing table and sends nothing.
 fn outward_address(ribs: &[Remote], bound: SocketAddr) -> Outcome<SocketAddr> {
     let ask = |rib: &Remote| {
-        let socket = StdUdpSocket::bind(SocketAddr::new(bound.ip(), 0))?;
+        let socket = StdUdpSocket::bind(any_port_towards(rib.address))?;
         socket.connect(rib.address)?;
         socket.local_addr()
     };
@@ -116,6 +120,8 @@ struct Router {
     startup: Startup,
     verifier: Worker<Job, Done>,
     state: Option<StateFile>,
+    /// While nodes on the local network can find this router.
+    beacon: Option<BeaconThread>,
 }
 
 #[derive(Debug)]
@@ -135,7 +141,7 @@ impl Router {
         let verifier = Worker::start("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
-        Ok(Self { switch, address, started, startup, verifier, state })
+        Ok(Self { switch, address, started, startup, verifier, state, beacon: None })
     }
 
     /// Saves what is to be known again after a restart.
@@ -209,7 +215,8 @@ impl Service for Router {
 
     fn snapshot(&mut self, now: Now) -> Snapshot {
         let uptime = now.instant.saturating_duration_since(self.started);
-        report::snapshot(&self.switch.status(now), self.address, uptime)
+        let found = self.beacon.as_ref().map(BeaconThread::counters);
+        report::snapshot(&self.switch.status(now), self.address, uptime, found.as_ref())
     }
 }
 

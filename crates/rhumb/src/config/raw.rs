@@ -38,6 +38,7 @@ pub(crate) struct RawRouter {
     pub(crate) rib: Option<Vec<Spanned<String>>>,
     pub(crate) upstream: Option<Spanned<String>>,
     pub(crate) locator: Option<Spanned<String>>,
+    pub(crate) discovery: Option<bool>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<Spanned<String>>,
@@ -48,6 +49,8 @@ pub(crate) struct RawRouter {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawNode {
     pub(crate) router: Option<Spanned<String>>,
+    pub(crate) roots: Option<Vec<Spanned<String>>>,
+    pub(crate) only: Option<Vec<Spanned<String>>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) lease_s: Option<Spanned<u32>>,
 }
@@ -111,8 +114,11 @@ const LEAST_SIMILARITY: f64 = 0.7;
 const TOP_KEYS: &[&str] = &["log", "rib", "router", "node"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
-    ("router", &["listen", "key", "rib", "upstream", "locator", "lease_s", "state", "admin"]),
-    ("node", &["router", "key", "lease_s"]),
+    (
+        "router",
+        &["listen", "key", "rib", "upstream", "locator", "discovery", "lease_s", "state", "admin"],
+    ),
+    ("node", &["router", "roots", "only", "key", "lease_s"]),
 ];
 
 #[cfg(test)]

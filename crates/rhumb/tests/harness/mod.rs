@@ -70,6 +70,28 @@ impl Place {
         command
     }
 
+    /// As [`Place::command`], in the network namespace of another process.
+    pub(crate) fn command_in<S: AsRef<OsStr>>(&self, namespace: u32, arguments: &[S]) -> Command {
+        let inside = self.command(arguments);
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{namespace}/ns/net")).arg(inside.get_program());
+        command.args(inside.get_args()).current_dir(self.folder()).stdin(Stdio::null());
+        for (key, value) in inside.get_envs() {
+            match value {
+                Some(value) => command.env(key, value),
+                None => command.env_remove(key),
+            };
+        }
+        command
+    }
+
+    /// Starts a long-running command in the network namespace of another process.
+    pub(crate) fn start_in(&self, namespace: u32, arguments: &[&str]) -> Running {
+        let mut command = self.command_in(namespace, &["--json", "--with-parent"]);
+        command.args(arguments);
+        Running::spawn(command)
+    }
+
     /// Runs to the end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         Run::of(self.command(arguments).output().unwrap())
@@ -94,9 +116,9 @@ impl Place {
         prepare: impl FnOnce(&mut Command),
     ) -> Running {
         let mut command = self.command(&["--json", "--with-parent"]);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments);
         prepare(&mut command);
-        Running::new(command.spawn().unwrap())
+        Running::spawn(command)
     }
 }
 
@@ -157,7 +179,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             output: String::from_utf8(output.stdout).unwrap(),
@@ -189,7 +211,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn new(mut child: Child) -> Self {
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let lines = line_channel(child.stdout.take().unwrap());
         let errors = line_channel(child.stderr.take().unwrap());
         Self { child, lines, errors }

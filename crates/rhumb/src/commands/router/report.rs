@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
 use rhumb_switch::{DropReason, Event, Status};
 use serde_json::{Map, Value, json};
@@ -52,9 +53,32 @@ fn cause(error: Option<&LinkError>) -> String {
     }
 }
 
-/// Status and metrics of this moment.
-pub(super) fn snapshot(status: &Status, address: SocketAddr, uptime: Duration) -> Snapshot {
-    Snapshot { status: status_json(status, address, uptime), metrics: metrics(status) }
+/// Status and metrics of this moment. `found` is there when the router can be found.
+pub(super) fn snapshot(
+    status: &Status,
+    address: SocketAddr,
+    uptime: Duration,
+    found: Option<&BeaconCounters>,
+) -> Snapshot {
+    let mut snapshot =
+        Snapshot { status: status_json(status, address, uptime), metrics: metrics(status) };
+    if let Some(found) = found {
+        let dropped: Vec<Drops> =
+            BeaconDrop::ALL.iter().map(|it| (it.as_str(), found.dropped(*it))).collect();
+        snapshot.status["discovery"] = json!({
+            "answered_queries": found.answered,
+            "dropped_queries": by_reason(&dropped),
+        });
+        snapshot.metrics.push(Metric {
+            name: ANSWERED_QUERIES,
+            help: "Discovery queries answered.",
+            kind: Kind::Counter,
+            samples: vec![Sample::plain(found.answered)],
+        });
+        let help = "Discovery datagrams dropped, by reason.";
+        snapshot.metrics.push(drops(DROPPED_QUERIES, help, &dropped));
+    }
+    snapshot
 }
 
 fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value {
@@ -190,6 +214,10 @@ const CHAINS: &str = "rhumb_switch_verified_chains_total";
 const DROPPED_PDUS: &str = "rhumb_switch_dropped_pdus_total";
 /// The reasons are those of `rhumb_link::DropReason`; `replayed` and `bad_seal` are attacks or a broken network.
 const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
+/// Grows when nodes nearby look for a router.
+const ANSWERED_QUERIES: &str = "rhumb_io_answered_queries_total";
+/// `off_link`: somebody from elsewhere asks; `rate_limited`: somebody nearby asks far too often.
+const DROPPED_QUERIES: &str = "rhumb_io_dropped_queries_total";
 /// Neighbours: nodes, routers and RIBs.
 const SESSIONS: &str = "rhumb_link_sessions";
 /// Names that this router is responsible for.
