@@ -13,7 +13,7 @@ from rhumb.errors import Malformed, Untrusted
 from rhumb.identity import Identity, compressed
 from rhumb.metadata import KEY_ED25519, KEY_P256, ROLE_NODE, ROLE_ROUTER, Metadata
 from rhumb.names import Name
-from rhumb.pdus import Accept, Nack, Pdu
+from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.reader import Reader
 from rhumb.session import Parameters
 
@@ -120,6 +120,7 @@ class CertificateEncoding(Strictness):
         self.check(self.make(2, address=("2001:db8::1", 7460)), self.head(2, 0) + ip6)
         self.check(self.make(3), self.head(3, 0))
         self.check(self.make(4, subject=B), self.head(4, 0) + B_HEX)
+        self.check(self.make(5, subject=B), self.head(5, 0) + B_HEX)
 
     def test_the_lengths_that_section_2_states(self):
         lengths = [
@@ -137,7 +138,7 @@ class CertificateEncoding(Strictness):
     def test_what_must_be_refused(self):
         route = self.make(1, subject=B).encode()
         # Version, type, scope, the zero byte, and an end before the beginning.
-        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 5), (2, 2), (3, 1), (26, 0)])
+        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 6), (2, 2), (3, 1), (26, 0)])
         self.assert_refused(self.make(3).encode(), Certificate.parse, [(2, 1)])
         for address in (("0.0.0.0", 1), ("::", 1), ("224.0.0.1", 1), ("ff02::1", 1), ("192.0.2.1", 0)):
             with self.assertRaises(Malformed, msg=str(address)):
@@ -199,6 +200,16 @@ class Chains(unittest.TestCase):
         self.assertEqual(chain.address, ("192.0.2.1", 7460))
         self.assertEqual(chain.not_after_s, locator.not_after_s)
 
+    def test_a_service_comes_first_and_a_route_follows(self):
+        service = certificates.service(self.node, self.first.name, 600)
+        chain = self.verify(service, self.route(self.first, self.second))
+        self.assertEqual(chain.path, (self.first.name, self.second.name))
+        locator = certificates.locator(self.first, ("192.0.2.1", 1), 600)
+        later = certificates.service(self.first, self.second.name, 600)
+        for listed in ([service], [service, locator], [self.route(self.node, self.first), later]):
+            with self.assertRaises(Untrusted):
+                self.verify(*listed)
+
     def test_what_must_be_refused(self):
         good = self.route(self.node, self.first)
         stranger = Identity.generate()
@@ -236,7 +247,7 @@ class PduEncoding(Strictness):
         pdu = Pdu(pdus.DATA, A, B, b"data", 0x01020304)
         self.assertEqual(pdu.encode().hex(), "262a010100400004" "01020304" + A_HEX + B_HEX + "64617461")
         self.assert_one_encoding(pdu.encode(), Pdu.parse, Pdu.encode)
-        self.assert_refused(pdu.encode(), Pdu.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 9), (4, 2), (4, 1)])
+        self.assert_refused(pdu.encode(), pdus.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 10), (4, 4), (4, 3), (4, 1)])
 
     def test_certificates_follow_the_data(self):
         route = Certificate(certificates.ROUTE, 5, 1000, 2000, A, B)
@@ -245,6 +256,16 @@ class PduEncoding(Strictness):
         self.assertEqual(pdu.encode().hex(), expected)
         self.assert_one_encoding(pdu.encode(), Pdu.parse, Pdu.encode)
         self.assert_refused(pdu.encode(), Pdu.parse, [(76, 0), (76, 9), (4, 0)])
+
+    def test_the_labelled_form(self):
+        pdu = LabelledPdu(pdus.PING, 0xAABBCCDD, b"data", 0x01020304, 9)
+        self.assertEqual(pdu.encode().hex(), "262a010302090004" "01020304" "aabbccdd" "64617461")
+        self.assert_one_encoding(pdu.encode(), pdus.parse, lambda pdu: pdu.encode())
+        self.assert_refused(pdu.encode(), pdus.parse, [(3, pdus.PONG), (3, pdus.ADVERTISE), (4, 0), (4, 3)])
+        self.assertEqual(pdus.parse_label(pdus.encode_label(7)), 7)
+        for data in (b"", b"123", b"12345"):
+            with self.assertRaises(Malformed):
+                pdus.parse_label(data)
 
     def test_accept(self):
         accept = Accept(A, 1000, True)
@@ -257,6 +278,12 @@ class PduEncoding(Strictness):
         self.assertEqual(Nack(pdus.TTL_EXCEEDED, 0, A).encode().hex(), "04000000" + A_HEX)
         self.assertEqual(Nack.parse(bytes.fromhex("01000032")), Nack(pdus.NOT_YET, 50))
         self.assertEqual(Nack.parse(Nack(pdus.TOO_BIG, 9, A).encode()), Nack(pdus.TOO_BIG, 9, A))
+        metadata = metadata_of_base_point()
+        with_metadata = Nack(pdus.TTL_EXCEEDED, 0, metadata.name(), metadata)
+        self.assertEqual(Nack.parse(with_metadata.encode()), with_metadata)
+        for lie in (Nack(pdus.TTL_EXCEEDED, 0, A, metadata), Nack(pdus.NOT_YET, 0, metadata.name(), metadata)):
+            with self.assertRaises(Malformed):
+                Nack.parse(lie.encode())
         for text in ("00000000", "09000000", "01010000", "010000", "0100003200"):
             with self.assertRaises(Malformed, msg=text):
                 Nack.parse(bytes.fromhex(text))
@@ -266,6 +293,10 @@ class PduEncoding(Strictness):
         encoded = Parameters(0x1234567, 1472).encode()
         self.assert_one_encoding(encoded, Parameters.parse, Parameters.encode)
         self.assert_refused(encoded, Parameters.parse, [(0, 0), (2, 2), (3, 2), (4, 0x10)])
+        for index, largest in ((0, 1472), (1, 1231)):
+            with self.assertRaises(Malformed):
+                Parameters.parse(Parameters(index, largest).encode())
+        self.assertEqual(Parameters.parse(Parameters(1, 1232).encode()).largest_datagram, 1232)
 
 
 class RibEncoding(Strictness):

@@ -8,7 +8,7 @@ import time
 import unittest
 
 from network import PATIENCE_S, Network, environment
-from rhumb import pdus, sealed
+from rhumb import certificates, pdus, sealed
 from rhumb.dtls.client13 import Client13
 from rhumb.errors import Refused
 from rhumb.identity import Identity
@@ -45,7 +45,7 @@ class WithTheBinary(unittest.TestCase):
     def test_a_lease_is_renewed_at_half_its_life(self):
         node = self.join(lease_s=4)
         first = node.accepted.until_s
-        wait(node, lambda: True if node.accepted.until_s > first and node.accepted.published else None)
+        wait(node, lambda: node.accepted.until_s > first and node.accepted.published or None)
         self.assertLess(time.time(), first)
 
     def test_python_pings_rust(self):
@@ -112,6 +112,56 @@ class WithTheBinary(unittest.TestCase):
             node.send_pdu(ping)
             nack = wait(node, lambda: node.failure(ttl))
             self.assertEqual((nack.reason, nack.reporter), (pdus.TTL_EXCEEDED, reporter))
+
+    def test_a_trace_shows_each_right_to_carry(self):
+        node = self.join()
+        node.ping(self.rust_name)
+        previous = node.identity.metadata
+        for ttl, reporter in ((1, self.network.near.name), (2, self.network.far.name)):
+            node.send_pdu(pdus.Pdu(pdus.PING, node.name, self.rust_name, bytes(1000), ttl, ttl))
+            nack = wait(node, lambda: node.failure(ttl))
+            self.assertEqual((nack.reason, nack.reporter), (pdus.TTL_EXCEEDED, reporter))
+            (right,) = node.evidence[ttl]
+            self.assertEqual((right.type, right.subject), (certificates.ROUTE, reporter))
+            right.verify(previous)
+            previous = nack.metadata
+
+    def test_labels_that_the_router_gives(self):
+        node = self.join()
+        flow = (node.name, self.rust_name)
+        node.ping(self.rust_name)
+        wait(node, lambda: node.labels.received.get(flow))
+        # Until the way was known, it may have been told to wait.
+        node.nacks.clear()
+        node.ping(self.rust_name)
+        self.assertEqual(node.nacks, [])
+        # One that it never gave: it says so, and the ping goes again with its names.
+        wrong = node.labels.received[flow] ^ 0x5555
+        node.labels.received[flow] = wrong
+        node.ping(self.rust_name)
+        self.assertNotEqual(node.labels.received.get(flow), wrong)
+
+    def test_labels_that_python_gives(self):
+        node = self.join()
+        ping = self.network.start("ping", str(node.name), "--count", "100", "--router", self.network.far.text)
+        wait(node, lambda: node.labelled_count > 3 or None)
+        # Whoever still uses them is told, goes back to names, and gets new ones.
+        node.labels.forget_given()
+        node.labelled_count = 0
+        wait(node, lambda: node.labelled_count > 3 or None)
+        with Polled(node):
+            self.assertEqual(ping.wait(), 0)
+
+    def test_python_answers_for_a_name_whose_key_it_does_not_hold(self):
+        node, owner = self.join(), Identity.generate()
+        service = certificates.service(owner, node.name, 600)
+        node.answer_for(owner.metadata, service)
+        rib = RibClient.connect(self.network.rib.address, node.identity, self.network.rib.name)
+        self.addCleanup(rib.close)
+        self.assertEqual(rib.look_up(owner.name).path, (node.name, self.network.near.name))
+        with Polled(node):
+            ping = self.network.start("ping", str(owner.name), "--count", "1", "--router", self.network.far.text)
+            self.assertEqual(ping.wait(), 0)
 
     def test_the_rib_proves_what_it_answers(self):
         node = self.join()

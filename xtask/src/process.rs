@@ -179,9 +179,14 @@ mod tests {
         assert_eq!(finished.end, End::TimedOut);
         assert!(start.elapsed() < Duration::from_secs(30));
         let grandchild: u32 = finished.output.trim().parse().unwrap();
-        // Killed, and either reaped or waiting for it.
-        let stat = std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        // Killed, and either reaped or waiting for it; on a busy machine that takes the kernel a moment.
+        let stat =
+            || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        let gone = || stat().is_empty() || stat().contains(") Z ");
+        while !gone() && start.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(gone(), "{}", stat());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use rhumb_link::SessionId;
 use rhumb_trust::{Now, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
@@ -278,51 +279,57 @@ impl Switch {
     ) -> Result<NextHop, Stop> {
         let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
-        let (hop, until, address, holder) = match self.routes.find(&destination, now.instant) {
-            Found::Attached(attached) => {
-                return Ok(NextHop {
-                    session: attached.session,
-                    until: attached.until,
-                    last: true,
-                });
-            }
-            Found::Route(route) => {
-                if !route.chain.permits(source) {
-                    return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+        let (hop, until, address, holder, is_direct) =
+            match self.routes.find(&destination, now.instant) {
+                Found::Attached(attached) => {
+                    return Ok(NextHop {
+                        session: attached.session,
+                        until: attached.until,
+                        last: true,
+                    });
                 }
-                // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
-                let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
-                let (until, address) = (route.flow_until(), route.chain.locator());
-                let holder = route.chain.holder();
-                if route.take_refresh(now.instant) {
-                    self.directory.look_up_route(destination, now.instant);
+                Found::Route(route) => {
+                    if !route.chain.permits(source) {
+                        return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+                    }
+                    // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
+                    let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
+                    // An address alone: the destination is a router that is reached directly.
+                    let is_direct = hop.is_none();
+                    let hop = hop.unwrap_or(destination);
+                    let (until, address) = (route.flow_until(), route.chain.locator());
+                    let holder = route.chain.holder();
+                    if route.take_refresh(now.instant) {
+                        self.directory.look_up_route(destination, now.instant);
+                        self.flush_requests(now);
+                    }
+                    (hop, until, address, holder, is_direct)
+                }
+                Found::AbsentUntil(until) => {
+                    let left = until.saturating_duration_since(now.instant).as_millis();
+                    return Err(unreachable(u16::try_from(left).unwrap_or(u16::MAX)));
+                }
+                Found::Unknown => {
+                    let asked = self.directory.look_up_route(destination, now.instant);
                     self.flush_requests(now);
+                    return Err(match asked {
+                        true => pending(RETRY_AFTER_LOOK_UP_MS),
+                        false => pending(RETRY_WHEN_BUSY_MS),
+                    });
                 }
-                (hop, until, address, holder)
+            };
+        if hop == holder {
+            if let Found::Attached(attached) = self.routes.find(&holder, now.instant) {
+                return Ok(NextHop { session: attached.session, until, last: true });
             }
-            Found::AbsentUntil(until) => {
-                let left = until.saturating_duration_since(now.instant).as_millis();
-                return Err(unreachable(u16::try_from(left).unwrap_or(u16::MAX)));
+            let neighbour = self.endpoint.session_of(&holder).and_then(|s| self.endpoint.peer(s));
+            let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
+            // The holder named us, but is not attached: it left, or has not joined again yet. Routers need not join.
+            if !is_router && !is_direct {
+                self.routes.forget(&destination);
+                return Err(unreachable(RETRY_WHEN_BUSY_MS));
             }
-            Found::Unknown => {
-                let asked = self.directory.look_up_route(destination, now.instant);
-                self.flush_requests(now);
-                return Err(match asked {
-                    true => pending(RETRY_AFTER_LOOK_UP_MS),
-                    false => pending(RETRY_WHEN_BUSY_MS),
-                });
-            }
-        };
-        if hop == Some(holder)
-            && let Found::Attached(attached) = self.routes.find(&holder, now.instant)
-        {
-            return Ok(NextHop { session: attached.session, until, last: true });
         }
-        // The holder named us, but is not attached: it left, or has not joined again yet.
-        let Some(hop) = hop.filter(|hop| *hop != holder) else {
-            self.routes.forget(&destination);
-            return Err(unreachable(RETRY_WHEN_BUSY_MS));
-        };
         match self.endpoint.session_of(&hop) {
             Some(session) if session == from => Err(unreachable(RETRY_WHEN_BUSY_MS)),
             Some(session) => Ok(NextHop { session, until, last: false }),
@@ -440,10 +447,13 @@ impl Switch {
     /// A PDU that waited for the verification of its chain goes on.
     pub(crate) fn resume(&mut self, request: Admission, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
-        if pdu.action() == Action::Advertise {
-            return;
+        match pdu.action() {
+            Action::Advertise => {}
+            Action::Ping if pdu.destination() == self.name => {
+                self.answer_ping(request.session, &pdu, now);
+            }
+            _ => self.carry_copy(request.session, request.pdu, now),
         }
-        self.carry_copy(request.session, request.pdu, now);
     }
 }
 

@@ -117,8 +117,9 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         if self.grant(pdu.source(), from, now).is_none() {
-            self.drop_pdu(DropReason::NotAuthorised);
-            self.nack(from, pdu, Reason::NotAuthorised, now);
+            if let Err(stop) = self.submit_chain(from, pdu, now) {
+                self.stop(from, pdu, &stop, now);
+            }
             return None;
         }
         let header =

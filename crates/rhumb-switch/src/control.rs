@@ -201,7 +201,7 @@ impl Switch {
             self.learn_metadata(metadata);
         }
         let chain = Arc::new(chain);
-        if header.destination == self.name {
+        if header.destination == self.name && header.action == Action::Advertise {
             if !self.attach(session, &chain, header, now) {
                 return;
             }

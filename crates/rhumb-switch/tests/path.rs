@@ -196,3 +196,25 @@ fn a_trace_names_every_router_on_the_path_and_its_right() {
     let ponged = |e: &Event| matches!(e, Event::Pong { from, .. } if *from == to);
     assert!(world.nodes[a].events.iter().any(ponged));
 }
+
+#[test]
+fn routers_answer_pings_by_their_own_names_from_anywhere() {
+    let mut world = World::new();
+    world.line(3);
+    let elsewhere = world.identity(Role::Router);
+    let address = world::router_address(9);
+    world.router(elsewhere, address, None, Some(address));
+    world.run(2 * SECOND);
+    let a = world.node(0);
+    for router in 0..4 {
+        let to = world.routers[router].switch.name();
+        world.nodes[a].events.clear();
+        world.nodes[a].core.ping(to, 64, 64, world.now).unwrap();
+        world.run(2 * SECOND);
+        let ponged = |e: &Event| matches!(e, Event::Pong { from, .. } if *from == to);
+        assert!(world.nodes[a].events.iter().any(ponged), "router {router}");
+    }
+    for router in 0..4 {
+        assert_eq!(world.counters(router).chains_refused, 0, "router {router}");
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! A chain begins at its origin and each certificate is issued by whom the one before named. It is read both ways: as
 //! evidence that a PDU from the origin may come from its last router, and as the path along which PDUs reach the origin.
+//! A locator alone is the path to a router itself, and evidence of nothing.
 //!
 //! The checks go from cheap to dear: structure, windows, whether all keys are at hand, and signatures last.
 
@@ -212,7 +213,7 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
             Statement::Route { via, .. } => via,
             // A service begins a chain and grants nothing by itself: the server says who carries.
             Statement::Service { server } if at == 0 && certificates.len() > 1 => server,
-            Statement::Locator(_) if at + 1 == certificates.len() && at > 0 => continue,
+            Statement::Locator(_) if at + 1 == certificates.len() => continue,
             _ => return Err(ChainError::NotARoute { at }),
         };
         // Eight at most, so comparing all pairs is cheaper than a set.

@@ -106,8 +106,10 @@ fn only_routes_delegate() {
     assert_eq!(line.refusal(vec![absence]), ChainError::NotARoute { at: 0 });
     let early = vec![line.route(0, 1, Scope::Any), line.locator(1), line.route(1, 2, Scope::Any)];
     assert_eq!(line.refusal(early), ChainError::NotARoute { at: 1 });
-    // An address alone grants nobody the right to carry.
-    assert_eq!(line.refusal(vec![line.locator(0)]), ChainError::NotARoute { at: 0 });
+    // An address alone is a path, but grants nobody the right to carry.
+    let alone = vec![line.locator(0)];
+    let chain = verify_chain(line.name(0), alone, |n| line.keys.get(n).copied(), NOW_S).unwrap();
+    assert_eq!((chain.last_router(), chain.locator().is_some()), (None, true));
 }
 
 #[test]

@@ -16,6 +16,7 @@ From the bottom up:
 * ``pdus``                 sections 5 to 7: PDUs, NACKs, Accepts
 * ``rib``                  section 8
 * ``payloads``             section 9
+* ``labels``               section 6: labels in place of names
 * ``node``                 section 6: join a router, send, receive, ping
 * ``transfers``            files, over payloads of kind 2
 

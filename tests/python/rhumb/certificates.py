@@ -12,7 +12,7 @@ from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-ROUTE, LOCATOR, WITHDRAWAL, ABSENCE = 1, 2, 3, 4
+ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE = 1, 2, 3, 4, 5
 CLOCK_SKEW_S = 60
 MOST_IN_A_LIST = 8
 
@@ -32,7 +32,7 @@ class Certificate:
     not_before_s: int
     not_after_s: int
     issuer: Name
-    # A route's `via`, or the name that an absence is about.
+    # A route's `via`, the name that an absence is about, or a service's server.
     subject: Optional[Name] = None
     # The only destination that a route of scope 1 is for.
     destination: Optional[Name] = None
@@ -81,7 +81,7 @@ class Certificate:
         reader.expect(bytes([_VERSION]), "certificate version")
         type_, scope = reader.integer(1), reader.integer(1)
         reader.expect(b"\0", "reserved byte of a certificate")
-        if type_ not in (ROUTE, LOCATOR, WITHDRAWAL, ABSENCE):
+        if type_ not in (ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE):
             raise Malformed("certificate: type")
         if scope > 1 or (scope == 1 and type_ != ROUTE):
             raise Malformed("certificate: scope")
@@ -89,7 +89,7 @@ class Certificate:
         if not_after_s < not_before_s:
             raise Malformed("certificate: ends before it begins")
         issuer = _read_name(reader)
-        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE) else None
+        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE) else None
         destination = _read_name(reader) if scope == 1 else None
         address = _read_address(reader) if type_ == LOCATOR else None
         signature = reader.take(_SIGNATURE_LENGTH)
@@ -124,6 +124,11 @@ def withdrawal(issuer: Identity, lifetime_s: int) -> Certificate:
 def absence(issuer: Identity, absent: Name, lifetime_s: int) -> Certificate:
     """The issuer, a RIB, knows no route to ``absent``."""
     return _issue(issuer, ABSENCE, lifetime_s, subject=absent)
+
+
+def service(issuer: Identity, server: Name, lifetime_s: int) -> Certificate:
+    """AdCert(issuer -> server): the server may answer for the issuer, whose key it does not hold."""
+    return _issue(issuer, SERVICE, lifetime_s, subject=server)
 
 
 def encode_list(certificates: Sequence[Certificate]) -> bytes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Dict, Iterable, Optional, Sequence, Tuple
 
-from .certificates import LOCATOR, MOST_IN_A_LIST, ROUTE, Address, Certificate
+from .certificates import LOCATOR, MOST_IN_A_LIST, ROUTE, SERVICE, Address, Certificate
 from .errors import Untrusted
 from .metadata import Metadata
 from .names import Name
@@ -14,7 +14,7 @@ class Chain:
     """A verified chain. Only ``verify`` makes one."""
 
     origin: Name
-    # Every `via`, from the origin outward.
+    # The server if there is one, and every `via`, from the origin outward.
     path: Tuple[Name, ...]
     # Where the last `via` is reachable, if the chain tells.
     address: Optional[Address]
@@ -53,9 +53,11 @@ def _check_structure(
         if certificate.issuer != expected_issuer:
             raise Untrusted("chain: broken")
         is_last = position == len(certificates) - 1
-        if certificate.type == LOCATOR and is_last and position > 0:
+        follows_route = position > 0 and certificates[position - 1].type == ROUTE
+        if certificate.type == LOCATOR and is_last and follows_route:
             break
-        if certificate.type != ROUTE or certificate.subject is None:
+        is_service = certificate.type == SERVICE and position == 0 and not is_last
+        if (certificate.type != ROUTE and not is_service) or certificate.subject is None:
             raise Untrusted("chain: a certificate that does not belong")
         if certificate.destination is not None:
             if destination not in (None, certificate.destination):

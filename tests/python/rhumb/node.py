@@ -8,16 +8,17 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-from typing import Deque, List, Optional, Sequence
+from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
 from . import certificates, chains, pdus, rib
 from .certificates import Address, Certificate
 from .errors import Malformed, Refused, RhumbError, TimedOut, Untrusted
 from .identity import Identity
+from .labels import Labels
 from .metadata import Metadata
 from .names import Name
 from .payloads import DATAGRAM, Payload
-from .pdus import Accept, Nack, Pdu
+from .pdus import Accept, LabelledPdu, Nack, Pdu
 from .session import Session
 
 DEFAULT_LEASE_S = 600
@@ -28,6 +29,7 @@ _LONGEST_REPETITION_S = 4.0
 _MOST_OUTSTANDING = 256
 _MOST_RESENDS = 10
 _RESEND_REASONS = (pdus.NOT_YET, pdus.OVERLOADED)
+_LABELLED_ACTIONS = (pdus.DATA, pdus.PING)
 _ADVERTISE_REASONS = (pdus.BAD_CERTIFICATE, pdus.NOT_AUTHORISED)
 
 
@@ -54,8 +56,14 @@ class Node:
         self.session = session
         # What the router said last: until when it carries, and whether others can find us.
         self.accepted: Optional[Accept] = None
-        # NACKs that were about something we sent, for the curious.
+        # NACKs that were about something we sent, with the certificates in them, for the curious.
         self.nacks: List[Nack] = []
+        self.evidence: Dict[int, Tuple[Certificate, ...]] = {}
+        self.labels = Labels()
+        # How many PDUs came under a label of ours.
+        self.labelled_count = 0
+        # Ours, and those that we answer for.
+        self.names = {self.name}
 
         self._lease_s = lease_s
         self._renew_at = math.inf
@@ -83,8 +91,10 @@ class Node:
 
     def advertise(self, timeout_s: float = 15, chain: Optional[Sequence[Certificate]] = None) -> None:
         """Lets the router carry for us, and waits until the RIB knows."""
+        self._advertise_until_published(self._advertisement(chain), timeout_s)
+
+    def _advertise_until_published(self, pdu: Pdu, timeout_s: float) -> None:
         self.accepted = None
-        pdu = self._advertisement(chain)
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_REPETITION_S
         while True:
@@ -98,6 +108,14 @@ class Node:
                 self._raise_failure(pdu)
             if time.monotonic() >= deadline:
                 raise TimedOut("the router does not publish our name")
+
+    def answer_for(self, owner: Metadata, service: Certificate, timeout_s: float = 15) -> None:
+        """Joins for another name as well, whose owner said in ``service`` that we may answer for it."""
+        self.names.add(service.issuer)
+        chain = (service, certificates.route(self.identity, self.router, self._lease_s))
+        data = rib.encode_metadata([owner, self.identity.metadata])
+        pdu = Pdu(pdus.ADVERTISE, service.issuer, self.router, data, secrets.randbits(32), certificates=chain)
+        self._advertise_until_published(pdu, timeout_s)
 
     def leave(self) -> None:
         """Takes back what was advertised, once, and ends the session."""
@@ -137,7 +155,6 @@ class Node:
         while time.monotonic() < deadline:
             pong = self._step(deadline)
             if pong is not None and (pong.source, pong.tag, pong.data) == (destination, pdu.tag, data):
-                del self._outstanding[pdu.tag]
                 return time.monotonic() - outstanding.sent_at
             self._raise_failure(pdu)
         raise TimedOut(f"no pong from {destination}")
@@ -166,8 +183,18 @@ class Node:
         outstanding = self._outstanding.setdefault(pdu.tag, _Outstanding(pdu, time.monotonic()))
         while len(self._outstanding) > _MOST_OUTSTANDING:
             self._outstanding.popitem(last=False)
-        self.session.send(pdu.encode())
+        self._emit(pdu)
         return outstanding
+
+    def _emit(self, pdu: Pdu) -> None:
+        """Sends a PDU with its names, or with the label that the router gave us for them."""
+        encoded = pdu.encode()
+        if len(encoded) > self.session.longest_pdu:
+            raise Malformed("the PDU does not fit a datagram")
+        label = self.labels.received.get((pdu.source, pdu.destination))
+        if label is not None and pdu.action in _LABELLED_ACTIONS and not pdu.certificates:
+            encoded = LabelledPdu(pdu.action, label, pdu.data, pdu.tag, pdu.ttl).encode()
+        self.session.send(encoded)
 
     def _step(self, deadline: float) -> Optional[Pdu]:
         """Takes one PDU or waits until something is due. Returns a Pong, for whoever waits for it."""
@@ -178,40 +205,83 @@ class Node:
         if data is None:
             return None
         try:
-            return self._take(Pdu.parse(data))
+            pdu = pdus.parse(data)
+            if isinstance(pdu, LabelledPdu):
+                return self._take_labelled(pdu)
+            self._give_label(pdu)
+            return self._take(pdu)
         except Malformed:
             # Noise is dropped.
             return None
 
+    def _give_label(self, pdu: Pdu) -> None:
+        """Says how the router may call this flow from now on. Small PDUs would make the answer the larger one."""
+        if pdu.action not in _LABELLED_ACTIONS or pdu.destination not in self.names or len(pdu.data) < 4:
+            return
+        label = self.labels.give((pdu.source, pdu.destination), time.monotonic())
+        if label is not None:
+            data = pdus.encode_label(label)
+            self.session.send(Pdu(pdus.FLOW_ACCEPT, pdu.destination, pdu.source, data, pdu.tag).encode())
+
+    def _take_labelled(self, pdu: LabelledPdu) -> Optional[Pdu]:
+        if pdu.action == pdus.NACK:
+            # The router has forgotten its label. What came to nothing goes again, with names.
+            self.labels.forget_received(pdu.label)
+            outstanding = self._outstanding.get(pdu.tag)
+            if Nack.parse(pdu.data).reason == pdus.UNKNOWN_FLOW and outstanding is not None:
+                outstanding.resend_at = time.monotonic()
+            return None
+        flow = self.labels.flow(pdu.label)
+        if flow is not None:
+            self.labelled_count += 1
+            return self._take(Pdu(pdu.action, *flow, pdu.data, pdu.tag, pdu.ttl))
+        if len(pdu.data) >= 4:
+            nack = LabelledPdu(pdus.NACK, pdu.label, Nack(pdus.UNKNOWN_FLOW).encode(), pdu.tag)
+            self.session.send(nack.encode())
+        return None
+
     def _take(self, pdu: Pdu) -> Optional[Pdu]:
-        if pdu.destination != self.name:
+        if pdu.destination not in self.names:
             return None
         if pdu.action == pdus.PONG:
             return pdu
         if pdu.action == pdus.DATA:
             self._received.append(pdu)
         elif pdu.action == pdus.PING:
-            self.session.send(Pdu(pdus.PONG, self.name, pdu.source, pdu.data, pdu.tag).encode())
+            self.session.send(Pdu(pdus.PONG, pdu.destination, pdu.source, pdu.data, pdu.tag).encode())
         elif pdu.action == pdus.ACCEPT and pdu.source == self.router:
             self._take_accept(pdu)
         elif pdu.action == pdus.NACK:
             self._take_nack(pdu)
+        elif pdu.action == pdus.FLOW_ACCEPT and self._is_answer(pdu):
+            self.labels.received[pdu.destination, pdu.source] = pdus.parse_label(pdu.data)
         return None
+
+    def _is_answer(self, pdu: Pdu) -> bool:
+        """Whether we sent something of this tag the other way."""
+        outstanding = self._outstanding.get(pdu.tag)
+        if outstanding is None:
+            return False
+        return (outstanding.pdu.source, outstanding.pdu.destination) == (pdu.destination, pdu.source)
 
     def _take_accept(self, pdu: Pdu) -> None:
         accept = Accept.parse(pdu.data)
         outstanding = self._outstanding.get(pdu.tag)
-        if accept.name == self.name and outstanding and outstanding.pdu.action == pdus.ADVERTISE:
+        # It is addressed to whoever holds the session, whichever name it is about.
+        if not outstanding or outstanding.pdu.action != pdus.ADVERTISE:
+            return
+        if accept.name == outstanding.pdu.source:
             self.accepted = accept
             self._renew_at = time.monotonic() + self._lease_s / 2
 
     def _take_nack(self, pdu: Pdu) -> None:
         nack = Nack.parse(pdu.data)
-        outstanding = self._outstanding.get(pdu.tag)
         # A NACK that is about nothing we sent is not about us.
-        if outstanding is None or outstanding.pdu.destination != pdu.source:
+        if not self._is_answer(pdu):
             return
+        outstanding = self._outstanding[pdu.tag]
         self.nacks.append(nack)
+        self.evidence[pdu.tag] = pdu.certificates
         if nack.reason in _RESEND_REASONS and outstanding.resends < _MOST_RESENDS:
             outstanding.resend_at = time.monotonic() + nack.value / 1000
         elif nack.reason in _ADVERTISE_REASONS and outstanding.pdu.action != pdus.ADVERTISE:
@@ -227,7 +297,7 @@ class Node:
                 outstanding.resend_at = None
                 outstanding.resends += 1
                 outstanding.sent_at = now
-                self.session.send(outstanding.pdu.encode())
+                self._emit(outstanding.pdu)
 
     def _renew_due(self) -> None:
         now = time.monotonic()

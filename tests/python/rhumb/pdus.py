@@ -1,15 +1,16 @@
-"""PDUs (section 5), and the data of Accepts (section 6) and NACKs (section 7)."""
+"""PDUs (section 5), and the data of Accepts, FlowAccepts (section 6) and NACKs (section 7)."""
 
 from dataclasses import dataclass
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple, Union
 
 from . import certificates
 from .certificates import Certificate
 from .errors import Malformed
+from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-DATA, NACK, PING, PONG, ADVERTISE, ACCEPT, RIB_REQUEST, RIB_RESPONSE = range(1, 9)
+DATA, NACK, PING, PONG, ADVERTISE, ACCEPT, RIB_REQUEST, RIB_RESPONSE, FLOW_ACCEPT = range(1, 10)
 
 NOT_YET, UNREACHABLE, TOO_BIG, TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW, OVERLOADED = range(1, 9)
 REASONS = {
@@ -27,7 +28,8 @@ HEADER_LENGTH = 76
 INITIAL_TTL = 64
 
 _MAGIC_AND_VERSION = b"\x26\x2a\x01"
-_FLAG_CERTIFICATES = 1
+_FLAG_CERTIFICATES, _FLAG_LABELLED = 1, 2
+_LABEL_LENGTH = 4
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Pdu:
         reader = Reader(data, "PDU")
         reader.expect(_MAGIC_AND_VERSION, "not version 1")
         action, flags, ttl = (reader.integer(1) for _ in range(3))
-        if not DATA <= action <= RIB_RESPONSE:
+        if not DATA <= action <= FLOW_ACCEPT:
             raise Malformed("PDU: action")
         if flags & ~_FLAG_CERTIFICATES:
             raise Malformed("PDU: flags")
@@ -72,6 +74,58 @@ class Pdu:
                 raise Malformed("PDU: an empty list of certificates")
         reader.end()
         return cls(action, source, destination, content, tag, ttl, tuple(carried))
+
+
+@dataclass(frozen=True)
+class LabelledPdu:
+    """A PDU with a label in place of both names, on its way over one session."""
+
+    action: int
+    label: int
+    data: bytes = b""
+    tag: int = 0
+    ttl: int = INITIAL_TTL
+
+    def encode(self) -> bytes:
+        """The PDU as it travels."""
+        parts = [_MAGIC_AND_VERSION, bytes([self.action, _FLAG_LABELLED, self.ttl])]
+        parts += [len(self.data).to_bytes(2, "big"), self.tag.to_bytes(4, "big")]
+        parts += [encode_label(self.label), self.data]
+        return b"".join(parts)
+
+    @classmethod
+    def parse(cls, data: bytes) -> "LabelledPdu":
+        """Reads bytes that are exactly one PDU in labelled form."""
+        reader = Reader(data, "labelled PDU")
+        reader.expect(_MAGIC_AND_VERSION, "not version 1")
+        action = reader.integer(1)
+        if action not in (DATA, NACK, PING):
+            raise Malformed("labelled PDU: action")
+        reader.expect(bytes([_FLAG_LABELLED]), "flags")
+        ttl, data_length, tag = reader.integer(1), reader.integer(2), reader.integer(4)
+        label, content = reader.integer(_LABEL_LENGTH), reader.take(data_length)
+        reader.end()
+        return cls(action, label, content, tag, ttl)
+
+
+def parse(data: bytes) -> Union[Pdu, LabelledPdu]:
+    """Reads bytes that are exactly one PDU in either form."""
+    if data[4:5] == bytes([_FLAG_LABELLED]):
+        return LabelledPdu.parse(data)
+    return Pdu.parse(data)
+
+
+def encode_label(label: int) -> bytes:
+    """The data of a FlowAccept PDU."""
+    return label.to_bytes(_LABEL_LENGTH, "big")
+
+
+def parse_label(data: bytes) -> int:
+    """Reads the data of a FlowAccept PDU."""
+    reader = Reader(data, "label")
+    label = reader.integer(_LABEL_LENGTH)
+    reader.end()
+    return label
 
 
 @dataclass(frozen=True)
@@ -104,11 +158,14 @@ class Nack:
     reason: int
     value: int = 0
     reporter: Optional[Name] = None
+    # The reporter's, where the TTL of a ping ended.
+    metadata: Optional[Metadata] = None
 
     def encode(self) -> bytes:
         """The data of a Nack PDU."""
         reporter = b"" if self.reporter is None else self.reporter.octets
-        return bytes([self.reason, 0]) + self.value.to_bytes(2, "big") + reporter
+        metadata = b"" if self.metadata is None else self.metadata.encode()
+        return bytes([self.reason, 0]) + self.value.to_bytes(2, "big") + reporter + metadata
 
     @classmethod
     def parse(cls, data: bytes) -> "Nack":
@@ -120,8 +177,12 @@ class Nack:
         reader.expect(b"\0", "reserved byte")
         value = reader.integer(2)
         reporter = Name(reader.take(NAME_LENGTH)) if reader.left() else None
-        reader.end()
-        return cls(reason, value, reporter)
+        metadata = None
+        if reader.left():
+            metadata = Metadata.parse(reader.rest())
+            if reason != TTL_EXCEEDED or metadata.name() != reporter:
+                raise Malformed("NACK: metadata")
+        return cls(reason, value, reporter, metadata)
 
     def __str__(self) -> str:
         return REASONS[self.reason]

@@ -30,6 +30,8 @@ _LONGEST_RETRANSMISSION_S = 2.0
 _FIRST_REPETITION_S = 0.25
 # What fits an Ethernet frame over IPv4.
 _LARGEST_DATAGRAM = 1472
+# What fits the smallest link of IPv6.
+_LEAST_LARGEST_DATAGRAM = 1232
 _LONGEST_UDP_PAYLOAD = 65_535
 
 _INITIAL, _RETRY = b"\x90\x00\x00\x01", b"\xa0\x00\x00\x01"
@@ -58,8 +60,10 @@ class Parameters:
         reader.expect(b"\x01", "lanes")
         index, largest_datagram = reader.integer(4), reader.integer(2)
         reader.end()
-        if index > sealed.MOST_INDEX:
+        if not 0 < index <= sealed.MOST_INDEX:
             raise Malformed("session parameters: index")
+        if largest_datagram < _LEAST_LARGEST_DATAGRAM:
+            raise Malformed("session parameters: largest datagram")
         return cls(index, largest_datagram)
 
 
@@ -219,16 +223,15 @@ class Session:
             if self._peer_parameters is None:
                 self._peer_parameters = parameters
                 self.sealer = sealed.Sealer(self._root_out, parameters.index)
-                self._send_sealed(sealed.TYPE_PDU, b"")
-            else:
-                # The peer has not got ours, or it would not repeat its own.
-                self._dtls.send(self._parameters.encode())
-                self._flush()
+            # Also for the peer that repeats its own because nothing of ours has opened.
+            self._send_sealed(sealed.TYPE_PDU, b"")
 
     # Step 3
 
     def _live(self, now: float) -> None:
         if now - self._last_opened_at > SILENCE_S:
+            # In case only one direction failed.
+            self._send_sealed(sealed.TYPE_CLOSE, b"")
             raise SessionOver("the peer fell silent")
         if now - self._last_sent_at >= KEEP_ALIVE_S:
             self._send_sealed(sealed.TYPE_PDU, b"")

@@ -157,11 +157,12 @@ impl Endpoint {
             }
             Side::Responder(response) if !response.proven => {
                 if peek::asks_for_cookie(datagram) || peek::is_plaintext_alert(datagram) {
-                    response.sent += datagram.len();
-                    if response.sent > response.received {
+                    // What is held back costs nothing: the answer to the next hello must not pay for it.
+                    if response.sent + datagram.len() > response.received {
                         self.drops.count(DropReason::Amplification);
                         return;
                     }
+                    response.sent += datagram.len();
                 } else {
                     response.proven = true;
                 }
