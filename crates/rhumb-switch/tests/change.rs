@@ -8,6 +8,7 @@ use std::time::Duration;
 use rhumb_io::memory::Conditions;
 use rhumb_switch::{DropReason, Event};
 use rhumb_wire::metadata::Role;
+use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequestBody, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Name, PduHeader};
 use world::{Stranger, World, router_address};
@@ -176,11 +177,47 @@ fn a_withdrawal_ends_grants_too() {
     elsewhere.send(&mut world, header, &[], &[withdrawal]);
     world.run(SECOND);
     stranger.send(&mut world, data, &[7; 64], &[]);
-    assert_eq!(stranger.nacks(), [rhumb_wire::nack::Reason::NotAuthorised]);
+    assert_eq!(stranger.nacks(), [Reason::NotAuthorised]);
     assert_eq!(world.nodes[nodes[0]].received.len(), arrived);
     // The old certificate does not bring it back.
     stranger.send(&mut world, join, &[], std::slice::from_ref(&own));
-    assert_eq!(stranger.nacks(), [rhumb_wire::nack::Reason::BadCertificate]);
+    assert_eq!(stranger.nacks(), [Reason::BadCertificate]);
+}
+
+#[test]
+fn a_router_that_carried_for_a_name_carries_no_more_when_it_has_withdrawn() {
+    let mut world = World::new();
+    let nodes = star(&mut world, 2);
+    let [entry, to] = [world.routers[0].switch.name(), world.name(nodes[0])];
+    // The name is known to the RIB, and a router of its choice carries for it: by a chain of two.
+    let mut holder = Stranger::new(&mut world, 1, Role::Node);
+    let via = world.routers[1].switch.name();
+    let own = holder.route(via, &world);
+    let join = PduHeader::new(Action::Advertise, holder.name(), via);
+    holder.send(&mut world, join, &[], &[own]);
+    world.run(SECOND);
+    let mut carrier = Stranger::new(&mut world, 0, Role::Router);
+    let chain = [holder.route(carrier.name(), &world), carrier.route(entry, &world)];
+    let data = PduHeader::new(Action::Data, holder.name(), to);
+    carrier.send(&mut world, data, &[7; 64], &chain);
+    carrier.send(&mut world, data, &[7; 64], &chain);
+    world.run(SECOND);
+    carrier.inbox.clear();
+    let forwarded = world.counters(0).forwarded_pdus;
+    carrier.send(&mut world, data, &[7; 64], &[]);
+    assert_eq!(world.counters(0).forwarded_pdus, forwarded + 1);
+    assert!(carrier.nacks().is_empty());
+    world.run(SECOND);
+    let window = rhumb_trust::Window::starting(world.now.unix_s(), 600);
+    let withdrawal = rhumb_wire::Statement::Withdrawal;
+    let withdrawal = holder.identity.certify(withdrawal, world.now.unix_ms, window).unwrap();
+    holder.send(&mut world, join, &[], &[withdrawal]);
+    world.run(SECOND);
+    carrier.send(&mut world, data, &[7; 64], &[]);
+    assert_eq!(carrier.nacks(), [Reason::NotAuthorised]);
+    carrier.send(&mut world, data, &[7; 64], &chain);
+    assert_eq!(carrier.nacks(), [Reason::BadCertificate]);
+    assert_eq!(world.counters(0).forwarded_pdus, forwarded + 1);
 }
 
 #[test]

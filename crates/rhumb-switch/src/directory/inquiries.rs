@@ -205,7 +205,12 @@ impl Inquiries {
         let waits = |inquiry: &Inquiry| {
             inquiry.asked.iter().any(|(i, stage)| *i == replica && matches!(stage, Stage::Asked(_)))
         };
-        self.by_question.iter().filter(|(_, i)| waits(i)).map(|(question, _)| *question).collect()
+        let all = self.by_question.iter();
+        let mut waiting: Vec<Question> =
+            all.filter(|(_, i)| waits(i)).map(|(question, _)| *question).collect();
+        // So that a world of one seed lives one life.
+        waiting.sort_unstable();
+        waiting
     }
 }
 

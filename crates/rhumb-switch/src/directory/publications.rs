@@ -4,7 +4,7 @@
 //! 2. It is repeated at each until that one has stored it, or refuses it for good.
 //! 3. It ends when all have, when a newer one of the same issuer takes its place, or with its certificates.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use rhumb_wire::{Certificate, Metadata, Name};
 
 #[derive(Default)]
 pub(super) struct Publications {
-    by_issuer: HashMap<Name, Publication>,
+    /// In the order of names, so that a world of one seed lives one life.
+    by_issuer: BTreeMap<Name, Publication>,
     /// What RIBs are to be sent when there is time: after they became ready.
     backlog: VecDeque<(usize, Name)>,
     backlog_due: Option<Instant>,
