@@ -32,7 +32,6 @@ fn everybody_talks(world: &mut World, nodes: &[StationId]) {
 }
 
 #[test]
-#[ignore = "labels are kept over a handshake, though the peer may be another process by then"]
 fn they_do_not_outlive_a_node_that_restarts() {
     for seed in 0..5 {
         let (mut world, _, nodes) = scene(seed);

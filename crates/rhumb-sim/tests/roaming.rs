@@ -58,7 +58,6 @@ fn to_another_router_and_back() {
 }
 
 #[test]
-#[ignore = "a router whose stale route leads back to where the PDU came from keeps the route"]
 fn both_at_once() {
     let (mut world, line, a, b) = scene(3, 3);
     world.apply(&Fault::MoveRouter { node: a, router: line[2] });

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rhumb_sim::scenario;
 
 #[test]
-#[ignore = "finds what the ignored tests of at_most_once, labels and roaming show, and loops of stale routes"]
 fn random_worlds_break_no_rule_and_recover() {
     if let Some(seed) = number("RHUMB_SIM_SEED") {
         println!("seed {seed}: {:#?}", scenario::live(seed));

@@ -145,7 +145,13 @@ impl Switch {
             return Err(Stop::new(DropReason::TtlExceeded, Reason::TtlExceeded));
         }
         let source = pdu.source();
-        let Some(grant) = self.grant(source, from, now) else {
+        let grant = self.grant(source, from, now);
+        // Certificates that differ from those of the grant are its successors: not to look at them would let it run out.
+        let news = |grant: &Grant| {
+            pdu.has_certificates()
+                && pdu.certificates().is_ok_and(|list| list != grant.chain.certificates())
+        };
+        let Some(grant) = grant.filter(|grant| !news(grant)) else {
             return self.submit_chain(from, pdu, now).map(|()| None);
         };
         if !grant.chain.permits(pdu.destination()) {
@@ -189,6 +195,14 @@ impl Switch {
         }
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let certificates = pdu.certificates().map_err(|_| bad())?;
+        // It has been here before: old routes lead in a circle, of which ours is one.
+        if certificates.iter().any(|certificate| certificate.issuer == self.name) {
+            self.routes.forget(&pdu.destination());
+            return Err(Stop::new(
+                DropReason::Unreachable,
+                Reason::Unreachable(RETRY_WHEN_BUSY_MS),
+            ));
+        }
         if !self.ends_at_us(from, &certificates) {
             return Err(bad());
         }
@@ -331,7 +345,10 @@ impl Switch {
             }
         }
         match self.endpoint.session_of(&hop) {
-            Some(session) if session == from => Err(unreachable(RETRY_WHEN_BUSY_MS)),
+            Some(session) if session == from => {
+                self.routes.forget(&destination);
+                Err(unreachable(RETRY_WHEN_BUSY_MS))
+            }
             Some(session) => Ok(NextHop { session, until, last: false }),
             None => match address {
                 Some(address) => {
@@ -363,14 +380,20 @@ impl Switch {
             .ok_or_else(gone)?;
         let accepted_until = match next.last {
             true => Some(next.until),
-            false => self.acceptances.get(&(pdu.source(), next.session)).map(|until| *until),
+            false => self
+                .acceptances
+                .get(&(pdu.source(), next.session))
+                .filter(|(_, path)| grant.chain.routers().eq(path.iter().copied()))
+                .map(|(until, _)| *until),
         }
         .filter(|until| *until > now.instant);
         let known = self.flows.peek(pdu.names()).copied();
         let mut flow = Flow {
             ingress: from,
             next: next.session,
-            next_label: known.map_or(NextLabel::None, |flow| flow.next_label),
+            next_label: known
+                .filter(|flow| flow.next == next.session)
+                .map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
             generation: self.routes.generation(),
             max_datagram_len,
@@ -401,6 +424,8 @@ impl Switch {
             };
         }
         let chain = self.chain_to_present(grant, next.session, now).ok_or_else(gone)?;
+        let path: Vec<Name> = grant.chain.routers().collect();
+        self.acceptances.insert((pdu.source(), next.session), (now.instant, path));
         let chain_len: usize = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);

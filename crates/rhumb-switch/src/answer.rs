@@ -21,6 +21,10 @@ impl Switch {
         if !matches!(about.action(), Action::Data | Action::Ping | Action::Advertise) {
             return;
         }
+        // A chain that went ahead has the tag of data that are answered by themselves: two NACKs would resend them twice.
+        if about.action() == Action::Advertise && about.destination() != self.name {
+            return;
+        }
         let room = about.as_bytes().len() - PduHeader::LEN;
         if room < Nack::MIN_LEN || !self.may_nack(to, now.instant) {
             return;
@@ -83,7 +87,7 @@ impl Switch {
         if pdu.action() == Action::Pong {
             return Some(flow.ingress);
         }
-        let Ok((nack, _)) = Nack::parse_with_metadata(pdu.data()) else {
+        let Ok((nack, evidence)) = Nack::parse_with_metadata(pdu.data()) else {
             self.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
@@ -102,6 +106,11 @@ impl Switch {
             }
             // The name may have moved: the next PDU asks the RIB.
             Reason::Unreachable(_) => {
+                self.routes.forget(&destination);
+                Some(flow.ingress)
+            }
+            // Old routes may lead in a circle. A trace, which comes with evidence, means its TTL to run out.
+            Reason::TtlExceeded if evidence.is_none() => {
                 self.routes.forget(&destination);
                 Some(flow.ingress)
             }

@@ -79,7 +79,9 @@ impl Switch {
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
-                self.acceptances.insert((accept.name, from), end);
+                if let Some((until, _)) = self.acceptances.get(&(accept.name, from)) {
+                    *until = end;
+                }
             }
             Ok(_) => self.drop_pdu(DropReason::UnexpectedAnswer),
             Err(_) => self.drop_pdu(DropReason::MalformedPdu),
@@ -112,6 +114,10 @@ impl Switch {
         now: Now,
     ) {
         self.drop_pdu(drop);
+        // As in `nack`: nobody waits for an answer to a chain that went ahead.
+        if about.action == Action::Advertise && about.destination != self.name {
+            return;
+        }
         let reason = match drop {
             DropReason::NotAuthorised => Reason::NotAuthorised,
             _ => Reason::BadCertificate,
@@ -282,7 +288,11 @@ impl Switch {
     pub(crate) fn handle_link_events(&mut self, now: Now) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                rhumb_link::Event::Established { session, attempt, peer, .. } => {
+                rhumb_link::Event::Established { session, attempt, peer, renewed, .. } => {
+                    // Perhaps the peer is a new process, which gives its labels to other flows.
+                    if renewed {
+                        self.flows.forget_labels_of(session);
+                    }
                     self.established(session, attempt, peer, now);
                 }
                 rhumb_link::Event::Failed { attempt, error, .. } => {

@@ -156,6 +156,16 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Some(flow)
     }
 
+    /// Forgets the labels of a next hop that may have forgotten them. Rare, so all flows are looked at.
+    pub(crate) fn forget_labels_of(&mut self, next: S) {
+        for place in &mut self.places {
+            if place.flow.next == next {
+                place.flow.next_label = NextLabel::None;
+            }
+        }
+        self.by_next_label.retain(|(session, _), _| *session != next);
+    }
+
     fn index_of(&self, names: &[u8; 64]) -> Option<u32> {
         let hash = self.hasher.hash_one(names);
         self.by_names.find(hash, |&index| self.places[index as usize].flow.names == *names).copied()

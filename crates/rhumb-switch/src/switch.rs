@@ -29,8 +29,8 @@ pub struct Switch {
     pub(crate) flows: Flows,
     /// Who may carry for whom, by source and the session it comes in on.
     pub(crate) grants: BoundedMap<(Name, SessionId), Grant>,
-    /// Until when a next hop takes a source's PDUs without certificates.
-    pub(crate) acceptances: BoundedMap<(Name, SessionId), Instant>,
+    /// Until when a next hop takes a source's PDUs without certificates, and for which routers up to us.
+    pub(crate) acceptances: BoundedMap<(Name, SessionId), (Instant, Vec<Name>)>,
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
     /// Metadata of names, each checked against its name.

@@ -42,6 +42,14 @@ impl Labels {
         }
     }
 
+    /// The router may be a new process, which gives its labels to other flows.
+    pub(super) fn forget_all(&mut self) {
+        self.session = None;
+        self.by_destination.clear();
+        self.destinations.clear();
+        self.forget_sources();
+    }
+
     /// The router takes PDUs to `destination` under `label`.
     pub(super) fn learn(&mut self, destination: Name, label: Label) {
         if self.by_destination.len() >= MAX_LABELS {

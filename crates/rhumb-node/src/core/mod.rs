@@ -271,6 +271,9 @@ impl Core {
     fn handle_link_events(&mut self, now: Now) {
         use rhumb_link::Event as LinkEvent;
         while let Some(event) = self.endpoint.poll_event() {
+            if matches!(event, LinkEvent::Established { renewed: true, .. }) {
+                self.labels.forget_all();
+            }
             self.with_membership(now, |membership, turn| match event {
                 LinkEvent::Established { session, peer, .. } => {
                     membership.handle_established(session, peer, turn)
