@@ -23,6 +23,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `world` | the stations, the clock, and what happens next |
+//! | `script` | what a test says and asks |
 //! | `building` | adding stations: RIBs, routers, nodes, outsiders, whole topologies |
 //! | [`fault`] | what can be done to stations and links |
 //! | [`conditions`], `network` | what links do; who is where |
@@ -45,6 +46,7 @@ mod random;
 mod rib;
 mod router;
 pub mod scenario;
+mod script;
 mod station;
 pub mod witness;
 mod world;
@@ -58,4 +60,4 @@ pub use rib::Lie;
 pub use router::VERIFIER_TIME;
 pub use station::StationId;
 pub use witness::{Message, Violation};
-pub use world::{START_S, Totals, World};
+pub use world::{Delivery, START_S, Totals, World};

@@ -88,7 +88,8 @@ impl Scene {
         }
         for _ in 0..self.random.below(MOST_FAULTS + 1) {
             let at = self.random.time(Duration::ZERO, trouble);
-            let ends = at + self.random.time(Duration::from_millis(50), Duration::from_secs(45));
+            let lasts = self.random.time(Duration::from_millis(50), Duration::from_secs(45));
+            let ends = (at + lasts).min(trouble);
             self.draw_fault(at, ends);
         }
         trouble

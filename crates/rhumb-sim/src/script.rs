@@ -18,8 +18,8 @@ use crate::witness::Message;
 use crate::world::{Delivery, LOOKS_EVERY, START_S, Totals, World};
 
 impl World {
-    /// Lets the world go on until `is_so`, for `limit` at most; whether it came to be so. Looked at every
-    /// a tenth of a second.
+    /// Lets the world go on until `is_so`, for `limit` at most; whether it came to be so. Looked at ten times a
+    /// second.
     pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         loop {

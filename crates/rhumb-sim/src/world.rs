@@ -10,23 +10,17 @@
 //! the seed. So the same calls on a world of the same seed bring about the same.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rhumb_node::SendError;
-use rhumb_node::core::{Core, Event};
-use rhumb_switch::Switch;
-use rhumb_trust::Now;
+use rhumb_node::core::Event;
 use rhumb_wire::{Batch, Name};
 
-use crate::Fault;
 use crate::agenda::{Agenda, Occurrence};
 use crate::conditions::Conditions;
 use crate::network::{Fates, Flight, Network};
-use crate::outsider::Outsider;
 use crate::random::Random;
 use crate::station::{Host, Plan, SOCKET_DATAGRAMS, Station, StationId};
-use crate::witness::{Message, Violation, Witness};
+use crate::witness::{Violation, Witness};
 
 /// A world. See the [crate's page](crate).
 pub struct World {
@@ -43,14 +37,14 @@ pub struct World {
     pub(crate) told: Vec<Vec<(Duration, Event)>>,
     /// Whether a node has left or was refused for good, in its present incarnation.
     pub(crate) over: Vec<bool>,
-    history: VecDeque<String>,
+    pub(crate) history: VecDeque<String>,
     /// What the virtual clock's zero is for cores, which measure time from nowhere in particular.
-    began: Instant,
+    pub(crate) began: Instant,
     batch: Batch,
-    tap: Option<Vec<(Duration, Flight)>>,
+    pub(crate) tap: Option<Vec<(Duration, Flight)>>,
     /// The present second, and how many events there had been when it began.
     second: (u64, u64),
-    most_events_per_s: u64,
+    pub(crate) most_events_per_s: u64,
 }
 
 /// A message that arrived.
@@ -128,209 +122,6 @@ impl World {
             self.happen(occurrence);
         }
         self.now = end;
-    }
-
-    /// Lets the world go on until `is_so`, for `limit` at most; whether it came to be so. Looked at every
-    /// [`LOOKS_EVERY`].
-    pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
-        let end = self.now + limit;
-        loop {
-            if is_so(self) {
-                return true;
-            }
-            if self.now >= end {
-                return false;
-            }
-            self.run(LOOKS_EVERY.min(end - self.now));
-        }
-    }
-
-    /// Takes more than so many events in a virtual second for a storm.
-    pub fn expect_at_most(&mut self, events_per_s: u64) {
-        self.most_events_per_s = events_per_s;
-    }
-
-    /// Does something to stations or links `after` so long.
-    pub fn schedule(&mut self, after: Duration, fault: Fault) {
-        self.agenda.add(self.now + after, Occurrence::Fault(fault));
-    }
-
-    /// Lets one node send another a message of `len` bytes `after` so long, if it can then.
-    pub fn schedule_message(
-        &mut self,
-        after: Duration,
-        from: StationId,
-        to: StationId,
-        len: usize,
-    ) {
-        self.agenda.add(self.now + after, Occurrence::Message { from, to, len });
-    }
-
-    /// Lets a node send a message of `len` bytes (at least [`crate::witness::LEAST_BODY_LEN`]); returns its number.
-    ///
-    /// # Errors
-    /// As the node says; a node that is down is closed.
-    pub fn send(&mut self, from: StationId, to: StationId, len: usize) -> Result<u64, SendError> {
-        self.send_to_name(from, self.name(to), len)
-    }
-
-    /// As [`World::send`], to any name.
-    ///
-    /// # Errors
-    /// As [`World::send`].
-    pub fn send_to_name(
-        &mut self,
-        from: StationId,
-        to: Name,
-        len: usize,
-    ) -> Result<u64, SendError> {
-        let now = self.clock_of(from);
-        let sent_at = self.now;
-        let message = Message { from: self.name(from), to, len, sent_at, delivered_at: None };
-        let (number, body) = self.witness.write_message(message);
-        let result = match &mut self.stations[from.0].host {
-            Some(Host::Node(node)) => node.core.send(to, PORT, &body, now),
-            _ => Err(SendError::Closed),
-        };
-        match result {
-            Ok(_) => {
-                self.totals.sent += 1;
-                self.wake(from, self.now);
-                Ok(number)
-            }
-            Err(error) => {
-                self.witness.take_back(number);
-                Err(error)
-            }
-        }
-    }
-
-    /// Puts a datagram on the wire to `to` that claims to come from `from`, as an attacker can who reads and writes there;
-    /// it arrives at once.
-    pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
-        let flight = Flight { from, to, bytes: bytes.to_vec(), genuine: false };
-        self.agenda.add(self.now, Occurrence::Arrival(flight));
-    }
-
-    /// Records what is sent from now on, for an attacker to read. Returns what was recorded so far.
-    pub fn tap(&mut self) -> Vec<(Duration, Flight)> {
-        self.tap.replace(Vec::new()).unwrap_or_default()
-    }
-
-    /// What arrived at a node, in all its incarnations, oldest first.
-    pub fn received(&self, node: StationId) -> &[Delivery] {
-        &self.received[node.0]
-    }
-
-    /// A message by its number.
-    ///
-    /// # Panics
-    /// When there is none.
-    pub fn message(&self, number: u64) -> &Message {
-        &self.witness.messages[number as usize]
-    }
-
-    /// What a node told, in all its incarnations, oldest first.
-    pub fn told(&self, node: StationId) -> &[(Duration, Event)] {
-        &self.told[node.0]
-    }
-
-    /// A station's name.
-    pub fn name(&self, station: StationId) -> Name {
-        self.stations[station.0].identity.name()
-    }
-
-    /// Where a station is.
-    pub fn address(&self, station: StationId) -> SocketAddr {
-        self.stations[station.0].address
-    }
-
-    /// The time, as a station's clocks show it.
-    pub fn clock_of(&self, station: StationId) -> Now {
-        let ahead_ms = self.stations[station.0].ahead_ms;
-        let unix_ms = START_S * 1000 + self.now.as_millis() as u64;
-        Now { instant: self.began + self.now, unix_ms: unix_ms.saturating_add_signed(ahead_ms) }
-    }
-
-    /// The switch of a router that runs.
-    pub fn switch(&self, router: StationId) -> Option<&Switch> {
-        match &self.stations[router.0].host {
-            Some(Host::Router(router)) => Some(&router.switch),
-            _ => None,
-        }
-    }
-
-    /// What a router that runs told.
-    pub fn router_events(&self, router: StationId) -> &[rhumb_switch::Event] {
-        match &self.stations[router.0].host {
-            Some(Host::Router(router)) => &router.events,
-            _ => &[],
-        }
-    }
-
-    /// The core of a node that runs.
-    pub fn core(&self, node: StationId) -> Option<&Core> {
-        match &self.stations[node.0].host {
-            Some(Host::Node(node)) => Some(&node.core),
-            _ => None,
-        }
-    }
-
-    /// Whether a node runs and is joined.
-    pub fn is_joined(&self, node: StationId) -> bool {
-        self.core(node).is_some_and(Core::is_joined)
-    }
-
-    /// Whether a node runs, is joined, and its name is published.
-    pub fn is_published(&self, node: StationId) -> bool {
-        self.core(node).is_some_and(|core| {
-            core.is_joined() && core.lease().is_some_and(|lease| lease.published)
-        })
-    }
-
-    /// Whether a station's process runs.
-    pub fn is_running(&self, station: StationId) -> bool {
-        self.stations[station.0].host.is_some() && !self.over[station.0]
-    }
-
-    /// Lets a script use a node's core, with the time of its clocks.
-    pub fn with_core<T>(
-        &mut self,
-        node: StationId,
-        act: impl FnOnce(&mut Core, Now) -> T,
-    ) -> Option<T> {
-        let now = self.clock_of(node);
-        let done = match &mut self.stations[node.0].host {
-            Some(Host::Node(node)) => act(&mut node.core, now),
-            _ => return None,
-        };
-        self.wake(node, self.now);
-        Some(done)
-    }
-
-    /// Lets a script use an outsider, with the time of its clocks; what it sends goes out at once.
-    pub fn with_outsider<T>(
-        &mut self,
-        outsider: StationId,
-        act: impl FnOnce(&mut Outsider, Now) -> T,
-    ) -> Option<T> {
-        let now = self.clock_of(outsider);
-        let done = match &mut self.stations[outsider.0].host {
-            Some(Host::Outsider(outsider)) => act(outsider, now),
-            _ => return None,
-        };
-        self.wake(outsider, self.now);
-        Some(done)
-    }
-
-    /// What happened so far.
-    pub fn totals(&self) -> Totals {
-        Totals { lived: self.now, datagrams: self.network.fates, ..self.totals }
-    }
-
-    /// A number that is the same for two runs only if the same was sent and delivered at the same times.
-    pub fn digest(&self) -> u64 {
-        self.witness.digest()
     }
 
     fn happen(&mut self, occurrence: Occurrence) {
@@ -543,27 +334,8 @@ impl World {
         self.history.push_back(line);
     }
 
-    /// The last faults and what nodes told, one per line.
-    pub fn history(&self) -> String {
-        self.history.iter().map(|line| format!("  {line}\n")).collect()
-    }
-
     pub(crate) fn fail(&self, violation: &Violation) -> ! {
         self.give_up(&violation.to_string())
-    }
-
-    /// Ends a run that went wrong.
-    ///
-    /// # Panics
-    /// Always, with the seed and the last things that happened.
-    pub fn give_up(&self, why: &str) -> ! {
-        panic!(
-            "seed {}, at {:.6} s: {why}\n{}replay: RHUMB_SIM_SEED={} cargo test -p rhumb-sim --test sim",
-            self.seed,
-            self.now.as_secs_f64(),
-            self.history(),
-            self.seed,
-        );
     }
 }
 
@@ -573,8 +345,6 @@ pub const START_S: u64 = 1_800_000_000;
 pub(crate) const READ_AFTER: Duration = Duration::from_micros(20);
 /// How often [`World::run_until`] looks.
 pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(100);
-/// The port that messages are for.
-const PORT: u16 = 7;
 /// Turns in a row that come to nothing: a second of a processor that does nothing else.
 const MOST_OVERDUE: u32 = 50_000;
 /// A look at all tables costs more than a turn.

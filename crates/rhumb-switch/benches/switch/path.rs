@@ -92,8 +92,9 @@ impl Namespaces {
             Namespace::current()
         };
         let made = fresh().and_then(|a| Ok(Self([a, fresh()?, fresh()?])));
-        home.enter()?;
+        let returned = home.enter();
         let namespaces = made?;
+        returned?;
         namespaces.connect()?;
         Ok(namespaces)
     }
