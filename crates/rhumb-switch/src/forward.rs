@@ -5,7 +5,7 @@
 //! Per datagram: 1. the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
 //! `rhumb-link`). 2. The label finds the flow by one array access, and names by one look-up. 3. The TTL loses one, and
 //! the label becomes the next hop's. 4. The PDU is sealed in place for the next session, and the slot redirected.
-//! Everything else takes the slow path in [`mod@crate::admit`].
+//! Everything else takes the slow path in `admit`.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -9,7 +9,7 @@
 //! 5. [`Switch::poll_event`] tells what happened, for logs and start-up.
 //!
 //! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no allocation, no public-key
-//! operation ([`mod@forward`]). Everything else is the slow path ([`mod@admit`]): who may send, where it goes, what to ask.
+//! operation (`forward`). Everything else is the slow path (`admit`): who may send, where it goes, what to ask.
 //!
 //! | file | what it holds |
 //! |---|---|
