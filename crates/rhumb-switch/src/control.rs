@@ -167,10 +167,10 @@ impl Switch {
                 self.absence_verified(replica, destination, result, now);
             }
             Outcome::Change { session, result } => self.change_verified(session, result, now),
-            Outcome::Withdrawal { request, result } => {
+            Outcome::Withdrawal { request, issuer, result } => {
                 self.release_job(request.session);
                 match result {
-                    Ok(certificate) => self.withdrawn(&request, &certificate, now),
+                    Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
                     Err(_) => self.not_admitted(&request, now),
                 }
             }
@@ -265,14 +265,19 @@ impl Switch {
         self.refuse_advertisement(request.session, pdu.header(), DropReason::BadCertificate, now);
     }
 
-    fn withdrawn(&mut self, request: &Admission, certificate: &Certificate, now: Now) {
+    /// A name took back what it said. It may have closed its session since: that is told all the same.
+    fn withdrawn(
+        &mut self,
+        request: &Admission,
+        issuer: Arc<Metadata>,
+        certificate: &Certificate,
+        now: Now,
+    ) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
         self.take_withdrawal(certificate);
-        if let Some(metadata) = self.endpoint.peer(request.session).map(|p| p.metadata.clone()) {
-            self.awaiting_publication.insert(name, (request.session, pdu.tag()));
-            self.publish(metadata, certificate.clone(), now);
-        }
+        self.awaiting_publication.insert(name, (request.session, pdu.tag()));
+        self.publish(issuer, certificate.clone(), now);
     }
 }
 

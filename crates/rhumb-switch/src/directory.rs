@@ -79,8 +79,10 @@ pub(crate) enum Answered {
 /// Why an answer does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// It did not verify, or was older than what is known: the RIB is not to be believed.
+    /// It did not verify, or was about something else: the RIB is not to be believed.
     Refused,
+    /// It was older than what is known: the RIB lies, or has not heard of it yet.
+    Old,
     /// It could not be verified now.
     Unverified,
 }
@@ -254,13 +256,13 @@ impl Directory {
 
     /// A RIB's answer does not count.
     pub(crate) fn fail(&mut self, question: Question, replica: usize, why: NoAnswer, now: Instant) {
-        if why == NoAnswer::Refused {
+        if why != NoAnswer::Unverified {
             self.replicas[replica].times.penalise();
         }
         let step = self.inquiries.note_failed(&question, replica);
         self.take(question, step, now);
-        if why == NoAnswer::Unverified && !self.inquiries.is_waiting(&question) {
-            // Whoever needs the answer asks again, and by then it can be verified.
+        if why != NoAnswer::Refused && !self.inquiries.is_waiting(&question) {
+            // Whoever needs the answer asks again, and by then it can be verified, or the RIB has heard.
             self.close(&question);
         }
     }

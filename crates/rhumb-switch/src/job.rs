@@ -57,6 +57,7 @@ pub(crate) enum Outcome {
     },
     Withdrawal {
         request: Admission,
+        issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
     },
 }
@@ -107,6 +108,7 @@ impl Job {
             Task::Withdrawal { request, certificate, issuer } => Outcome::Withdrawal {
                 request,
                 result: verify_statement(&certificate, &issuer, now_s),
+                issuer,
             },
         };
         Done { outcome }

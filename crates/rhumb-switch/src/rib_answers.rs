@@ -186,20 +186,22 @@ impl Switch {
         if let Told::Change { session } = told {
             self.release_job(session);
         }
-        let taken = match result {
+        let (taken, why_not) = match result {
             Ok(chain) => {
                 self.counters.chains_accepted += 1;
-                self.take_route(told, chain, now)
+                (self.take_route(told, chain, now), NoAnswer::Old)
             }
             Err(_) => {
                 self.counters.chains_refused += 1;
-                false
+                (false, NoAnswer::Refused)
             }
         };
         match told {
             Told::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
             Told::Answer { replica } => {
-                self.refuse_answer(Question::Route(destination), replica, now);
+                self.counters.rib_answers_refused += 1;
+                let question = Question::Route(destination);
+                self.directory.fail(question, replica, why_not, now.instant);
             }
             Told::Change { .. } if taken => self.counters.rib_changes += 1,
             Told::Change { .. } => self.counters.rib_answers_refused += 1,

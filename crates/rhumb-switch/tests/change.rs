@@ -292,3 +292,23 @@ fn nothing_older_forged_or_foreign_is_taken_over() {
     assert_eq!(world.dropped(1, DropReason::UnexpectedRibAnswer), 2);
     assert!(stranger.inbox.is_empty(), "not even acknowledged");
 }
+
+#[test]
+fn who_leaves_and_closes_at_once_has_left_everywhere() {
+    let mut world = World::new();
+    let nodes = star(&mut world, 2);
+    let mut stranger = Stranger::new(&mut world, 0, Role::Node);
+    let router = world.routers[0].switch.name();
+    let join = PduHeader::new(Action::Advertise, stranger.name(), router);
+    let own = stranger.route(router, &world);
+    stranger.send(&mut world, join, &[], &[own]);
+    world.nodes[nodes[1]].core.send(stranger.name(), 7, b"to be cached", world.now).unwrap();
+    world.run(SECOND);
+    assert_eq!(routes(&world, 1), 2);
+    let window = rhumb_trust::Window::starting(world.now.unix_s(), 600);
+    let withdrawal = rhumb_wire::Statement::Withdrawal;
+    let withdrawal = stranger.identity.certify(withdrawal, world.now.unix_ms, window).unwrap();
+    stranger.send_and_close(&mut world, join, &[withdrawal]);
+    world.run(SECOND);
+    assert_eq!(routes(&world, 1), 1);
+}

@@ -242,3 +242,33 @@ fn an_old_route_from_a_replica_that_missed_the_move_is_not_used() {
     assert_eq!(gone.received.len(), 1);
     assert!(world.counters(0).rib_answers_refused > 0);
 }
+
+#[test]
+fn a_rib_that_has_not_heard_yet_is_asked_again_at_once() {
+    let mut world = World::new();
+    // The only RIB answers as if nobody ever left, for the first 40 ms after somebody did.
+    world.rib = None;
+    let stale = std::rc::Rc::new(std::cell::Cell::new(false));
+    let is_stale = stale.clone();
+    let mut first = std::collections::HashMap::new();
+    world.liar(only_routes(move |name, truth| {
+        if matches!(truth, RibResponseBody::Found { .. }) {
+            first.entry(name).or_insert_with(|| truth.clone());
+        }
+        let old = first.get(&name).cloned().filter(|_| is_stale.get());
+        Some(old.unwrap_or(truth))
+    }));
+    let (a, b) = pair(&mut world);
+    assert!(arrives(&mut world, a, b));
+    stale.set(true);
+    let gone = world.name(b);
+    world.nodes[b].core.leave(world.now);
+    world.run(10 * MS);
+    world.nodes[a].core.send(gone, 7, b"gone already?", world.now).unwrap();
+    world.run(40 * MS);
+    let absences = |world: &World| world.routers[0].switch.status(world.now).absences;
+    assert_eq!(absences(&world), 0);
+    stale.set(false);
+    world.run(100 * MS);
+    assert_eq!(absences(&world), 1, "within what it takes the node to ask again");
+}

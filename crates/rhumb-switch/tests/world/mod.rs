@@ -314,6 +314,26 @@ impl Stranger {
         self.identity.certify(statement, world.now.unix_ms, window).unwrap()
     }
 
+    /// Sends a PDU without data and closes the session behind it, so that both are there together.
+    pub fn send_and_close(
+        &mut self,
+        world: &mut World,
+        header: PduHeader,
+        certificates: &[Certificate],
+    ) {
+        let session = self.session.take().unwrap();
+        let mut datagram = vec![0; RecordHeader::LEN];
+        header.emit(&[], certificates, &mut datagram).unwrap();
+        datagram.extend_from_slice(&[0; 16]);
+        let to = self.endpoint.seal(session, &mut datagram, world.now.instant).unwrap();
+        let mut batch = Batch::new();
+        batch.push(to, &datagram);
+        self.endpoint.close(session, world.now.instant);
+        self.endpoint.poll_transmit(&mut batch);
+        self.wire.send(&batch).unwrap();
+        self.settle(world);
+    }
+
     /// Sends a PDU and lets the world come to rest.
     pub fn send(
         &mut self,
