@@ -147,7 +147,7 @@ impl RibRequest {
     /// Appends the one encoding of this request.
     ///
     /// # Panics
-    /// When a list has more than [`MAX_CHAIN`] items.
+    /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
             RibRequestBody::LookUpRoute(name) => {
@@ -208,7 +208,7 @@ impl RibResponse {
     /// Appends the one encoding of this response.
     ///
     /// # Panics
-    /// When a list has more than [`MAX_CHAIN`] items.
+    /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
             RibResponseBody::Found { name, metadata, certificates }
