@@ -245,7 +245,7 @@ fn print_json(results: &[Vec<Pairing>], ratios: &[Ratio]) {
     };
     let target = |ratio: &Ratio| {
         format!(
-            "{{\"name\":\"{}_{}\",\"ratio\":{:.2},\"at_least\":{},\"met\":{}}}",
+            "{{\"name\":\"{}_{}\",\"value\":{:.2},\"target\":\"at least {}\",\"met\":{}}}",
             ratio.name,
             ratio.bytes,
             ratio.ratio,

@@ -52,7 +52,7 @@ fn main() {
         let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
         println!(
             "{{\"bench\":\"transfer\",\"conditions\":{{{conditions}}},\"transfer\":{},\"bare\":{},\
-             \"targets\":[{{\"name\":\"cpu_against_bare\",\"ratio\":{ratio:.2},\"at_most\":{AT_MOST},\"met\":{met}}}]}}",
+             \"targets\":[{{\"name\":\"cpu_against_bare\",\"value\":{ratio:.2},\"target\":\"at most {AT_MOST}\",\"met\":{met}}}]}}",
             transfers.json(),
             bares.json(),
         );

@@ -242,7 +242,7 @@ fn print_text(series: &[Series]) {
         println!("  {label:<16}{:>12.0}", median(per_s.iter().copied()));
     }
     for ((above, below, what, least), ratio) in TARGETS.iter().zip(ratios(series)) {
-        let verdict = if ratio >= *least { "reached" } else { "missed" };
+        let verdict = if ratio >= *least { "met" } else { "MISSED" };
         println!("  {above} / {below}: {ratio:.1}, target {least:.1} {verdict} ({what})");
     }
 }
@@ -252,21 +252,22 @@ fn print_json(series: &[Series]) {
         .iter()
         .map(|s| format!("\"{}\": {:.0}", s.label, median(s.per_s.iter().copied())))
         .collect();
-    let ratios: Vec<String> = TARGETS
+    let targets: Vec<String> = TARGETS
         .iter()
         .zip(ratios(series))
         .map(|((above, below, _, least), ratio)| {
-            let reached = ratio >= *least;
+            let met = ratio >= *least;
             format!(
-                "{{\"of\": \"{above}\", \"to\": \"{below}\", \"ratio\": {ratio:.2}, \
-                 \"target\": {least}, \"reached\": {reached}}}"
+                "{{\"name\": \"{above}_to_{below}\", \"value\": {ratio:.2}, \
+                 \"target\": \"at least {least}\", \"met\": {met}}}"
             )
         })
         .collect();
     println!(
-        "{{\"names\": {NAMES}, \"rounds\": {ROUNDS}, \"threads\": 1, \"per_s\": {{{}}}, \"ratios\": [{}]}}",
+        "{{\"bench\": \"rib\", \"conditions\": {{\"names\": {NAMES}, \"rounds\": {ROUNDS}, \"threads\": 1}}, \
+         \"per_s\": {{{}}}, \"targets\": [{}]}}",
         rates.join(", "),
-        ratios.join(", ")
+        targets.join(", ")
     );
 }
 
