@@ -157,7 +157,7 @@ fn chain_of(len: usize) -> (Vec<Certificate>, Vec<Identity>) {
 // Moving.
 
 fn hand_over(figures: &mut Vec<Figure>) {
-    let scenes: [(&str, &str, fn(&mut World, StationId, [StationId; 2]), f64, &str); 2] = [
+    let scenes: [(&str, &str, Blow, f64, &str); 2] = [
         (
             "address",
             "two homes, B's address changes",
@@ -185,6 +185,9 @@ fn hand_over(figures: &mut Vec<Figure>) {
     }
 }
 
+/// What happens to B or its router.
+type Blow = fn(&mut World, StationId, [StationId; 2]);
+
 struct Stream {
     gap_ms: f64,
     late: f64,
@@ -192,7 +195,7 @@ struct Stream {
 }
 
 /// A sends to B every 10 ms, and B to A, while B moves.
-fn move_while_streaming(fault: fn(&mut World, StationId, [StationId; 2])) -> Stream {
+fn move_while_streaming(fault: Blow) -> Stream {
     let mut world = World::new(4, LINKS);
     world.add_rib();
     let routers = [world.add_router(None), world.add_router(None)];
