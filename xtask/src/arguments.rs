@@ -7,7 +7,7 @@ usage: cargo xtask TASK
 
   test [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
-        --fast            leaves out what is slow: fuzzing and the demo
+        --fast            leaves out what is slow: fuzzing, the demo, counting instructions
         --fuzz-seconds N  seconds per fuzz target, 10 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   tidy  Checks the house style and the boundaries between crates.

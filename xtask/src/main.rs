@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 mod demo;
 mod fuzz;
+mod instructions;
 mod metadata;
 mod packages;
 mod process;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 5] = [
+const WANTED: [(&str, &str, &str); 6] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
     ("tcpdump", "tcpdump", "captured traffic"),
     ("nft", "nftables", "loss and NAT between namespaces"),
+    ("valgrind", "valgrind", "counting instructions"),
 ];
 
 /// Installs what is missing where that is possible, and says what is still missing.

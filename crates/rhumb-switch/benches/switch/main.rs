@@ -13,6 +13,7 @@ mod bare;
 mod chance;
 mod cipher_off;
 mod forwarder;
+mod instructions;
 mod load;
 mod machine;
 mod member;
@@ -29,6 +30,9 @@ use serde_json::{Map, Value};
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|other| other == word);
+    if let Some(at) = words.iter().position(|word| word == instructions::HALF) {
+        return instructions::work(&words[at + 1..]);
+    }
     if said(cipher_off::CHILD) {
         return cipher_off::measure_on_demand();
     }

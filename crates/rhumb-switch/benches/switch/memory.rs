@@ -78,7 +78,7 @@ pub(crate) fn measure(cipher_off: &mut Option<CipherOff>) -> Vec<Row> {
         Scenes { one: Scene::new(2), thousand: Scene::new(32), million: Scene::new(1024) };
     let mut rows = Vec::new();
     for form in [Form::Labels, Form::Names] {
-        let mut bare = [Bare::new(form, 1, 1), Bare::new(form, ENTRIES, 1024)];
+        let mut bare = [Bare::new(form, ENTRIES, 1, 1), Bare::new(form, ENTRIES, ENTRIES, 1024)];
         for payload in PAYLOADS {
             rows.push(scenes.measure(form, payload, &mut bare, cipher_off));
         }
@@ -163,7 +163,7 @@ pub(crate) trait Contestant {
     fn arrives(&mut self, peer: SocketAddr, datagram: &mut [u8]) -> bool;
 }
 
-/// The bare loop over a table of [`ENTRIES`] entries, of which the first few are asked for.
+/// The bare loop over a table.
 pub(crate) struct Bare {
     resealer: Resealer,
     table: Table,
@@ -175,9 +175,10 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    fn new(form: Form, asked: usize, sessions: usize) -> Self {
+    /// With `entries` in its table, of which the first `asked` are asked for.
+    pub(crate) fn new(form: Form, entries: usize, asked: usize, sessions: usize) -> Self {
         let mut chance = Chance::new(1);
-        let table = Table::new(form, ENTRIES, &mut chance);
+        let table = Table::new(form, entries, &mut chance);
         let next_hops = [member_address(0), member_address(1)];
         let (resealer, ends) = (Resealer::new(sessions), Ends::new(sessions));
         Self { resealer, table, asked, sessions, ends, next_hops, chance }
