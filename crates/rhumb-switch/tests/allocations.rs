@@ -16,7 +16,7 @@ fn received(world: &mut World, from: usize, to: usize, body: &[u8]) -> Batch {
     let (now, destination) = (world.now, world.name(to));
     let node = &mut world.nodes[from];
     for _ in 0..DATAGRAMS {
-        node.core.send(destination, 7, body, now).unwrap();
+        node.core.send(destination, 7, body, now).expect("there is room");
     }
     let mut batch = Batch::new();
     node.core.poll_transmit(&mut batch, now);
