@@ -1,7 +1,7 @@
 //! Files under way: the transfer state machines of [`crate::transfer`] between the core and the files.
 //!
-//! A transfer is told apart by its peer's proven name and its identifier together; the identifier alone is the sender's
-//! choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
+//! A transfer is told apart by its peer's proven name, the name at this end, and its identifier together; the identifier
+//! alone is the sender's choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -40,6 +40,8 @@ pub struct SendReport {
 pub struct ReceiveReport {
     /// Who sent it.
     pub from: Name,
+    /// Who it was for: the node, or a name that it serves.
+    pub to: Name,
     /// What they call it: one plain file name.
     pub file_name: String,
     /// Its bytes.
@@ -81,11 +83,19 @@ pub(crate) struct AnySink(pub(crate) Box<dyn WriteAt + Send>);
 /// All transfers of a node.
 #[derive(Default)]
 pub(super) struct Transfers {
-    departures: HashMap<(Name, TransferId), Departure>,
-    arrivals: HashMap<(Name, TransferId), Incoming>,
+    departures: HashMap<Key, Departure>,
+    arrivals: HashMap<Key, Incoming>,
     receptions: VecDeque<Reception>,
     /// One message at a time is put together here, after its payload header.
     payload: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    peer: Name,
+    /// This end: the node, or a name that it serves.
+    local: Name,
+    id: TransferId,
 }
 
 struct Departure {
@@ -112,7 +122,8 @@ impl Transfers {
         let sender = Sender::new(id, offer, source, &config, now.instant);
         let departure =
             Departure { sender, bytes, began_at: now.instant, progress, done: Some(done) };
-        self.departures.insert((to, id), departure);
+        let key = Key { peer: to, local: core.name(), id };
+        self.departures.insert(key, departure);
     }
 
     pub(super) fn expect(&mut self, reception: Reception) {
@@ -122,7 +133,7 @@ impl Transfers {
     /// Takes a transfer message.
     pub(super) fn handle(&mut self, arrival: &Arrival<'_>, now: Now) -> Result<(), DropReason> {
         let message = Message::parse(arrival.body).map_err(|_| DropReason::Malformed)?;
-        let key = (arrival.from, message.id);
+        let key = Key { peer: arrival.from, local: arrival.to, id: message.id };
         if let Some(incoming) = self.arrivals.get_mut(&key) {
             incoming.receiver.handle_message(&message, now.instant);
             return Ok(());
@@ -138,12 +149,7 @@ impl Transfers {
     }
 
     /// Takes an offer, if someone waits for a file. If not, its sender will repeat it.
-    fn handle_offer(
-        &mut self,
-        key: (Name, TransferId),
-        offer: Offer,
-        now: Now,
-    ) -> Result<(), DropReason> {
+    fn handle_offer(&mut self, key: Key, offer: Offer, now: Now) -> Result<(), DropReason> {
         while self.receptions.front().is_some_and(|reception| reception.done.is_closed()) {
             self.receptions.pop_front();
         }
@@ -152,8 +158,8 @@ impl Transfers {
         }
         let mut reception = self.receptions.pop_front().ok_or(DropReason::UnknownTransfer)?;
         let mut taken = false;
-        let receiver = Receiver::new(key.1, offer, &reception.config, now.instant, |offer| {
-            let sink = (reception.open)(key.0, offer);
+        let receiver = Receiver::new(key.id, offer, &reception.config, now.instant, |offer| {
+            let sink = (reception.open)(key.peer, offer);
             taken = sink.is_ok();
             sink
         });
@@ -171,10 +177,10 @@ impl Transfers {
 
     /// Takes a NACK about something that was sent to `to`.
     pub(super) fn handle_nack(&mut self, to: Name, reason: Reason, now: Now) {
-        for (_, departure) in self.departures.iter_mut().filter(|((peer, _), _)| *peer == to) {
+        for (_, departure) in self.departures.iter_mut().filter(|(key, _)| key.peer == to) {
             departure.sender.handle_nack(reason, now.instant);
         }
-        for (_, incoming) in self.arrivals.iter_mut().filter(|((peer, _), _)| *peer == to) {
+        for (_, incoming) in self.arrivals.iter_mut().filter(|(key, _)| key.peer == to) {
             incoming.receiver.handle_nack(reason, now.instant);
         }
     }
@@ -183,13 +189,13 @@ impl Transfers {
     /// router is joined, what they want sent is lost: they notice, and give up in time.
     pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
         let mut more = false;
-        for ((to, _), incoming) in &mut self.arrivals {
-            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
+        for (key, incoming) in &mut self.arrivals {
+            more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 incoming.receiver.poll_transmit(now.instant, payload)
             });
         }
-        for ((to, _), departure) in &mut self.departures {
-            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
+        for (key, departure) in &mut self.departures {
+            more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 departure.sender.poll_transmit(now.instant, payload)
             });
         }
@@ -202,8 +208,8 @@ impl Transfers {
             departure.settle(now.instant);
             !departure.sender.is_closed()
         });
-        self.arrivals.retain(|(from, _), incoming| {
-            incoming.settle(*from, now.instant);
+        self.arrivals.retain(|key, incoming| {
+            incoming.settle(key, now.instant);
             !incoming.receiver.is_closed()
         });
     }
@@ -259,7 +265,7 @@ impl Departure {
 }
 
 impl Incoming {
-    fn settle(&mut self, from: Name, now: Instant) {
+    fn settle(&mut self, key: &Key, now: Instant) {
         if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
             self.done = None;
             self.receiver.cancel(now);
@@ -272,7 +278,8 @@ impl Incoming {
                     continue;
                 }
                 Event::Completed => Ok(ReceiveReport {
-                    from,
+                    from: key.peer,
+                    to: key.local,
                     file_name: offer.name.as_str().to_owned(),
                     bytes: offer.length,
                     sha256: offer.sha256,
@@ -291,7 +298,7 @@ impl Incoming {
 fn pump(
     payload: &mut Vec<u8>,
     core: &mut Core,
-    to: Name,
+    key: &Key,
     out: &mut Batch,
     now: Now,
     mut next: impl FnMut(&mut Vec<u8>) -> bool,
@@ -304,7 +311,7 @@ fn pump(
             return false;
         }
         // What does not fit, or finds no session, is lost like any datagram: the transfer will notice.
-        let _ = core.send_unkept(to, payload, out, now);
+        let _ = core.send_unkept_as(key.local, key.peer, payload, out, now);
     }
     true
 }
