@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::rand;
 use rhumb_trust::Now;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
@@ -30,8 +31,10 @@ pub struct SendReport {
     pub elapsed: Duration,
     /// The path's round-trip time as the transfer estimated it.
     pub round_trip: Duration,
-    /// What was sent for it.
+    /// What was sent for it, since it was begun for the last time.
     pub counts: SenderCounts,
+    /// How often it was begun again, because the receiver knew nothing of it any more.
+    pub restarts: u32,
 }
 
 /// What is told of a file that was received.
@@ -86,6 +89,8 @@ pub(super) struct Transfers {
     departures: HashMap<Key, Departure>,
     arrivals: HashMap<Key, Incoming>,
     receptions: VecDeque<Reception>,
+    /// Transfers that others go on with, and we know nothing of: they are to be told.
+    unknown: Vec<Key>,
     /// One message at a time is put together here, after its payload header.
     payload: Vec<u8>,
 }
@@ -103,6 +108,9 @@ struct Departure {
     bytes: u64,
     began_at: Instant,
     progress: Progress,
+    restarts: u32,
+    /// The receiver knows nothing of it: it is to be begun again.
+    is_forgotten: bool,
     done: Option<oneshot::Sender<Result<SendReport, TransferError>>>,
 }
 
@@ -120,8 +128,15 @@ impl Transfers {
         let config =
             SenderConfig { max_body_len: core.max_body_len(to, now), ..SenderConfig::default() };
         let sender = Sender::new(id, offer, source, &config, now.instant);
-        let departure =
-            Departure { sender, bytes, began_at: now.instant, progress, done: Some(done) };
+        let departure = Departure {
+            sender,
+            bytes,
+            began_at: now.instant,
+            progress,
+            restarts: 0,
+            is_forgotten: false,
+            done: Some(done),
+        };
         let key = Key { peer: to, local: core.name(), id };
         self.departures.insert(key, departure);
     }
@@ -144,6 +159,13 @@ impl Transfers {
         }
         match message.body {
             MessageBody::Offer(offer) => self.handle_offer(key, offer, now),
+            // Its receiver was another process, or another server of this name.
+            MessageBody::Chunk(_) if self.unknown.len() < MAX_UNKNOWN => {
+                if !self.unknown.contains(&key) {
+                    self.unknown.push(key);
+                }
+                Err(DropReason::UnknownTransfer)
+            }
             _ => Err(DropReason::UnknownTransfer),
         }
     }
@@ -189,6 +211,16 @@ impl Transfers {
     /// router is joined, what they want sent is lost: they notice, and give up in time.
     pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
         let mut more = false;
+        for key in std::mem::take(&mut self.unknown) {
+            let body = MessageBody::Cancel(CancelReason::Unknown);
+            let mut last_word = Some(Message { id: key.id, body });
+            pump(&mut self.payload, core, &key, out, now, |payload| {
+                last_word.take().is_some_and(|word| {
+                    word.emit(payload);
+                    true
+                })
+            });
+        }
         for (key, incoming) in &mut self.arrivals {
             more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 incoming.receiver.poll_transmit(now.instant, payload)
@@ -204,14 +236,37 @@ impl Transfers {
 
     /// Tells what came of the transfers, stops those nobody waits for, and forgets those that are closed.
     pub(super) fn settle(&mut self, now: Now) {
-        self.departures.retain(|_, departure| {
+        let mut forgotten = Vec::new();
+        self.departures.retain(|key, departure| {
             departure.settle(now.instant);
-            !departure.sender.is_closed()
+            if departure.is_forgotten {
+                forgotten.push(*key);
+            }
+            departure.is_forgotten || !departure.sender.is_closed()
         });
+        for key in forgotten {
+            if let Some(departure) = self.departures.remove(&key) {
+                self.begin_again(key, departure, now.instant);
+            }
+        }
         self.arrivals.retain(|key, incoming| {
             incoming.settle(key, now.instant);
             !incoming.receiver.is_closed()
         });
+    }
+
+    /// Offers a file once more, under another identifier: what the former receiver still says is not about this.
+    fn begin_again(&mut self, key: Key, departure: Departure, now: Instant) {
+        let mut id = [0; 8];
+        if rand::fill(&mut id).is_err() {
+            departure.end(Err(TransferError::Stopped));
+            return;
+        }
+        let id = TransferId(u64::from_be_bytes(id));
+        let sender = departure.sender.begin_again(id, now);
+        let restarts = departure.restarts + 1;
+        let departure = Departure { sender, restarts, is_forgotten: false, ..departure };
+        self.departures.insert(Key { id, ..key }, departure);
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -238,6 +293,12 @@ impl Transfers {
 }
 
 impl Departure {
+    fn end(self, result: Result<SendReport, TransferError>) {
+        if let Some(done) = self.done {
+            let _ = done.send(result);
+        }
+    }
+
     fn settle(&mut self, now: Instant) {
         if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
             self.done = None;
@@ -254,7 +315,14 @@ impl Departure {
                     elapsed: now.saturating_duration_since(self.began_at),
                     round_trip: self.sender.round_trip(),
                     counts: self.sender.counts(),
+                    restarts: self.restarts,
                 }),
+                Event::Failed(TransferError::EndedByPeer(CancelReason::Unknown))
+                    if self.restarts < MAX_RESTARTS && self.done.is_some() =>
+                {
+                    self.is_forgotten = true;
+                    continue;
+                }
                 Event::Failed(error) => Err(error),
             };
             if let Some(done) = self.done.take() {
@@ -338,5 +406,9 @@ impl WriteAt for AnySink {
 const TRANSFER_PORT: u16 = 0;
 /// Files that arrive at once, those just declined included: what strangers can make a node hold.
 const MAX_ARRIVALS: usize = 64;
+/// Senders that are told in one turn that their transfers are unknown; the others are told in the next.
+const MAX_UNKNOWN: usize = 16;
+/// A name moves seldom, and a receiver that forgets again and again will never have the file.
+const MAX_RESTARTS: u32 = 8;
 /// Messages of one transfer between two looks at the socket: two full runs of segments at the default datagram size.
 const MESSAGES_PER_TURN: usize = 90;
