@@ -73,7 +73,7 @@ struct Connection {
     advertised: Option<Advertisement>,
     lease: Option<Lease>,
     /// What the lease rests on.
-    route: Option<Certificate>,
+    route: Option<Arc<Certificate>>,
     leaving: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Joined<'a> {
 #[derive(Debug)]
 struct Advertisement {
     tag: u32,
-    certificate: Certificate,
+    certificate: Arc<Certificate>,
     pdu: Vec<u8>,
     /// When to send it again; `None` once it is answered.
     resend_at: Option<Instant>,
@@ -483,7 +483,7 @@ impl Membership {
         header.emit(&[], certificates, &mut pdu).expect("invariant: one certificate fits");
         Ok(Advertisement {
             tag,
-            certificate,
+            certificate: Arc::new(certificate),
             pdu,
             resend_at: Some(turn.now.instant),
             interval: FIRST_RESEND,

@@ -160,7 +160,7 @@ impl Core {
         [
             self.endpoint.poll_timeout(),
             self.membership.poll_timeout(),
-            self.services.poll_timeout(self.membership.standing()),
+            self.services.poll_timeout(self.membership.joined()),
             self.pending.next_given_up(),
             resend,
         ]

@@ -224,11 +224,9 @@ impl Services {
     }
 
     /// When something has to be done.
-    pub(super) fn poll_timeout(&self, joined: Option<Joined<'_>>) -> Option<Instant> {
-        let on_session =
-            |it: &&Service| joined.as_ref().is_some_and(|j| it.session == Some(j.session));
-        let resend =
-            self.list.iter().filter(on_session).filter_map(|it| it.advertised.as_ref()?.resend_at);
+    pub(super) fn poll_timeout(&self, joined: Option<SessionId>) -> Option<Instant> {
+        let on_session = self.list.iter().filter(|it| joined.is_some() && it.session == joined);
+        let resend = on_session.filter_map(|it| it.advertised.as_ref()?.resend_at);
         self.list.iter().map(|it| it.ends_at).chain(resend).min()
     }
 
