@@ -59,7 +59,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", ad_cert::words(&self.made, clock::now().unix_s()))?;
         let path = self.path.display();
-        write!(f, "written to {path}; the server runs: rhumb receive --serve {path}")
+        write!(f, "written to {path}; the server runs: rhumb receive --key ITS_KEY --serve {path}")
     }
 }
 
