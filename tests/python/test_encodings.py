@@ -284,7 +284,7 @@ class PduEncoding(Strictness):
         for lie in (Nack(pdus.TTL_EXCEEDED, 0, A, metadata), Nack(pdus.NOT_YET, 0, metadata.name(), metadata)):
             with self.assertRaises(Malformed):
                 Nack.parse(lie.encode())
-        for text in ("00000000", "09000000", "01010000", "010000", "0100003200"):
+        for text in ("00000000", "0a000000", "01010000", "010000", "0100003200"):
             with self.assertRaises(Malformed, msg=text):
                 Nack.parse(bytes.fromhex(text))
 

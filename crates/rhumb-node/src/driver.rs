@@ -15,6 +15,7 @@ mod joining;
 mod ledger;
 mod orders;
 mod pings;
+mod serving;
 mod transfers;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use joining::Joining;
 pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
+pub use serving::ServiceState;
 pub(crate) use transfers::{AnySink, AnySource, Reception, Shipment};
 pub use transfers::{ReceiveReport, SendReport};
 
@@ -42,6 +44,7 @@ use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
 use crate::{Message, NodeError, SendError, Status};
 use pings::{PingNack, Pings};
+use serving::Serving;
 use transfers::Transfers;
 
 /// What a node's thread works with.
@@ -53,6 +56,7 @@ pub(crate) struct Driver {
     ports: HashMap<u16, mpsc::Sender<Message>>,
     pings: Pings,
     transfers: Transfers,
+    serving: Serving,
     joining: Option<Joining>,
     leaving: Option<Leaving>,
     incoming: Batch,
@@ -88,6 +92,7 @@ impl Driver {
             ports: HashMap::new(),
             pings: Pings::default(),
             transfers: Transfers::default(),
+            serving: Serving::default(),
             joining: Some(joining),
             leaving: None,
             incoming: Batch::new(),
@@ -144,7 +149,11 @@ impl Driver {
                 PayloadKind::Datagram => match self.ports.get(&arrival.port) {
                     None => Err(DropReason::PortUnbound),
                     Some(deliver) => deliver
-                        .try_send(Message { from: arrival.from, body: arrival.body.to_vec() })
+                        .try_send(Message {
+                            from: arrival.from,
+                            to: arrival.to,
+                            body: arrival.body.to_vec(),
+                        })
                         .map_err(|error| match error {
                             TrySendError::Full(_) => DropReason::PortFull,
                             TrySendError::Closed(_) => DropReason::PortUnbound,
@@ -187,6 +196,22 @@ impl Driver {
                     self.ports.remove(&port);
                 }
             }
+            Order::Serve { ad_cert, state, done } => {
+                let name = ad_cert.owner();
+                let served = self.core.serve(*ad_cert, now);
+                let is_served = served.is_ok();
+                // Whoever asked may be gone by now, and then nobody would ever stop serving.
+                match done.send(served) {
+                    Ok(()) if is_served => self.serving.begin(name, state),
+                    Err(Ok(())) => drop(self.core.stop_serving(name)),
+                    _ => {}
+                }
+            }
+            Order::StopServing { name } => {
+                if self.serving.end(name) {
+                    self.core.stop_serving(name);
+                }
+            }
             Order::Ping(ping) => self.pings.begin(ping, &mut self.core, now),
             Order::Status { done } => {
                 let _ = done.send(self.status(now));
@@ -201,19 +226,26 @@ impl Driver {
     fn take_datagrams(&mut self, now: Now) {
         let longest = self.shared.max_body_len.load(Ordering::Relaxed);
         while self.core.has_room(longest) {
-            let Ok(Outgoing { to, port, body }) = self.inbox.datagrams.try_recv() else { return };
-            // The path may have been found to be narrower after the handle looked.
-            if let Err(SendError::TooBig { max, .. }) = self.core.send(to, port, &body, now) {
-                let max_data_len = u16::try_from(max + PayloadHeader::LEN).unwrap_or(u16::MAX);
-                let failure = SendFailure::Nacked(Reason::TooBig(max_data_len));
-                self.shared.ledger.failed(to, failure, now.instant);
-            }
+            let Ok(Outgoing { from, to, port, body }) = self.inbox.datagrams.try_recv() else {
+                return;
+            };
+            let failure = match self.core.send_as(from, to, port, &body, now) {
+                // The path may have been found to be narrower after the handle looked.
+                Err(SendError::TooBig { max, .. }) => {
+                    let max_data_len = u16::try_from(max + PayloadHeader::LEN).unwrap_or(u16::MAX);
+                    SendFailure::Nacked(Reason::TooBig(max_data_len))
+                }
+                Err(SendError::NotServed { .. }) => SendFailure::NotServed,
+                _ => continue,
+            };
+            self.shared.ledger.failed(to, failure, now.instant);
         }
     }
 
     fn handle_events(&mut self, now: Now) {
         while let Some(event) = self.core.poll_event() {
             log(&event);
+            self.serving.observe(&event);
             if let Some(joining) = &mut self.joining {
                 joining.observe(&event);
             }
@@ -340,6 +372,7 @@ impl Driver {
             local_address: self.socket.local_address(),
             joined: self.core.is_joined(),
             published: lease.is_some_and(|lease| lease.published),
+            serving: self.core.served().collect(),
             lease_left: lease
                 .map(|lease| Duration::from_secs(lease.until_s.saturating_sub(now.unix_s()))),
             traffic: self.core.traffic(),
@@ -358,6 +391,8 @@ fn log(event: &Event) {
         | Event::Disconnected { .. }
         | Event::PassedOver { .. }
         | Event::Refused { .. }
+        | Event::Serving { .. }
+        | Event::NotServing { .. }
         | Event::Left { .. } => tracing::debug!(?event),
         _ => tracing::trace!(?event),
     }

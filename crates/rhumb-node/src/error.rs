@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 
 use rhumb_io::IoError;
 use rhumb_link::LinkError;
+use rhumb_trust::AdCertError;
 use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
 
-use crate::core::{Disconnection, SendFailure};
+use crate::core::{Disconnection, MAX_SERVED, SendFailure, ServiceEnd};
 
 /// Why a node could not join, or is of no further use.
 #[derive(Debug)]
@@ -64,6 +65,20 @@ pub enum NodeError {
         /// What it said.
         source: io::Error,
     },
+    /// A name cannot be served.
+    Serve(ServeError),
+    /// The router does not let this node serve a name.
+    NotServing {
+        /// The name.
+        name: Name,
+        /// Why.
+        reason: ServiceEnd,
+    },
+    /// The router did not accept in time that this node serves a name, or could not publish it.
+    ServiceNotPublished {
+        /// The name.
+        name: Name,
+    },
     /// Another receiver of this node has the port.
     PortInUse {
         /// Which port.
@@ -71,6 +86,21 @@ pub enum NodeError {
     },
     /// The node has left, or its socket failed.
     Closed,
+}
+
+/// Why a name cannot be served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The AdCert is for another server, or does not hold now.
+    AdCert(AdCertError),
+    /// A newer AdCert of the same owner is in use.
+    Older {
+        /// Whose name.
+        owner: Name,
+    },
+    /// The node serves as many names as it can.
+    TooMany,
 }
 
 /// Why something was not sent.
@@ -86,6 +116,11 @@ pub enum SendError {
     },
     /// Too much was waiting for all the time allowed.
     NoRoom,
+    /// It was to be sent in a name that this node does not serve.
+    NotServed {
+        /// Which name.
+        name: Name,
+    },
     /// No router is joined at the moment.
     NotJoined,
     /// What was sent to that name shortly before could not be delivered. This was not sent; trying again is allowed.
@@ -163,6 +198,12 @@ impl fmt::Display for NodeError {
             Self::Io(error) => error.fmt(f),
             Self::Link(error) => write!(f, "the link cannot be set up: {error}"),
             Self::System { source } => write!(f, "the system refuses: {source}"),
+            Self::Serve(error) => error.fmt(f),
+            Self::NotServing { name, reason } => write!(f, "{name} is not served here: {reason}"),
+            Self::ServiceNotPublished { name } => write!(
+                f,
+                "the router has not published in time that {name} is served here; try again, or look at its log"
+            ),
             Self::PortInUse { port } => write!(
                 f,
                 "port {port} of this node has a receiver already; use another or close that one"
@@ -183,6 +224,35 @@ impl std::error::Error for NodeError {
     }
 }
 
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AdCert(error) => error.fmt(f),
+            Self::Older { owner } => {
+                write!(f, "{owner} is served here by a newer AdCert already; leave this one out")
+            }
+            Self::TooMany => {
+                write!(f, "a node serves at most {MAX_SERVED} names; start another one")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::AdCert(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ServeError> for NodeError {
+    fn from(error: ServeError) -> Self {
+        Self::Serve(error)
+    }
+}
+
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -190,6 +260,9 @@ impl fmt::Display for SendError {
                 write!(f, "{len} bytes do not fit one datagram; send at most {max}")
             }
             Self::NoRoom => f.write_str("too much waits to be sent; send slower, or try again"),
+            Self::NotServed { name } => {
+                write!(f, "{name} is not served by this node; send in its own name")
+            }
             Self::NotJoined => f.write_str("not connected to a router at the moment; try again"),
             Self::Undelivered { to, reason } => {
                 write!(f, "an earlier datagram to {to} was not delivered: {reason}; try again")

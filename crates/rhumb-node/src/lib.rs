@@ -23,7 +23,7 @@
 //!
 //! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the moment, renews the lease and
 //! reconnects; its methods are futures for any tokio runtime. Files go by [`Node::send_file`] and [`Node::receive_file`].
-//! [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is reached.
+//! [`Node::serve`] lets a node answer for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is reached.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -38,11 +38,13 @@ pub mod core;
 mod driver;
 mod error;
 mod node;
+mod service;
 pub mod transfer;
 
 pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
-pub use driver::{ReceiveReport, SendReport};
-pub use error::{NodeError, PingError, SendError};
+pub use driver::{ReceiveReport, SendReport, ServiceState};
+pub use error::{NodeError, PingError, SendError, ServeError};
 pub use node::{Hop, Message, Node, PingReply, Port, Status};
+pub use service::Service;

@@ -8,19 +8,21 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
-use rhumb_trust::{Identity, Verified, name_of, verify_statement};
+use rhumb_trust::{AdCert, Identity, Verified, name_of, verify_statement};
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::now;
-use crate::core::{Core, Drops, Seed, Traffic};
+use crate::core::{Core, Drops, Seed, ServiceStatus, Traffic};
 use crate::driver::{
     AnySink, AnySource, Driver, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder, Reception,
-    Shared, Shipment,
+    ServiceState, Shared, Shipment,
 };
 use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
-use crate::{Config, NodeError, PingError, ReceiveReport, RouterChoice, SendError, SendReport};
+use crate::{
+    Config, NodeError, PingError, ReceiveReport, RouterChoice, SendError, SendReport, Service,
+};
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone and the last [`Port`]
 /// are dropped, or when told to [`leave`](Node::leave).
@@ -42,6 +44,8 @@ pub struct Port {
 pub struct Message {
     /// Who sent it: routers carry data only of names whose right to send they have verified.
     pub from: Name,
+    /// Who it is for: the node, or a name that it serves.
+    pub to: Name,
     /// What was sent.
     pub body: Vec<u8>,
 }
@@ -83,6 +87,8 @@ pub struct Status {
     pub joined: bool,
     /// Whether the RIB holds the route.
     pub published: bool,
+    /// The names served besides.
+    pub serving: Vec<ServiceStatus>,
     /// How long the lease lasts unless it is renewed.
     pub lease_left: Option<Duration>,
     /// What went in and out.
@@ -150,6 +156,25 @@ impl Node {
         self.handle.order(Order::Bind { port, deliver, done });
         bound.await.unwrap_or(Err(NodeError::Closed))?;
         Ok(Port { number: port, handle: self.handle.clone(), messages })
+    }
+
+    /// Answers for the owner of an AdCert that names this node: what is for that name arrives here as what is for the node's
+    /// own does, until the [`Service`] is dropped or the AdCert ends. Returns when everybody can find it.
+    ///
+    /// # Errors
+    /// When the AdCert is not for this node or does not hold now, when its owner has moved the name to another server
+    /// since, or it cannot be published within `Config::give_up_after`.
+    pub async fn serve(&self, ad_cert: AdCert) -> Result<Service, NodeError> {
+        let name = ad_cert.owner();
+        let (state, states) = watch::channel(ServiceState::Waiting);
+        let (done, taken) = oneshot::channel();
+        self.handle.order(Order::Serve { ad_cert: Box::new(ad_cert), state, done });
+        taken.await.map_err(|_| NodeError::Closed)??;
+        let mut service = Service::new(name, self.handle.clone(), states);
+        tokio::time::timeout(self.handle.patience, service.published())
+            .await
+            .map_err(|_| NodeError::ServiceNotPublished { name })??;
+        Ok(service)
     }
 
     /// Sends a datagram, as [`Port::send_to`] does.
@@ -301,6 +326,19 @@ impl Port {
         self.handle.send_to(to, to_port, body).await
     }
 
+    /// Sends a datagram to a port of whoever sent `message`, in the name that it was for.
+    ///
+    /// # Errors
+    /// As [`Port::send_to`].
+    pub async fn reply(
+        &self,
+        message: &Message,
+        to_port: u16,
+        body: &[u8],
+    ) -> Result<(), SendError> {
+        self.handle.send_as(message.to, message.from, to_port, body).await
+    }
+
     /// The next datagram for this port; `None` when the node has left. What a program does not receive in time is dropped,
     /// oldest kept, and counted in [`Status::drops`].
     pub async fn receive(&mut self) -> Option<Message> {
@@ -317,7 +355,7 @@ impl Drop for Port {
 
 /// A way to a node's thread.
 #[derive(Clone)]
-struct Handle {
+pub(crate) struct Handle {
     name: Name,
     metadata: Arc<Metadata>,
     patience: Duration,
@@ -348,16 +386,26 @@ impl Drop for AlertOnDrop {
 
 impl Handle {
     /// Queues an order. When the thread has ended, the order is dropped, and with it the channel for the answer.
-    fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
         self.shared.alert();
     }
 
     async fn send_to(&self, to: Name, port: u16, body: &[u8]) -> Result<(), SendError> {
+        self.send_as(self.name, to, port, body).await
+    }
+
+    pub(crate) async fn send_as(
+        &self,
+        from: Name,
+        to: Name,
+        port: u16,
+        body: &[u8],
+    ) -> Result<(), SendError> {
         if let Some(objection) = self.shared.objection(to, body.len(), Instant::now()) {
             return Err(objection);
         }
-        let outgoing = Outgoing { to, port, body: body.to_vec() };
+        let outgoing = Outgoing { from, to, port, body: body.to_vec() };
         match self.datagrams.try_send(outgoing) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(SendError::Closed),

@@ -4,11 +4,12 @@ mod relay;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt, sha256_of};
 use rhumb_node::{Config, Node};
-use rhumb_trust::Identity;
+use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::Role;
 use rhumb_wire::transfer::{CancelReason, FileName, Offer};
 use tokio::sync::Notify;
@@ -134,6 +135,43 @@ async fn a_transfer_ends_when_its_future_is_dropped() {
     let received = timeout(PATIENCE, receiving).await.expect("in time").expect("no panic");
     let stopped = TransferError::EndedByPeer(CancelReason::Stopped);
     assert_eq!(received.expect_err("the sender stopped"), stopped);
+}
+
+#[tokio::test]
+async fn a_file_begins_again_when_its_name_moves_to_another_server() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, one, two) = (join(&relay).await, join(&relay).await, join(&relay).await);
+    let owner = Identity::generate(Role::Capsule, 1).expect("a key");
+    let word = |server: &Node, sequence| {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+        let window = Window::starting(since_1970.as_secs(), 600);
+        AdCert::sign(&owner, server.name(), sequence, window).expect("a key that signs")
+    };
+    let _first = one.serve(word(&one, 1)).await.expect("accepted");
+    let begun = Arc::new(Notify::new());
+    let begin = begun.clone();
+    let receiving = tokio::spawn(async move {
+        let open = |_, _: &Offer| Ok(Memory::default());
+        one.receive_file(ReceiverConfig::default(), open, move |_| begin.notify_one()).await
+    });
+    let (bytes, offer) = file(64 << 20);
+    let memory = Memory::default();
+    let sink = memory.clone();
+    let move_it = async {
+        begun.notified().await;
+        let second = two.serve(word(&two, 2)).await.expect("accepted");
+        let open = move |_, _: &Offer| Ok(sink.clone());
+        let received = two.receive_file(ReceiverConfig::default(), open, |_| ()).await;
+        (second, received)
+    };
+    let sending = a.send_file(owner.name(), bytes.clone(), offer, |_| ());
+    let both = timeout(PATIENCE, async { tokio::join!(sending, move_it) });
+    let (sent, (_second, received)) = both.await.expect("a file in time");
+    assert_eq!(sent.expect("sent").restarts, 1);
+    let received = received.expect("received");
+    assert_eq!((received.from, received.to), (a.name(), owner.name()));
+    assert!(*memory.0.lock().expect("no panic") == bytes, "the very same bytes");
+    receiving.abort();
 }
 
 #[tokio::test]

@@ -6,13 +6,13 @@
 //!
 //! INVARIANT: the highest sequence of each register is remembered after its statement has expired, and until every
 //! statement with a lower sequence has expired too, so that nothing older can come back. A statement may last
-//! [`MAX_LIFETIME_S`]; so an older one, whose window began no later, is refused as expired once that time and the
+//! [`max_lifetime_s`]; so an older one, whose window began no later, is refused as expired once that time and the
 //! allowance for clocks have passed since the newer one was admitted ([`Entry::keep_until_s`]). A holder who dates windows
 //! ahead of their sequence gives up this protection for them.
 
 use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Certificate, Metadata, Name, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
 
 /// All that is known of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,7 +141,12 @@ impl Entry {
         }
         self.publisher = publisher;
         let began_s = certificate.not_before_s.max(now_s);
-        self.keep_until_s = self.keep_until_s.max(began_s.saturating_add(REMEMBER_S));
+        let longest_s = match self.metadata.role {
+            Role::Capsule => MAX_SERVICE_LIFETIME_S,
+            _ => MAX_LIFETIME_S,
+        };
+        let keep_until_s = began_s.saturating_add(longest_s + CLOCK_SKEW_S);
+        self.keep_until_s = self.keep_until_s.max(keep_until_s);
         Ok(Admission::Stored)
     }
 
@@ -208,15 +213,26 @@ impl Register {
 /// and how long a stolen statement is of use. Leases last minutes; routers' locators are renewed hourly.
 pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
 
-/// How long after its admission a statement's sequence is remembered: an older one then fails its window.
-const REMEMBER_S: u64 = MAX_LIFETIME_S + CLOCK_SKEW_S;
+/// The longest that a capsule's word for its server may last, thirty days: its owner signs by hand, with a key that is kept
+/// away from the network. The way to the server is the server's own word, which lasts minutes; so who answers for a
+/// capsule can be outdated for no longer than a RIB is lied to.
+pub const MAX_SERVICE_LIFETIME_S: u64 = 30 * MAX_LIFETIME_S;
+
+/// The longest that a published statement of an issuer of this role may last. Sequences are remembered for as long after
+/// their admission: an older statement then fails its window.
+pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
+    match (statement, issuer) {
+        (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
+        _ => MAX_LIFETIME_S,
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rhumb_trust::{Identity, Window};
+    use rhumb_wire::Scope;
     use rhumb_wire::certificate::Locator;
-    use rhumb_wire::{Role, Scope};
 
     const NOW_S: u64 = 1_000_000;
 
@@ -224,7 +240,11 @@ mod tests {
 
     impl Holder {
         fn new() -> Self {
-            Self(Identity::generate(Role::Node, 0).unwrap())
+            Self::of(Role::Node)
+        }
+
+        fn of(role: Role) -> Self {
+            Self(Identity::generate(role, 0).unwrap())
         }
 
         fn entry(&self) -> Entry {
@@ -321,8 +341,9 @@ mod tests {
         assert!(!entry.trim(last_s + 1));
         assert_eq!(entry.route, Register::Floor(5));
         assert_eq!(admit(&mut entry, &holder.route(5)), Err(Refusal::Superseded));
-        assert!(!entry.is_past(NOW_S + REMEMBER_S));
-        assert!(entry.is_past(NOW_S + REMEMBER_S + 1));
+        let remembered_s = MAX_LIFETIME_S + CLOCK_SKEW_S;
+        assert!(!entry.is_past(NOW_S + remembered_s));
+        assert!(entry.is_past(NOW_S + remembered_s + 1));
     }
 
     #[test]
@@ -336,5 +357,21 @@ mod tests {
         let forgotten_s = entry.keep_until_s() + 1;
         assert!(check_window(&old, forgotten_s - 1).is_ok());
         assert!(check_window(&old, forgotten_s).is_err());
+    }
+
+    #[test]
+    fn a_capsules_older_word_for_a_server_never_comes_back() {
+        let owner = Holder::of(Role::Capsule);
+        let mut entry = owner.entry();
+        let service = |server| Statement::Service { server: Name([server; 32]) };
+        let long = max_lifetime_s(&service(1), Role::Capsule);
+        let old = owner.0.certify(service(1), 1, Window::starting(NOW_S, long)).unwrap();
+        // The newer one is over long before the older one.
+        admit(&mut entry, &owner.say(service(2), 2)).unwrap();
+        let forgotten_s = entry.keep_until_s() + 1;
+        assert!(check_window(&old, forgotten_s - 1).is_ok());
+        assert!(check_window(&old, forgotten_s).is_err());
+        assert_eq!(max_lifetime_s(&service(1), Role::Node), MAX_LIFETIME_S);
+        assert_eq!(max_lifetime_s(&Statement::Withdrawal, Role::Capsule), MAX_LIFETIME_S);
     }
 }

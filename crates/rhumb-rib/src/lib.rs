@@ -38,7 +38,7 @@ mod subscriptions;
 pub use commit::{Commit, Committed};
 pub use config::Config;
 pub use counters::{Counters, DropReason};
-pub use entry::{Admission, Entry, MAX_LIFETIME_S};
+pub use entry::{Admission, Entry, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S, max_lifetime_s};
 pub use error::RibError;
 pub use publish::{Verdict, Verification};
 pub use rib::{Asker, OrderId, Outcome, Push, Rib};

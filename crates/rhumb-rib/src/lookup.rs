@@ -5,7 +5,7 @@
 //! is returned is the longest beginning that is of use. It takes at most [`MAX_CHAIN`] reads.
 
 use rhumb_wire::certificate::MAX_CHAIN;
-use rhumb_wire::{Certificate, Metadata, Name, Scope};
+use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use crate::RibError;
 use crate::store::{Cached, Store};
@@ -56,6 +56,15 @@ impl Trail {
             metadata.push(entry.metadata().clone());
         }
         Ok(Self { metadata, certificates })
+    }
+
+    /// Whether the name is reached this way: that a server answers for it says nothing of where the server is.
+    pub(crate) fn is_way(&self) -> bool {
+        match &self.certificates[..] {
+            [] => false,
+            [only] => !matches!(only.statement, Statement::Service { .. }),
+            _ => true,
+        }
     }
 }
 

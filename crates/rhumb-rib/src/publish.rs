@@ -16,7 +16,7 @@ use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use crate::commit::{Draft, Order};
-use crate::entry::{Admission, MAX_LIFETIME_S};
+use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::store::Store;
 use crate::{DropReason, Entry, RibError};
@@ -86,7 +86,7 @@ impl<S: Store> Rib<S> {
     ) -> Result<OrderId, NotTaken> {
         check_shape(&certificates)?;
         for certificate in &certificates {
-            check_time(certificate, now_s)?;
+            check_window(certificate, now_s).map_err(refusal_of)?;
         }
         let sent: HashMap<Name, Metadata> =
             metadata.into_iter().map(|metadata| (name_of(&metadata), metadata)).collect();
@@ -156,6 +156,7 @@ impl<S: Store> Rib<S> {
         for certificate in certificates {
             let name = certificate.issuer;
             let (mut entry, holder) = self.draft_of(name, publisher, sent)?;
+            check_lifetime(certificate, entry.metadata())?;
             issuers.push(entry.metadata.clone());
             if entry.admit(certificate, publisher, now_s)? == Admission::Stored {
                 drafts.push(Draft { name, entry, holder });
@@ -235,12 +236,12 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     if linked && ends_well && !to_itself { Ok(()) } else { Err(Refusal::Malformed) }
 }
 
-fn check_time(certificate: &Certificate, now_s: u64) -> Result<(), Refusal> {
-    check_window(certificate, now_s).map_err(refusal_of)?;
-    if certificate.not_after_s - certificate.not_before_s > MAX_LIFETIME_S {
-        return Err(Refusal::LifetimeTooLong);
+fn check_lifetime(certificate: &Certificate, issuer: &Metadata) -> Result<(), Refusal> {
+    let lifetime_s = certificate.not_after_s - certificate.not_before_s;
+    match lifetime_s > max_lifetime_s(&certificate.statement, issuer.role) {
+        true => Err(Refusal::LifetimeTooLong),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 fn refusal_of(error: StatementError) -> Refusal {

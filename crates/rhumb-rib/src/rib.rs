@@ -254,7 +254,7 @@ impl<S: Store> Rib<S> {
                 return self.refuse(id, refusal);
             }
         };
-        if !trail.certificates.is_empty() {
+        if trail.is_way() {
             for certificate in &trail.certificates {
                 self.subscriptions.add(asker.name, asker.max_answer_len, certificate.issuer, now_s);
             }

@@ -1,8 +1,8 @@
 //! Who is to be told when a name's statements change: whoever was told something about it lately.
 //!
 //! A look-up subscribes its asker to every issuer in the answer, an absence to the absent name, an order to its issuers.
-//! What an answer holds ends within [`MAX_LIFETIME_S`](crate::MAX_LIFETIME_S), so a subscription does too; whoever still
-//! needs the name has asked again. Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
+//! What an answer holds ends within [`MAX_LIFETIME_S`](crate::MAX_LIFETIME_S), as the way to a server does that answers
+//! for a name for longer; so a subscription does too; whoever still needs the name has asked again. Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
 //! random names push out nothing but each other.
 //!
 //! INVARIANT: no asker holds more than its bounds, and all together no more than theirs; an asker at a bound loses its own

@@ -3,10 +3,10 @@
 mod world;
 
 use rhumb_rib::store::{Embedded, Memory, Store};
-use rhumb_rib::{Config, MAX_LIFETIME_S};
+use rhumb_rib::{Config, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
 use rhumb_trust::{CLOCK_SKEW_S, Window};
 use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
-use rhumb_wire::{Certificate, Name, Statement};
+use rhumb_wire::{Certificate, Name, Role, Statement};
 use world::{Directory, Holder, LIFETIME_S, NOW_S, routes};
 
 const VIA: Name = Name([1; 32]);
@@ -38,6 +38,31 @@ fn a_lifetime_is_bounded_from_both_sides() {
     assert_eq!(tell(MAX_LIFETIME_S), Ok(()));
     assert_eq!(tell(MAX_LIFETIME_S + 1), Err(Refusal::LifetimeTooLong));
     assert_eq!(tell(u64::MAX - NOW_S), Err(Refusal::LifetimeTooLong));
+}
+
+#[test]
+fn a_capsules_word_for_a_server_may_last_longer_and_so_does_its_memory() {
+    let mut directory = Directory::new();
+    let owner = Holder::of(Role::Capsule);
+    let service = |sequence, server, lifetime_s| {
+        let window = Window::starting(NOW_S, lifetime_s);
+        owner.say(Statement::Service { server: Name([server; 32]) }, sequence, window)
+    };
+    let refused = Err(Refusal::LifetimeTooLong);
+    assert_eq!(directory.tell(&owner, service(1, 1, MAX_SERVICE_LIFETIME_S + 1)), refused);
+    let other = Holder::new();
+    let window = Window::starting(NOW_S, MAX_LIFETIME_S + 1);
+    let by_another = other.say(Statement::Service { server: VIA }, 1, window);
+    assert_eq!(directory.tell(&other, by_another), refused, "only a capsule's");
+    // An older word that lasts as long as any does not come back when the newer one is over.
+    let old = service(1, 1, MAX_SERVICE_LIFETIME_S);
+    assert_eq!(directory.tell(&owner, service(2, 2, LIFETIME_S)), Ok(()));
+    directory.now_s = NOW_S + MAX_SERVICE_LIFETIME_S;
+    directory.sweep();
+    assert_eq!(directory.tell(&owner, old.clone()), Err(Refusal::Superseded));
+    directory.now_s += CLOCK_SKEW_S + 1;
+    directory.sweep();
+    assert_eq!(directory.tell(&owner, old), Err(Refusal::Expired));
 }
 
 #[test]

@@ -39,6 +39,21 @@ fn statements_published_apart_by_different_holders_make_one_chain() {
 }
 
 #[test]
+fn a_server_that_is_nowhere_is_no_way_to_what_it_serves() {
+    let mut directory = Directory::new();
+    let line = Holder::line(2);
+    let owner = Holder::of(rhumb_wire::Role::Capsule);
+    let service = owner.say(Statement::Service { server: line[0].name() }, 1, window());
+    assert_eq!(directory.tell(&owner, service.clone()), Ok(()));
+    assert!(matches!(directory.look_up(owner.name()), RibResponseBody::Absent(_)));
+    let route = line[0].route(line[1].name(), 1);
+    assert_eq!(directory.tell(&line[0], route.clone()), Ok(()));
+    assert_eq!(directory.found(owner.name()), [service, route]);
+    assert_eq!(directory.tell(&line[0], line[0].withdrawal(2)), Ok(()));
+    assert!(matches!(directory.look_up(owner.name()), RibResponseBody::Absent(_)));
+}
+
+#[test]
 fn a_chain_without_an_address_leads_as_far_as_it_can() {
     let mut directory = Directory::new();
     let line = Holder::line(2);

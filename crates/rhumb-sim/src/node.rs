@@ -12,8 +12,8 @@ use rhumb_wire::{Batch, Name};
 /// A node as it runs.
 pub(crate) struct NodeHost {
     pub(crate) core: Core,
-    /// What arrived in the last turn.
-    pub(crate) arrived: Vec<(Name, Vec<u8>)>,
+    /// What arrived in the last turn: from whom, for which of its names, and the bytes.
+    pub(crate) arrived: Vec<(Name, Name, Vec<u8>)>,
     /// What it told in the last turn.
     pub(crate) told: Vec<Event>,
 }
@@ -33,7 +33,7 @@ impl NodeHost {
     pub(crate) fn turn(&mut self, batch: &mut Batch, now: Now) {
         if !batch.is_empty() {
             self.core.handle_batch(batch, now);
-            let arrived = self.core.arrivals(batch).map(|a| (a.from, a.body.to_vec()));
+            let arrived = self.core.arrivals(batch).map(|a| (a.from, a.to, a.body.to_vec()));
             self.arrived.extend(arrived);
             batch.clear();
         }

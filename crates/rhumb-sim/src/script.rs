@@ -6,7 +6,7 @@ use std::time::Duration;
 use rhumb_node::SendError;
 use rhumb_node::core::{Core, Event};
 use rhumb_switch::Switch;
-use rhumb_trust::Now;
+use rhumb_trust::{AdCert, Now, Window};
 use rhumb_wire::Name;
 
 use crate::Fault;
@@ -91,6 +91,24 @@ impl World {
                 Err(error)
             }
         }
+    }
+
+    /// The holder of `owner` lets a node answer for its name for so long, by a word of now. Whether the node took it.
+    ///
+    /// # Panics
+    /// When the node is its own owner.
+    pub fn let_serve(&mut self, owner: StationId, node: StationId, lifetime_s: u64) -> bool {
+        let (now, server) = (self.clock_of(owner), self.name(node));
+        let window = Window::starting(now.unix_s(), lifetime_s);
+        let word = AdCert::sign(&self.stations[owner.0].identity, server, now.unix_ms, window)
+            .expect("a key that signs for another name");
+        let served = self.with_core(node, |core, now| core.serve(word, now).is_ok());
+        served.unwrap_or(false)
+    }
+
+    /// Whether a node runs and everybody can find out that it answers for `name`.
+    pub fn is_serving(&self, node: StationId, name: Name) -> bool {
+        self.core(node).is_some_and(|core| core.served().any(|it| it.name == name && it.published))
     }
 
     /// Puts a datagram on the wire to `to` that claims to come from `from`, as an attacker can who reads and writes there;

@@ -264,8 +264,7 @@ impl World {
         let arrived = std::mem::take(&mut node.arrived);
         let told = std::mem::take(&mut node.told);
         let over = node.core.is_over();
-        let to = self.name(id);
-        for (from, bytes) in arrived {
+        for (from, to, bytes) in arrived {
             if self.over[id.0] {
                 self.fail(&Violation::DeliveredAfterLeaving { at: id });
             }

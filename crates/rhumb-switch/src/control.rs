@@ -12,7 +12,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Sta
 
 use crate::directory::reconnect_delay;
 use crate::job::{Admission, Done, Outcome, Task};
-use crate::routes::Attached;
+use crate::routes::{Attached, Older};
 use crate::switch::{Dial, Event, Grant, Upstream, until};
 use crate::{DropReason, Remote, Switch};
 
@@ -120,6 +120,7 @@ impl Switch {
         }
         let reason = match drop {
             DropReason::NotAuthorised => Reason::NotAuthorised,
+            DropReason::Superseded if about.action == Action::Advertise => Reason::Superseded,
             _ => Reason::BadCertificate,
         };
         self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
@@ -157,7 +158,7 @@ impl Switch {
                 }
                 match result {
                     Ok(chain) => self.admitted(request, chain, now),
-                    Err(_) => self.not_admitted(&request, now),
+                    Err(_) => self.not_admitted(&request, DropReason::BadCertificate, now),
                 }
             }
             Outcome::Route { told, destination, result } => {
@@ -171,7 +172,7 @@ impl Switch {
                 self.release_job(request.session);
                 match result {
                     Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
-                    Err(_) => self.not_admitted(&request, now),
+                    Err(_) => self.not_admitted(&request, DropReason::BadCertificate, now),
                 }
             }
         }
@@ -196,7 +197,7 @@ impl Switch {
         }
         // Good when it was made, but its origin has moved or withdrawn since.
         if !self.routes.admits(&chain) {
-            return self.not_admitted(&request, now);
+            return self.not_admitted(&request, DropReason::Superseded, now);
         }
         if let Some(own) = chain.certificates().first() {
             self.routes.note(own);
@@ -233,6 +234,12 @@ impl Switch {
             self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
             return false;
         }
+        if !self.may_attach(session, &name, now) {
+            self.drop_pdu(DropReason::Overloaded);
+            let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
+            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+            return false;
+        }
         let until_s = chain.not_after_s();
         let attached = Attached {
             session,
@@ -240,10 +247,15 @@ impl Switch {
             until_s,
             certificates: chain.certificates().to_vec(),
             published: false,
+            tag: about.tag,
         };
-        if !self.routes.attach(name, attached) {
-            self.refuse_advertisement(session, about, DropReason::BadCertificate, now);
-            return false;
+        match self.routes.attach(name, attached) {
+            Ok(None) => {}
+            Ok(Some(before)) => self.tell_superseded(name, &before, now),
+            Err(Older) => {
+                self.refuse_advertisement(session, about, DropReason::Superseded, now);
+                return false;
+            }
         }
         let neighbour = self.neighbour(session, now.instant);
         if !neighbour.attached.contains(&name) {
@@ -258,11 +270,39 @@ impl Switch {
         true
     }
 
-    fn not_admitted(&mut self, request: &Admission, now: Now) {
+    /// Whether a session has room for another name.
+    fn may_attach(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
+        let neighbour = self.neighbour(session, now.instant);
+        if neighbour.attached.len() < MAX_ATTACHED_PER_SESSION || neighbour.attached.contains(name)
+        {
+            return true;
+        }
+        let mut attached = std::mem::take(&mut neighbour.attached);
+        attached.retain(|name| {
+            self.routes.attached_mut(name).is_some_and(|attached| attached.session == session)
+        });
+        let has_room = attached.len() < MAX_ATTACHED_PER_SESSION;
+        self.neighbour(session, now.instant).attached = attached;
+        has_room
+    }
+
+    fn not_admitted(&mut self, request: &Admission, why: DropReason, now: Now) {
         self.counters.chains_refused += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         // The PDU came with certificates that were taken off: a NACK is far smaller than what it is about.
-        self.refuse_advertisement(request.session, pdu.header(), DropReason::BadCertificate, now);
+        self.refuse_advertisement(request.session, pdu.header(), why, now);
+    }
+
+    /// Tells a server that the name which it answered for is served elsewhere now. A holder of its own name needs no
+    /// telling: it moved itself.
+    pub(crate) fn tell_superseded(&mut self, name: Name, before: &Attached, now: Now) {
+        if before.server().is_none() {
+            return;
+        }
+        let about =
+            PduHeader { tag: before.tag, ..PduHeader::new(Action::Advertise, name, self.name) };
+        let nack = Nack { reason: Reason::Superseded, reporter: Some(self.name) };
+        self.send_nack(before.session, about, nack, now);
     }
 
     /// A name took back what it said. It may have closed its session since: that is told all the same.
@@ -275,7 +315,7 @@ impl Switch {
     ) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
-        self.take_withdrawal(certificate);
+        self.take_withdrawal(certificate, now);
         self.awaiting_publication.insert(name, (request.session, pdu.tag()));
         self.publish(issuer, certificate.clone(), now);
     }
@@ -453,5 +493,9 @@ impl Switch {
 
 /// A chain is presented again this much before the next hop forgets it.
 const ACCEPTANCE_MARGIN_S: u64 = 5;
+/// A server's own name and many that it answers for; more are for another session. They are searched one by one.
+const MAX_ATTACHED_PER_SESSION: usize = 256;
+/// Until some of them have left.
+const RETRY_ATTACHING_MS: u16 = 1000;
 /// Routers connected to at once because routes lead there.
 const MAX_DIALS: usize = 1024;

@@ -39,11 +39,13 @@ pub enum DropReason {
     UnexpectedRibAnswer,
     /// The next hop's session ended in that moment.
     NextHopGone,
+    /// An advertisement of what its issuer has said otherwise since, or withdrawn.
+    Superseded,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -61,6 +63,7 @@ impl DropReason {
         Self::UnknownFlow,
         Self::UnexpectedRibAnswer,
         Self::NextHopGone,
+        Self::Superseded,
     ];
 
     /// The label of the drop counter.
@@ -83,6 +86,7 @@ impl DropReason {
             Self::UnknownFlow => "unknown_flow",
             Self::UnexpectedRibAnswer => "unexpected_rib_answer",
             Self::NextHopGone => "next_hop_gone",
+            Self::Superseded => "superseded",
         }
     }
 }

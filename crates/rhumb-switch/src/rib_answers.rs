@@ -216,7 +216,7 @@ impl Switch {
             if !self.routes.admits(&chain) {
                 return false;
             }
-            let has_left = self.leave_if_moved(&chain.certificates()[0]);
+            let has_left = self.leave_if_moved(&chain.certificates()[0], now);
             // Of a router in the middle of others' chains: those are looked up again where they are used.
             if !has_left && !self.routes.concerns(&name) {
                 for certificate in chain.certificates() {
@@ -230,26 +230,34 @@ impl Switch {
     }
 
     /// Detaches a name that has said since it was attached that another router carries for it. Whether it has.
-    fn leave_if_moved(&mut self, newer: &Certificate) -> bool {
+    fn leave_if_moved(&mut self, newer: &Certificate, now: Now) -> bool {
         let name = newer.issuer;
-        let moved = |attached: &mut Attached| {
+        let moved = |attached: &&mut Attached| {
             let differs = |own: &Certificate| own.statement != newer.statement;
             attached.sequence() < newer.sequence
                 && attached.certificates.first().is_some_and(differs)
         };
-        let has_left = self.routes.attached_mut(&name).is_some_and(moved);
-        if has_left {
-            self.detach(name, Event::Moved { name });
+        let before = self.routes.attached_mut(&name).filter(moved).map(|attached| attached.clone());
+        if let Some(before) = &before {
+            self.detach(name, before.session, |name| Event::Moved { name });
+            self.tell_superseded(name, before, now);
         }
-        has_left
+        before.is_some()
     }
 
-    fn detach(&mut self, name: Name, event: Event) {
-        if let Some(session) = self.routes.attached_mut(&name).map(|attached| attached.session) {
+    /// Detaches a name, and with it those that it answers for: the way to them is the way to their server.
+    fn detach(&mut self, name: Name, session: SessionId, event: impl Fn(Name) -> Event) {
+        let neighbour = self.neighbours.get(&session);
+        let mut leaving = neighbour.map_or(Vec::new(), |neighbour| neighbour.attached.clone());
+        leaving.retain(|other| {
+            let attached = self.routes.attached_mut(other).filter(|it| it.session == session);
+            *other == name || attached.is_some_and(|it| it.server() == Some(name))
+        });
+        for name in leaving {
             self.grants.remove(&(name, session));
+            self.routes.detach(&name);
+            self.events.push_back(event(name));
         }
-        self.routes.detach(&name);
-        self.events.push_back(event);
     }
 
     /// Verdict on an absence.
@@ -302,9 +310,12 @@ impl Switch {
             return;
         }
         self.learn_metadata(metadata);
+        // Somebody else answers for the name now, and where they are is not known yet.
+        let is_lone_service =
+            matches!(&certificates[..], [Certificate { statement: Statement::Service { .. }, .. }]);
         let is_in_hand = if !self.routes.needs(first) {
             true
-        } else if first.statement.hands_on_to().is_some() {
+        } else if first.statement.hands_on_to().is_some() && !is_lone_service {
             for certificate in &certificates {
                 self.directory.note_watched(certificate.issuer);
             }
@@ -332,7 +343,7 @@ impl Switch {
         }
     }
 
-    /// Verdict on a withdrawal or a locator.
+    /// Verdict on a withdrawal, a locator, or a word for a server.
     pub(crate) fn change_verified(
         &mut self,
         session: SessionId,
@@ -343,10 +354,13 @@ impl Switch {
         match result {
             Ok(certificate) if certificate.statement == Statement::Withdrawal => {
                 self.counters.rib_changes += 1;
-                self.take_withdrawal(&certificate);
+                self.take_withdrawal(&certificate, now);
             }
             Ok(certificate) => {
                 self.counters.rib_changes += 1;
+                if matches!(certificate.statement, Statement::Service { .. }) {
+                    self.leave_if_moved(&certificate, now);
+                }
                 if self.routes.note(&certificate)
                     && let Statement::Locator(locator) = certificate.statement
                 {
@@ -370,12 +384,14 @@ impl Switch {
     }
 
     /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next.
-    pub(crate) fn take_withdrawal(&mut self, withdrawal: &Certificate) {
+    pub(crate) fn take_withdrawal(&mut self, withdrawal: &Certificate, now: Now) {
         let name = withdrawal.issuer;
-        let is_covered = |attached: &mut Attached| attached.sequence() <= withdrawal.sequence;
+        let is_covered = |attached: &&mut Attached| attached.sequence() <= withdrawal.sequence;
         self.routes.note(withdrawal);
-        if self.routes.attached_mut(&name).is_some_and(is_covered) {
-            self.detach(name, Event::Left { name });
+        let before = self.routes.attached_mut(&name).filter(is_covered).map(|it| it.clone());
+        if let Some(before) = before {
+            self.detach(name, before.session, |name| Event::Left { name });
+            self.tell_superseded(name, &before, now);
         }
     }
 
@@ -439,6 +455,7 @@ impl Switch {
                 Refusal::QuotaExceeded | Refusal::StoreFailed => {
                     Reason::Overloaded(RETRY_PUBLICATION_MS)
                 }
+                Refusal::Superseded => Reason::Superseded,
                 _ => Reason::BadCertificate,
             };
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);

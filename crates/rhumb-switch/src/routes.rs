@@ -39,6 +39,8 @@ pub(crate) struct Attached {
     pub(crate) certificates: Vec<Certificate>,
     /// Whether a RIB holds the holder's word durably.
     pub(crate) published: bool,
+    /// Of the advertisement, for what there is to be said about it later.
+    pub(crate) tag: u32,
 }
 
 impl Attached {
@@ -46,7 +48,18 @@ impl Attached {
     pub(crate) fn sequence(&self) -> u64 {
         self.certificates.first().map_or(0, |certificate| certificate.sequence)
     }
+
+    /// Who answers for the name by its holder's word, when that is not the holder itself.
+    pub(crate) fn server(&self) -> Option<Name> {
+        match self.certificates.first()?.statement {
+            Statement::Service { server } => Some(server),
+            _ => None,
+        }
+    }
 }
+
+/// A newer statement of the same holder is in force.
+pub(crate) struct Older;
 
 /// A verified way to a name.
 pub(crate) struct Route {
@@ -131,19 +144,23 @@ impl Routes {
         }
     }
 
-    /// Attaches a name, unless a newer statement of its holder is in force. Returns whether it is attached now.
-    pub(crate) fn attach(&mut self, name: Name, attached: Attached) -> bool {
-        match self.attached.peek(&name) {
-            Some(current) if current.sequence() > attached.sequence() => {
-                return false;
-            }
-            Some(current) if current.session != attached.session => self.generation += 1,
-            _ => {}
+    /// Attaches a name, unless a newer statement of its holder is in force: that is an error. Returns what it takes the place
+    /// of, if that was attached on another session.
+    pub(crate) fn attach(
+        &mut self,
+        name: Name,
+        attached: Attached,
+    ) -> Result<Option<Attached>, Older> {
+        let before = self.attached.peek(&name);
+        if before.is_some_and(|current| current.sequence() > attached.sequence()) {
+            return Err(Older);
         }
+        let elsewhere = before.filter(|current| current.session != attached.session).cloned();
+        self.generation += u64::from(elsewhere.is_some());
         self.absences.remove(&name);
         self.forget(&name);
         self.attached.insert(name, attached);
-        true
+        Ok(elsewhere)
     }
 
     pub(crate) fn detach(&mut self, name: &Name) {

@@ -181,7 +181,7 @@ fn a_withdrawal_ends_grants_too() {
     assert_eq!(world.nodes[nodes[0]].received.len(), arrived);
     // The old certificate does not bring it back.
     stranger.send(&mut world, join, &[], std::slice::from_ref(&own));
-    assert_eq!(stranger.nacks(), [Reason::BadCertificate]);
+    assert_eq!(stranger.nacks(), [Reason::Superseded]);
 }
 
 #[test]

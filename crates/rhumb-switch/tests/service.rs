@@ -6,7 +6,8 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_trust::{Identity, Window};
+use rhumb_node::core::{Event, ServiceEnd};
+use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, PduHeader, Statement};
@@ -85,6 +86,117 @@ fn a_server_answers_and_another_takes_over() {
     world.run(2 * SECOND);
     two.settle(&mut world);
     assert_eq!(received(&two), 1);
+}
+
+/// Lets a node of the world serve the owner's name, by a word of now.
+fn let_serve(world: &mut World, owner: &Identity, node: usize) -> AdCert {
+    let window = Window::starting(world.now.unix_s(), 600);
+    let server = world.name(node);
+    let word = AdCert::sign(owner, server, world.now.unix_ms, window).expect("a key that signs");
+    world.nodes[node].core.serve(word.clone(), world.now).expect("a good AdCert");
+    world.run(SECOND);
+    word
+}
+
+/// Whether the node serves, as it knows itself.
+fn serves(world: &World, node: usize) -> bool {
+    world.nodes[node].core.served().any(|it| it.accepted && it.published)
+}
+
+/// What the node was told of its end as a server, forgotten with this.
+fn ends(world: &mut World, node: usize) -> Vec<ServiceEnd> {
+    let events = std::mem::take(&mut world.nodes[node].events);
+    let end = |event| match event {
+        Event::NotServing { reason, .. } => Some(reason),
+        _ => None,
+    };
+    events.into_iter().filter_map(end).collect()
+}
+
+#[test]
+fn the_server_that_was_is_told_and_fights_for_nothing() {
+    // At another router, and at the same one, which hears of it from the new server itself.
+    for routers in [[2, 1], [1, 1]] {
+        let mut world = World::new();
+        world.line(3);
+        let client = world.node(0);
+        let [one, two] = routers.map(|router| world.node(router));
+        world.run(SECOND);
+        let owner: Arc<Identity> = world.identity(Role::Capsule);
+        let old = let_serve(&mut world, &owner, one);
+        assert!(serves(&world, one));
+        let send = |world: &mut World| {
+            world.nodes[client].core.send(owner.name(), 9, &[42], world.now).unwrap();
+            world.run(SECOND);
+        };
+        send(&mut world);
+        assert_eq!(world.nodes[one].received.len(), 1);
+        let_serve(&mut world, &owner, two);
+        assert!(serves(&world, two) && !serves(&world, one));
+        assert_eq!(ends(&mut world, one), [ServiceEnd::Superseded]);
+        send(&mut world);
+        assert_eq!((world.nodes[one].received.len(), world.nodes[two].received.len()), (1, 1));
+        // It tries again by the old word: now its router knows better.
+        world.nodes[one].core.serve(old, world.now).unwrap();
+        world.run(SECOND);
+        assert_eq!(ends(&mut world, one), [ServiceEnd::Superseded]);
+        send(&mut world);
+        assert!(serves(&world, two));
+        assert_eq!((world.nodes[one].received.len(), world.nodes[two].received.len()), (1, 2));
+    }
+}
+
+#[test]
+fn a_router_that_knows_nothing_asks_the_rib_before_it_believes_an_old_word() {
+    let mut world = World::new();
+    world.line(3);
+    let client = world.node(0);
+    let two = world.node(1);
+    let one = world.node(2);
+    world.run(SECOND);
+    let owner: Arc<Identity> = world.identity(Role::Capsule);
+    let window = Window::starting(world.now.unix_s(), 600);
+    let old = AdCert::sign(&owner, world.name(one), world.now.unix_ms, window).unwrap();
+    world.run(SECOND);
+    let_serve(&mut world, &owner, two);
+    world.nodes[one].core.serve(old, world.now).unwrap();
+    world.run(SECOND);
+    assert_eq!(ends(&mut world, one), [ServiceEnd::Superseded]);
+    world.nodes[client].core.send(owner.name(), 9, &[42], world.now).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.nodes[two].received.len(), 1);
+}
+
+#[test]
+fn a_server_that_leaves_takes_the_way_to_what_it_serves_with_it() {
+    let mut world = World::new();
+    world.line(3);
+    let (client, server) = (world.node(0), world.node(2));
+    world.run(SECOND);
+    let owner: Arc<Identity> = world.identity(Role::Capsule);
+    let_serve(&mut world, &owner, server);
+    let ping = |world: &mut World| {
+        world.nodes[client].events.clear();
+        world.nodes[client].core.ping(owner.name(), 64, 36, world.now).unwrap();
+        world.run(SECOND);
+        let events = std::mem::take(&mut world.nodes[client].events);
+        let answered =
+            |event: &Event| matches!(event, Event::Pong { from, .. } if *from == owner.name());
+        let is_unreachable = |event: &Event| {
+            matches!(event, Event::PingNacked { reason: Reason::Unreachable(_), .. })
+        };
+        (events.iter().any(answered), events.iter().any(is_unreachable))
+    };
+    assert_eq!(ping(&mut world), (true, false), "answered as the name that was asked");
+    world.nodes[server].core.leave(world.now);
+    world.run(SECOND);
+    let now = world.now;
+    let attached = |world: &World| world.routers[2].switch.status(now).attached.len();
+    assert_eq!(attached(&world), 0);
+    assert_eq!(ping(&mut world), (false, true), "and nobody waits for nothing");
+    for router in 0..3 {
+        assert_eq!(world.counters(router).rib_answers_refused, 0, "router {router}");
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@
 //! 2. It certifies [`Statement`](rhumb_wire::Statement)s: who may carry its traffic, where it is.
 //! 3. [`verify_chain`] turns certificates into a [`Verified<Chain>`]: the only value that forwarding accepts, and which
 //!    nothing but the verifier can make. [`verify_statement`] does the same for one certificate that stands alone.
+//! 4. [`AdCert`] is an owner's word for a server in a form to hand over, and [`save_key`] writes a key to a file.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate meets parsed values only. Time is an argument.
 
 #![forbid(unsafe_code)]
 
+mod ad_cert;
 mod chain;
 mod error;
 mod identity;
@@ -16,6 +18,7 @@ mod key_file;
 mod now;
 mod verify;
 
+pub use ad_cert::{AdCert, AdCertError};
 pub use chain::{Chain, ChainError, verify_chain};
 pub use error::TrustError;
 pub use identity::{Identity, Window};

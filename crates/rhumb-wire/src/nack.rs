@@ -50,6 +50,8 @@ pub enum Reason {
     UnknownFlow,
     /// No room for more work; resend after so many milliseconds.
     Overloaded(u16),
+    /// A newer statement of the advertised name is in force: it is served, or joined, elsewhere.
+    Superseded,
 }
 
 impl Nack {
@@ -103,6 +105,8 @@ impl Nack {
             (7, 0) => Reason::UnknownFlow,
             (4..=7, _) => return Err(WireError::NotCanonical("nack value")),
             (8, ms) => Reason::Overloaded(ms),
+            (9, 0) => Reason::Superseded,
+            (9, _) => return Err(WireError::NotCanonical("nack value")),
             (value, _) => return Err(WireError::UnknownVariant { field: "nack reason", value }),
         };
         let reporter = match data.len() {
@@ -124,6 +128,7 @@ impl Nack {
             Reason::NotAuthorised => (6, 0),
             Reason::UnknownFlow => (7, 0),
             Reason::Overloaded(ms) => (8, ms),
+            Reason::Superseded => (9, 0),
         };
         out.extend_from_slice(&[tag, 0]);
         out.extend_from_slice(&value.to_be_bytes());
@@ -156,6 +161,7 @@ impl fmt::Display for Reason {
             Self::NotAuthorised => f.write_str("not authorised"),
             Self::UnknownFlow => f.write_str("unknown flow"),
             Self::Overloaded(ms) => write!(f, "overloaded, retry after {ms} ms"),
+            Self::Superseded => f.write_str("superseded by a newer statement of the name"),
         }
     }
 }
@@ -175,6 +181,7 @@ mod tests {
             Reason::NotAuthorised,
             Reason::UnknownFlow,
             Reason::Overloaded(0),
+            Reason::Superseded,
         ];
         for reason in reasons {
             for reporter in [None, Some(Name([9; 32]))] {

@@ -124,6 +124,9 @@ pub enum CancelReason {
     WriteFailed = 6,
     /// Too long without progress.
     TimedOut = 7,
+    /// The receiver knows nothing of this transfer: it has begun anew, or another server answers for the name now. The
+    /// sender may offer the file again.
+    Unknown = 8,
 }
 
 /// A file's name as it may travel: 1 to 255 bytes of UTF-8 that name a file inside one directory and do nothing to a
@@ -310,6 +313,7 @@ impl CancelReason {
             5 => Self::ReadFailed,
             6 => Self::WriteFailed,
             7 => Self::TimedOut,
+            8 => Self::Unknown,
             value => return Err(WireError::UnknownVariant { field: "cancel reason", value }),
         })
     }
@@ -325,6 +329,7 @@ impl fmt::Display for CancelReason {
             Self::ReadFailed => "the sender cannot read the file",
             Self::WriteFailed => "the receiver cannot write the file",
             Self::TimedOut => "too long without progress",
+            Self::Unknown => "the receiver knows nothing of this transfer any more",
         })
     }
 }
@@ -462,7 +467,7 @@ mod tests {
             chunk,
             ack,
             (0u8..=1).prop_map(|v| MessageBody::Finished(Verdict::from_u8(v).unwrap())),
-            (1u8..=7).prop_map(|r| MessageBody::Cancel(CancelReason::from_u8(r).unwrap())),
+            (1u8..=8).prop_map(|r| MessageBody::Cancel(CancelReason::from_u8(r).unwrap())),
         ]
     }
 

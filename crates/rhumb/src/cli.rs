@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Make a key and the name it speaks for
     Keygen(KeygenArguments),
+    /// Let a server answer for a capsule's name, for some days
+    Certify(CertifyArguments),
+    /// Show what an AdCert says
+    Inspect(InspectArguments),
     /// Run a RIB: the directory of verified routes
     Rib(RibArguments),
     /// Run a router: carries traffic for names that let it
@@ -69,7 +73,7 @@ pub(crate) struct KeygenArguments {
     /// What the name is for
     #[arg(long, value_enum, default_value_t = KeyRole::Node)]
     pub(crate) role: KeyRole,
-    /// Where to write the key [default: node.key, router.key or rib.key]
+    /// Where to write the key [default: node.key, router.key, rib.key or capsule.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// A few words that become part of the name's metadata, for all to see
@@ -89,6 +93,8 @@ pub(crate) enum KeyRole {
     Router,
     /// Keeps the directory
     Rib,
+    /// Is served by others, and moves between them: its key stays at home
+    Capsule,
 }
 
 impl From<KeyRole> for Role {
@@ -97,8 +103,33 @@ impl From<KeyRole> for Role {
             KeyRole::Node => Self::Node,
             KeyRole::Router => Self::Router,
             KeyRole::Rib => Self::Rib,
+            KeyRole::Capsule => Self::Capsule,
         }
     }
+}
+
+/// `rhumb certify`
+#[derive(Debug, Args)]
+pub(crate) struct CertifyArguments {
+    /// The capsule's key file
+    #[arg(long, value_name = "FILE", default_value = "capsule.key")]
+    pub(crate) key: PathBuf,
+    /// The name of the node that is to answer
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) server: Name,
+    /// For how many days from now
+    #[arg(long, default_value_t = DEFAULT_DAYS, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
+    pub(crate) days: u32,
+    /// Where to write the AdCert, which is public
+    #[arg(long, value_name = "FILE", default_value = "capsule.adcert")]
+    pub(crate) out: PathBuf,
+}
+
+/// `rhumb inspect`
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// An AdCert that `rhumb certify` made
+    pub(crate) file: PathBuf,
 }
 
 /// `rhumb rib`
@@ -202,6 +233,9 @@ pub(crate) struct ReceiveArguments {
     /// End after the first file
     #[arg(long)]
     pub(crate) once: bool,
+    /// Receive for the capsule of this AdCert, too; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) serve: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
 }
@@ -242,6 +276,10 @@ fn lease_parser() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(low)..=i64::from(high))
 }
 
+/// Long enough for nobody to be woken at night.
+const DEFAULT_DAYS: u32 = 7;
+/// What RIBs store at most.
+const MOST_DAYS: i64 = (rhumb_rib::MAX_SERVICE_LIFETIME_S / 86_400) as i64;
 /// Enough to see a median.
 const DEFAULT_PING_COUNT: u32 = 5;
 const LONG_ABOUT: &str = "Secure routing by name: a name is the hash of its holder's key, stays the \

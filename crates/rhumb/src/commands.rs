@@ -1,6 +1,8 @@
 //! The commands, one module each.
 
+pub(crate) mod certify;
 pub(crate) mod demo;
+pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod ping;
 pub(crate) mod receive;

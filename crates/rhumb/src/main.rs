@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ad_cert;
 mod cli;
 mod clock;
 mod commands;
@@ -55,6 +56,8 @@ fn run(line: &CommandLine) -> Outcome {
         }
         Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
+        Command::Certify(arguments) => commands::certify::run(arguments, form),
+        Command::Inspect(arguments) => commands::inspect::run(&arguments.file, form),
         Command::Router(arguments) => {
             commands::router::run(&file.router(arguments)?, with_parent, form)
         }

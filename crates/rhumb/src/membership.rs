@@ -4,8 +4,10 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
 
 use rhumb_node::{Config, Node, NodeError};
+use rhumb_trust::Identity;
 
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
@@ -21,6 +23,17 @@ pub(crate) fn joined<T, F: Future<Output = Outcome<T>>>(
     work: impl FnOnce(Node) -> F,
 ) -> Outcome<T> {
     let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
+    joined_as(identity, settings, with_parent, interrupted, work)
+}
+
+/// As [`joined`], under the name of `identity`.
+pub(crate) fn joined_as<T, F: Future<Output = Outcome<T>>>(
+    identity: Arc<Identity>,
+    settings: &NodeSettings,
+    with_parent: bool,
+    interrupted: Outcome<T>,
+    work: impl FnOnce(Node) -> F,
+) -> Outcome<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

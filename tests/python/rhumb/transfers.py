@@ -28,6 +28,7 @@ REASONS = {
     5: "read failed",
     6: "write failed",
     7: "timed out",
+    8: "unknown",
 }
 
 PORT = 0

@@ -53,6 +53,22 @@ pub enum Event {
         /// Whether the RIB said that it holds the withdrawal.
         published: bool,
     },
+    /// The router accepted a name that is served here: for the first time since it was connected, or published now.
+    Serving {
+        /// The name.
+        name: Name,
+        /// Until when the router takes this node's traffic for it; renewed with the node's own lease.
+        until_s: u64,
+        /// Whether the RIB holds the AdCert.
+        published: bool,
+    },
+    /// A name is not served here any more. Unless its AdCert has expired, it is tried again at the next router.
+    NotServing {
+        /// The name.
+        name: Name,
+        /// Why.
+        reason: ServiceEnd,
+    },
     /// Data that were taken for sending are given up.
     SendFailed {
         /// The tag they had.
@@ -157,6 +173,28 @@ impl fmt::Display for Disconnection {
     }
 }
 
+/// Why a name is not served any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServiceEnd {
+    /// The time of its AdCert is over.
+    Expired,
+    /// Its owner has let another server answer since, or has withdrawn it.
+    Superseded,
+    /// The router refuses it.
+    Refused(Reason),
+}
+
+impl fmt::Display for ServiceEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("its AdCert has expired"),
+            Self::Superseded => f.write_str("its owner has moved it to another server since"),
+            Self::Refused(reason) => write!(f, "the router refuses it: {reason}"),
+        }
+    }
+}
+
 /// Why data were given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -165,6 +203,8 @@ pub enum SendFailure {
     Nacked(Reason),
     /// There was no joined router to send them to for as long as they were kept.
     NotJoined,
+    /// They were to be sent in a name that this node does not serve any more.
+    NotServed,
 }
 
 impl fmt::Display for SendFailure {
@@ -172,6 +212,7 @@ impl fmt::Display for SendFailure {
         match self {
             Self::Nacked(reason) => reason.fmt(f),
             Self::NotJoined => f.write_str("not connected to a router"),
+            Self::NotServed => f.write_str("the name to send in is not served here any more"),
         }
     }
 }

@@ -18,7 +18,7 @@ use rhumb_trust::{Identity, Now, TrustError, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::discovery::Nonce;
 use rhumb_wire::nack::Reason;
-use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
+use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
 
 use super::event::{Disconnection, Event};
 use super::lease::{Lease, LeaseStatus};
@@ -72,12 +72,24 @@ struct Connection {
     /// What was advertised last, kept for Accepts that come twice.
     advertised: Option<Advertisement>,
     lease: Option<Lease>,
+    /// What the lease rests on.
+    route: Option<Arc<Certificate>>,
     leaving: bool,
+}
+
+/// A membership that stands.
+#[derive(Debug)]
+pub(super) struct Joined<'a> {
+    pub(super) session: SessionId,
+    pub(super) router: Name,
+    /// This node's word for the router, as the router accepted it last.
+    pub(super) route: &'a Certificate,
 }
 
 #[derive(Debug)]
 struct Advertisement {
     tag: u32,
+    certificate: Arc<Certificate>,
     pdu: Vec<u8>,
     /// When to send it again; `None` once it is answered.
     resend_at: Option<Instant>,
@@ -197,6 +209,7 @@ impl Membership {
             address,
             advertised: None,
             lease: None,
+            route: None,
             leaving: false,
         });
         self.advertise(turn)
@@ -288,6 +301,7 @@ impl Membership {
         let renewed = connection.lease.is_some();
         let lease = Lease::begin(accept, self.lease_s, connection.lease, turn.now);
         connection.lease = Some(lease);
+        connection.route = Some(advertised.certificate.clone());
         self.failures = 0;
         self.accepted_once = true;
         let LeaseStatus { until_s, published } = lease.status();
@@ -310,12 +324,12 @@ impl Membership {
         };
         let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
         match reason {
-            Reason::BadCertificate | Reason::NotAuthorised
+            Reason::BadCertificate | Reason::NotAuthorised | Reason::Superseded
                 if self.accepted_once || !self.search.is_fixed() =>
             {
                 Ok(Some(self.give_up(Disconnection::Refused(reason), turn)))
             }
-            Reason::BadCertificate | Reason::NotAuthorised => {
+            Reason::BadCertificate | Reason::NotAuthorised | Reason::Superseded => {
                 let router = connection.router;
                 turn.endpoint.close(connection.session, turn.now.instant);
                 self.phase = Phase::Over;
@@ -401,6 +415,21 @@ impl Membership {
         }
     }
 
+    /// The membership, while the router takes this node's traffic.
+    pub(super) fn standing(&self) -> Option<Joined<'_>> {
+        match &self.phase {
+            Phase::Connected(Connection {
+                session,
+                router,
+                lease: Some(_),
+                route: Some(route),
+                leaving: false,
+                ..
+            }) => Some(Joined { session: *session, router: *router, route }),
+            _ => None,
+        }
+    }
+
     /// The router connected.
     pub(super) fn router(&self) -> Option<Name> {
         match &self.phase {
@@ -450,9 +479,11 @@ impl Membership {
         let header =
             PduHeader { tag, ..PduHeader::new(Action::Advertise, self.identity.name(), router) };
         let mut pdu = Vec::new();
-        header.emit(&[], &[certificate], &mut pdu).expect("invariant: one certificate fits");
+        let certificates = std::slice::from_ref(&certificate);
+        header.emit(&[], certificates, &mut pdu).expect("invariant: one certificate fits");
         Ok(Advertisement {
             tag,
+            certificate: Arc::new(certificate),
             pdu,
             resend_at: Some(turn.now.instant),
             interval: FIRST_RESEND,

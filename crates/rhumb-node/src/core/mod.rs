@@ -23,6 +23,7 @@ mod pending;
 mod receive;
 mod search;
 mod send;
+mod services;
 mod streams;
 mod turn;
 
@@ -32,24 +33,26 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError, SessionId};
-use rhumb_trust::{Identity, Now};
+use rhumb_trust::{AdCert, Identity, Now};
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::discovery::Discovery;
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu};
 
 pub use drop_reason::{DropReason, Drops};
-pub use event::{Disconnection, Event, Evidence, SendFailure};
+pub use event::{Disconnection, Event, Evidence, SendFailure, ServiceEnd};
 pub use lease::LeaseStatus;
 pub(crate) use path_limits::PathLimits;
 pub use receive::Arrival;
+pub use services::{MAX_SERVED, ServiceStatus};
 
-use crate::Config;
+use crate::{Config, ServeError};
 use jitter::Jitter;
-use labels::Labels;
+use labels::{Flow, Labels};
 use membership::Membership;
 use pending::PendingPdus;
 use receive::ArrivedAt;
+use services::Services;
 use streams::Streams;
 use turn::{Tags, Turn};
 
@@ -59,6 +62,7 @@ pub struct Core {
     name: Name,
     endpoint: Endpoint,
     membership: Membership,
+    services: Services,
     pending: PendingPdus,
     streams: Streams,
     labels: Labels,
@@ -113,6 +117,7 @@ impl Core {
             name: identity.name(),
             endpoint,
             membership: Membership::new(identity, config, &seed.link, now),
+            services: Services::default(),
             pending: PendingPdus::new(config.give_up_after),
             streams: Streams::default(),
             labels: Labels::default(),
@@ -136,6 +141,13 @@ impl Core {
         self.with_membership(now, Membership::handle_timeout);
         // An attempt may have come to its end where it began.
         self.handle_link_events(now);
+        let mut turn = Turn {
+            endpoint: &mut self.endpoint,
+            tags: &mut self.tags,
+            jitter: &mut self.jitter,
+            now,
+        };
+        self.services.handle_timeout(self.membership.standing(), &mut turn, &mut self.events);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
             self.give_up(settled, None, None, now.instant);
         }
@@ -148,6 +160,7 @@ impl Core {
         [
             self.endpoint.poll_timeout(),
             self.membership.poll_timeout(),
+            self.services.poll_timeout(self.membership.joined()),
             self.pending.next_given_up(),
             resend,
         ]
@@ -165,6 +178,9 @@ impl Core {
         }
         if self.membership.joined().is_none() {
             return;
+        }
+        while let Some(pdu) = self.services.poll_transmit(session, now.instant) {
+            seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
         }
         while let Some(answer) = self.answers.pop_front() {
             seal(&mut self.endpoint, &mut self.drops, session, [&[], &answer], out, now.instant);
@@ -199,6 +215,28 @@ impl Core {
     /// Withdraws the name and closes the session; [`Event::Left`] follows.
     pub fn leave(&mut self, now: Now) {
         self.with_membership(now, Membership::leave);
+    }
+
+    /// Answers for the owner of an AdCert, until that ends or [`Core::stop_serving`]: what is for the owner arrives here, and
+    /// [`Core::send_as`] sends in its name. [`Event::Serving`] follows when the router has accepted it, and
+    /// [`Event::NotServing`] if it is over.
+    ///
+    /// # Errors
+    /// When the AdCert is for another server, does not hold now, is older than the one there is, or there are
+    /// [`MAX_SERVED`].
+    pub fn serve(&mut self, ad_cert: AdCert, now: Now) -> Result<(), ServeError> {
+        self.services.serve(ad_cert, self.name, now)
+    }
+
+    /// Answers for `name` no more. Whoever sends to it is told that it is unreachable here; where it is served is for its
+    /// owner to say. Whether it was served.
+    pub fn stop_serving(&mut self, name: Name) -> bool {
+        self.services.stop(name)
+    }
+
+    /// The names served besides the node's own.
+    pub fn served(&self) -> impl Iterator<Item = ServiceStatus> + '_ {
+        self.services.status()
     }
 
     /// This node's name.
@@ -307,7 +345,7 @@ impl std::fmt::Debug for Seed {
 /// A kept PDU in labelled form, where the router gave its flow a label: header and data.
 fn labelled<'a>(labels: &Labels, pdu: &'a [u8]) -> Option<([u8; LabelledHeader::LEN], &'a [u8])> {
     let pdu = Pdu::parse(pdu).ok()?;
-    let label = labels.to(&pdu.destination())?;
+    let label = labels.of(&Flow { from: pdu.source(), to: pdu.destination() })?;
     let header = LabelledHeader { action: pdu.action(), ttl: pdu.ttl(), tag: pdu.tag(), label };
     Some((header.emit_before(pdu.data()).ok()?, pdu.data()))
 }

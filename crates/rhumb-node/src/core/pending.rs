@@ -312,7 +312,7 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
         }
         Reason::BadCertificate | Reason::NotAuthorised => ADVERTISING_TAKES,
         Reason::UnknownFlow => LEAST_WAIT,
-        Reason::TooBig(_) | Reason::TtlExceeded => return None,
+        Reason::TooBig(_) | Reason::TtlExceeded | Reason::Superseded => return None,
     };
     let first = first.max(LEAST_WAIT);
     // A router that says how long a route stays unknown knows better than a doubling does.

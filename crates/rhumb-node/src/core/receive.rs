@@ -17,6 +17,7 @@ use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::{Frame, LabelledHeader, LabelledPdu};
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
+use super::labels::Flow;
 use super::membership::Membership;
 use super::pending::{Outcome, PendingKind, Settled};
 use super::{Core, DropReason, Event, Evidence, Turn};
@@ -26,6 +27,8 @@ use super::{Core, DropReason, Event, Evidence, Turn};
 pub struct Arrival<'a> {
     /// Who sent them.
     pub from: Name,
+    /// Who they are for: this node, or a name that it serves.
+    pub to: Name,
     /// What they are.
     pub kind: PayloadKind,
     /// Which port they are for.
@@ -39,7 +42,7 @@ pub struct Arrival<'a> {
 pub(super) struct ArrivedAt {
     slot: usize,
     body: Range<usize>,
-    from: Name,
+    flow: Flow,
     kind: PayloadKind,
     port: u16,
 }
@@ -60,7 +63,8 @@ impl Core {
     /// What the last [`Core::handle_batch`] brought for programs; `batch` is the one it was given, unchanged since.
     pub fn arrivals<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Arrival<'a>> {
         self.arrivals.iter().map(|at| Arrival {
-            from: at.from,
+            from: at.flow.from,
+            to: at.flow.to,
             kind: at.kind,
             port: at.port,
             body: &batch.bytes(&batch.slots()[at.slot])[at.body.clone()],
@@ -126,17 +130,21 @@ impl Core {
         pdu_at: usize,
         now: Now,
     ) -> Result<(), DropReason> {
-        if pdu.destination() != self.name {
-            return Err(DropReason::NotForUs);
+        let flow = Flow { from: pdu.source(), to: pdu.destination() };
+        if pdu.destination() != self.name && !self.services.holds(&pdu.destination()) {
+            return self.refuse_pdu(flow, pdu.header(), pdu.data());
         }
         match pdu.action() {
+            Action::Data | Action::Ping if !self.answers_for(&flow.to) => {
+                self.refuse_pdu(flow, pdu.header(), pdu.data())
+            }
             Action::Data => {
                 self.tell_label(pdu, now.instant);
-                self.arrive(pdu.source(), pdu.data(), slot, pdu_at + PduHeader::LEN)
+                self.arrive(flow, pdu.data(), slot, pdu_at + PduHeader::LEN)
             }
             Action::Ping => {
                 self.tell_label(pdu, now.instant);
-                self.answer_ping(pdu.source(), pdu.tag(), pdu.data())
+                self.answer_ping(flow, pdu.tag(), pdu.data())
             }
             Action::Pong => self.handle_pong(pdu, now.instant),
             Action::Nack => {
@@ -147,12 +155,14 @@ impl Core {
                     .zip(certificates.into_iter().next())
                     .map(|(metadata, certificate)| Box::new(Evidence { metadata, certificate }));
                 // A NACK's source is the destination of what it is about.
-                self.handle_nack(pdu.tag(), pdu.source(), nack, evidence, now)
+                let about = Flow { from: pdu.destination(), to: pdu.source() };
+                self.handle_nack(pdu.tag(), about, nack, evidence, now)
             }
             Action::Accept => self.handle_accept(pdu, now),
             Action::FlowAccept => {
                 let accept = FlowAccept::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
-                self.labels.learn(pdu.source(), accept.label);
+                let flow = Flow { from: pdu.destination(), to: pdu.source() };
+                self.labels.learn(flow, accept.label);
                 Ok(())
             }
             _ => Err(DropReason::NotForNodes),
@@ -170,23 +180,28 @@ impl Core {
         let header = pdu.header();
         if header.action == Action::Nack {
             let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
-            let to = self.labels.lapse(header.label).ok_or(DropReason::UnknownNack)?;
-            return self.handle_nack(header.tag, to, nack, None, now);
+            let flow = self.labels.lapse(header.label).ok_or(DropReason::UnknownNack)?;
+            return self.handle_nack(header.tag, flow, nack, None, now);
         }
-        let Some(source) = self.labels.source(header.label) else {
+        let Some(flow) = self.labels.flow(header.label) else {
             self.nack_label(header, pdu.data());
             return Err(DropReason::UnknownLabel);
         };
+        if !self.answers_for(&flow.to) {
+            let named =
+                PduHeader { tag: header.tag, ..PduHeader::new(header.action, flow.from, flow.to) };
+            return self.refuse_pdu(flow, named, pdu.data());
+        }
         match header.action {
-            Action::Ping => self.answer_ping(source, header.tag, pdu.data()),
-            _ => self.arrive(source, pdu.data(), slot, pdu_at + LabelledHeader::LEN),
+            Action::Ping => self.answer_ping(flow, header.tag, pdu.data()),
+            _ => self.arrive(flow, pdu.data(), slot, pdu_at + LabelledHeader::LEN),
         }
     }
 
     /// Notes where data for a program are.
     fn arrive(
         &mut self,
-        from: Name,
+        flow: Flow,
         data: &[u8],
         slot: usize,
         data_at: usize,
@@ -197,7 +212,7 @@ impl Core {
         self.arrivals.push(ArrivedAt {
             slot,
             body: body_at..body_at + body.len(),
-            from,
+            flow,
             kind: header.kind,
             port: header.port,
         });
@@ -209,10 +224,11 @@ impl Core {
         if pdu.data().len() < FlowAccept::LEN || self.answers.len() >= MAX_ANSWERS {
             return;
         }
-        if let Some(label) = self.labels.give(pdu.source(), now) {
+        let flow = Flow { from: pdu.source(), to: pdu.destination() };
+        if let Some(label) = self.labels.give(flow, now) {
             let header = PduHeader {
                 tag: pdu.tag(),
-                ..PduHeader::new(Action::FlowAccept, self.name, pdu.source())
+                ..PduHeader::new(Action::FlowAccept, flow.to, flow.from)
             };
             let mut answer = Vec::new();
             header
@@ -235,11 +251,33 @@ impl Core {
         self.answers.push_back(answer);
     }
 
-    fn answer_ping(&mut self, from: Name, tag: u32, data: &[u8]) -> Result<(), DropReason> {
+    fn answers_for(&self, name: &Name) -> bool {
+        *name == self.name || self.services.answers_for(name)
+    }
+
+    /// Tells whoever sent to a name that is not served here, or no longer, that it has to find another way.
+    fn refuse_pdu(&mut self, flow: Flow, about: PduHeader, data: &[u8]) -> Result<(), DropReason> {
+        let is_answerable = matches!(about.action, Action::Data | Action::Ping)
+            && data.len() >= Nack::MIN_LEN
+            && self.answers.len() < MAX_ANSWERS;
+        if is_answerable {
+            let reporter = (data.len() >= Nack::MAX_LEN).then_some(self.name);
+            let mut nack = Vec::with_capacity(Nack::MAX_LEN);
+            Nack { reason: Reason::Unreachable(TRY_ELSEWHERE_MS), reporter }.emit(&mut nack);
+            let header =
+                PduHeader { tag: about.tag, ..PduHeader::new(Action::Nack, flow.to, flow.from) };
+            let mut answer = Vec::new();
+            header.emit(&nack, &[], &mut answer).expect("invariant: a NACK fits a PDU");
+            self.answers.push_back(answer);
+        }
+        Err(DropReason::NotForUs)
+    }
+
+    fn answer_ping(&mut self, flow: Flow, tag: u32, data: &[u8]) -> Result<(), DropReason> {
         if self.answers.len() >= MAX_ANSWERS {
             return Err(DropReason::AnswerQueueFull);
         }
-        let header = PduHeader { tag, ..PduHeader::new(Action::Pong, self.name, from) };
+        let header = PduHeader { tag, ..PduHeader::new(Action::Pong, flow.to, flow.from) };
         let mut pong = Vec::new();
         header.emit(data, &[], &mut pong).expect("invariant: data that were in a PDU fit a PDU");
         self.answers.push_back(pong);
@@ -259,16 +297,24 @@ impl Core {
         if Some(pdu.source()) != self.membership.router() {
             return Err(DropReason::UnknownAccept);
         }
+        if accept.name != self.name {
+            let event = self
+                .services
+                .handle_accept(pdu.tag(), accept, now.instant)
+                .map_err(|_| DropReason::UnknownAccept)?;
+            self.events.extend(event);
+            return Ok(());
+        }
         self.ask_membership(now, |membership, turn| {
             membership.handle_accept(pdu.tag(), accept, turn).map_err(|_| DropReason::UnknownAccept)
         })
     }
 
-    /// Acts on a NACK about the PDU of `tag` to `to`.
+    /// Acts on a NACK about the PDU of `tag` of a flow of ours.
     fn handle_nack(
         &mut self,
         tag: u32,
-        to: Name,
+        Flow { from, to }: Flow,
         nack: Nack,
         evidence: Option<Box<Evidence>>,
         now: Now,
@@ -286,6 +332,9 @@ impl Core {
                 if Some(to) != self.membership.router() {
                     return Err(DropReason::UnknownNack);
                 }
+                if from != self.name {
+                    return self.ask_services(tag, from, nack.reason, now);
+                }
                 return self.ask_membership(now, |membership, turn| {
                     membership
                         .handle_nack(tag, nack.reason, turn)
@@ -297,6 +346,9 @@ impl Core {
         match nack.reason {
             Reason::TooBig(len) => {
                 self.path_limits.learn(to, len, now.instant);
+            }
+            Reason::BadCertificate | Reason::NotAuthorised if from != self.name => {
+                self.services.advertise_again(from);
             }
             Reason::BadCertificate | Reason::NotAuthorised => {
                 self.with_membership(now, Membership::advertise_again);
@@ -322,6 +374,27 @@ impl Core {
         });
     }
 
+    fn ask_services(
+        &mut self,
+        tag: u32,
+        name: Name,
+        reason: Reason,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        let mut turn = Turn {
+            endpoint: &mut self.endpoint,
+            tags: &mut self.tags,
+            jitter: &mut self.jitter,
+            now,
+        };
+        let event = self
+            .services
+            .handle_nack(tag, name, reason, &mut turn)
+            .map_err(|_| DropReason::UnknownNack)?;
+        self.events.extend(event);
+        Ok(())
+    }
+
     fn ask_membership(
         &mut self,
         now: Now,
@@ -338,5 +411,7 @@ impl Core {
     }
 }
 
+/// Whoever sent here by an old route has it looked up anew by the router that hears this.
+const TRY_ELSEWHERE_MS: u16 = 20;
 /// Answers that may wait: one batch of pings.
 const MAX_ANSWERS: usize = 64;

@@ -10,6 +10,7 @@ use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Action, Batch, Name, PduHeader};
 
 use super::event::{Event, Evidence, SendFailure};
+use super::labels::Flow;
 use super::pending::{PendingKind, Settled};
 use super::{Core, MAX_TRANSMIT, seal};
 use crate::SendError;
@@ -32,6 +33,22 @@ impl Core {
     /// # Errors
     /// [`SendError::TooBig`], [`SendError::NoRoom`] while as many as can be kept wait, [`SendError::Closed`].
     pub fn send(&mut self, to: Name, port: u16, body: &[u8], now: Now) -> Result<u32, SendError> {
+        self.send_as(self.name, to, port, body, now)
+    }
+
+    /// As [`Core::send`], in the name of `from`: this node's own or one that it serves.
+    ///
+    /// # Errors
+    /// As [`Core::send`], and [`SendError::NotServed`].
+    pub fn send_as(
+        &mut self,
+        from: Name,
+        to: Name,
+        port: u16,
+        body: &[u8],
+        now: Now,
+    ) -> Result<u32, SendError> {
+        self.may_speak_for(from)?;
         let max = self.max_body_len(to, now);
         if body.len() > max {
             return Err(SendError::TooBig { len: body.len(), max });
@@ -40,7 +57,8 @@ impl Core {
         self.scratch.clear();
         self.scratch.extend_from_slice(&header.emit());
         self.scratch.extend_from_slice(body);
-        self.enqueue(Action::Data, PduHeader::INITIAL_TTL, to, PendingKind::Data, now)
+        let header = PduHeader::new(Action::Data, from, to);
+        self.enqueue(header, PendingKind::Data, now)
     }
 
     /// Sends a ping that may pass `ttl` routers, with `data_len` bytes: at least 36, so that a router that answers in the
@@ -56,7 +74,8 @@ impl Core {
         }
         self.scratch.clear();
         self.scratch.resize(data_len, 0);
-        self.enqueue(Action::Ping, ttl, to, PendingKind::Ping, now)
+        let header = PduHeader { ttl, ..PduHeader::new(Action::Ping, self.name, to) };
+        self.enqueue(header, PendingKind::Ping, now)
     }
 
     /// Appends a payload, header included, to `out` at once, without keeping a copy. NACKs about it come as
@@ -71,6 +90,22 @@ impl Core {
         out: &mut Batch,
         now: Now,
     ) -> Result<(), SendError> {
+        self.send_unkept_as(self.name, to, payload, out, now)
+    }
+
+    /// As [`Core::send_unkept`], in the name of `from`: this node's own or one that it serves.
+    ///
+    /// # Errors
+    /// As [`Core::send_unkept`], and [`SendError::NotServed`].
+    pub fn send_unkept_as(
+        &mut self,
+        from: Name,
+        to: Name,
+        payload: &[u8],
+        out: &mut Batch,
+        now: Now,
+    ) -> Result<(), SendError> {
+        self.may_speak_for(from)?;
         let max = self.max_body_len(to, now) + PayloadHeader::LEN;
         if payload.len() > max {
             return Err(SendError::TooBig { len: payload.len(), max });
@@ -78,8 +113,8 @@ impl Core {
         let session = self.membership.joined().ok_or(SendError::NotJoined)?;
         let tag = self.tags.take();
         self.streams.sent(tag, to, now.instant);
-        let named = PduHeader { tag, ..PduHeader::new(Action::Data, self.name, to) };
-        let sealed = match self.labels.to(&to) {
+        let named = PduHeader { tag, ..PduHeader::new(Action::Data, from, to) };
+        let sealed = match self.labels.of(&Flow { from, to }) {
             Some(label) => {
                 let header = LabelledHeader { action: named.action, ttl: named.ttl, tag, label };
                 let header = header.emit_before(payload).expect(DATAGRAM_FITS);
@@ -112,9 +147,7 @@ impl Core {
     /// Puts the data in the scratch buffer into a PDU and keeps it.
     fn enqueue(
         &mut self,
-        action: Action,
-        ttl: u8,
-        to: Name,
+        header: PduHeader,
         kind: PendingKind,
         now: Now,
     ) -> Result<u32, SendError> {
@@ -125,11 +158,18 @@ impl Core {
             return Err(SendError::NoRoom);
         }
         let tag = self.tags.take();
-        let header = PduHeader { ttl, tag, ..PduHeader::new(action, self.name, to) };
+        let header = PduHeader { tag, ..header };
         let mut pdu = self.pending.buffer();
         header.emit(&self.scratch, &[], &mut pdu).expect(DATAGRAM_FITS);
-        self.pending.push(tag, to, kind, pdu, now.instant);
+        self.pending.push(tag, header.destination, kind, pdu, now.instant);
         Ok(tag)
+    }
+
+    fn may_speak_for(&self, name: Name) -> Result<(), SendError> {
+        match name == self.name || self.services.holds(&name) {
+            true => Ok(()),
+            false => Err(SendError::NotServed { name }),
+        }
     }
 
     /// Tells that a PDU is given up.

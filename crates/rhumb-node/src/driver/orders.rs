@@ -11,13 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
+use rhumb_trust::AdCert;
 use rhumb_wire::Name;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ledger::Ledger;
+use super::serving::ServiceState;
 use super::transfers::{Reception, Shipment};
 use crate::core::Evidence;
-use crate::{Message, NodeError, PingError, SendError, Status};
+use crate::{Message, NodeError, PingError, SendError, ServeError, Status};
 
 /// Something a handle asks of the thread.
 pub(crate) enum Order {
@@ -25,6 +27,14 @@ pub(crate) enum Order {
     Bind { port: u16, deliver: mpsc::Sender<Message>, done: oneshot::Sender<Result<(), NodeError>> },
     /// Nobody listens on `port` any more.
     Unbind { port: u16 },
+    /// Answer for the owner of an AdCert, and tell how that stands.
+    Serve {
+        ad_cert: Box<AdCert>,
+        state: watch::Sender<ServiceState>,
+        done: oneshot::Sender<Result<(), ServeError>>,
+    },
+    /// A handle of a served name is gone.
+    StopServing { name: Name },
     /// Ping, and tell what comes back.
     Ping(PingOrder),
     /// Tell how things are.
@@ -56,6 +66,7 @@ pub(crate) enum PingAnswer {
 
 /// A datagram of a program.
 pub(crate) struct Outgoing {
+    pub(crate) from: Name,
     pub(crate) to: Name,
     pub(crate) port: u16,
     pub(crate) body: Vec<u8>,

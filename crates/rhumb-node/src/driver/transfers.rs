@@ -1,12 +1,13 @@
 //! Files under way: the transfer state machines of [`crate::transfer`] between the core and the files.
 //!
-//! A transfer is told apart by its peer's proven name and its identifier together; the identifier alone is the sender's
-//! choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
+//! A transfer is told apart by its peer's proven name, the name at this end, and its identifier together; the identifier
+//! alone is the sender's choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::rand;
 use rhumb_trust::Now;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
@@ -30,8 +31,10 @@ pub struct SendReport {
     pub elapsed: Duration,
     /// The path's round-trip time as the transfer estimated it.
     pub round_trip: Duration,
-    /// What was sent for it.
+    /// What was sent for it, since it was begun for the last time.
     pub counts: SenderCounts,
+    /// How often it was begun again, because the receiver knew nothing of it any more.
+    pub restarts: u32,
 }
 
 /// What is told of a file that was received.
@@ -40,6 +43,8 @@ pub struct SendReport {
 pub struct ReceiveReport {
     /// Who sent it.
     pub from: Name,
+    /// Who it was for: the node, or a name that it serves.
+    pub to: Name,
     /// What they call it: one plain file name.
     pub file_name: String,
     /// Its bytes.
@@ -81,11 +86,21 @@ pub(crate) struct AnySink(pub(crate) Box<dyn WriteAt + Send>);
 /// All transfers of a node.
 #[derive(Default)]
 pub(super) struct Transfers {
-    departures: HashMap<(Name, TransferId), Departure>,
-    arrivals: HashMap<(Name, TransferId), Incoming>,
+    departures: HashMap<Key, Departure>,
+    arrivals: HashMap<Key, Incoming>,
     receptions: VecDeque<Reception>,
+    /// Transfers that others go on with, and we know nothing of: they are to be told.
+    unknown: Vec<Key>,
     /// One message at a time is put together here, after its payload header.
     payload: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    peer: Name,
+    /// This end: the node, or a name that it serves.
+    local: Name,
+    id: TransferId,
 }
 
 struct Departure {
@@ -93,6 +108,9 @@ struct Departure {
     bytes: u64,
     began_at: Instant,
     progress: Progress,
+    restarts: u32,
+    /// The receiver knows nothing of it: it is to be begun again.
+    is_forgotten: bool,
     done: Option<oneshot::Sender<Result<SendReport, TransferError>>>,
 }
 
@@ -110,9 +128,17 @@ impl Transfers {
         let config =
             SenderConfig { max_body_len: core.max_body_len(to, now), ..SenderConfig::default() };
         let sender = Sender::new(id, offer, source, &config, now.instant);
-        let departure =
-            Departure { sender, bytes, began_at: now.instant, progress, done: Some(done) };
-        self.departures.insert((to, id), departure);
+        let departure = Departure {
+            sender,
+            bytes,
+            began_at: now.instant,
+            progress,
+            restarts: 0,
+            is_forgotten: false,
+            done: Some(done),
+        };
+        let key = Key { peer: to, local: core.name(), id };
+        self.departures.insert(key, departure);
     }
 
     pub(super) fn expect(&mut self, reception: Reception) {
@@ -122,7 +148,7 @@ impl Transfers {
     /// Takes a transfer message.
     pub(super) fn handle(&mut self, arrival: &Arrival<'_>, now: Now) -> Result<(), DropReason> {
         let message = Message::parse(arrival.body).map_err(|_| DropReason::Malformed)?;
-        let key = (arrival.from, message.id);
+        let key = Key { peer: arrival.from, local: arrival.to, id: message.id };
         if let Some(incoming) = self.arrivals.get_mut(&key) {
             incoming.receiver.handle_message(&message, now.instant);
             return Ok(());
@@ -133,17 +159,19 @@ impl Transfers {
         }
         match message.body {
             MessageBody::Offer(offer) => self.handle_offer(key, offer, now),
+            // Its receiver was another process, or another server of this name.
+            MessageBody::Chunk(_) if self.unknown.len() < MAX_UNKNOWN => {
+                if !self.unknown.contains(&key) {
+                    self.unknown.push(key);
+                }
+                Err(DropReason::UnknownTransfer)
+            }
             _ => Err(DropReason::UnknownTransfer),
         }
     }
 
     /// Takes an offer, if someone waits for a file. If not, its sender will repeat it.
-    fn handle_offer(
-        &mut self,
-        key: (Name, TransferId),
-        offer: Offer,
-        now: Now,
-    ) -> Result<(), DropReason> {
+    fn handle_offer(&mut self, key: Key, offer: Offer, now: Now) -> Result<(), DropReason> {
         while self.receptions.front().is_some_and(|reception| reception.done.is_closed()) {
             self.receptions.pop_front();
         }
@@ -152,8 +180,8 @@ impl Transfers {
         }
         let mut reception = self.receptions.pop_front().ok_or(DropReason::UnknownTransfer)?;
         let mut taken = false;
-        let receiver = Receiver::new(key.1, offer, &reception.config, now.instant, |offer| {
-            let sink = (reception.open)(key.0, offer);
+        let receiver = Receiver::new(key.id, offer, &reception.config, now.instant, |offer| {
+            let sink = (reception.open)(key.peer, offer);
             taken = sink.is_ok();
             sink
         });
@@ -171,10 +199,10 @@ impl Transfers {
 
     /// Takes a NACK about something that was sent to `to`.
     pub(super) fn handle_nack(&mut self, to: Name, reason: Reason, now: Now) {
-        for (_, departure) in self.departures.iter_mut().filter(|((peer, _), _)| *peer == to) {
+        for (_, departure) in self.departures.iter_mut().filter(|(key, _)| key.peer == to) {
             departure.sender.handle_nack(reason, now.instant);
         }
-        for (_, incoming) in self.arrivals.iter_mut().filter(|((peer, _), _)| *peer == to) {
+        for (_, incoming) in self.arrivals.iter_mut().filter(|(key, _)| key.peer == to) {
             incoming.receiver.handle_nack(reason, now.instant);
         }
     }
@@ -183,13 +211,23 @@ impl Transfers {
     /// router is joined, what they want sent is lost: they notice, and give up in time.
     pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
         let mut more = false;
-        for ((to, _), incoming) in &mut self.arrivals {
-            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
+        for key in std::mem::take(&mut self.unknown) {
+            let body = MessageBody::Cancel(CancelReason::Unknown);
+            let mut last_word = Some(Message { id: key.id, body });
+            pump(&mut self.payload, core, &key, out, now, |payload| {
+                last_word.take().is_some_and(|word| {
+                    word.emit(payload);
+                    true
+                })
+            });
+        }
+        for (key, incoming) in &mut self.arrivals {
+            more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 incoming.receiver.poll_transmit(now.instant, payload)
             });
         }
-        for ((to, _), departure) in &mut self.departures {
-            more |= pump(&mut self.payload, core, *to, out, now, |payload| {
+        for (key, departure) in &mut self.departures {
+            more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 departure.sender.poll_transmit(now.instant, payload)
             });
         }
@@ -198,14 +236,37 @@ impl Transfers {
 
     /// Tells what came of the transfers, stops those nobody waits for, and forgets those that are closed.
     pub(super) fn settle(&mut self, now: Now) {
-        self.departures.retain(|_, departure| {
+        let mut forgotten = Vec::new();
+        self.departures.retain(|key, departure| {
             departure.settle(now.instant);
-            !departure.sender.is_closed()
+            if departure.is_forgotten {
+                forgotten.push(*key);
+            }
+            departure.is_forgotten || !departure.sender.is_closed()
         });
-        self.arrivals.retain(|(from, _), incoming| {
-            incoming.settle(*from, now.instant);
+        for key in forgotten {
+            if let Some(departure) = self.departures.remove(&key) {
+                self.begin_again(key, departure, now.instant);
+            }
+        }
+        self.arrivals.retain(|key, incoming| {
+            incoming.settle(key, now.instant);
             !incoming.receiver.is_closed()
         });
+    }
+
+    /// Offers a file once more, under another identifier: what the former receiver still says is not about this.
+    fn begin_again(&mut self, key: Key, departure: Departure, now: Instant) {
+        let mut id = [0; 8];
+        if rand::fill(&mut id).is_err() {
+            departure.end(Err(TransferError::Stopped));
+            return;
+        }
+        let id = TransferId(u64::from_be_bytes(id));
+        let sender = departure.sender.begin_again(id, now);
+        let restarts = departure.restarts + 1;
+        let departure = Departure { sender, restarts, is_forgotten: false, ..departure };
+        self.departures.insert(Key { id, ..key }, departure);
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -232,6 +293,12 @@ impl Transfers {
 }
 
 impl Departure {
+    fn end(self, result: Result<SendReport, TransferError>) {
+        if let Some(done) = self.done {
+            let _ = done.send(result);
+        }
+    }
+
     fn settle(&mut self, now: Instant) {
         if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
             self.done = None;
@@ -248,7 +315,14 @@ impl Departure {
                     elapsed: now.saturating_duration_since(self.began_at),
                     round_trip: self.sender.round_trip(),
                     counts: self.sender.counts(),
+                    restarts: self.restarts,
                 }),
+                Event::Failed(TransferError::EndedByPeer(CancelReason::Unknown))
+                    if self.restarts < MAX_RESTARTS && self.done.is_some() =>
+                {
+                    self.is_forgotten = true;
+                    continue;
+                }
                 Event::Failed(error) => Err(error),
             };
             if let Some(done) = self.done.take() {
@@ -259,7 +333,7 @@ impl Departure {
 }
 
 impl Incoming {
-    fn settle(&mut self, from: Name, now: Instant) {
+    fn settle(&mut self, key: &Key, now: Instant) {
         if self.done.as_ref().is_some_and(oneshot::Sender::is_closed) {
             self.done = None;
             self.receiver.cancel(now);
@@ -272,7 +346,8 @@ impl Incoming {
                     continue;
                 }
                 Event::Completed => Ok(ReceiveReport {
-                    from,
+                    from: key.peer,
+                    to: key.local,
                     file_name: offer.name.as_str().to_owned(),
                     bytes: offer.length,
                     sha256: offer.sha256,
@@ -291,7 +366,7 @@ impl Incoming {
 fn pump(
     payload: &mut Vec<u8>,
     core: &mut Core,
-    to: Name,
+    key: &Key,
     out: &mut Batch,
     now: Now,
     mut next: impl FnMut(&mut Vec<u8>) -> bool,
@@ -304,7 +379,7 @@ fn pump(
             return false;
         }
         // What does not fit, or finds no session, is lost like any datagram: the transfer will notice.
-        let _ = core.send_unkept(to, payload, out, now);
+        let _ = core.send_unkept_as(key.local, key.peer, payload, out, now);
     }
     true
 }
@@ -331,5 +406,9 @@ impl WriteAt for AnySink {
 const TRANSFER_PORT: u16 = 0;
 /// Files that arrive at once, those just declined included: what strangers can make a node hold.
 const MAX_ARRIVALS: usize = 64;
+/// Senders that are told in one turn that their transfers are unknown; the others are told in the next.
+const MAX_UNKNOWN: usize = 16;
+/// A name moves seldom, and a receiver that forgets again and again will never have the file.
+const MAX_RESTARTS: u32 = 8;
 /// Messages of one transfer between two looks at the socket: two full runs of segments at the default datagram size.
 const MESSAGES_PER_TURN: usize = 90;

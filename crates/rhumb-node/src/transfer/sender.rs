@@ -153,6 +153,13 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
+    /// Offers the same file once more, as another transfer: to a receiver that knows nothing of this one.
+    #[must_use]
+    pub fn begin_again(self, id: TransferId, now: Instant) -> Self {
+        let config = SenderConfig { max_body_len: self.max_body_len, patience: self.patience };
+        Self::new(id, self.offer, self.source, &config, now)
+    }
+
     /// What was sent and dropped so far.
     pub fn counts(&self) -> SenderCounts {
         self.counts

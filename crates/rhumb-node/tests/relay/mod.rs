@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part.
 #![allow(clippy::unwrap_used)] // Clippy knows tests by their functions, and these are helpers.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,8 @@ struct Worker {
     socket: UdpSocket,
     behaviour: Behaviour,
     data_seen: u64,
+    /// Who advertised a name that is not its own last.
+    served: HashMap<Name, SessionId>,
     incoming: Batch,
     outgoing: Batch,
 }
@@ -85,6 +88,7 @@ impl Relay {
             socket,
             behaviour,
             data_seen: 0,
+            served: HashMap::new(),
             incoming: Batch::new(),
             outgoing: Batch::new(),
         };
@@ -168,7 +172,8 @@ impl Worker {
                 return None;
             }
         }
-        let next = self.endpoint.session_of(&header.destination)?;
+        let served = || self.served.get(&header.destination).copied();
+        let next = self.endpoint.session_of(&header.destination).or_else(served)?;
         let (_, datagram) = self.incoming.datagram_mut(slot);
         decrement_ttl(&mut datagram[opened.plaintext]);
         self.endpoint.seal(next, datagram, now).ok()
@@ -182,7 +187,8 @@ impl Worker {
         if header.ttl <= 1 {
             return Some(Reason::TtlExceeded);
         }
-        let known = self.endpoint.session_of(&header.destination).is_some();
+        let known = self.endpoint.session_of(&header.destination).is_some()
+            || self.served.contains_key(&header.destination);
         (!known).then_some(Reason::Unreachable(200))
     }
 
@@ -193,6 +199,9 @@ impl Worker {
         }
         if self.behaviour.refuses {
             return self.nack(session, about, Reason::BadCertificate, now);
+        }
+        if self.endpoint.session_of(&about.source).is_none() {
+            self.served.insert(about.source, session);
         }
         let mut data = Vec::new();
         let until_s = since_1970.as_secs() + 600;

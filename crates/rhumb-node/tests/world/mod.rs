@@ -33,6 +33,8 @@ pub struct World {
     pub events: Vec<Event>,
     /// Bodies that arrived at the node.
     pub arrived: Vec<(Name, u16, Vec<u8>)>,
+    /// And who each was for.
+    pub arrived_for: Vec<Name>,
     to_router: VecDeque<(Instant, Vec<u8>)>,
     to_node: VecDeque<(Instant, Vec<u8>)>,
 }
@@ -92,6 +94,7 @@ impl World {
             cut: false,
             events: Vec::new(),
             arrived: Vec::new(),
+            arrived_for: Vec::new(),
             to_router: VecDeque::new(),
             to_node: VecDeque::new(),
         }
@@ -148,6 +151,7 @@ impl World {
         self.core.handle_batch(&mut batch, now);
         for arrival in self.core.arrivals(&batch) {
             self.arrived.push((arrival.from, arrival.port, arrival.body.to_vec()));
+            self.arrived_for.push(arrival.to);
         }
         self.core.handle_timeout(now);
         while let Some(event) = self.core.poll_event() {
@@ -252,10 +256,12 @@ impl Router {
         }
     }
 
-    /// Sends an Accept.
-    pub fn accept(&mut self, to: Name, tag: u32, until_s: u64, published: bool, now: Now) {
+    /// Sends an Accept of a name of the node's.
+    pub fn accept(&mut self, name: Name, tag: u32, until_s: u64, published: bool, now: Now) {
         let mut data = Vec::new();
-        Accept { name: to, until_s, published }.emit(&mut data);
+        Accept { name, until_s, published }.emit(&mut data);
+        let peer = self.session.and_then(|session| self.endpoint.peer(session));
+        let to = peer.map_or(name, |peer| peer.name);
         let header = PduHeader { tag, ..PduHeader::new(Action::Accept, self.identity.name(), to) };
         self.send(header, &data, now);
     }

@@ -27,7 +27,11 @@ pub(crate) struct Holder(pub(crate) Identity);
 
 impl Holder {
     pub(crate) fn new() -> Self {
-        Self(Identity::generate(Role::Router, 0).unwrap())
+        Self::of(Role::Router)
+    }
+
+    pub(crate) fn of(role: Role) -> Self {
+        Self(Identity::generate(role, 0).unwrap())
     }
 
     pub(crate) fn line(len: usize) -> Vec<Self> {

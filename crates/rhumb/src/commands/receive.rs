@@ -1,4 +1,4 @@
-//! `rhumb receive`: files sent to this node's name, put into a folder.
+//! `rhumb receive`: files sent to this node's name, or to a name that it serves by AdCert, put into a folder.
 //!
 //! A file is written under a temporary name in that folder and gets its own once its SHA-256 is right. Nothing is ever
 //! overwritten: a name that is taken gets a number.
@@ -11,17 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use data_encoding::HEXLOWER;
 use rhumb_node::transfer::ReceiverConfig;
-use rhumb_node::{Node, ReceiveReport};
+use rhumb_node::{Node, ReceiveReport, Service, ServiceState};
+use rhumb_trust::AdCert;
 use rhumb_wire::Name;
 use rhumb_wire::transfer::CancelReason;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio::task::JoinSet;
 
+use crate::ad_cert;
 use crate::cli::ReceiveArguments;
+use crate::clock;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
-use crate::membership::joined;
+use crate::key;
+use crate::membership::joined_as;
 use crate::output::{Form, bytes_text, rate_text};
 use crate::progress::Bar;
 
@@ -38,9 +42,18 @@ pub(crate) fn run(
         true => Err(Failure::operation_text("stopped before a file had arrived")),
         false => Ok(()),
     };
-    joined(settings, with_parent, interrupted, |node| async move {
+    let identity = key::load_or_ephemeral(settings.key.as_deref())?;
+    let ad_certs = ad_certs(arguments, settings, identity.name())?;
+    joined_as(identity, settings, with_parent, interrupted, |node| async move {
+        let mut services = JoinSet::new();
+        let mut served = Vec::new();
+        for ad_cert in ad_certs {
+            let service = node.serve(ad_cert).await.map_err(Failure::setup)?;
+            served.push(service.name());
+            services.spawn(tell(service, form));
+        }
         let router = node.router().await;
-        form.print(&Ready { name: node.name(), router });
+        form.print(&Ready { name: node.name(), router, served });
         if arguments.once {
             let received = receive(&node, &arguments.dir, &Bar::new(quiet)).await?;
             form.print(&received);
@@ -48,6 +61,29 @@ pub(crate) fn run(
         }
         serve(&node, &arguments.dir, quiet, form).await
     })
+}
+
+/// The AdCerts to serve by, each of which must be for this node and hold now.
+fn ad_certs(
+    arguments: &ReceiveArguments,
+    settings: &NodeSettings,
+    server: Name,
+) -> Outcome<Vec<AdCert>> {
+    if !arguments.serve.is_empty() && settings.key.is_none() {
+        return Err(Failure::setup_text(
+            "an AdCert is for the name of one server; give that server's key with --key",
+        ));
+    }
+    let now_s = clock::now().unix_s();
+    arguments.serve.iter().map(|path| ad_cert::load_for(path, server, now_s)).collect()
+}
+
+/// Says how a served name fares, whenever that changes.
+async fn tell(mut service: Service, form: Form) {
+    let name = service.name();
+    while let Some(state) = service.changed().await {
+        form.print(&News { name, state });
+    }
 }
 
 /// Receives for ever, several files at once. What fails is said, and the next is waited for.
@@ -99,7 +135,7 @@ async fn receive(node: &Node, folder: &Path, bar: &Bar) -> Outcome<Received> {
     let file = unfinished.lock().unwrap_or_else(PoisonError::into_inner).take();
     let file = file.ok_or_else(|| Failure::operation_text("the file has no place"))?;
     let path = keep(file, folder, &report.file_name)?;
-    Ok(Received { path, report })
+    Ok(Received { path, own: node.name(), report })
 }
 
 /// A file that disappears unless it is kept. Once it has its name, others may read it as far as the umask lets them.
@@ -154,6 +190,7 @@ fn check_folder(folder: &Path) -> Outcome {
 struct Ready {
     name: Name,
     router: Option<Name>,
+    served: Vec<Name>,
 }
 
 impl Serialize for Ready {
@@ -163,6 +200,7 @@ impl Serialize for Ready {
             "role": "node",
             "name": self.name.to_string(),
             "router": self.router.map(|name| name.to_string()),
+            "serves": self.served.iter().map(Name::to_string).collect::<Vec<_>>(),
         })
         .serialize(serializer)
     }
@@ -170,12 +208,43 @@ impl Serialize for Ready {
 
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ready: others send with `rhumb send FILE --to {}`", self.name)
+        write!(f, "ready: others send with `rhumb send FILE --to {}`", self.name)?;
+        self.served.iter().try_for_each(|name| write!(f, ", or `--to {name}`"))
+    }
+}
+
+/// How a served name fares now.
+struct News {
+    name: Name,
+    state: ServiceState,
+}
+
+impl Serialize for News {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (state, reason) = match self.state {
+            ServiceState::Serving { .. } => ("serving", None),
+            ServiceState::Ended(reason) => ("ended", Some(reason.to_string())),
+            _ => ("waiting", None),
+        };
+        serde_json::json!({ "service": self.name.to_string(), "state": state, "reason": reason })
+            .serialize(serializer)
+    }
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name;
+        match self.state {
+            ServiceState::Serving { published: true } => write!(f, "{name} is served here"),
+            ServiceState::Ended(reason) => write!(f, "{name} is no longer served here: {reason}"),
+            _ => write!(f, "{name} waits until a router lets it be served here"),
+        }
     }
 }
 
 struct Received {
     path: PathBuf,
+    own: Name,
     report: ReceiveReport,
 }
 
@@ -184,6 +253,7 @@ impl Serialize for Received {
         serde_json::json!({
             "received": self.path,
             "from": self.report.from.to_string(),
+            "to": self.report.to.to_string(),
             "bytes": self.report.bytes,
             "sha256": HEXLOWER.encode(&self.report.sha256),
             "seconds": self.report.elapsed.as_secs_f64(),
@@ -194,10 +264,11 @@ impl Serialize for Received {
 
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReceiveReport { from, bytes, elapsed, .. } = self.report;
+        let ReceiveReport { from, to, bytes, elapsed, .. } = self.report;
+        let to = if to == self.own { String::new() } else { format!(" for {to}") };
         write!(
             f,
-            "received {} ({}) from {from} in {:.2} s, {}",
+            "received {} ({}) from {from}{to} in {:.2} s, {}",
             self.path.display(),
             bytes_text(bytes),
             elapsed.as_secs_f64(),

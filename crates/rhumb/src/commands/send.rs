@@ -82,6 +82,7 @@ impl Serialize for Report {
             "seconds": self.report.elapsed.as_secs_f64(),
             "messages": self.report.counts.messages,
             "repeated_chunks": self.report.counts.repeated_chunks,
+            "restarts": self.report.restarts,
         })
         .serialize(serializer)
     }

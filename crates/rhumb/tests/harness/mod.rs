@@ -109,6 +109,13 @@ impl Place {
         self.start_with(arguments, |_| {})
     }
 
+    /// As [`Place::start`], but it prints for people.
+    pub(crate) fn start_for_people(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(&["--with-parent"]);
+        command.args(arguments);
+        Running::spawn(command)
+    }
+
     /// As [`Place::start`], after `prepare` had a look at the command.
     pub(crate) fn start_with(
         &self,
@@ -226,6 +233,20 @@ impl Running {
             Ok(line) => serde_json::from_str(&line).unwrap(),
             Err(_) => panic!("printed nothing; errors: {}", self.errors_so_far()),
         }
+    }
+
+    /// The next line it prints.
+    #[track_caller]
+    pub(crate) fn next_line(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(_) => panic!("printed nothing; errors: {}", self.errors_so_far()),
+        }
+    }
+
+    /// The lines that it has printed and that have not been taken yet.
+    pub(crate) fn lines_so_far(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
     }
 
     /// What is on its standard error and has not been taken yet.

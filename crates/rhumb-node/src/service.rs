@@ -1,0 +1,73 @@
+//! A program's handle of a name that its node serves.
+
+use rhumb_wire::Name;
+use tokio::sync::watch;
+
+use crate::driver::{Order, ServiceState};
+use crate::node::Handle;
+use crate::{NodeError, SendError};
+
+/// A name that a node answers for by its owner's AdCert. What is for it arrives at the node's ports and as its files; this
+/// handle sends in its name. The name is served until this is dropped.
+#[derive(Debug)]
+pub struct Service {
+    name: Name,
+    handle: Handle,
+    /// `None` only while this is dropped.
+    state: Option<watch::Receiver<ServiceState>>,
+}
+
+impl Service {
+    pub(crate) fn new(name: Name, handle: Handle, state: watch::Receiver<ServiceState>) -> Self {
+        Self { name, handle, state: Some(state) }
+    }
+
+    /// The name served.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> ServiceState {
+        self.state.as_ref().map_or(ServiceState::Waiting, |state| *state.borrow())
+    }
+
+    /// Waits until it stands otherwise than when this was asked last, and says how; `None` when the node has left. May be
+    /// dropped and called again.
+    pub async fn changed(&mut self) -> Option<ServiceState> {
+        let state = self.state.as_mut()?;
+        state.changed().await.ok()?;
+        Some(*state.borrow_and_update())
+    }
+
+    /// Waits until the name is published, or will not be.
+    pub(crate) async fn published(&mut self) -> Result<(), NodeError> {
+        let name = self.name;
+        let state = self.state.as_mut().ok_or(NodeError::Closed)?;
+        let settled = state
+            .wait_for(|state| {
+                matches!(state, ServiceState::Serving { published: true } | ServiceState::Ended(_))
+            })
+            .await
+            .map_err(|_| NodeError::Closed)?;
+        match *settled {
+            ServiceState::Ended(reason) => Err(NodeError::NotServing { name, reason }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a datagram in the name served, as [`Port::send_to`](crate::Port::send_to) does in the node's own.
+    ///
+    /// # Errors
+    /// As [`Port::send_to`](crate::Port::send_to).
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
+        self.handle.send_as(self.name, to, to_port, body).await
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.state = None;
+        self.handle.order(Order::StopServing { name: self.name });
+    }
+}

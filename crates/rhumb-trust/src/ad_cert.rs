@@ -1,0 +1,303 @@
+//! AdCerts as things to hand over: the owner's word for a server together with the owner's metadata, which is all that the
+//! server needs to answer for a name whose key stays at home. In a file it is text, and public:
+//!
+//! ```text
+//! rhumb-adcert 1
+//! name <52 characters>
+//! metadata <hex>
+//! certificate <hex>
+//! ```
+//!
+//! INVARIANT: an [`AdCert`] is signed by the key of its metadata. Whether it holds now, and for whom, is for
+//! [`AdCert::check`] to say.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use rhumb_wire::{Certificate, Metadata, Name, Statement};
+
+use crate::verify::{check_signature, check_window, name_of};
+use crate::{Identity, StatementError, Window};
+
+/// An owner's word that a server answers for its name, and the owner's metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdCert {
+    metadata: Arc<Metadata>,
+    certificate: Certificate,
+    server: Name,
+}
+
+impl AdCert {
+    /// Lets `server` answer for `owner` in `window`. Of two by one owner the one with the higher sequence is in force;
+    /// owners use milliseconds since 1970.
+    ///
+    /// # Errors
+    /// When `server` is the owner itself, which needs no AdCert, or the library cannot sign.
+    pub fn sign(
+        owner: &Identity,
+        server: Name,
+        sequence: u64,
+        window: Window,
+    ) -> Result<Self, AdCertError> {
+        let service = Statement::Service { server };
+        let certificate =
+            owner.certify(service, sequence, window).map_err(|_| AdCertError::Crypto)?;
+        Self::new((**owner.metadata()).clone(), certificate)
+    }
+
+    /// Puts an owner's metadata and its certificate together.
+    ///
+    /// # Errors
+    /// When the certificate names no server, or is not the owner's.
+    pub fn new(metadata: Metadata, certificate: Certificate) -> Result<Self, AdCertError> {
+        let Statement::Service { server } = certificate.statement else {
+            return Err(AdCertError::NoServer);
+        };
+        if server == certificate.issuer {
+            return Err(AdCertError::NoServer);
+        }
+        if name_of(&metadata) != certificate.issuer {
+            return Err(AdCertError::Statement(StatementError::WrongMetadata));
+        }
+        check_signature(&certificate, &metadata.key).map_err(AdCertError::Statement)?;
+        Ok(Self { metadata: Arc::new(metadata), certificate, server })
+    }
+
+    /// Whose name is served.
+    pub fn owner(&self) -> Name {
+        self.certificate.issuer
+    }
+
+    /// Who answers for it.
+    pub fn server(&self) -> Name {
+        self.server
+    }
+
+    /// What the owner's name is the hash of.
+    pub fn metadata(&self) -> &Arc<Metadata> {
+        &self.metadata
+    }
+
+    /// What the owner signed.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// Whether `server` may answer by it at `now_s`, give or take [`CLOCK_SKEW_S`](crate::CLOCK_SKEW_S).
+    ///
+    /// # Errors
+    /// When it is for another server, or does not hold at that time.
+    pub fn check(&self, server: Name, now_s: u64) -> Result<(), AdCertError> {
+        if server != self.server {
+            let (owner, named) = (self.owner(), self.server);
+            return Err(AdCertError::OtherServer { owner, named, actual: server });
+        }
+        check_window(&self.certificate, now_s).map_err(AdCertError::Statement)
+    }
+
+    /// The text of its file.
+    pub fn to_text(&self) -> String {
+        let metadata = HEXLOWER.encode(&self.metadata.emit());
+        let mut certificate = Vec::with_capacity(self.certificate.emitted_len());
+        self.certificate.emit(&mut certificate);
+        let certificate = HEXLOWER.encode(&certificate);
+        format!("{MAGIC}\nname {}\nmetadata {metadata}\ncertificate {certificate}\n", self.owner())
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// When it is none, or what it says is not signed by whom it says.
+    pub fn from_text(text: &str) -> Result<Self, AdCertError> {
+        let mut lines = text.lines();
+        if lines.next() != Some(MAGIC) {
+            return Err(AdCertError::Malformed { line: 1 });
+        }
+        let mut field = |label: &str, line: usize| {
+            let malformed = AdCertError::Malformed { line };
+            let found = lines.next().and_then(|text| text.strip_prefix(label)?.strip_prefix(' '));
+            found.ok_or(malformed)
+        };
+        let (name, metadata, certificate) =
+            (field("name", 2)?, field("metadata", 3)?, field("certificate", 4)?);
+        let bytes = |hex: &str, line| {
+            HEXLOWER.decode(hex.as_bytes()).map_err(|_| AdCertError::Malformed { line })
+        };
+        let metadata = Metadata::parse(&bytes(metadata, 3)?)
+            .map_err(|_| AdCertError::Malformed { line: 3 })?;
+        if name.parse() != Ok(name_of(&metadata)) {
+            return Err(AdCertError::Malformed { line: 2 });
+        }
+        let certificate = Certificate::parse(&bytes(certificate, 4)?)
+            .map_err(|_| AdCertError::Malformed { line: 4 })?;
+        if lines.next().is_some() {
+            return Err(AdCertError::Malformed { line: 5 });
+        }
+        Self::new(metadata, certificate)
+    }
+
+    /// Writes a new file, durably.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), AdCertError> {
+        let io_error = |source| AdCertError::File { path: path.to_owned(), source };
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error)?;
+        file.write_all(self.to_text().as_bytes()).map_err(io_error)?;
+        file.sync_all().map_err(io_error)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, and as [`AdCert::from_text`].
+    pub fn load(path: &Path) -> Result<Self, AdCertError> {
+        let io_error = |source| AdCertError::File { path: path.to_owned(), source };
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(io_error)?;
+        file.take(MAX_FILE_LEN).read_to_end(&mut bytes).map_err(io_error)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| AdCertError::Malformed { line: 1 })?;
+        Self::from_text(text)
+    }
+}
+
+/// Why an AdCert cannot be had, or does not serve.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AdCertError {
+    /// The file cannot be read or written.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is none, or it is damaged.
+    Malformed {
+        /// The first line that is wrong or missing, counted from 1.
+        line: usize,
+    },
+    /// The cryptographic library refused to sign.
+    Crypto,
+    /// The certificate says something else than who answers, or that the owner answers for itself.
+    NoServer,
+    /// It lets another server answer.
+    OtherServer {
+        /// Whose name.
+        owner: Name,
+        /// Who may answer.
+        named: Name,
+        /// Who wanted to.
+        actual: Name,
+    },
+    /// It does not hold, or is not its owner's.
+    Statement(StatementError),
+}
+
+impl fmt::Display for AdCertError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Malformed { line: 1 } => f.write_str("this is no AdCert"),
+            Self::Malformed { line } => write!(f, "this AdCert is damaged in line {line}"),
+            Self::Crypto => f.write_str("the cryptographic library failed"),
+            Self::NoServer => f.write_str("this certificate names no other server than its owner"),
+            Self::OtherServer { owner, named, actual } => {
+                write!(f, "this AdCert of {owner} is for the server {named}, not for {actual}")
+            }
+            Self::Statement(error) => write!(f, "this AdCert does not hold: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AdCertError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+const MAGIC: &str = "rhumb-adcert 1";
+/// Several times the largest file.
+const MAX_FILE_LEN: u64 = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CLOCK_SKEW_S;
+    use rhumb_wire::{Role, Scope};
+
+    const SERVER: Name = Name([7; 32]);
+
+    fn owner() -> Identity {
+        Identity::generate(Role::Capsule, 3).unwrap()
+    }
+
+    fn signed() -> AdCert {
+        AdCert::sign(&owner(), SERVER, 5, Window::starting(1000, 600)).unwrap()
+    }
+
+    #[test]
+    fn a_file_holds_all_of_it_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.adcert");
+        let ad_cert = signed();
+        ad_cert.save(&path).unwrap();
+        assert_eq!(AdCert::load(&path).unwrap(), ad_cert);
+        assert!(matches!(signed().save(&path), Err(AdCertError::File { .. })));
+        std::fs::write(&path, [0xff; 99]).unwrap();
+        assert!(matches!(AdCert::load(&path), Err(AdCertError::Malformed { line: 1 })));
+    }
+
+    #[test]
+    fn every_damaged_line_is_named() {
+        let text = signed().to_text();
+        let line_of = |text: &str| match AdCert::from_text(text) {
+            Err(AdCertError::Malformed { line }) => Some(line),
+            _ => None,
+        };
+        assert_eq!(line_of(&text), None);
+        for (number, line) in text.lines().enumerate() {
+            assert_eq!(line_of(&text.replace(line, "x")), Some(number + 1));
+            let short: String = text.lines().take(number).flat_map(|l| [l, "\n"]).collect();
+            assert_eq!(line_of(&short), Some(number + 1));
+        }
+        assert_eq!(line_of(&format!("{text}more\n")), Some(5));
+    }
+
+    #[test]
+    fn it_is_for_one_server_and_one_time() {
+        let ad_cert = signed();
+        assert!(ad_cert.check(SERVER, 1000).is_ok());
+        assert!(matches!(
+            ad_cert.check(Name([8; 32]), 1000),
+            Err(AdCertError::OtherServer { named: SERVER, actual: Name([8, ..]), .. })
+        ));
+        let early = ad_cert.check(SERVER, 1000 - CLOCK_SKEW_S - 1).unwrap_err();
+        assert!(matches!(early, AdCertError::Statement(StatementError::NotYetValid { .. })));
+        let late = ad_cert.check(SERVER, 1600 + CLOCK_SKEW_S + 1).unwrap_err();
+        assert!(matches!(late, AdCertError::Statement(StatementError::Expired { .. })));
+    }
+
+    #[test]
+    fn what_its_owner_did_not_sign_is_none() {
+        let (ad_cert, other) = (signed(), owner());
+        let metadata = || (**ad_cert.metadata()).clone();
+        let mut forged = ad_cert.certificate().clone();
+        forged.sequence += 1;
+        let bad = |result| matches!(result, Err(AdCertError::Statement(_)));
+        assert!(bad(AdCert::new(metadata(), forged)));
+        assert!(bad(AdCert::new((**other.metadata()).clone(), ad_cert.certificate().clone())));
+        let route = Statement::Route { via: SERVER, scope: Scope::Any };
+        let route = other.certify(route, 1, Window::starting(1000, 600)).unwrap();
+        let refused = AdCert::new((**other.metadata()).clone(), route);
+        assert!(matches!(refused, Err(AdCertError::NoServer)));
+    }
+}
