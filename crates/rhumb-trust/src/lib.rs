@@ -11,6 +11,8 @@
 
 mod chain;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod identity;
 mod key_file;
 mod now;
