@@ -147,7 +147,7 @@ class Opener:
         if index != self._index or not self._window.is_new(number):
             return None
         plaintext = self._open_in(epoch, datagram)
-        if plaintext is None or (type_ == TYPE_CLOSE and plaintext):
+        if plaintext is None:
             return None
         self._window.record(number)
         return type_, plaintext
