@@ -100,7 +100,7 @@ fn status_tells_people_and_programs() {
     let admin_of_router = admin(&network.router_ready);
     let text = place.run(&["status", "--flows", "--admin", admin_of_router]).output;
     assert!(text.contains(&format!("destination {name}, ")), "{text}");
-    assert!(text.contains("flows: 2 of "), "{text}");
+    assert!(text.contains("flows: 1 of "), "{text}");
     assert!(!place.run(&["status", "--admin", admin_of_router]).output.contains("newest flows"));
     let text = place.run(&["status", "--admin", admin(&network.rib_ready)]).output;
     assert!(text.starts_with("rib "), "{text}");
