@@ -74,21 +74,16 @@ impl fmt::Display for Report {
         if let Value::Object(object) = &mut rest {
             // The tables tell the sizes again, together with what they are bounded by.
             let tables = object.get("tables").cloned().unwrap_or_default();
-            object.retain(|key, _| {
-                let is_flows = key == "newest_flows";
-                !HEAD.contains(&key.as_str())
-                    && !(object_has(&tables, key) && key != "sessions" && key != "attached")
-                    && (self.with_flows || !is_flows)
+            object.retain(|key, value| {
+                let is_told_again = value.is_number() && tables.get(key).is_some();
+                let is_for_others = key == "newest_flows" && !self.with_flows;
+                !(HEAD.contains(&key.as_str()) || is_told_again || is_for_others)
             });
         }
         let mut text = String::new();
         outline(&rest, 0, &mut text);
         write!(f, "\n{}", text.trim_end())
     }
-}
-
-fn object_has(value: &Value, key: &str) -> bool {
-    value.get(key).is_some()
 }
 
 /// Entries of a table and the most that there may be.

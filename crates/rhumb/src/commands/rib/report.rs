@@ -144,6 +144,13 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
             plain(server.endpoint().sessions().count() as u64),
         ),
     ];
+    let bounds = [
+        ("names", server.config().max_names),
+        ("subscriptions", server.config().max_subscriptions as u64),
+        ("sessions", server.endpoint().limits().sessions as u64),
+    ];
+    let bounds = bounds.map(|(table, bound)| Sample::labelled("table", table, bound)).to_vec();
+    metrics.push(metric(BOUNDS, "The most entries of each table.", Kind::Gauge, bounds));
     metrics.extend(
         stored_names.map(|names| metric(NAMES, "Names with an entry.", Kind::Gauge, plain(names))),
     );
@@ -156,8 +163,8 @@ fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
     Value::Object(map)
 }
 
-/// A refusal as a metric's label.
-
+/// What [`NAMES`], [`SUBSCRIPTIONS`] and [`SESSIONS`] are bounded by.
+const BOUNDS: &str = "rhumb_rib_table_bound_entries";
 /// Load; many `absent` are names that were mistyped, have left, or are probed.
 const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
 /// Renewals of leases, mostly: names divided by half a lease is the rate to expect.
