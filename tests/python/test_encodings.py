@@ -200,6 +200,10 @@ class Chains(unittest.TestCase):
         self.assertEqual(chain.address, ("192.0.2.1", 7460))
         self.assertEqual(chain.not_after_s, locator.not_after_s)
 
+    def test_a_locator_alone_is_the_way_to_a_router(self):
+        chain = self.verify(certificates.locator(self.node, ("192.0.2.1", 7460), 600))
+        self.assertEqual((chain.path, chain.address), ((), ("192.0.2.1", 7460)))
+
     def test_a_service_comes_first_and_a_route_follows(self):
         service = certificates.service(self.node, self.first.name, 600)
         chain = self.verify(service, self.route(self.first, self.second))
@@ -218,7 +222,6 @@ class Chains(unittest.TestCase):
             "empty": [],
             "broken": [good, self.route(self.second, self.first)],
             "another origin": [self.route(self.first, self.second)],
-            "a locator alone": [certificates.locator(self.node, ("192.0.2.1", 1), 600)],
             "a withdrawal": [good, certificates.withdrawal(self.first, 600)],
             "a loop": [good, self.route(self.first, self.node)],
             "two destinations": [self.route(self.node, self.first, A), self.route(self.first, self.second, B)],

@@ -10,6 +10,8 @@ usage: cargo xtask TASK
         --fast            leaves out what is slow: fuzzing, the demo, counting instructions
         --fuzz-seconds N  seconds per fuzz target, 10 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
+  vectors
+        Writes the test vectors of docs/vectors anew, from the code. `test` compares them.
   tidy  Checks the house style and the boundaries between crates.
   bench [NAME] [--json]
         Runs the bench target NAME of whichever crate has it; without NAME, lists them.";
@@ -34,6 +36,7 @@ pub(crate) enum Task {
     Help,
     Test(TestOptions),
     Tidy,
+    Vectors,
     Bench(BenchOptions),
 }
 
@@ -43,9 +46,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some("tidy") => match words.next() {
-            None => Ok(Task::Tidy),
-            Some(word) => Err(format!("tidy: `{word}` is not understood")),
+        Some(task @ ("tidy" | "vectors")) => match words.next() {
+            None if task == "tidy" => Ok(Task::Tidy),
+            None => Ok(Task::Vectors),
+            Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
         Some(word) => Err(format!("`{word}` is not a task")),
@@ -104,6 +108,7 @@ mod tests {
         let expected = BenchOptions { name: Some("switch".to_owned()), json: true };
         assert_eq!(parsed("bench --json switch"), Ok(Task::Bench(expected)));
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        assert_eq!(parsed("vectors"), Ok(Task::Vectors));
     }
 
     #[test]
@@ -116,6 +121,7 @@ mod tests {
             "test --fuzz-seconds 0",
             "test --fuzz-seconds -1",
             "tidy --fix",
+            "vectors names",
             "bench a b",
             "bench --xml",
         ] {

@@ -1,7 +1,7 @@
-//! The project's own tasks: `cargo xtask test`, `tidy` and `bench`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors` and `bench`.
 //!
-//! Invariant: a task never changes the working tree; whatever it makes goes to the target folder. A task that fails says
-//! what failed and exits with 1; a command line that makes no sense exits with 2.
+//! Invariant: no task but `vectors` changes the working tree; whatever one makes goes to the target folder. A task that
+//! fails says what failed and exits with 1; a command line that makes no sense exits with 2.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod report;
 mod test;
 mod test_output;
 mod tidy;
+mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         }
         Task::Test(options) => test::run(&root, &options),
         Task::Tidy => tidy::print(&root),
+        Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }

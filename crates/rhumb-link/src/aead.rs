@@ -95,7 +95,7 @@ impl PacketKey {
 }
 
 #[inline]
-fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {
+pub(crate) fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {
     let mut nonce = *salt;
     for (byte, count) in nonce[4..].iter_mut().zip(counter.as_u64().to_be_bytes()) {
         *byte ^= count;

@@ -40,7 +40,7 @@ use crate::session::Session;
 use crate::slots::{Key, Slots};
 use crate::timers::Timers;
 use crate::{
-    CloseReason, Config, Drops, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId, certificate,
+    CloseReason, Config, Drops, Limits, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId, certificate,
 };
 
 /// Sessions between our name and others, over one socket.
@@ -209,6 +209,11 @@ impl Endpoint {
     /// The session with a name.
     pub fn session_of(&self, name: &Name) -> Option<SessionId> {
         self.by_name.get(name).copied()
+    }
+
+    /// What bounds its sessions and handshakes.
+    pub fn limits(&self) -> &Limits {
+        &self.config.limits
     }
 
     /// All sessions.

@@ -119,6 +119,9 @@ const SECRET_LEN: usize = 32;
 const EXPORT_LEN: usize = 2 * (KEY_LEN + SALT_LEN);
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

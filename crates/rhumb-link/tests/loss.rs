@@ -13,6 +13,18 @@ use rhumb_link::Config;
 use rhumb_trust::Identity;
 use rhumb_wire::{Metadata, Role};
 
+/// Connects two ends whose datagram of this number is lost, and has each reach the other.
+#[track_caller]
+fn connected_without(mut net: Net, lost: usize) -> Net {
+    net.set_fate(move |number, _| if number == lost { Fate::Lost } else { Fate::Arrives });
+    net.connect(0, 1);
+    net.run(Duration::from_millis(1500));
+    assert!(net.find_session(0, 1).is_some(), "initiator without datagram {lost}");
+    assert!(net.find_session(1, 0).is_some(), "responder without datagram {lost}");
+    net.assert_carries(&format!("without datagram {lost}"));
+    net
+}
+
 #[test]
 fn any_single_datagram_may_be_lost() {
     let mut undisturbed = Net::pair();
@@ -20,13 +32,7 @@ fn any_single_datagram_may_be_lost() {
     let datagrams = undisturbed.sent.len();
     assert!(datagrams >= 8, "{datagrams}");
     for lost in 0..datagrams {
-        let mut net = Net::pair();
-        net.set_fate(move |number, _| if number == lost { Fate::Lost } else { Fate::Arrives });
-        net.connect(0, 1);
-        net.run(Duration::from_millis(1500));
-        assert!(net.find_session(0, 1).is_some(), "initiator without datagram {lost}");
-        assert!(net.find_session(1, 0).is_some(), "responder without datagram {lost}");
-        net.assert_carries(&format!("without datagram {lost}"));
+        let mut net = connected_without(Net::pair(), lost);
         net.run(Duration::from_secs(60));
         net.assert_carries(&format!("a minute after the loss of datagram {lost}"));
         assert_eq!(net.hosts[0].events.len() + net.hosts[1].events.len(), 2, "lost {lost}");
@@ -71,13 +77,7 @@ fn any_single_datagram_of_the_largest_flights_may_be_lost() {
     let datagrams = undisturbed.sent.len();
     assert!(datagrams >= 10, "{datagrams}");
     for lost in 0..datagrams {
-        let mut net = verbose_pair();
-        net.set_fate(move |number, _| if number == lost { Fate::Lost } else { Fate::Arrives });
-        net.connect(0, 1);
-        net.run(Duration::from_millis(1500));
-        assert!(net.find_session(0, 1).is_some(), "initiator without datagram {lost}");
-        assert!(net.find_session(1, 0).is_some(), "responder without datagram {lost}");
-        net.assert_carries(&format!("without datagram {lost}"));
+        let net = connected_without(verbose_pair(), lost);
         assert!(net.sent.len() < 2 * datagrams, "{} datagrams without {lost}", net.sent.len());
     }
 }

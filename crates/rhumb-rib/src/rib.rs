@@ -196,6 +196,11 @@ impl<S: Store> Rib<S> {
         self.pushes.poll_timeout()
     }
 
+    /// What bounds it.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// How many subscriptions there are.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions.len()

@@ -199,6 +199,11 @@ impl<S: Store> Server<S> {
         self.rib.stored_names()
     }
 
+    /// What bounds it.
+    pub fn config(&self) -> &Config {
+        self.rib.config()
+    }
+
     /// How many subscriptions to changes there are.
     pub fn subscriptions(&self) -> usize {
         self.rib.subscriptions()

@@ -471,6 +471,7 @@ impl Switch {
         };
         if let Some(certificate) = statement.and_then(|statement| self.certify(statement, now)) {
             let metadata = self.identity.metadata().clone();
+            self.own_statement = Some(certificate.clone());
             self.publish(metadata, certificate, now);
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Flows<S = SessionId> {
     hasher: RandomState,
     bound: usize,
     hand: usize,
+    /// Where the newest flow is.
+    newest: usize,
 }
 
 struct Place<S> {
@@ -82,11 +84,19 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             hasher,
             bound: bound.clamp(1, MAX_PLACES),
             hand: 0,
+            newest: 0,
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    /// Up to `count` flows that were made lately, the newest first, with their names.
+    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (&Flow<S>, &[u8; 64])> {
+        let (older, newer) = self.places.split_at((self.newest + 1).min(self.places.len()));
+        let places = older.iter().rev().chain(newer.iter().rev());
+        places.take(count).map(|place| (&place.flow, &place.flow.names))
     }
 
     /// The flow of these names, and its label.
@@ -179,6 +189,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         } else {
             self.evict()
         };
+        self.newest = index;
         let index = index as u32;
         let place = &mut self.places[index as usize];
         place.tag = place.tag.wrapping_add(1);
@@ -270,6 +281,22 @@ mod tests {
         }
         assert!(flows.by_names(&flow(1, session).names).is_none());
         assert_eq!(flows.by_names(&kept.names).unwrap().0, in_use);
+    }
+
+    #[test]
+    fn the_newest_come_first_also_when_the_table_goes_round() {
+        let mut flows = Flows::new(4);
+        assert_eq!(flows.newest(9).count(), 0);
+        let mut made = Vec::new();
+        for number in 0..10 {
+            flows.insert(flow(number, 1));
+            made.insert(0, flow(number, 1).names);
+            made.truncate(4);
+            let newest: Vec<_> = flows.newest(9).map(|(_, names)| *names).collect();
+            assert_eq!(newest[0], made[0]);
+            assert_eq!(newest.len(), made.len());
+        }
+        assert_eq!(flows.newest(2).count(), 2);
     }
 
     #[test]

@@ -49,5 +49,8 @@ pub use config::{
 pub use drop_reason::DropReason;
 pub use job::{Done, Job};
 pub use saved::{SavedRoutes, SavedRoutesError};
-pub use status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
+pub use status::{
+    AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RibStatus,
+    SessionStatus, Status, TableStatus,
+};
 pub use switch::{Event, Switch};

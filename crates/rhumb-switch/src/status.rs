@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rhumb_wire::{Name, Role};
+use rhumb_trust::Now;
+use rhumb_wire::{Certificate, Name, Role, Statement};
 
-use crate::DropReason;
+use crate::{Config, DropReason, Switch};
 
 /// A switch as it stands.
 #[derive(Debug, Clone)]
@@ -26,10 +27,22 @@ pub struct Status {
     pub routes: usize,
     /// Names known to be absent.
     pub absences: usize,
+    /// How full each of its tables is, and those that it shares.
+    pub tables: Vec<TableStatus>,
     /// What it has done.
     pub counters: Counters,
-    /// Dropped PDUs by reason; then datagrams that the link below dropped, by its reasons.
-    pub drops: Vec<(&'static str, u64)>,
+    /// PDUs dropped, by each [`DropReason`].
+    pub dropped_pdus: Vec<(&'static str, u64)>,
+    /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
+    pub dropped_datagrams: Vec<(&'static str, u64)>,
+    /// What it says of itself at the RIBs: where it is, or through whom it is reached.
+    pub own_statement: Option<CertificateStatus>,
+    /// What it says of routers that it hands traffic to; up to [`LISTED`].
+    pub delegations: Vec<CertificateStatus>,
+    /// Flows that were made lately, the newest first; up to [`LISTED`].
+    pub newest_flows: Vec<FlowStatus>,
+    /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
+    pub some_grants: Vec<GrantStatus>,
 }
 
 /// A RIB as a switch sees it.
@@ -62,6 +75,116 @@ pub struct AttachedStatus {
     /// Seconds until its certificate ends.
     pub expires_in_s: u64,
 }
+
+/// How full a table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableStatus {
+    /// What it holds.
+    pub name: &'static str,
+    /// Its entries.
+    pub used: usize,
+    /// The most it holds.
+    pub bound: usize,
+}
+
+/// A statement of the switch's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CertificateStatus {
+    /// What it says.
+    pub statement: Statement,
+    /// Seconds until it ends.
+    pub expires_in_s: u64,
+}
+
+/// PDUs of one source and one destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowStatus {
+    /// Who sends.
+    pub source: Name,
+    /// Who receives.
+    pub destination: Name,
+    /// Whom they go to from here; `None` when the session with it has ended.
+    pub next: Option<Name>,
+    /// Seconds until the flow is looked into again; 0 when it is at its next PDU.
+    pub expires_in_s: u64,
+}
+
+/// A name whose traffic is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrantStatus {
+    /// The name.
+    pub name: Name,
+    /// Who may carry it here; `None` when the session with it has ended.
+    pub from: Option<Name>,
+    /// Seconds until the first certificate of its chain ends.
+    pub expires_in_s: u64,
+}
+
+impl Switch {
+    pub(crate) fn table_status(&self) -> Vec<TableStatus> {
+        let (attached, routes, absences) = self.routes.len();
+        let Config { max_flows, max_grants, max_routes, .. } = self.config;
+        [
+            ("flows", self.flows.len(), max_flows),
+            ("grants", self.grants.len(), max_grants),
+            ("acceptances", self.acceptances.len(), max_grants),
+            ("attached", attached, max_routes),
+            ("routes", routes, max_routes),
+            ("absences", absences, max_routes),
+            ("metadata", self.known.len(), max_grants),
+            ("sessions", self.endpoint.sessions().count(), self.endpoint.limits().sessions),
+        ]
+        .map(|(name, used, bound)| TableStatus { name, used, bound })
+        .to_vec()
+    }
+
+    pub(crate) fn delegation_status(&self, now: Now) -> Vec<CertificateStatus> {
+        let delegations = self.delegations.values().take(LISTED);
+        delegations.map(|certificate| CertificateStatus::of(certificate, now)).collect()
+    }
+
+    pub(crate) fn flow_status(&self, now: Now) -> Vec<FlowStatus> {
+        let newest = self.flows.newest(LISTED);
+        newest
+            .map(|(flow, names)| {
+                let (source, destination) = names.split_at(Name::LEN);
+                let name =
+                    |half: &[u8]| Name(half.try_into().expect("invariant: half of 64 bytes"));
+                let next = self.endpoint.peer(flow.next).map(|peer| peer.name);
+                let is_current = flow.generation == self.routes.generation();
+                let left = flow.until.saturating_duration_since(now.instant).as_secs();
+                FlowStatus {
+                    source: name(source),
+                    destination: name(destination),
+                    next,
+                    expires_in_s: if is_current { left } else { 0 },
+                }
+            })
+            .collect()
+    }
+
+    pub(crate) fn grant_status(&self, now: Now) -> Vec<GrantStatus> {
+        let grants = self.grants.iter().take(LISTED);
+        grants
+            .map(|((name, session), grant)| GrantStatus {
+                name: *name,
+                from: self.endpoint.peer(*session).map(|peer| peer.name),
+                expires_in_s: grant.chain.not_after_s().saturating_sub(now.unix_s()),
+            })
+            .collect()
+    }
+}
+
+impl CertificateStatus {
+    pub(crate) fn of(certificate: &Certificate, now: Now) -> Self {
+        let expires_in_s = certificate.not_after_s.saturating_sub(now.unix_s());
+        Self { statement: certificate.statement, expires_in_s }
+    }
+}
+
+/// Flows, grants and delegations that a status lists, of perhaps a million: enough to see who talks, and a worker is not
+/// held up by it.
+pub const LISTED: usize = 64;
 
 /// What a switch has done since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

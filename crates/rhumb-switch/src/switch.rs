@@ -17,7 +17,9 @@ use crate::flows::Flows;
 use crate::job::{Job, Task};
 use crate::routes::Routes;
 use crate::saved::Import;
-use crate::status::{AttachedStatus, Counters, RibStatus, SessionStatus, Status};
+use crate::status::{
+    AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status,
+};
 use crate::{Config, DropReason, Remote};
 
 /// A sans-IO switch.
@@ -50,6 +52,8 @@ pub struct Switch {
     /// Who waits to hear that a name is published: session and tag of the advertisement.
     pub(crate) awaiting_publication: HashMap<Name, (SessionId, u32)>,
     pub(crate) own_statements_due: Instant,
+    /// What was published last of ourselves.
+    pub(crate) own_statement: Option<Certificate>,
     pub(crate) last_sequence: u64,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -180,6 +184,7 @@ impl Switch {
             imports: VecDeque::new(),
             awaiting_publication: HashMap::new(),
             own_statements_due: now.instant,
+            own_statement: None,
             last_sequence: 0,
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -285,13 +290,17 @@ impl Switch {
             grants: self.grants.len(),
             routes,
             absences,
+            tables: self.table_status(),
             counters: self.counters,
-            drops: self
-                .counters
-                .drops()
-                .map(|(reason, count)| (reason.as_str(), count))
-                .chain(self.endpoint.drops().iter().map(|(reason, count)| (reason.as_str(), count)))
-                .collect(),
+            dropped_pdus: self.counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
+            dropped_datagrams: {
+                let drops = self.endpoint.drops().iter();
+                drops.map(|(why, count)| (why.as_str(), count)).collect()
+            },
+            own_statement: self.own_statement.as_ref().map(|own| CertificateStatus::of(own, now)),
+            delegations: self.delegation_status(now),
+            newest_flows: self.flow_status(now),
+            some_grants: self.grant_status(now),
         }
     }
 

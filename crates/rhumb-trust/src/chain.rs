@@ -209,11 +209,13 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         if certificate.issuer != expected {
             return Err(ChainError::Broken { at });
         }
+        // Who serves without saying who carries for it is nowhere to be found.
+        let follows_service = at == 1 && matches!(first.statement, Statement::Service { .. });
         let next = match certificate.statement {
             Statement::Route { via, .. } => via,
             // A service begins a chain and grants nothing by itself: the server says who carries.
             Statement::Service { server } if at == 0 && certificates.len() > 1 => server,
-            Statement::Locator(_) if at + 1 == certificates.len() => continue,
+            Statement::Locator(_) if at + 1 == certificates.len() && !follows_service => continue,
             _ => return Err(ChainError::NotARoute { at }),
         };
         // Eight at most, so comparing all pairs is cheaper than a set.

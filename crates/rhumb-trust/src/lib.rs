@@ -13,6 +13,8 @@
 mod ad_cert;
 mod chain;
 mod error;
+#[cfg(any(fuzzing, test))]
+pub mod fuzz;
 mod identity;
 mod key_file;
 mod now;

@@ -19,7 +19,7 @@
 //! no certificate can be read as another kind. Certificates carry names, never keys: metadata is found elsewhere and
 //! checked against the name.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::reader::Reader;
 use crate::{Name, WireError};
@@ -103,10 +103,12 @@ pub enum Scope {
 pub struct Locator(SocketAddr);
 
 impl Locator {
-    /// `None` when nothing can be sent to `address`: port 0, an unspecified or a multicast address.
+    /// `None` when nobody in particular is at `address`: port 0, an unspecified, a multicast or the broadcast address.
     pub fn new(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
-        let usable = address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast();
+        let broadcast = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
+        let usable =
+            address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !broadcast;
         usable.then(|| Self(SocketAddr::new(ip, address.port())))
     }
 

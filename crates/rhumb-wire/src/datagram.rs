@@ -47,7 +47,8 @@ impl<'a> Datagram<'a> {
             Some(0xA0) => {
                 let mut reader = Reader::new(bytes);
                 expect_version(&mut reader, INITIAL_OR_RETRY_VERSION | 0xA000_0000)?;
-                let token = reader.rest().try_into().map_err(|_| WireError::Truncated)?;
+                let token = reader.take(TOKEN_LEN)?.try_into().map_err(|_| WireError::Truncated)?;
+                reader.finish()?;
                 Ok(Self::Retry(token))
             }
             Some(&value) => Err(WireError::UnknownVariant { field: "datagram type", value }),

@@ -24,7 +24,7 @@
 use std::fmt;
 
 use crate::reader::Reader;
-use crate::{Certificate, Metadata, Name, WireError};
+use crate::{Certificate, Metadata, Name, Statement, WireError};
 
 /// Pairs an answer with its question, or an acknowledgement with its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -186,6 +186,9 @@ impl RibResponse {
             2 => {
                 let [absence] = <[Certificate; 1]>::try_from(Certificate::read_list(&mut reader)?)
                     .map_err(|_| WireError::NotCanonical("absence"))?;
+                if !matches!(absence.statement, Statement::Absence { .. }) {
+                    return Err(WireError::NotCanonical("absence"));
+                }
                 RibResponseBody::Absent(absence)
             }
             3 => RibResponseBody::Stored,
@@ -247,6 +250,22 @@ impl Refusal {
             10 => Self::StoreFailed,
             value => return Err(WireError::UnknownVariant { field: "refusal", value }),
         })
+    }
+
+    /// The refusal in a word or two of lower-case English, joined by `_`: for machines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::UnknownIssuer => "unknown_issuer",
+            Self::BadSignature => "bad_signature",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::LifetimeTooLong => "lifetime_too_long",
+            Self::Superseded => "superseded",
+            Self::NotPublishable => "not_publishable",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::StoreFailed => "store_failed",
+        }
     }
 }
 
@@ -312,7 +331,10 @@ mod tests {
             (any_name(), lists()).prop_map(|(name, (metadata, certificates))| {
                 RibResponseBody::Found { name, metadata, certificates }
             }),
-            any_certificate().prop_map(RibResponseBody::Absent),
+            (any_certificate(), any_name()).prop_map(|(absence, subject)| {
+                let statement = Statement::Absence { subject };
+                RibResponseBody::Absent(Certificate { statement, ..absence })
+            }),
             Just(RibResponseBody::Stored),
             (1u8..=10).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             (any_name(), lists(), any_certificate()).prop_map(

@@ -366,7 +366,7 @@ impl fmt::Display for FileName {
 
 /// Separators of any system, and what could move the cursor or turn the text around where a name is shown.
 fn is_unfit_for_a_name(c: char) -> bool {
-    matches!(c, '/' | '\\' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '/' | '\\' | '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
         || c.is_control()
 }
 

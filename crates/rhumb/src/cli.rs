@@ -269,6 +269,10 @@ pub(crate) struct StatusArguments {
     /// The admin address of the RIB or router [default: from the configuration file]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,
+
+    /// Show a router's newest flows: who sends to whom. `--json` always does
+    #[arg(long)]
+    pub(crate) flows: bool,
 }
 
 fn lease_parser() -> clap::builder::RangedI64ValueParser<u32> {

@@ -75,7 +75,9 @@ fn run(line: &CommandLine) -> Outcome {
         Command::Trace(arguments) => {
             commands::trace::run(arguments, &file.node(&arguments.node)?, with_parent, form)
         }
-        Command::Status(arguments) => commands::status::run(arguments.admin, &file, form),
+        Command::Status(arguments) => {
+            commands::status::run(arguments.admin, arguments.flows, &file, form)
+        }
     }
 }
 

@@ -90,6 +90,18 @@ fn status_tells_people_and_programs() {
     assert_eq!(status["name"], network.router_ready["name"]);
     assert_eq!(status["ribs"][0]["name"], network.rib_ready["name"]);
     assert_eq!(status["dropped_datagrams"]["replayed"], 0);
+    assert_eq!(status["tables"]["sessions"]["used"], 1, "the RIB's: {status}");
+    assert!(status["tables"]["flows"]["bound"].as_u64().unwrap() > 0);
+    assert!(status["own_statement"]["expires_in_s"].as_u64().unwrap() > 0, "{status}");
+    let mut node = place.start(&["receive", "--router", &network.router()]);
+    let name = node.next_object()["name"].as_str().unwrap().to_owned();
+    let ping = place.run(&["ping", &name, "--count", "1", "--router", &network.router()]);
+    assert_eq!(ping.code, 0, "{}", ping.errors);
+    let admin_of_router = admin(&network.router_ready);
+    let text = place.run(&["status", "--flows", "--admin", admin_of_router]).output;
+    assert!(text.contains(&format!("destination {name}, ")), "{text}");
+    assert!(text.contains("flows: 1 of "), "{text}");
+    assert!(!place.run(&["status", "--admin", admin_of_router]).output.contains("newest flows"));
     let text = place.run(&["status", "--admin", admin(&network.rib_ready)]).output;
     assert!(text.starts_with("rib "), "{text}");
     assert!(text.contains("sessions:"), "{text}");

@@ -19,6 +19,11 @@ fn encodings() {
 }
 
 #[test]
+fn vectors() {
+    run("test_vectors");
+}
+
+#[test]
 fn keys() {
     run("test_keys");
 }

@@ -13,8 +13,7 @@ use serde_json::Value;
 const ANY: &str = "127.0.0.1:0";
 
 /// Starts a second router, `second.key`, which keeps its routes in `routes`.
-fn start(place: &Place, network: &Network) -> (Running, Value) {
-    let rib = remote(&network.rib_ready);
+fn start(place: &Place, rib: &str) -> (Running, Value) {
     let mut router = place.start(&[
         "router",
         "--listen",
@@ -24,7 +23,7 @@ fn start(place: &Place, network: &Network) -> (Running, Value) {
         "--key",
         "second.key",
         "--rib",
-        &rib,
+        rib,
         "--state",
         "routes",
     ]);
@@ -41,7 +40,7 @@ fn routes_outlive_the_process_and_its_rib() {
     let place = Place::new();
     let network = Network::start(&place);
     place.keygen("router", "second.key");
-    let (router, ready) = start(&place, &network);
+    let (router, ready) = start(&place, &remote(&network.rib_ready));
     let mut node = place.start(&["receive", "--router", &network.router()]);
     let name = node.next_object()["name"].as_str().unwrap().to_owned();
     let ping = place.run(&["ping", &name, "--count", "1", "--router", &remote(&ready)]);
@@ -58,20 +57,7 @@ fn routes_outlive_the_process_and_its_rib() {
     place
         .run(&["router", "--listen", ANY, "--key", "second.key", "--rib", &rib])
         .is_refused_with(&["RIB", "unreachable"]);
-    let mut again = place.start(&[
-        "router",
-        "--listen",
-        ANY,
-        "--admin",
-        ANY,
-        "--key",
-        "second.key",
-        "--rib",
-        &rib,
-        "--state",
-        "routes",
-    ]);
-    let ready = again.next_object();
+    let (again, ready) = start(&place, &rib);
     let status = status(&place, &ready);
     assert!(status["counters"]["routes_restored"].as_u64().unwrap() >= 1, "{status}");
     assert!(status["routes"].as_u64().unwrap() >= 1, "{status}");
@@ -87,7 +73,7 @@ fn a_damaged_file_costs_a_warning() {
     place.keygen("router", "second.key");
     for (bytes, why) in [(&b"nonsense"[..], "no saved routes"), (b"RHRS\x01\0\0", "damaged")] {
         std::fs::write(place.path("routes"), bytes).unwrap();
-        let (router, ready) = start(&place, &network);
+        let (router, ready) = start(&place, &remote(&network.rib_ready));
         assert_eq!(status(&place, &ready)["routes"], 0);
         let (code, errors) = router.end();
         assert_eq!(code, 0, "{errors}");

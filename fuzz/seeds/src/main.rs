@@ -30,6 +30,7 @@ fn main() -> std::io::Result<()> {
         ("name", names()),
         ("metadata", metadata().iter().map(Metadata::emit).collect()),
         ("certificate", certificate_bytes()),
+        ("chain", chains()),
         ("pdu", pdus()),
         ("nack", small_messages()),
         ("rib", rib_messages()),
@@ -115,6 +116,12 @@ fn certificate_bytes() -> Vec<Vec<u8>> {
         |bytes| Certificate::parse_list(bytes).is_ok(),
     );
     alone.chain([list]).collect()
+}
+
+/// A minute, and of each of three routes: issuer, kind, via, peer, signer, first minute, and twice 0 for nothing altered.
+fn chains() -> Vec<Vec<u8>> {
+    let routes = [[0, 0, 1, 0, 0, 10, 0, 0], [1, 0, 2, 0, 1, 10, 0, 0], [2, 0, 3, 0, 2, 10, 0, 0]];
+    vec![[&[10][..], routes.as_flattened()].concat()]
 }
 
 fn pdus() -> Vec<Vec<u8>> {

@@ -10,6 +10,7 @@ From the bottom up:
 * ``certificates``         section 2
 * ``chains``               section 3
 * ``sealed``, ``replay``   sections 4.1 and 4.2: sealed datagrams and their keys
+* ``datagrams``            sections 4.3 and 10: initial, retry, discovery
 * ``identity``             section 4.3: how a name is shown in the handshake
 * ``dtls``                 section 4.3: the handshake, as DTLS 1.2 (RFC 6347) or 1.3 (RFC 9147)
 * ``session``              sections 4.3 and 4.4: one secure session over a UDP socket

@@ -53,8 +53,9 @@ def _check_structure(
         if certificate.issuer != expected_issuer:
             raise Untrusted("chain: broken")
         is_last = position == len(certificates) - 1
-        follows_route = position > 0 and certificates[position - 1].type == ROUTE
-        if certificate.type == LOCATOR and is_last and follows_route:
+        # Alone it is the way to a router, and evidence of nothing.
+        is_placed = position == 0 or certificates[position - 1].type == ROUTE
+        if certificate.type == LOCATOR and is_last and is_placed:
             break
         is_service = certificate.type == SERVICE and position == 0 and not is_last
         if (certificate.type != ROUTE and not is_service) or certificate.subject is None:

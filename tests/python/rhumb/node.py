@@ -386,6 +386,10 @@ class RibClient:
                 return response
         raise TimedOut("the RIB does not answer")
 
+    def _acknowledge(self, identifier: int) -> None:
+        request = rib.Request(rib.ACKNOWLEDGE, identifier)
+        self._session.send(Pdu(pdus.RIB_REQUEST, self._identity.name, self._rib.name(), request.encode()).encode())
+
     def _await_response(self, identifier: int, deadline: float) -> Optional[rib.Response]:
         while (left_s := deadline - time.monotonic()) > 0:
             data = self._session.receive(left_s)
@@ -396,6 +400,9 @@ class RibClient:
                 response = rib.Response.parse(pdu.data) if pdu.action == pdus.RIB_RESPONSE else None
             except RhumbError:
                 continue
-            if response is not None and response.identifier == identifier:
+            if response is not None and response.kind == rib.CHANGED:
+                # What was found keeps being told of. We have used it, so it is enough to stop the repetition.
+                self._acknowledge(response.identifier)
+            elif response is not None and response.identifier == identifier:
                 return response
         return None

@@ -26,6 +26,8 @@ REASONS = {
     SUPERSEDED: "superseded",
 }
 
+_REASONS_WITHOUT_VALUE = (TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW)
+
 HEADER_LENGTH = 76
 INITIAL_TTL = 64
 
@@ -178,6 +180,8 @@ class Nack:
             raise Malformed("NACK: reason")
         reader.expect(b"\0", "reserved byte")
         value = reader.integer(2)
+        if value and reason in _REASONS_WITHOUT_VALUE:
+            raise Malformed("NACK: a value that means nothing")
         reporter = Name(reader.take(NAME_LENGTH)) if reader.left() else None
         metadata = None
         if reader.left():

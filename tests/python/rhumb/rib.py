@@ -10,8 +10,8 @@ from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH = 1, 2, 3
-FOUND, ABSENT, STORED, REFUSED = 1, 2, 3, 4
+LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE = 1, 2, 3, 4
+FOUND, ABSENT, STORED, REFUSED, CHANGED = 1, 2, 3, 4, 5
 
 REFUSALS = {
     1: "malformed",
@@ -31,7 +31,7 @@ _MOST_METADATA = 9
 
 @dataclass(frozen=True)
 class Request:
-    """A question or an order. ``name`` is for look-ups, the lists are for publishing."""
+    """A question, an order or an acknowledgement. ``name`` is for look-ups, the lists are for publishing."""
 
     kind: int
     identifier: int
@@ -44,6 +44,8 @@ class Request:
         header = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
         if self.kind == PUBLISH:
             return header + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
+        if self.kind == ACKNOWLEDGE:
+            return header
         return header + self.name.octets
 
     @classmethod
@@ -56,6 +58,8 @@ class Request:
         elif kind == PUBLISH:
             listed = tuple(read_metadata(reader))
             request = cls(kind, identifier, metadata=listed, certificates=tuple(certificates.read_list(reader)))
+        elif kind == ACKNOWLEDGE:
+            request = cls(kind, identifier)
         else:
             raise Malformed("RIB request: kind")
         reader.end()
@@ -64,7 +68,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer. Which fields it has depends on its kind."""
+    """An answer, or a change that the RIB tells of. Which fields it has depends on its kind."""
 
     kind: int
     identifier: int
@@ -77,9 +81,9 @@ class Response:
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
         data = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
-        if self.kind == FOUND:
+        if self.kind in (FOUND, CHANGED):
             data += self.name.octets + encode_metadata(self.metadata)
-        if self.kind in (FOUND, ABSENT):
+        if self.kind in (FOUND, ABSENT, CHANGED):
             data += certificates.encode_list(self.certificates)
         if self.kind == REFUSED:
             data += bytes([self.refusal])
@@ -90,9 +94,11 @@ class Response:
         """Reads the data of a RibResponse PDU. Nothing in it is verified yet."""
         reader = Reader(data, "RIB response")
         kind, identifier = reader.integer(1), reader.integer(4)
-        if kind == FOUND:
+        if kind in (FOUND, CHANGED):
             name, metadata = Name(reader.take(NAME_LENGTH)), tuple(read_metadata(reader))
             response = cls(kind, identifier, name, metadata, tuple(certificates.read_list(reader)))
+            if kind == CHANGED and not response.certificates:
+                raise Malformed("RIB response: changed to nothing")
         elif kind == ABSENT:
             listed = tuple(certificates.read_list(reader))
             if len(listed) != 1 or listed[0].type != ABSENCE:

@@ -66,23 +66,25 @@ class EpochKeys:
 
     def __init__(self, key: bytes, salt: bytes):
         self._aead = AESGCM(key)
-        self._salt = salt
+        self.key = key
+        self.salt = salt
 
     def seal(self, header: bytes, plaintext: bytes) -> bytes:
         """Header, ciphertext and tag."""
-        return header + self._aead.encrypt(self._nonce(header), plaintext, header)
+        return header + self._aead.encrypt(self.nonce(header), plaintext, header)
 
     def open(self, datagram: bytes) -> Optional[bytes]:
         """The plaintext, or nothing if the datagram is not genuine."""
         header, sealed = datagram[:HEADER_LENGTH], datagram[HEADER_LENGTH:]
         try:
-            return self._aead.decrypt(self._nonce(header), sealed, header)
+            return self._aead.decrypt(self.nonce(header), sealed, header)
         except InvalidTag:
             return None
 
-    def _nonce(self, header: bytes) -> bytes:
+    def nonce(self, header: bytes) -> bytes:
+        """The salt of the epoch XOR the counter in the header."""
         counter = b"\0" * 4 + header[4:HEADER_LENGTH]
-        return bytes(a ^ b for a, b in zip(self._salt, counter))
+        return bytes(a ^ b for a, b in zip(self.salt, counter))
 
 
 class Sealer:
@@ -102,9 +104,8 @@ class Sealer:
         if self._next_number > _LAST_NUMBER:
             raise SessionOver("no packet number is left")
         self._move_on_when_due(now)
-        counter = self._secret.epoch << _NUMBER_BITS | self._next_number
+        header = encode_header(type_, self._index, self._secret.epoch, self._next_number)
         self._next_number += 1
-        header = (type_ << 28 | self._index).to_bytes(4, "big") + counter.to_bytes(8, "big")
         return self._keys.seal(header, plaintext)
 
     def next_epoch(self) -> None:
@@ -146,7 +147,7 @@ class Opener:
         if index != self._index or not self._window.is_new(number):
             return None
         plaintext = self._open_in(epoch, datagram)
-        if plaintext is None or (type_ == TYPE_CLOSE and plaintext):
+        if plaintext is None:
             return None
         self._window.record(number)
         return type_, plaintext
@@ -168,6 +169,11 @@ class Opener:
         if plaintext is not None:
             self._present, self._present_keys, self._previous_keys = secret, keys, previous_keys
         return plaintext
+
+
+def encode_header(type_: int, index: int, epoch: int, number: int) -> bytes:
+    """The clear bytes of a sealed datagram."""
+    return (type_ << 28 | index).to_bytes(4, "big") + (epoch << _NUMBER_BITS | number).to_bytes(8, "big")
 
 
 def read_header(datagram: bytes) -> Tuple[int, int, int, int]:

@@ -13,6 +13,7 @@ from typing import Deque, Optional, Union
 
 from . import sealed
 from .certificates import Address
+from .datagrams import DTLS_FIRST_BYTES, Initial, Retry
 from .dtls.client12 import Client12
 from .dtls.client13 import Client13
 from .errors import HandshakeFailed, Malformed, SessionOver, Untrusted
@@ -33,10 +34,6 @@ _LARGEST_DATAGRAM = 1472
 # What fits the smallest link of IPv6.
 _LEAST_LARGEST_DATAGRAM = 1232
 _LONGEST_UDP_PAYLOAD = 65_535
-
-_INITIAL, _RETRY = b"\x90\x00\x00\x01", b"\xa0\x00\x00\x01"
-_TOKEN_LENGTH = 24
-_DTLS_FIRST_BYTES = range(20, 64)
 
 Client = Union[Client12, Client13]
 
@@ -176,18 +173,18 @@ class Session:
     def _knock(self) -> None:
         """Shows our address to be ours before the responder spends anything on us."""
         hello = self._dtls.outbox.pop()
-        token = b""
+        token = None
         pause_s = _FIRST_RETRANSMISSION_S
         while time.monotonic() < self._deadline:
-            self.write(_INITIAL + bytes([len(token)]) + token + hello)
+            self.write(Initial(hello, token).encode())
             answer = self._read(pause_s)
             if answer is None:
                 pause_s = min(2 * pause_s, _LONGEST_RETRANSMISSION_S)
-            elif answer.startswith(_RETRY) and len(answer) == len(_RETRY) + _TOKEN_LENGTH:
-                token = answer[len(_RETRY):]
-            elif answer[0] in _DTLS_FIRST_BYTES:
+            elif answer and answer[0] in DTLS_FIRST_BYTES:
                 self._take(answer)
                 return
+            else:
+                token = _token_in(answer) or token
         raise HandshakeFailed("no answer")
 
     # Step 2
@@ -241,7 +238,7 @@ class Session:
         """Tells datagrams apart by their first byte (section 4)."""
         if not datagram:
             return
-        if datagram[0] in _DTLS_FIRST_BYTES:
+        if datagram[0] in DTLS_FIRST_BYTES:
             self._dtls.receive(datagram)
             self._flush()
             self._take_parameters()
@@ -288,3 +285,11 @@ class Session:
         except (BlockingIOError, ConnectionError):
             # An ICMP error, which anybody can forge.
             return None
+
+
+def _token_in(datagram: bytes) -> Optional[bytes]:
+    """The token of a retry; nothing if it is something else, which is dropped."""
+    try:
+        return Retry.parse(datagram).token
+    except Malformed:
+        return None

@@ -39,7 +39,8 @@ _CHUNKS_UNDER_WAY = 32
 _PAUSE_S = 0.25
 _LINGER_S = 0.3
 _LARGEST_FILE = 64 << 20
-_BIDIRECTIONAL_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Those of writing direction, and the separators of lines and paragraphs.
+_TEXT_CONTROLS = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def checked_file_name(octets: bytes) -> str:
         name = octets.decode()
     except UnicodeDecodeError as error:
         raise Malformed("file name: not UTF-8") from error
-    has_controls = any(unicodedata.category(c) == "Cc" or c in _BIDIRECTIONAL_CONTROLS for c in name)
+    has_controls = any(unicodedata.category(c) == "Cc" or c in _TEXT_CONTROLS for c in name)
     if name in ("", ".", "..") or "/" in name or "\\" in name or has_controls or len(octets) > 255:
         raise Malformed("file name: not one that may travel")
     return name

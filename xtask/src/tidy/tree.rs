@@ -31,7 +31,8 @@ impl Tree {
                 if !is_left_out(&name, &entry.path()) {
                     self.load_folder(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && name != ".git" {
+                // In a work tree of git's, `.git` is a file that says where the repository is.
                 let bytes = std::fs::read(entry.path()).map_err(describe)?;
                 self.files.insert(path, String::from_utf8(bytes).ok());
             }
@@ -109,7 +110,9 @@ mod tests {
     #[test]
     fn build_output_is_left_out() {
         let folder = std::env::temp_dir().join(format!("rhumb-tidy-tree-{}", std::process::id()));
-        for path in ["src/a.rs", "target/b.rs", "built/CACHEDIR.TAG", "built/c.rs", ".git/d"] {
+        let files =
+            ["src/a.rs", "target/b.rs", "built/CACHEDIR.TAG", "built/c.rs", ".git/d", "tree/.git"];
+        for path in files {
             let path = folder.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();

@@ -13,7 +13,12 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 
 /// Runs the command.
-pub(crate) fn run(admin: Option<SocketAddr>, file: &ConfigFile, form: Form) -> Outcome {
+pub(crate) fn run(
+    admin: Option<SocketAddr>,
+    with_flows: bool,
+    file: &ConfigFile,
+    form: Form,
+) -> Outcome {
     let admin = match admin {
         Some(admin) => admin,
         None => file.any_admin()?.ok_or_else(|| {
@@ -27,7 +32,7 @@ pub(crate) fn run(admin: Option<SocketAddr>, file: &ConfigFile, form: Form) -> O
             "nothing answers at admin address {admin} ({error}); was it started with --admin?"
         ))
     })?;
-    form.print(&Report(status));
+    form.print(&Report { status, with_flows });
     Ok(())
 }
 
@@ -47,25 +52,43 @@ pub(crate) fn fetch(admin: SocketAddr) -> std::io::Result<Value> {
     serde_json::from_str(body).map_err(|_| bad())
 }
 
+/// What a daemon told.
 #[derive(Serialize)]
-struct Report(Value);
+#[serde(transparent)]
+struct Report {
+    status: Value,
+    /// Whether people see the flows; programs always do.
+    #[serde(skip)]
+    with_flows: bool,
+}
 
 impl fmt::Display for Report {
     /// Who it is first, then everything else.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |key: &str| self.0[key].as_str().unwrap_or("?");
+        let text = |key: &str| self.status[key].as_str().unwrap_or("?");
         write!(f, "{} {} at {}", text("role"), text("name"), text("address"))?;
-        if let Some(uptime_s) = self.0["uptime_s"].as_u64() {
+        if let Some(uptime_s) = self.status["uptime_s"].as_u64() {
             write!(f, ", up for {uptime_s} s")?;
         }
-        let mut rest = self.0.clone();
+        let mut rest = self.status.clone();
         if let Value::Object(object) = &mut rest {
-            object.retain(|key, _| !HEAD.contains(&key.as_str()));
+            // The tables tell the sizes again, together with what they are bounded by.
+            let tables = object.get("tables").cloned().unwrap_or_default();
+            object.retain(|key, value| {
+                let is_told_again = value.is_number() && tables.get(key).is_some();
+                let is_for_others = key == "newest_flows" && !self.with_flows;
+                !(HEAD.contains(&key.as_str()) || is_told_again || is_for_others)
+            });
         }
         let mut text = String::new();
         outline(&rest, 0, &mut text);
         write!(f, "\n{}", text.trim_end())
     }
+}
+
+/// Entries of a table and the most that there may be.
+fn fill(value: &Value) -> Option<(u64, u64)> {
+    Some((value.get("used")?.as_u64()?, value.get("bound")?.as_u64()?))
 }
 
 /// An indented outline. What is zero or empty is left out: people look for what is there.
@@ -78,6 +101,15 @@ fn outline(value: &Value, depth: usize, out: &mut String) {
             Value::Null => {}
             Value::Number(number) if number.as_u64() == Some(0) => {}
             Value::Object(inner) if inner.values().all(|value| value.as_u64() == Some(0)) => {}
+            value if fill(value).is_some() => {
+                let (used, bound) = fill(value).unwrap_or_default();
+                if used > 0 {
+                    out.push_str(&format!("{indent}{title}: {used} of {bound}\n"));
+                }
+            }
+            Value::Object(_) if key == "own_statement" => {
+                out.push_str(&format!("{indent}{title}: {}\n", line(value)));
+            }
             Value::Object(_) => {
                 out.push_str(&format!("{indent}{title}:\n"));
                 outline(value, depth + 1, out);
@@ -136,13 +168,29 @@ mod tests {
             "counters": {"forwarded_pdus": 5, "nacks": 0},
             "sessions": [{"peer": "abc", "age_s": 3, "note": null}],
             "attached": [],
+            "grants": 2,
+            "tables": {"grants": {"used": 2, "bound": 9}, "routes": {"used": 0, "bound": 9}},
+            "own_statement": {"says": "at 192.0.2.1:1", "expires_in_s": 9},
+            "newest_flows": [{"source": "abc", "destination": "def", "expires_in_s": 4}],
         });
-        let text = Report(status).to_string();
+        let shown = |with_flows| Report { status: status.clone(), with_flows }.to_string();
+        assert!(
+            shown(true).contains("newest flows:\n  destination def, expires in 4 s, source abc")
+        );
+        let text = shown(false);
         let (head, rest) = text.split_once('\n').unwrap();
         assert_eq!(head, "router xyz at 127.0.0.1:9, up for 7 s");
         let mut lines: Vec<&str> = rest.lines().collect();
         lines.sort_unstable();
-        let expected = ["  age 3 s, peer abc", "  forwarded pdus: 5", "counters:", "sessions:"];
+        let expected = [
+            "  age 3 s, peer abc",
+            "  forwarded pdus: 5",
+            "  grants: 2 of 9",
+            "counters:",
+            "own statement: expires in 9 s, says at 192.0.2.1:1",
+            "sessions:",
+            "tables:",
+        ];
         assert_eq!(lines, expected);
     }
 }

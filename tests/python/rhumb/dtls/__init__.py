@@ -2,6 +2,7 @@
 
 * ``fragments`` handshake messages in pieces (RFC 6347 section 4.2, RFC 9147 section 5.5)
 * ``flights``   records that are sent together
+* ``client``    what clients of both versions begin with
 
 DTLS 1.2 (RFC 6347), which any stack speaks, and in which an observer learns the names of both ends:
 

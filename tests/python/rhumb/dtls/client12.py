@@ -14,7 +14,6 @@ breaks the rules ends the handshake with an exception.
 """
 
 import hmac
-import os
 from typing import Callable, Dict, List, Optional
 
 from cryptography import x509
@@ -25,33 +24,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ..errors import HandshakeFailed, Malformed
 from . import messages12 as messages
 from . import records
+from .client import Client
 from .flights import LONGEST_FRAGMENT, Outgoing, pack
-from .fragments import Message, Reassembler
+from .fragments import Message
 from .keys12 import MasterSecret
 from .records import Record, RecordOpener, RecordSealer
 
 
-class Client12:
+class Client12(Client):
     """One handshake."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
-        self.outbox: List[bytes] = []
-        self.is_complete = False
-        # What the server sent as application data.
-        self.received: List[bytes] = []
-        # The server's certificate in DER. Whose it is, the caller decides.
-        self.peer_certificate = b""
-
-        self._key = key
-        self._certificate = certificate
-        self._ephemeral = ec.generate_private_key(ec.SECP256R1())
-        self._random = os.urandom(32)
-        self._next_message = 0
+        super().__init__(key, certificate, messages.HELLO_VERIFY_REQUEST)
         self._next_record = {0: 0, 1: 0}
-        self._flight: List[Outgoing] = []
-        self._transcript = b""
-        self._reassembler = Reassembler()
-        self._expected = messages.HELLO_VERIFY_REQUEST
         self._hello: Optional[messages.ServerHello] = None
         self._server_point = b""
         self._master: Optional[MasterSecret] = None

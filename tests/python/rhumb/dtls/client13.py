@@ -13,7 +13,6 @@ sent again when the server's timer runs out.
 """
 
 import hmac
-import os
 from typing import Callable, Dict, List, Optional
 
 from cryptography import x509
@@ -24,8 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ..errors import HandshakeFailed
 from . import messages13 as messages
 from . import records, records13
+from .client import Client
 from .flights import LONGEST_FRAGMENT, Outgoing, pack
-from .fragments import Message, Reassembler
+from .fragments import Message
 from .keys13 import ApplicationSecrets, CipherSuite, HandshakeSecrets
 from .records import Record
 from .records13 import APPLICATION_EPOCH, HANDSHAKE_EPOCH, RecordOpener, RecordSealer
@@ -33,27 +33,12 @@ from .records13 import APPLICATION_EPOCH, HANDSHAKE_EPOCH, RecordOpener, RecordS
 _COMPLETE = -1
 
 
-class Client13:
+class Client13(Client):
     """One handshake."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes):
-        self.outbox: List[bytes] = []
-        self.is_complete = False
-        # What the server sent as application data.
-        self.received: List[bytes] = []
-        # The server's certificate in DER. Whose it is, the caller decides.
-        self.peer_certificate = b""
-
-        self._key = key
-        self._certificate = certificate
-        self._ephemeral = ec.generate_private_key(ec.SECP256R1())
-        self._random = os.urandom(32)
-        self._next_message = 0
+        super().__init__(key, certificate, messages.SERVER_HELLO)
         self._next_plain_record = 0
-        self._flight: List[Outgoing] = []
-        self._transcript = b""
-        self._reassembler = Reassembler()
-        self._expected = messages.SERVER_HELLO
         self._was_retried = False
         self._context = b""
         self._suite: Optional[CipherSuite] = None

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rhumb_rib::Server;
 use rhumb_rib::store::Store;
 use rhumb_trust::Now;
-use rhumb_wire::rib::Refusal;
 use serde_json::{Map, Value, json};
 
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
@@ -68,7 +67,13 @@ fn status<S: Store>(
             "changes_given_up": counters.changes_given_up,
         },
         "subscriptions": server.subscriptions(),
-        "refused_requests": map(counters.refusals().map(|(why, count)| (label(why), count))),
+        "tables": {
+            "names": {"used": stored_names, "bound": server.config().max_names},
+            "subscriptions":
+                {"used": server.subscriptions(), "bound": server.config().max_subscriptions},
+            "sessions": {"used": sessions.len(), "bound": server.endpoint().limits().sessions},
+        },
+        "refused_requests": map(counters.refusals().map(|(why, count)| (why.as_str(), count))),
         "dropped_requests": map(counters.drops().map(|(why, count)| (why.as_str(), count))),
         "dropped_datagrams":
             map(server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count))),
@@ -116,7 +121,7 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
             REFUSED,
             "Requests refused, by reason.",
             Kind::Counter,
-            reasons(&mut counters.refusals().map(|(why, count)| (label(why), count))),
+            reasons(&mut counters.refusals().map(|(why, count)| (why.as_str(), count))),
         ),
         metric(
             DROPPED_REQUESTS,
@@ -139,6 +144,13 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
             plain(server.endpoint().sessions().count() as u64),
         ),
     ];
+    let bounds = [
+        ("names", server.config().max_names),
+        ("subscriptions", server.config().max_subscriptions as u64),
+        ("sessions", server.endpoint().limits().sessions as u64),
+    ];
+    let bounds = bounds.map(|(table, bound)| Sample::labelled("table", table, bound)).to_vec();
+    metrics.push(metric(BOUNDS, "The most entries of each table.", Kind::Gauge, bounds));
     metrics.extend(
         stored_names.map(|names| metric(NAMES, "Names with an entry.", Kind::Gauge, plain(names))),
     );
@@ -151,22 +163,8 @@ fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
     Value::Object(map)
 }
 
-/// A refusal as a metric's label.
-fn label(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Malformed => "malformed",
-        Refusal::UnknownIssuer => "unknown_issuer",
-        Refusal::BadSignature => "bad_signature",
-        Refusal::Expired => "expired",
-        Refusal::NotYetValid => "not_yet_valid",
-        Refusal::LifetimeTooLong => "lifetime_too_long",
-        Refusal::Superseded => "superseded",
-        Refusal::NotPublishable => "not_publishable",
-        Refusal::QuotaExceeded => "quota_exceeded",
-        Refusal::StoreFailed => "store_failed",
-    }
-}
-
+/// What [`NAMES`], [`SUBSCRIPTIONS`] and [`SESSIONS`] are bounded by.
+const BOUNDS: &str = "rhumb_rib_table_bound_entries";
 /// Load; many `absent` are names that were mistyped, have left, or are probed.
 const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
 /// Renewals of leases, mostly: names divided by half a lease is the rate to expect.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
-use rhumb_switch::{DropReason, Event, Status};
+use rhumb_switch::{CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus};
+use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
 
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
@@ -111,7 +112,6 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         .map(|name| json!({"name": name.name.to_string(), "expires_in_s": name.expires_in_s}))
         .collect();
     let counters = &status.counters;
-    let (pdu_drops, link_drops) = split_drops(status);
     json!({
         "role": "router",
         "name": status.name.to_string(),
@@ -124,6 +124,11 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         "grants": status.grants,
         "routes": status.routes,
         "absences": status.absences,
+        "tables": tables(&status.tables),
+        "own_statement": status.own_statement.as_ref().map(certificate),
+        "delegations": status.delegations.iter().map(certificate).collect::<Vec<_>>(),
+        "some_grants": status.some_grants.iter().map(grant).collect::<Vec<_>>(),
+        "newest_flows": status.newest_flows.iter().map(flow).collect::<Vec<_>>(),
         "counters": {
             "forwarded_pdus": counters.forwarded_pdus,
             "forwarded_bytes": counters.forwarded_bytes,
@@ -136,9 +141,46 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "rib_changes": counters.rib_changes,
             "routes_restored": counters.routes_restored,
         },
-        "dropped_pdus": by_reason(pdu_drops),
-        "dropped_datagrams": by_reason(link_drops),
+        "dropped_pdus": by_reason(&status.dropped_pdus),
+        "dropped_datagrams": by_reason(&status.dropped_datagrams),
     })
+}
+
+fn tables(tables: &[TableStatus]) -> Value {
+    let fill = |table: &TableStatus| json!({"used": table.used, "bound": table.bound});
+    let map: Map<String, Value> =
+        tables.iter().map(|table| (table.name.to_owned(), fill(table))).collect();
+    Value::Object(map)
+}
+
+fn certificate(certificate: &CertificateStatus) -> Value {
+    let says = match certificate.statement {
+        Statement::Route { via, .. } => format!("carried by {via}"),
+        Statement::Locator(locator) => format!("at {}", locator.address()),
+        other => format!("{other:?}"),
+    };
+    json!({"says": says, "expires_in_s": certificate.expires_in_s})
+}
+
+fn grant(grant: &GrantStatus) -> Value {
+    json!({
+        "name": grant.name.to_string(),
+        "from": text(grant.from),
+        "expires_in_s": grant.expires_in_s,
+    })
+}
+
+fn flow(flow: &FlowStatus) -> Value {
+    json!({
+        "source": flow.source.to_string(),
+        "destination": flow.destination.to_string(),
+        "next": text(flow.next),
+        "expires_in_s": flow.expires_in_s,
+    })
+}
+
+fn text(name: Option<Name>) -> Option<String> {
+    name.map(|name| name.to_string())
 }
 
 fn metrics(status: &Status) -> Vec<Metric> {
@@ -149,8 +191,11 @@ fn metrics(status: &Status) -> Vec<Metric> {
         Sample::labelled("verdict", "accepted", counters.chains_accepted),
         Sample::labelled("verdict", "refused", counters.chains_refused),
     ];
-    let (pdu_drops, link_drops) = split_drops(status);
-    vec![
+    let fill = |value: fn(&TableStatus) -> usize| {
+        let tables = status.tables.iter();
+        tables.map(|table| Sample::labelled("table", table.name, value(table) as u64)).collect()
+    };
+    let mut metrics = vec![
         plain(FORWARDED_PDUS, "PDUs forwarded.", Kind::Counter, counters.forwarded_pdus),
         plain(FORWARDED_BYTES, "Bytes forwarded.", Kind::Counter, counters.forwarded_bytes),
         plain(NACKS, "NACKs made here.", Kind::Counter, counters.nacks),
@@ -168,13 +213,33 @@ fn metrics(status: &Status) -> Vec<Metric> {
             kind: Kind::Counter,
             samples: chains,
         },
-        drops(DROPPED_PDUS, "PDUs dropped by the switch, by reason.", pdu_drops),
-        drops(DROPPED_DATAGRAMS, "Datagrams dropped by the links, by reason.", link_drops),
+        drops(DROPPED_PDUS, "PDUs dropped by the switch, by reason.", &status.dropped_pdus),
+        drops(
+            DROPPED_DATAGRAMS,
+            "Datagrams dropped by the links, by reason.",
+            &status.dropped_datagrams,
+        ),
         plain(SESSIONS, "Secure sessions.", Kind::Gauge, status.sessions.len() as u64),
         plain(ATTACHED, "Names attached here.", Kind::Gauge, status.attached.len() as u64),
         plain(FLOWS, "Entries in the flow table.", Kind::Gauge, status.flows as u64),
         plain(ROUTES, "Routes cached.", Kind::Gauge, status.routes as u64),
-    ]
+        Metric {
+            name: TABLE_ENTRIES,
+            help: "Entries of each table.",
+            kind: Kind::Gauge,
+            samples: fill(|table| table.used),
+        },
+        Metric {
+            name: TABLE_BOUNDS,
+            help: "The most entries of each table.",
+            kind: Kind::Gauge,
+            samples: fill(|table| table.bound),
+        },
+    ];
+    metrics.extend(status.own_statement.map(|own| {
+        plain(OWN_STATEMENT, "Until our own statement ends.", Kind::Gauge, own.expires_in_s)
+    }));
+    metrics
 }
 
 fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
@@ -184,11 +249,6 @@ fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
 
 /// A reason and how much was dropped for it.
 type Drops = (&'static str, u64);
-
-/// What the switch dropped and what the links below dropped; a status lists them in this order.
-fn split_drops(status: &Status) -> (&[Drops], &[Drops]) {
-    status.drops.split_at(DropReason::ALL.len().min(status.drops.len()))
-}
 
 fn by_reason(drops: &[Drops]) -> Value {
     let map: Map<String, Value> =
@@ -226,3 +286,9 @@ const ATTACHED: &str = "rhumb_switch_attached_names";
 const FLOWS: &str = "rhumb_switch_flows";
 /// Names whose way is known from a RIB.
 const ROUTES: &str = "rhumb_switch_cached_routes";
+/// Divide by [`TABLE_BOUNDS`]; a full table forgets what it needs again soon.
+const TABLE_ENTRIES: &str = "rhumb_switch_table_entries";
+/// What each table is bounded by.
+const TABLE_BOUNDS: &str = "rhumb_switch_table_bound_entries";
+/// Never below half a lease while RIBs can be reached and clocks go right.
+const OWN_STATEMENT: &str = "rhumb_switch_own_statement_left_seconds";

@@ -1,0 +1,154 @@
+//! Section 2: a certificate of each type, lists, one signature of P-256, and what must be refused.
+
+use rhumb_trust::{Window, name_of, verify_statement};
+use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+use rhumb_wire::{Certificate, Role, Scope, Statement};
+use serde_json::{Value, json};
+
+use crate::file::{File, hex};
+use crate::names::on_p256;
+use crate::parties::{LIFETIME_S, NOW_S, Parties, SEQUENCE};
+
+pub(crate) fn write(parties: &Parties, file: &mut File) {
+    let Parties { alice, bob, near, rib, capsule, .. } = parties;
+    let route = alice.route(near);
+    let locator = near.locator("192.0.2.1:7460");
+    let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
+    for (name, certificate) in [
+        ("route", route.clone()),
+        ("route for one destination", alice.route_for(near, bob)),
+        ("locator of IPv4", locator.clone()),
+        ("locator of IPv6", near.locator("[2001:db8::1]:7460")),
+        ("withdrawal", alice.says_at(Statement::Withdrawal, SEQUENCE + 1, one_second)),
+        ("absence", rib.says(Statement::Absence { subject: bob.name })),
+        ("service", capsule.service(alice)),
+        ("route signed with P-256", signed_with_p256(parties)),
+    ] {
+        file.good("2", "certificate", name, &fields(&certificate), &emitted(&certificate));
+    }
+    route_refusals(&emitted(&route), file);
+    locator_refusals(&emitted(&locator), file);
+    lists(&[route, locator], file);
+}
+
+/// The key is 1. ECDSA has many signatures of one message; this one is deterministic ECDSA's (RFC 6979), made elsewhere.
+fn signed_with_p256(parties: &Parties) -> Certificate {
+    let issuer = on_p256(Role::Node);
+    let statement = Statement::Route { via: parties.near.name, scope: Scope::Any };
+    let Window { not_before_s, not_after_s } = Window::starting(NOW_S, LIFETIME_S);
+    let mut certificate = Certificate {
+        sequence: SEQUENCE,
+        not_before_s,
+        not_after_s,
+        issuer: name_of(&issuer),
+        statement,
+        signature: [0; SIGNATURE_LEN],
+    };
+    certificate.signature = P256_SIGNATURE;
+    verify_statement(&certificate, &issuer, NOW_S).unwrap();
+    certificate
+}
+
+fn route_refusals(route: &[u8], file: &mut File) {
+    let changes: [(&str, usize, u8); 6] = [
+        ("version 2", 0, 2),
+        ("type 0", 1, 0),
+        ("type 6", 1, 6),
+        ("scope 2", 2, 2),
+        ("a reserved byte set", 3, 1),
+        ("ends before it begins", 12, 0xFF),
+    ];
+    for (name, at, value) in changes {
+        let mut bent = route.to_vec();
+        bent[at] = value;
+        file.refused("2", "certificate", name, &bent, Certificate::parse(&bent));
+    }
+    let mut service = route.to_vec();
+    (service[1], service[2]) = (5, 1);
+    file.refused("2", "certificate", "a service's scope", &service, Certificate::parse(&service));
+    let short = &route[..route.len() - 1];
+    file.refused("2", "certificate", "cut short", short, Certificate::parse(short));
+    let long = [route, &[0]].concat();
+    file.refused("2", "certificate", "a byte too many", &long, Certificate::parse(&long));
+}
+
+fn locator_refusals(locator: &[u8], file: &mut File) {
+    let ip4 = |octets: [u8; 4]| [&[0; 10][..], &[0xFF; 2], &octets].concat();
+    let mut multicast6 = vec![0xFF, 2];
+    multicast6.resize(16, 1);
+    for (name, ip, port) in [
+        ("port 0", ip4([192, 0, 2, 1]), 0u16),
+        ("0.0.0.0", ip4([0; 4]), 7460),
+        ("::", vec![0; 16], 7460),
+        ("multicast of IPv4", ip4([224, 0, 0, 1]), 7460),
+        ("multicast of IPv6", multicast6, 7460),
+        ("broadcast", ip4([255; 4]), 7460),
+    ] {
+        let mut bent = locator.to_vec();
+        bent[60..76].copy_from_slice(&ip);
+        bent[76..78].copy_from_slice(&port.to_be_bytes());
+        let name = format!("locator: {name}");
+        file.refused("2", "certificate", &name, &bent, Certificate::parse(&bent));
+    }
+}
+
+fn lists(list: &[Certificate], file: &mut File) {
+    let mut bytes = Vec::new();
+    Certificate::emit_list(list, &mut bytes);
+    let fields = json!({"certificates": hexes(list)});
+    file.good("2", "certificate list", "two", &fields, &bytes);
+    file.refused("2", "certificate list", "none", &[0], Certificate::parse_list(&[0]));
+    let mut nine = vec![9];
+    (0..9).for_each(|_| list[1].emit(&mut nine));
+    file.refused("2", "certificate list", "nine", &nine, Certificate::parse_list(&nine));
+}
+
+pub(crate) fn hexes(list: &[Certificate]) -> Vec<String> {
+    list.iter().map(|certificate| hex(&emitted(certificate))).collect()
+}
+
+fn emitted(certificate: &Certificate) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    certificate.emit(&mut bytes);
+    assert_eq!(Certificate::parse(&bytes).as_ref(), Ok(certificate));
+    bytes
+}
+
+fn fields(certificate: &Certificate) -> Value {
+    let mut fields = json!({
+        "sequence": certificate.sequence,
+        "not_before_s": certificate.not_before_s,
+        "not_after_s": certificate.not_after_s,
+        "issuer": certificate.issuer.to_string(),
+        "signature": hex(&certificate.signature),
+    });
+    match certificate.statement {
+        Statement::Route { via, scope } => {
+            (fields["type"], fields["via"]) = (json!("route"), json!(via.to_string()));
+            if let Scope::Destination(destination) = scope {
+                fields["destination"] = json!(destination.to_string());
+            }
+        }
+        Statement::Locator(locator) => {
+            let address: std::net::SocketAddr = Locator::address(locator);
+            fields["type"] = json!("locator");
+            fields["ip"] = json!(address.ip().to_string());
+            fields["port"] = json!(address.port());
+        }
+        Statement::Withdrawal => fields["type"] = json!("withdrawal"),
+        Statement::Absence { subject } => {
+            (fields["type"], fields["subject"]) = (json!("absence"), json!(subject.to_string()));
+        }
+        Statement::Service { server } => {
+            (fields["type"], fields["server"]) = (json!("service"), json!(server.to_string()));
+        }
+    }
+    fields
+}
+
+const P256_SIGNATURE: [u8; SIGNATURE_LEN] = [
+    0xd3, 0x8e, 0x7b, 0x57, 0x52, 0xef, 0x8d, 0xbc, 0xf8, 0xe4, 0x3f, 0xe8, 0x7c, 0x15, 0x84, 0xd1,
+    0x5b, 0xf4, 0x79, 0x73, 0x21, 0x14, 0x10, 0xe7, 0xa7, 0x5e, 0xe3, 0xdb, 0xa8, 0x6d, 0x1d, 0x01,
+    0x91, 0xc0, 0x97, 0x80, 0x30, 0x5f, 0x02, 0x94, 0xcc, 0x7f, 0x64, 0x49, 0xc6, 0x54, 0x21, 0x9a,
+    0xa2, 0xf2, 0x62, 0x25, 0x68, 0xcb, 0x61, 0x84, 0x95, 0x7e, 0x10, 0xd9, 0xff, 0xb2, 0xea, 0x59,
+];

@@ -1,0 +1,115 @@
+//! Sections 4 and 10: the clear bytes of datagrams, session parameters, and discovery.
+
+use rhumb_wire::datagram::{
+    AEAD_TAG_LEN, Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters,
+    TOKEN_LEN,
+};
+use rhumb_wire::discovery::{Discovery, Nonce};
+use serde_json::json;
+
+use crate::file::{File, hex};
+use crate::parties::Parties;
+
+pub(crate) fn write(_: &Parties, file: &mut File) {
+    headers(file);
+    let token: [u8; TOKEN_LEN] = std::array::from_fn(|at| at as u8);
+    for token in [None, Some(&token)] {
+        let mut bytes = Vec::new();
+        Datagram::emit_initial(token, DTLS, &mut bytes);
+        let fields = json!({"token": token.map(|token| hex(token)), "dtls": hex(DTLS)});
+        let name = if token.is_some() { "with a token" } else { "without a token" };
+        file.good("4.3", "initial", name, &fields, &bytes);
+    }
+    let mut retry = Vec::new();
+    Datagram::emit_retry(&token, &mut retry);
+    file.good("4.3", "retry", "a token", &json!({"token": hex(&token)}), &retry);
+    let index = SessionIndex::new(0x0123_4567).unwrap();
+    let parameters = SessionParameters { index, max_datagram_len: 1472 };
+    let fields = json!({"index": index.as_u32(), "largest_datagram": 1472});
+    file.good("4.3", "session parameters", "usual", &fields, &parameters.emit());
+    datagram_refusals(&retry, file);
+    parameter_refusals(parameters.emit(), file);
+}
+
+fn headers(file: &mut File) {
+    for (name, kind, index, epoch, number) in [
+        ("PDU", RecordKind::Pdu, 0x0123_4567, 1, 2),
+        ("close", RecordKind::Close, 1, 0, 0),
+        ("the last of everything", RecordKind::Pdu, 0x0FFF_FFFF, u16::MAX, (1 << 48) - 1),
+    ] {
+        let index = SessionIndex::new(index).unwrap();
+        let header = RecordHeader { kind, index, counter: Counter::new(epoch, number) };
+        let kind = if kind == RecordKind::Pdu { 0x8 } else { 0xB };
+        let index = index.as_u32();
+        let fields = json!({"type": kind, "index": index, "epoch": epoch, "number": number});
+        file.good("4.1", "sealed header", name, &fields, &header.emit());
+    }
+    for (name, bytes) in [
+        ("no room for a tag", [&[0x80][..], &[0; RecordHeader::LEN + AEAD_TAG_LEN - 2]].concat()),
+        ("of neither type", [&[0xC0][..], &[0; 27]].concat()),
+    ] {
+        file.refused("4.1", "sealed datagram", name, &bytes, RecordHeader::parse(&bytes));
+    }
+}
+
+fn datagram_refusals(retry: &[u8], file: &mut File) {
+    let initial = |token_len: u8, rest: &[u8]| [&[0x90, 0, 0, 1, token_len][..], rest].concat();
+    for (name, bytes) in [
+        ("nothing", vec![]),
+        ("first byte 0", vec![0; 40]),
+        ("first byte 19", vec![19; 40]),
+        ("first byte 64", vec![64; 40]),
+        ("initial of version 2", [&[0x90, 0, 0, 2, 0], DTLS].concat()),
+        ("initial with a token of 1 byte", initial(1, &[&[7], DTLS].concat())),
+        ("initial without a DTLS datagram", initial(0, b"")),
+        ("initial around something else", initial(0, &[0x80; 40])),
+        ("retry of version 2", [&[0xA0, 0, 0, 2], &retry[4..]].concat()),
+        ("retry cut short", retry[..27].to_vec()),
+        ("retry with a byte too many", [retry, &[0]].concat()),
+    ] {
+        file.refused("4", "datagram", name, &bytes, Datagram::parse(&bytes));
+    }
+}
+
+fn parameter_refusals(good: [u8; SessionParameters::LEN], file: &mut File) {
+    let form = "session parameters";
+    for (name, at, value) in [
+        ("another magic", 0, b'X'),
+        ("version 2", 2, 2),
+        ("two lanes", 3, 2),
+        ("an index of 29 bits", 4, 0x10),
+    ] {
+        let mut bent = good;
+        bent[at] = value;
+        file.refused("4.3", form, name, &bent, SessionParameters::parse(&bent));
+    }
+    let long = [&good[..], &[0]].concat();
+    file.refused("4.3", form, "a byte too many", &long, SessionParameters::parse(&long));
+}
+
+pub(crate) fn write_discovery(_: &Parties, file: &mut File) {
+    let nonce = Nonce([1, 2, 3, 4, 5, 6, 7, 8]);
+    let (mut query, mut answer) = (Vec::new(), Vec::new());
+    Discovery::Query(nonce).emit(&mut query);
+    Discovery::Answer(nonce).emit(&mut answer);
+    for (name, bytes) in [("query", &query), ("answer", &answer)] {
+        let fields = json!({"kind": name, "nonce": hex(&nonce.0)});
+        file.good("10", "discovery", name, &fields, bytes);
+    }
+    let mut padded = query.clone();
+    padded[63] = 1;
+    let third = [&[0xC0, 0, 0, 3], &answer[4..]].concat();
+    for (name, bytes) in [
+        ("a query of 63 bytes", query[..63].to_vec()),
+        ("a query of 65 bytes", [&query[..], &[0]].concat()),
+        ("a query whose padding is not zero", padded),
+        ("an answer of 11 bytes", answer[..11].to_vec()),
+        ("an answer of 13 bytes", [&answer[..], &[0]].concat()),
+        ("kind 3", third),
+    ] {
+        file.refused("10", "discovery", name, &bytes, Discovery::parse(&bytes));
+    }
+}
+
+/// The start of a DTLS record; an initial holds whatever begins like one.
+const DTLS: &[u8] = &[22, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4];

@@ -1,0 +1,80 @@
+//! Sections 6 and 7: the data of Accept, FlowAccept and Nack PDUs.
+
+use rhumb_wire::accept::Accept;
+use rhumb_wire::flow::FlowAccept;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::pdu::Label;
+use serde_json::json;
+
+use crate::file::{File, hex};
+use crate::parties::{LIFETIME_S, NOW_S, Parties};
+
+pub(crate) fn write(parties: &Parties, file: &mut File) {
+    for (name, published) in [("verified", false), ("and published", true)] {
+        let accept = Accept { name: parties.alice.name, until_s: NOW_S + LIFETIME_S, published };
+        let mut bytes = Vec::new();
+        accept.emit(&mut bytes);
+        let fields = json!({
+            "name": accept.name.to_string(), "until_s": accept.until_s, "published": published,
+        });
+        file.good("6", "Accept", name, &fields, &bytes);
+        if published {
+            bytes[40] = 2;
+            file.refused("6", "Accept", "published 2", &bytes, Accept::parse(&bytes));
+            file.refused("6", "Accept", "cut short", &bytes[..40], Accept::parse(&bytes[..40]));
+        }
+    }
+    let bytes = FlowAccept { label: Label(0xAABB_CCDD) }.emit();
+    file.good("6", "FlowAccept", "a label", &json!({"label": 0xAABB_CCDD_u32}), &bytes);
+    for data in [&bytes[..3], &[0; 5]] {
+        let name = format!("{} bytes", data.len());
+        file.refused("6", "FlowAccept", &name, data, FlowAccept::parse(data));
+    }
+    nacks(parties, file);
+}
+
+fn nacks(parties: &Parties, file: &mut File) {
+    let near = &parties.near;
+    for (name, number, value, reason) in [
+        ("not yet", 1, 50, Reason::NotYet(50)),
+        ("unreachable", 2, 2000, Reason::Unreachable(2000)),
+        ("too big", 3, 1200, Reason::TooBig(1200)),
+        ("TTL exceeded", 4, 0, Reason::TtlExceeded),
+        ("bad certificate", 5, 0, Reason::BadCertificate),
+        ("not authorised", 6, 0, Reason::NotAuthorised),
+        ("unknown flow", 7, 0, Reason::UnknownFlow),
+        ("overloaded", 8, 10, Reason::Overloaded(10)),
+    ] {
+        for reporter in [Some(near.name), None] {
+            let mut bytes = Vec::new();
+            Nack { reason, reporter }.emit(&mut bytes);
+            let reporter = reporter.map(|name| name.to_string());
+            let fields =
+                json!({"reason": number, "value": value, "reporter": reporter, "metadata": null});
+            let suffix = if reporter.is_some() { "" } else { ", no reporter" };
+            file.good("7", "Nack", &format!("{name}{suffix}"), &fields, &bytes);
+        }
+    }
+    let mut bytes = Vec::new();
+    Nack { reason: Reason::TtlExceeded, reporter: Some(near.name) }.emit(&mut bytes);
+    bytes.extend_from_slice(&near.metadata.emit());
+    let fields = json!({
+        "reason": 4, "value": 0, "reporter": near.name.to_string(),
+        "metadata": hex(&near.metadata.emit()),
+    });
+    file.good("7", "Nack", "TTL exceeded, with metadata", &fields, &bytes);
+
+    bytes[0] = 1;
+    let refused = Nack::parse_with_metadata(&bytes);
+    file.refused("7", "Nack", "metadata with another reason", &bytes, refused);
+    for (name, data) in [
+        ("reason 0", &[0, 0, 0, 0][..]),
+        ("reason 9", &[9, 0, 0, 0]),
+        ("a reserved byte set", &[1, 1, 0, 50]),
+        ("a value that means nothing", &[5, 0, 0, 1]),
+        ("3 bytes", &[1, 0, 0]),
+        ("5 bytes", &[1, 0, 0, 50, 0]),
+    ] {
+        file.refused("7", "Nack", name, data, Nack::parse_with_metadata(data));
+    }
+}

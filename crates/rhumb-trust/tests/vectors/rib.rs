@@ -1,0 +1,148 @@
+//! Section 8: every request to a RIB and every response.
+
+use rhumb_wire::rib::{
+    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
+};
+use rhumb_wire::{Certificate, Statement};
+use serde_json::{Value, json};
+
+use crate::certificates;
+use crate::file::File;
+use crate::names;
+use crate::parties::Parties;
+
+pub(crate) fn write(parties: &Parties, file: &mut File) {
+    requests(parties, file);
+    responses(parties, file);
+    refusals(parties, file);
+}
+
+fn requests(parties: &Parties, file: &mut File) {
+    let Parties { alice, near, .. } = parties;
+    let chain = vec![alice.route(near), near.locator("192.0.2.1:7460")];
+    let order = |metadata, certificates| RibRequestBody::Publish { metadata, certificates };
+    let both = vec![alice.metadata.clone(), near.metadata.clone()];
+    for (name, body) in [
+        ("look up a route", RibRequestBody::LookUpRoute(alice.name)),
+        ("look up metadata", RibRequestBody::LookUpMetadata(alice.name)),
+        ("publish a chain", order(both, chain)),
+        ("publish a withdrawal", order(vec![], vec![alice.says(Statement::Withdrawal)])),
+        ("acknowledge", RibRequestBody::Acknowledge),
+    ] {
+        let fields = match &body {
+            RibRequestBody::LookUpRoute(name) => json!({"kind": 1, "name": name.to_string()}),
+            RibRequestBody::LookUpMetadata(name) => json!({"kind": 2, "name": name.to_string()}),
+            RibRequestBody::Publish { metadata, certificates } => json!({
+                "kind": 3,
+                "metadata": names::hexes(metadata),
+                "certificates": certificates::hexes(certificates),
+            }),
+            RibRequestBody::Acknowledge => json!({"kind": 4}),
+        };
+        let mut bytes = Vec::new();
+        RibRequest { id: RequestId(7), body }.emit(&mut bytes);
+        file.good("8", "RIB request", name, &identified(fields), &bytes);
+    }
+}
+
+fn responses(parties: &Parties, file: &mut File) {
+    let Parties { alice, bob, near, rib, .. } = parties;
+    let (name, metadata) = (alice.name, vec![alice.metadata.clone(), near.metadata.clone()]);
+    let certificates = vec![alice.route(near), near.locator("192.0.2.1:7460")];
+    let withdrawal = vec![alice.says(Statement::Withdrawal)];
+    let found = |metadata, certificates| RibResponseBody::Found { name, metadata, certificates };
+    let changed =
+        |metadata, certificates| RibResponseBody::Changed { name, metadata, certificates };
+    let absence = rib.says(Statement::Absence { subject: bob.name });
+    for (name, body) in [
+        ("found", found(metadata.clone(), certificates.clone())),
+        ("found metadata", found(vec![alice.metadata.clone()], vec![])),
+        ("absent", RibResponseBody::Absent(absence)),
+        ("stored", RibResponseBody::Stored),
+        ("changed", changed(metadata, certificates)),
+        ("changed: withdrawn", changed(vec![], withdrawal)),
+    ] {
+        let fields = response_fields(&body);
+        file.good("8", "RIB response", name, &identified(fields), &emitted(body));
+    }
+    for refusal in [
+        Refusal::Malformed,
+        Refusal::UnknownIssuer,
+        Refusal::BadSignature,
+        Refusal::Expired,
+        Refusal::NotYetValid,
+        Refusal::LifetimeTooLong,
+        Refusal::Superseded,
+        Refusal::NotPublishable,
+        Refusal::QuotaExceeded,
+        Refusal::StoreFailed,
+    ] {
+        let fields = json!({"kind": 4, "refusal": refusal as u8});
+        let name = format!("refused: {}", refusal.as_str());
+        let bytes = emitted(RibResponseBody::Refused(refusal));
+        file.good("8", "RIB response", &name, &identified(fields), &bytes);
+    }
+}
+
+fn response_fields(body: &RibResponseBody) -> Value {
+    let listed = |kind: u8, name: &rhumb_wire::Name, metadata: &[_], certificates: &[_]| {
+        json!({
+            "kind": kind,
+            "name": name.to_string(),
+            "metadata": names::hexes(metadata),
+            "certificates": certificates::hexes(certificates),
+        })
+    };
+    match body {
+        RibResponseBody::Found { name, metadata, certificates } => {
+            listed(1, name, metadata, certificates)
+        }
+        RibResponseBody::Absent(absence) => {
+            json!({"kind": 2, "certificates": certificates::hexes(std::slice::from_ref(absence))})
+        }
+        RibResponseBody::Stored => json!({"kind": 3}),
+        RibResponseBody::Refused(refusal) => json!({"kind": 4, "refusal": *refusal as u8}),
+        RibResponseBody::Changed { name, metadata, certificates } => {
+            listed(5, name, metadata, certificates)
+        }
+    }
+}
+
+fn refusals(parties: &Parties, file: &mut File) {
+    let Parties { alice, near, .. } = parties;
+    let mut look_up = Vec::new();
+    RibRequest { id: RequestId(7), body: RibRequestBody::LookUpRoute(alice.name) }
+        .emit(&mut look_up);
+    let unknown = [&[5], &look_up[1..]].concat();
+    let long = [&look_up[..], &[0]].concat();
+    let short = look_up[..36].to_vec();
+    for (name, bytes) in [("kind 5", unknown), ("a byte too many", long), ("cut short", short)] {
+        file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
+    }
+    let mut not_an_absence = vec![2, 0, 0, 0, 7];
+    Certificate::emit_list(&[alice.route(near)], &mut not_an_absence);
+    let nothing = [&[5, 0, 0, 0, 7][..], &alice.name.0, &[0, 0]].concat();
+    for (name, bytes) in [
+        ("kind 0", vec![0, 0, 0, 0, 7]),
+        ("kind 6", vec![6, 0, 0, 0, 7]),
+        ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
+        ("refusal 11", vec![4, 0, 0, 0, 7, 11]),
+        ("absent, of no certificate", vec![2, 0, 0, 0, 7, 0]),
+        ("absent, of a route", not_an_absence),
+        ("changed to nothing", nothing),
+        ("stored, and a byte", vec![3, 0, 0, 0, 7, 0]),
+    ] {
+        file.refused("8", "RIB response", name, &bytes, RibResponse::parse(&bytes));
+    }
+}
+
+fn identified(mut fields: Value) -> Value {
+    fields["identifier"] = json!(7);
+    fields
+}
+
+fn emitted(body: RibResponseBody) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    RibResponse { id: RequestId(7), body }.emit(&mut bytes);
+    bytes
+}
