@@ -67,6 +67,7 @@ fn messages() -> Vec<(String, Value, MessageBody<'static>)> {
         CancelReason::ReadFailed,
         CancelReason::WriteFailed,
         CancelReason::TimedOut,
+        CancelReason::Unknown,
     ] {
         let fields = json!({"kind": 6, "reason": reason as u8});
         messages.push((format!("Cancel: {reason}"), fields, MessageBody::Cancel(reason)));
@@ -104,7 +105,7 @@ fn refusals(file: &mut File) {
         ("a range of nothing", ack(1, &[1, 0])),
         ("verdict 2", [&head(5)[..], &[2]].concat()),
         ("reason 0", [&head(6)[..], &[0]].concat()),
-        ("reason 8", [&head(6)[..], &[8]].concat()),
+        ("reason 9", [&head(6)[..], &[9]].concat()),
         ("a byte too many", [&head(2)[..], &[0; 5]].concat()),
     ] {
         file.refused("9.1", "transfer message", name, &bytes, Message::parse(&bytes));
