@@ -27,7 +27,7 @@ impl Switch {
         for index in 0..batch.len() {
             let (from, datagram) = batch.datagram_mut(index);
             let next = match datagram.first() {
-                Some(0x80..=0xBF) if !matches!(datagram[0], 0x90 | 0xA0) => {
+                Some(0x80..=0x8F | 0xB0..=0xBF | 0xD0..=0xDF) => {
                     self.handle_record(from, datagram, now)
                 }
                 _ => {
