@@ -220,6 +220,7 @@ impl World {
     /// What follows a station's turn: its datagrams leave, its next turn is fixed, the witness looks.
     fn conclude(&mut self, id: StationId, out: &Batch) {
         self.dispatch(id, out);
+        self.ask_routers(id);
         self.listen(id);
         let station = &mut self.stations[id.0];
         let incarnation = station.incarnation;
@@ -254,6 +255,25 @@ impl World {
             }
             for (at, flight) in self.network.carry(id, flight, self.now) {
                 self.agenda.add(at, Occurrence::Arrival(flight));
+            }
+        }
+    }
+
+    /// Carries what a node asks its local network: every router is on it, as far as no link is cut.
+    fn ask_routers(&mut self, id: StationId) {
+        let station = &mut self.stations[id.0];
+        let from = station.address;
+        let Some(Host::Node(node)) = &mut station.host else { return };
+        for query in std::mem::take(&mut node.asked) {
+            let is_router =
+                |id: &StationId| matches!(self.stations[id.0].plan, Plan::Router { .. });
+            let routers: Vec<StationId> = self.ids().filter(is_router).collect();
+            for router in routers {
+                let to = self.address(router);
+                let flight = Flight { from, to, bytes: query.clone(), genuine: true };
+                for (at, flight) in self.network.carry(id, flight, self.now) {
+                    self.agenda.add(at, Occurrence::Arrival(flight));
+                }
             }
         }
     }
