@@ -109,7 +109,8 @@ impl World {
     fn new() -> Result<Self, LinkError> {
         let now = *START;
         let endpoint = |host: usize| {
-            Endpoint::new(Arc::clone(&IDENTITIES[host]), Config::default(), [host as u8; 32], now)
+            let config = Config { watch_peers: host == 0, ..Config::default() };
+            Endpoint::new(Arc::clone(&IDENTITIES[host]), config, [host as u8; 32], now)
         };
         Ok(Self {
             now,
