@@ -214,7 +214,7 @@ fn a_watched_peer_is_not_given_up_where_a_fifth_is_lost() {
     net.set_fate(move |_, _| {
         chance =
             chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if (chance >> 33) % 5 == 0 { Fate::Lost } else { Fate::Arrives }
+        if (chance >> 33).is_multiple_of(5) { Fate::Lost } else { Fate::Arrives }
     });
     for tick in 0..60_000 {
         // A minute of traffic, a minute without, for an hour and a half.

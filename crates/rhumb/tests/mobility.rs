@@ -71,12 +71,12 @@ fn translate(inner: &UdpSocket, router: SocketAddr, every: usize, times: usize, 
                 }
             }
         });
-        let (mut buffer, mut passed) = ([0; 65_535], 0);
+        let (mut buffer, mut passed) = ([0; 65_535], 0_usize);
         while !seen.stop.load(Ordering::Relaxed) {
             let Ok((len, from)) = inner.recv_from(&mut buffer) else { continue };
             *node.lock().unwrap() = Some(from);
             passed += 1;
-            if passed % every == 0 && seen.rebindings.load(Ordering::Relaxed) < times {
+            if passed.is_multiple_of(every) && seen.rebindings.load(Ordering::Relaxed) < times {
                 *outer.lock().unwrap() = Arc::new(outward(router));
                 seen.rebindings.fetch_add(1, Ordering::Relaxed);
             }

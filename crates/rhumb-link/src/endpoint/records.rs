@@ -165,9 +165,9 @@ impl Endpoint {
         if buffer.len() > usize::from(session.peer.max_datagram_len) {
             return Err(DropReason::TooBig);
         }
-        let address = session.peer.address;
         match session.send.seal(kind, buffer, now) {
             Ok(()) => {
+                let address = session.peer.address;
                 if session.dozes && kind == RecordKind::Pdu {
                     self.wake_watch(id, now);
                 }
