@@ -40,8 +40,6 @@ impl NodeHost {
             batch.clear();
         }
         self.core.handle_timeout(now);
-        // Nobody else is on this node's local network: what it asks there stays unanswered.
-        let _ = self.core.poll_query(now);
         while let Some(event) = self.core.poll_event() {
             self.told.push(event);
         }

@@ -185,7 +185,9 @@ fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
         let (mut up, mut down) = (Flow::new(3 * DELAY), Flow::new(3 * DELAY));
         flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 3 * SECOND);
         let fault = world.now();
-        let of = world.core(a).unwrap().router().unwrap();
+        let Some(of) = world.core(a).unwrap().router() else {
+            world.give_up(&format!("the node has joined nobody: {:?}", world.told(a)));
+        };
         let dies = *routers.iter().find(|router| world.name(**router) == of).unwrap();
         world.apply(&Fault::Crash(dies));
         flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 5 * SECOND);
