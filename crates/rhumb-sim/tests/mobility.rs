@@ -179,8 +179,7 @@ fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
         let b = world.add_node(routers[2]);
         let a =
             world.add_node_with(routers[0], |config| config.router = RouterChoice::discovered());
-        // The other node's router is no neighbour.
-        world.apply(&Fault::Cut(a, routers[2]));
+        world.put_nearby(a, &routers[..2]);
         world.run(5 * SECOND);
         let (mut up, mut down) = (Flow::new(3 * DELAY), Flow::new(3 * DELAY));
         flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 3 * SECOND);
