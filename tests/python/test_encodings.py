@@ -15,6 +15,7 @@ from rhumb.metadata import KEY_ED25519, KEY_P256, ROLE_NODE, ROLE_ROUTER, Metada
 from rhumb.names import Name
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.reader import Reader
+from rhumb.sealed import PathMessage
 from rhumb.session import Parameters
 
 # The base point of P-256: the public key of the private key 1.
@@ -50,6 +51,15 @@ class Strictness(unittest.TestCase):
             bent[position] = value
             with self.assertRaises(Malformed, msg=f"byte {position} as {value}"):
                 parse(bytes(bent))
+
+
+class Paths(Strictness):
+    def test_a_path_message_asks_answers_or_both(self):
+        for challenge, answer in ((7, 0), (0, 9), (7, 9)):
+            encoded = bytes.fromhex(u64(challenge) + u64(answer))
+            self.assert_one_encoding(encoded, PathMessage.parse, PathMessage.encode)
+        with self.assertRaises(Malformed):
+            PathMessage.parse(bytes(16))
 
 
 class Names(Strictness):

@@ -325,6 +325,16 @@ class SealedHeaderForm:
         return sealed.encode_header(fields["type"], fields["index"], fields["epoch"], fields["number"])
 
 
+class PathMessageForm:
+    def decode(self, octets, _):
+        found = sealed.PathMessage.parse(octets)
+        text = [value.to_bytes(8, "big").hex() if value else None for value in (found.challenge, found.answer)]
+        return dict(zip(("challenge", "answer"), text))
+
+    def encode(self, fields):
+        return sealed.PathMessage(*(int(fields[field] or "0", 16) for field in ("challenge", "answer"))).encode()
+
+
 class DatagramForm:
     """Any datagram, told apart by its first byte."""
 
@@ -466,6 +476,7 @@ FORMS = {
     "initial": InitialForm(),
     "retry": RetryForm(),
     "session parameters": ParametersForm(),
+    "path message": PathMessageForm(),
     "discovery": DiscoveryForm(),
     "epoch keys": EpochKeysForm(),
     "sealed record": SealedRecordForm(),

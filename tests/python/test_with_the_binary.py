@@ -56,6 +56,18 @@ class WithTheBinary(unittest.TestCase):
     def test_python_pings_the_router(self):
         self.assertLess(self.join().ping(self.network.near.name), PATIENCE_S)
 
+    def test_a_session_follows_the_client_to_another_port(self):
+        node = self.join()
+        before = self.network.near.status()
+        for _ in range(3):
+            node.session.change_port()
+            # Its answer goes to where the session was; the challenge and the next answer come here.
+            node.send_pdu(pdus.Pdu(pdus.PING, node.name, self.rust_name, bytes(40), 1, 64))
+            moved = before["counters"]["sessions_moved"] + 1
+            wait(node, lambda: self.network.near.status()["counters"]["sessions_moved"] >= moved or None)
+            self.assertLess(node.ping(self.rust_name), PATIENCE_S)
+            before = self.network.near.status()
+
     def test_rust_pings_python(self):
         node = self.join()
         with Polled(node):

@@ -10,6 +10,9 @@ pub struct Config {
     pub cipher: Cipher,
     /// Whether others may connect to us.
     pub accept: bool,
+    /// Whether to ask peers if they are still there, and so to notice within about two seconds when one is not. For ends that
+    /// have few sessions, and somewhere else to go; others answer, and notice after [`SILENCE`](crate::SILENCE).
+    pub watch_peers: bool,
     /// Bounds on memory and work.
     pub limits: Limits,
 }
@@ -20,6 +23,7 @@ impl Default for Config {
             max_datagram_len: DEFAULT_MAX_DATAGRAM_LEN,
             cipher: Cipher::Aes256Gcm,
             accept: true,
+            watch_peers: false,
             limits: Limits::default(),
         }
     }

@@ -9,11 +9,13 @@
 //! After each of 1 and 3, poll. `open` and `seal` are the fast path: an index into a table, a window, an AEAD, nothing
 //! allocated and nothing hashed; everything else is per handshake or per timer.
 //!
-//! Invariant: a session sends to the address its newest handshake was made with, and to no other, wherever datagrams
-//! that belong to it come from.
+//! Invariant: a session sends to the address its newest handshake was made with, or that has since answered a challenge sent
+//! there, and to no other, wherever datagrams that belong to it come from. To an address that is being checked go path
+//! messages, and no more bytes than came from there.
 
 mod handshakes;
 mod intake;
+mod paths;
 mod records;
 mod renewals;
 mod timeouts;
@@ -35,6 +37,7 @@ use crate::dtls::Library;
 use crate::exchange::Exchange;
 use crate::handshake::MAX_OUTPUT;
 use crate::lane_table::LaneTable;
+use crate::path::Challenges;
 use crate::retry::RetryTokens;
 use crate::session::Session;
 use crate::slots::{Key, Slots};
@@ -49,6 +52,7 @@ pub struct Endpoint {
     config: Config,
     library: Library,
     tokens: RetryTokens,
+    challenges: Challenges,
     admission: Admission,
     exchanges: Slots<Exchange>,
     /// The exchanges with each address. Addresses in hello messages are chosen by strangers, so the map is keyed.
@@ -101,6 +105,15 @@ pub enum Event {
         /// Why.
         error: LinkError,
     },
+    /// The peer has another address, and showed that it is there. The session is the same, and so are its keys.
+    Moved {
+        /// The session.
+        session: SessionId,
+        /// Where it sent to.
+        from: SocketAddr,
+        /// Where it sends to.
+        to: SocketAddr,
+    },
     /// A session ended.
     Closed {
         /// The session, whose id is stale now.
@@ -109,6 +122,8 @@ pub enum Event {
         peer: Name,
         /// Why.
         reason: CloseReason,
+        /// If the peer was watched and fell silent: what was sealed from then on may not have reached it.
+        doubtful_from: Option<Instant>,
     },
 }
 
@@ -129,6 +144,7 @@ impl Endpoint {
         }
         let secret = hmac::Key::new(HMAC_SHA256, &secret);
         let retry_key = hmac::sign(&secret, b"rhumb/1 retry");
+        let path_key = hmac::sign(&secret, b"rhumb/1 path");
         let first_tag = hmac::sign(&secret, b"rhumb/1 index").as_ref()[0];
         let certificate = certificate::make(&identity)?;
         Ok(Self {
@@ -136,6 +152,7 @@ impl Endpoint {
             config,
             library: Library::new(certificate, identity.pkcs8_der().to_vec())?,
             tokens: RetryTokens::new(retry_key.as_ref(), now),
+            challenges: Challenges::new(path_key.as_ref()),
             admission: Admission::new(config.limits),
             exchanges: Slots::new(),
             routes: HashMap::new(),
@@ -231,8 +248,8 @@ impl Endpoint {
         self.admission.half_open()
     }
 
-    /// Records that were opened although they came from another address than their session sends to: the peer, or what
-    /// translates its address, has moved. The session stays where it is until the peer makes a fresh handshake.
+    /// Records that were opened although they came from another address than their session sent to: the peer, or what
+    /// translates its address, has moved, or somebody passes its records on.
     pub fn records_from_elsewhere(&self) -> u64 {
         self.records_from_elsewhere
     }
@@ -241,10 +258,14 @@ impl Endpoint {
     fn end(&mut self, id: SessionId, reason: CloseReason) {
         let Some(session) = self.sessions.remove(id.0) else { return };
         self.by_name.remove(&session.peer.name);
+        let watch = session.watch.as_ref().filter(|_| reason == CloseReason::Silent);
+        let doubtful_from =
+            watch.and_then(|watch| watch.doubtful_from(session.last_heard(&self.lanes)));
         for index in session.receive.iter() {
             self.lanes.remove(index);
         }
-        self.events.push_back(Event::Closed { session: id, peer: session.peer.name, reason });
+        let peer = session.peer.name;
+        self.events.push_back(Event::Closed { session: id, peer, reason, doubtful_from });
     }
 }
 

@@ -86,6 +86,11 @@ impl SendLane {
         Ok(())
     }
 
+    /// Records sealed so far.
+    pub(crate) fn sealed(&self) -> u64 {
+        self.packet_number
+    }
+
     /// Whether so few epochs are left that a fresh handshake is due: at the fastest conceivable 10^8 packets a second
     /// an epoch lasts 40 ms, so what is left lasts 160 s.
     pub(crate) fn nearly_exhausted(&self) -> bool {
@@ -159,10 +164,15 @@ impl ReceiveLane {
         };
         let len = opened.ok_or(DropReason::BadSeal)?;
         self.window.update(number);
-        if header.kind == RecordKind::Pdu {
+        if header.kind != RecordKind::Close {
             self.last_opened = now;
         }
         Ok(RecordHeader::LEN..RecordHeader::LEN + len)
+    }
+
+    /// The highest packet number that was opened.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.window.newest()
     }
 
     /// Wipes the previous epoch's key once datagrams of that epoch cannot be on their way any more.

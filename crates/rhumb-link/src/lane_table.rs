@@ -29,10 +29,12 @@ pub(crate) struct LaneEntry {
     pub(crate) lane: ReceiveLane,
     /// The session; none until the peer's parameters have arrived.
     pub(crate) session: Option<SessionId>,
-    /// Where the handshake was made with.
+    /// Where the session sends to; until there is one, where the handshake is made with.
     pub(crate) address: SocketAddr,
     /// Whether a record was opened, so that the peer is known to have our index.
     pub(crate) confirmed: bool,
+    /// Whether the session's watch dozes: then opening wakes it.
+    pub(crate) dozes: bool,
     /// The exchange that made it.
     pub(crate) exchange: Key,
 }
@@ -119,6 +121,7 @@ mod tests {
             session: None,
             address: "192.0.2.1:1".parse().unwrap(),
             confirmed: false,
+            dozes: false,
             exchange,
         }
     }

@@ -12,10 +12,12 @@
 //! | `certificate` | how a certificate proves a name |
 //! | `session`, `lane`, `lane_table` | what a session keeps; one direction's keys and counter; look-up by index |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
+//! | `path`, `watch` | where the peer is; whether it still is |
 //! | `retry`, `admission`, `peek` | what keeps strangers cheap |
 //!
 //! Threats and what answers them: forged and replayed records (`lane`, `replay`); spoofed hellos (`retry`); many
-//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::handshakes`).
+//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::handshakes`, `path`); sessions diverted by
+//! records from elsewhere (`path`).
 
 #![forbid(unsafe_code)]
 
@@ -35,12 +37,14 @@ mod handshake;
 mod keys;
 mod lane;
 mod lane_table;
+mod path;
 mod peek;
 mod replay;
 mod retry;
 mod session;
 mod slots;
 mod timers;
+mod watch;
 
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN_FOREIGN, DEFAULT_HALF_OPEN_NATIVE,
@@ -53,3 +57,4 @@ pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
+pub use watch::{PROBES, QUIET};

@@ -18,6 +18,11 @@ impl ReplayWindow {
         Self { next: 0, words: [0; WORDS] }
     }
 
+    /// The highest number that was opened.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
     /// Whether `number` may still be opened.
     #[inline]
     pub(crate) fn check(&self, number: u64) -> Result<(), DropReason> {

@@ -13,8 +13,10 @@ use rhumb_wire::{Metadata, Name};
 
 use crate::lane::SendLane;
 use crate::lane_table::LaneTable;
+use crate::path::PathCheck;
 use crate::slots::Key;
 use crate::timers::Armed;
+use crate::watch::Watch;
 
 /// A session of this endpoint. It stays the same when the session is renewed, and goes stale when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +30,7 @@ pub struct Peer {
     pub name: Name,
     /// What the name is the hash of.
     pub metadata: Arc<Metadata>,
-    /// Where datagrams go: where the newest handshake was made with.
+    /// Where datagrams go: where the newest handshake was made with, or where the peer has shown to be since.
     pub address: SocketAddr,
     /// The largest datagram it receives, in bytes of UDP payload.
     pub max_datagram_len: u16,
@@ -46,7 +48,7 @@ pub struct Peer {
 pub enum CloseReason {
     /// The peer said so.
     PeerClosed,
-    /// Nothing was heard of the peer for [`SILENCE`].
+    /// Nothing was heard of the peer for [`SILENCE`], or it left all probes unanswered.
     Silent,
     /// We said so.
     Local,
@@ -61,6 +63,14 @@ pub(crate) struct Session {
     /// When to begin the next handshake.
     pub(crate) renew_at: Instant,
     pub(crate) armed: Armed,
+    /// The address that is being checked, if any. Boxed, because sessions are many and moves few.
+    pub(crate) path: Option<Box<PathCheck>>,
+    /// When a challenge was sent last to an address that was being checked.
+    pub(crate) challenged_at: Option<Instant>,
+    /// If the peer is watched.
+    pub(crate) watch: Option<Box<Watch>>,
+    /// Whether the watch dozes: then sealing wakes it.
+    pub(crate) dozes: bool,
 }
 
 /// The lanes a session receives on.
@@ -95,9 +105,14 @@ impl ReceiveLanes {
 }
 
 impl Session {
+    /// When anything was opened last.
+    pub(crate) fn last_heard(&self, lanes: &LaneTable) -> Instant {
+        self.receive.last_opened(lanes).unwrap_or(self.peer.renewed_at)
+    }
+
     /// When anything has to be done for this session, if nothing is sent or received until then.
     pub(crate) fn due(&self, lanes: &LaneTable) -> Instant {
-        let heard = self.receive.last_opened(lanes).unwrap_or(self.peer.renewed_at);
+        let heard = self.last_heard(lanes);
         let older_ends = self
             .receive
             .older
@@ -108,6 +123,8 @@ impl Session {
             Some(heard + SILENCE),
             Some(self.renew_at),
             older_ends,
+            self.path.as_ref().and_then(|check| check.due()),
+            self.watch.as_ref().map(|watch| watch.look_at),
         ]
         .into_iter()
         .flatten()

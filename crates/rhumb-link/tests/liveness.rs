@@ -7,7 +7,7 @@ mod pair;
 use std::time::Duration;
 
 use pair::{Fate, Net, is_record};
-use rhumb_link::{CloseReason, DropReason, Event, KEEP_ALIVE, SILENCE};
+use rhumb_link::{CloseReason, Config, DropReason, Event, KEEP_ALIVE, PROBES, QUIET, SILENCE};
 
 #[test]
 fn an_idle_session_lives_by_keep_alives_alone() {
@@ -46,7 +46,12 @@ fn a_silent_peer_is_given_up_after_twenty_seconds() {
     net.run(SILENCE - KEEP_ALIVE - Duration::from_secs(1));
     assert!(net.find_session(0, 1).is_some(), "too early");
     net.run(KEEP_ALIVE + Duration::from_secs(2));
-    let closed = Event::Closed { session, peer: net.name(1), reason: CloseReason::Silent };
+    let closed = Event::Closed {
+        session,
+        peer: net.name(1),
+        reason: CloseReason::Silent,
+        doubtful_from: None,
+    };
     assert_eq!(net.take_events(0), [closed]);
     assert!(net.find_session(0, 1).is_none() && net.hosts[0].endpoint.peer(session).is_none());
     assert_eq!(net.seal(0, session, b"late").unwrap_err(), DropReason::StaleSession);
@@ -62,7 +67,8 @@ fn a_close_ends_both_ends_at_once() {
     net.hosts[0].endpoint.close(ours, now);
     net.collect(0);
     net.run(Duration::from_millis(50));
-    let closed = |session, peer, reason| Event::Closed { session, peer, reason };
+    let closed =
+        |session, peer, reason| Event::Closed { session, peer, reason, doubtful_from: None };
     assert_eq!(net.take_events(0), [closed(ours, net.name(1), CloseReason::Local)]);
     assert_eq!(net.take_events(1), [closed(theirs, net.name(0), CloseReason::PeerClosed)]);
     net.hosts[0].endpoint.close(ours, now);
@@ -96,4 +102,127 @@ fn an_old_close_does_not_end_a_renewed_session() {
     assert!(net.find_session(again, 1).is_some() && net.find_session(1, again).is_some());
     assert!(net.drops(1).contains(&(DropReason::StaleClose, 1)), "{:?}", net.drops(1));
     assert!(net.hosts[0].endpoint.peer(session).is_some());
+}
+
+fn watchful() -> Config {
+    let mut config = Config::default();
+    config.watch_peers = true;
+    config
+}
+
+/// What a silent peer costs at most, over and above the wait for the first probe: the network's round trip is 20 ms.
+const PROBING: Duration = Duration::from_millis(100 * PROBES as u64);
+
+#[test]
+fn a_watched_peer_that_falls_silent_during_traffic_is_given_up_soon() {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut net = Net::pair_with(watchful(), Config::default());
+        let (session, _) = net.establish();
+        for _ in 0..100 {
+            net.run(Duration::from_millis(20));
+            net.send(from, to, b"one way");
+        }
+        net.take_events(0);
+        net.set_fate(|_, _| Fate::Lost);
+        let cut = net.now;
+        while net.find_session(0, 1).is_some() {
+            if from == 0 {
+                net.send(0, 1, b"into the void");
+            }
+            net.run(Duration::from_millis(1));
+        }
+        let took = net.now - cut;
+        assert!(took <= QUIET + PROBING + Duration::from_millis(20), "{took:?}");
+        assert!(took >= PROBING, "{took:?}: not all probes had their time");
+        let [Event::Closed { session: closed, reason, doubtful_from, .. }] = net.take_events(0)[..]
+        else {
+            panic!("closed, and nothing else")
+        };
+        assert_eq!((closed, reason), (session, CloseReason::Silent));
+        let from = doubtful_from.unwrap();
+        assert!(from <= cut, "what was sent after {from:?} is in doubt, and the cut came before");
+        assert!(cut - from <= QUIET + Duration::from_millis(100), "{:?}", cut - from);
+    }
+}
+
+#[test]
+fn a_watched_peer_that_falls_silent_while_idle_is_given_up_after_a_keep_alive() {
+    let mut net = Net::pair_with(watchful(), Config::default());
+    net.establish();
+    net.run(Duration::from_secs(30));
+    net.set_fate(|_, _| Fate::Lost);
+    net.run(KEEP_ALIVE + PROBING + Duration::from_millis(20));
+    assert!(net.find_session(0, 1).is_none());
+    assert!(net.find_session(1, 0).is_some(), "the other end does not watch");
+}
+
+#[test]
+fn watching_an_idle_peer_costs_what_keep_alives_do() {
+    let mut net = Net::pair_with(watchful(), Config::default());
+    net.establish();
+    net.run(Duration::from_secs(5));
+    let before = net.sent.len();
+    net.run(Duration::from_secs(600));
+    let expected = 2 * 600 / KEEP_ALIVE.as_secs() as usize;
+    let sent = net.sent.len() - before;
+    assert!((expected - 4..=expected + 4).contains(&sent), "{sent} for {expected}");
+}
+
+#[test]
+fn watching_a_peer_that_answers_costs_four_probes_a_second_at_most() {
+    let mut net = Net::pair_with(watchful(), Config::default());
+    net.establish();
+    let before = net.sent.len();
+    for _ in 0..1000 {
+        net.send(0, 1, b"one way");
+        net.run(Duration::from_millis(10));
+    }
+    let path = net.sent[before..].iter().filter(|flying| flying.bytes[0] >> 4 == 0xD).count();
+    assert!((2 * 30..=2 * 40).contains(&path), "{path} path messages in 10 s");
+    let before = net.sent.len();
+    for _ in 0..1000 {
+        net.send(0, 1, b"both ways");
+        net.send(1, 0, b"both ways");
+        net.run(Duration::from_millis(10));
+    }
+    assert_eq!(net.sent.len() - before, 2000, "traffic shows that the peer is there");
+}
+
+#[test]
+fn both_ends_may_watch() {
+    let mut net = Net::pair_with(watchful(), watchful());
+    net.establish();
+    net.run(Duration::from_secs(120));
+    net.assert_carries("after idling");
+    net.take_events(0);
+    net.take_events(1);
+    net.set_fate(|_, _| Fate::Lost);
+    net.run(KEEP_ALIVE + PROBING + Duration::from_millis(20));
+    for host in 0..2 {
+        assert!(matches!(net.take_events(host)[..], [Event::Closed { .. }]), "{host}");
+    }
+}
+
+#[test]
+fn a_watched_peer_is_not_given_up_where_a_fifth_is_lost() {
+    let mut net = Net::pair_with(watchful(), Config::default());
+    net.establish();
+    net.take_events(0);
+    net.take_events(1);
+    // A linear congruential generator (Knuth's constants): chance, the same in each run.
+    let mut chance: u64 = 1;
+    net.set_fate(move |_, _| {
+        chance =
+            chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if (chance >> 33).is_multiple_of(5) { Fate::Lost } else { Fate::Arrives }
+    });
+    for tick in 0..60_000 {
+        // A minute of traffic, a minute without, for an hour and a half.
+        if (tick / 600) % 2 == 0 {
+            net.send(0, 1, b"one way");
+        }
+        net.run(Duration::from_millis(100));
+    }
+    let ends = |event: &Event| matches!(event, Event::Closed { .. });
+    assert!(!net.hosts[0].events.iter().chain(&net.hosts[1].events).any(ends));
 }

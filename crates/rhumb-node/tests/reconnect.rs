@@ -5,14 +5,17 @@ mod world;
 
 use std::time::Duration;
 
-use rhumb_link::{CloseReason, LinkError};
-use rhumb_node::core::{Disconnection, Event};
+use rhumb_link::{CloseReason, KEEP_ALIVE, LinkError, PROBES, QUIET};
+use rhumb_node::core::{Disconnection, Event, SendFailure};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name};
 use world::{LATENCY, OnAdvertise, World};
 
 const TO: Name = Name([7; 32]);
+const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
+/// What it takes to ask a router that does not answer, over a network as fast as this one.
+const PROBING: Duration = Duration::from_millis(100 * PROBES as u64 + 50);
 
 fn disconnections(world: &World) -> Vec<Disconnection> {
     let reasons = world.events.iter().filter_map(|event| match event {
@@ -25,10 +28,12 @@ fn disconnections(world: &World) -> Vec<Disconnection> {
 #[test]
 fn a_silent_router_is_noticed_and_rejoined_when_it_is_back() {
     let mut world = World::joined();
+    world.run_for(SECOND);
     world.cut = true;
-    world.run_for(19 * SECOND);
+    // The last answer came within this second, so the next question is due four to five seconds from now.
+    world.run_for(4 * SECOND);
     assert!(world.core.is_joined());
-    world.run_for(3 * SECOND);
+    world.run_for(KEEP_ALIVE + PROBING - 4 * SECOND);
     assert!(!world.core.is_joined());
     assert_eq!(disconnections(&world), [Disconnection::Closed(CloseReason::Silent)]);
     world.cut = false;
@@ -37,6 +42,51 @@ fn a_silent_router_is_noticed_and_rejoined_when_it_is_back() {
     assert!(world.core.is_joined());
     assert!(matches!(world.events.last(), Some(Event::Joined { .. })));
     assert_eq!(world.router.seen(Action::Advertise).len(), 1);
+}
+
+#[test]
+fn what_was_sent_to_a_silent_router_is_reported_and_nothing_else() {
+    let mut world = World::joined();
+    world.run_for(SECOND);
+    let send_for = |world: &mut World, ticks: usize| -> Vec<u32> {
+        (0..ticks)
+            .map(|_| {
+                let tag = world.core.send(TO, 9, b"body", world.now).unwrap();
+                world.run_for(10 * MS);
+                tag
+            })
+            .collect()
+    };
+    let before = send_for(&mut world, 100);
+    world.cut = true;
+    let after = send_for(&mut world, 40);
+    world.run_for(QUIET + PROBING);
+    assert!(!world.core.is_joined());
+    let failed: Vec<u32> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::SendFailed { tag, reason: SendFailure::RouterLost, .. } => Some(*tag),
+            _ => None,
+        })
+        .collect();
+    assert!(after.iter().all(|tag| failed.contains(tag)), "every one that was in vain");
+    // Of those before, only what was sent after the last question that was answered.
+    let doubtful = before.iter().filter(|tag| failed.contains(tag)).count();
+    assert!(doubtful <= 30, "{doubtful} of 100");
+    assert_eq!(failed.len(), after.len() + doubtful);
+}
+
+#[test]
+fn a_router_that_is_not_watched_is_noticed_by_its_silence() {
+    let mut world = World::with(|config| config.watch_router = false);
+    world.run_for(100 * MS);
+    assert!(world.core.is_joined());
+    world.cut = true;
+    world.run_for(19 * SECOND);
+    assert!(world.core.is_joined());
+    world.run_for(3 * SECOND);
+    assert_eq!(disconnections(&world), [Disconnection::Closed(CloseReason::Silent)]);
 }
 
 #[test]

@@ -78,6 +78,11 @@ impl World {
         self.add(Role::Node, Plan::Node { config })
     }
 
+    /// Puts routers on the local network of a node: they hear what it asks there. Before, nobody does.
+    pub fn put_nearby(&mut self, node: StationId, routers: &[StationId]) {
+        self.nearby.insert(node, routers.to_vec());
+    }
+
     /// A second node of the same name, at another router.
     pub fn add_double(&mut self, node: StationId, router: StationId) -> StationId {
         let config = self.node_config(router, |_| ());

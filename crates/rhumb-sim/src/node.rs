@@ -16,6 +16,8 @@ pub(crate) struct NodeHost {
     pub(crate) arrived: Vec<(Name, Name, Vec<u8>)>,
     /// What it told in the last turn.
     pub(crate) told: Vec<Event>,
+    /// What it asked all of its local network in the last turn.
+    pub(crate) asked: Vec<Vec<u8>>,
 }
 
 impl NodeHost {
@@ -26,7 +28,7 @@ impl NodeHost {
         now: Now,
     ) -> Result<Self, LinkError> {
         let core = Core::new(identity, config, seed, now)?;
-        Ok(Self { core, arrived: Vec::new(), told: Vec::new() })
+        Ok(Self { core, arrived: Vec::new(), told: Vec::new(), asked: Vec::new() })
     }
 
     /// Takes what is in `batch` and leaves there what is to be sent.
@@ -38,11 +40,10 @@ impl NodeHost {
             batch.clear();
         }
         self.core.handle_timeout(now);
-        // Nobody else is on this node's local network: what it asks there stays unanswered.
-        let _ = self.core.poll_query(now);
         while let Some(event) = self.core.poll_event() {
             self.told.push(event);
         }
+        self.asked.extend(self.core.poll_query(now));
         loop {
             let before = batch.len();
             self.core.poll_transmit(batch, now);

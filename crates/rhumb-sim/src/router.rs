@@ -3,6 +3,7 @@
 //! The verifier does one job after another, as the router's second thread does. A job waits in the switch until the
 //! verifier is free, so its queue fills under load as in production.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use rhumb_link::LinkError;
 use rhumb_switch::{Config, Done, Event, Switch};
 use rhumb_trust::{Identity, Now};
 use rhumb_wire::Batch;
+use rhumb_wire::discovery::Discovery;
 
 /// A router as it runs.
 pub(crate) struct RouterHost {
@@ -31,7 +33,11 @@ impl RouterHost {
     }
 
     pub(crate) fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        let answers = take_queries(batch);
         self.switch.handle_batch(batch, now);
+        for (to, answer) in answers {
+            batch.push(to, &answer);
+        }
         self.take_events();
     }
 
@@ -70,6 +76,21 @@ impl RouterHost {
             }
         }
     }
+}
+
+/// Takes queries for routers out of a batch, and answers them as a router's own thread for that does.
+fn take_queries(batch: &mut Batch) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut answers = Vec::new();
+    for index in 0..batch.len() {
+        let (from, datagram) = batch.datagram_mut(index);
+        if let Ok(Discovery::Query(nonce)) = Discovery::parse(datagram) {
+            let mut answer = Vec::with_capacity(Discovery::ANSWER_LEN);
+            Discovery::Answer(nonce).emit(&mut answer);
+            answers.push((from, answer));
+            batch.drop_datagram(index);
+        }
+    }
+    answers
 }
 
 /// What a P-256 verification and its way to another thread take.

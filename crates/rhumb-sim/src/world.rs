@@ -9,7 +9,7 @@
 //! Invariant: events happen in the order of their time, and of decision where times are equal; all chance is drawn from
 //! the seed. So the same calls on a world of the same seed bring about the same.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use rhumb_node::core::Event;
@@ -29,6 +29,8 @@ pub struct World {
     pub(crate) random: Random,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
+    /// The routers on the local network of a node.
+    pub(crate) nearby: BTreeMap<StationId, Vec<StationId>>,
     pub(crate) stations: Vec<Station>,
     pub(crate) witness: Witness,
     pub(crate) totals: Totals,
@@ -90,6 +92,7 @@ impl World {
             now: Duration::ZERO,
             agenda: Agenda::default(),
             network: Network::new(random.fork(LINKS), conditions),
+            nearby: BTreeMap::new(),
             stations: Vec::new(),
             witness: Witness::default(),
             totals: Totals::default(),
@@ -220,6 +223,7 @@ impl World {
     /// What follows a station's turn: its datagrams leave, its next turn is fixed, the witness looks.
     fn conclude(&mut self, id: StationId, out: &Batch) {
         self.dispatch(id, out);
+        self.ask_routers(id);
         self.listen(id);
         let station = &mut self.stations[id.0];
         let incarnation = station.incarnation;
@@ -252,6 +256,23 @@ impl World {
             if let Some(tap) = &mut self.tap {
                 tap.push((self.now, flight.clone()));
             }
+            for (at, flight) in self.network.carry(id, flight, self.now) {
+                self.agenda.add(at, Occurrence::Arrival(flight));
+            }
+        }
+    }
+
+    /// Carries what a node asks its local network to the routers that are on it.
+    fn ask_routers(&mut self, id: StationId) {
+        let from = self.address(id);
+        let Some(Host::Node(node)) = &mut self.stations[id.0].host else { return };
+        let asked = std::mem::take(&mut node.asked);
+        let nearby = self.nearby.get(&id).cloned().unwrap_or_default();
+        for (bytes, router) in
+            asked.iter().flat_map(|query| nearby.iter().map(move |to| (query, to)))
+        {
+            let flight =
+                Flight { from, to: self.address(*router), bytes: bytes.clone(), genuine: true };
             for (at, flight) in self.network.carry(id, flight, self.now) {
                 self.agenda.add(at, Occurrence::Arrival(flight));
             }

@@ -344,6 +344,8 @@ impl Switch {
                     self.failed(attempt, error, now);
                 }
                 rhumb_link::Event::Closed { session, .. } => self.closed(session, now),
+                // Flows lead to the session, wherever its peer is.
+                rhumb_link::Event::Moved { .. } => self.counters.sessions_moved += 1,
                 _ => {}
             }
         }

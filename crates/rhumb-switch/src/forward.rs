@@ -26,10 +26,8 @@ impl Switch {
         let mut handshakes = false;
         for index in 0..batch.len() {
             let (from, datagram) = batch.datagram_mut(index);
-            let next = match datagram.first() {
-                Some(0x80..=0xBF) if !matches!(datagram[0], 0x90 | 0xA0) => {
-                    self.handle_record(from, datagram, now)
-                }
+            let next = match datagram.first().map(|first| first >> 4) {
+                Some(0x8 | 0xB | 0xD) => self.handle_record(from, datagram, now),
                 _ => {
                     handshakes = true;
                     self.handle_handshake(from, datagram, now);

@@ -207,6 +207,8 @@ pub struct Counters {
     pub rib_answers_refused: u64,
     /// Changes that RIBs told of and that were taken over.
     pub rib_changes: u64,
+    /// Sessions that followed their peer to another address.
+    pub sessions_moved: u64,
     /// Routes of an earlier run that were verified and taken over.
     pub routes_restored: u64,
     drops: [u64; DropReason::ALL.len()],

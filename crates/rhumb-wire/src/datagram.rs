@@ -10,7 +10,10 @@
 //! | `0xA0` | retry | the token to come back with |
 //! | `0xB0` to `0xBF` | sealed close | as a sealed PDU, of nothing |
 //! | `0xC0` | discovery | [`Discovery`](crate::discovery::Discovery), which is no part of a link: foreign to [`Datagram`] |
+//! | `0xD0` to `0xDF` | sealed path message | as a sealed PDU, of a [`PathMessage`] |
 //! | any other | foreign | dropped and counted |
+
+use std::num::NonZeroU64;
 
 use crate::WireError;
 use crate::reader::Reader;
@@ -20,7 +23,7 @@ use crate::reader::Reader;
 pub enum Datagram<'a> {
     /// A DTLS record, whole.
     Dtls(&'a [u8]),
-    /// A sealed PDU or close: header, and the whole datagram as it was received.
+    /// A sealed PDU, close or path message: header, and the whole datagram as it was received.
     Record(RecordHeader),
     /// An initiator's first datagram, with the token it was given, if any.
     Initial {
@@ -41,7 +44,9 @@ impl<'a> Datagram<'a> {
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         match bytes.first() {
-            Some(0x80..=0x8F | 0xB0..=0xBF) => RecordHeader::parse(bytes).map(Self::Record),
+            Some(0x80..=0x8F | 0xB0..=0xBF | 0xD0..=0xDF) => {
+                RecordHeader::parse(bytes).map(Self::Record)
+            }
             Some(20..=63) => Ok(Self::Dtls(bytes)),
             Some(0x90) => Self::parse_initial(bytes),
             Some(0xA0) => {
@@ -121,6 +126,7 @@ impl RecordHeader {
         let kind = match header[0] >> 4 {
             0x8 => RecordKind::Pdu,
             0xB => RecordKind::Close,
+            0xD => RecordKind::Path,
             value => return Err(WireError::UnknownVariant { field: "record type", value }),
         };
         let [a, b, c, d, e @ ..] = *header;
@@ -134,6 +140,7 @@ impl RecordHeader {
         let kind: u32 = match self.kind {
             RecordKind::Pdu => 0x8000_0000,
             RecordKind::Close => 0xB000_0000,
+            RecordKind::Path => 0xD000_0000,
         };
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&(kind | self.index.0).to_be_bytes());
@@ -149,6 +156,52 @@ pub enum RecordKind {
     Pdu,
     /// Nothing: the sender ends the session.
     Close,
+    /// A [`PathMessage`].
+    Path,
+}
+
+/// Asks whether datagrams to an address reach the peer, answers that they do, or both at once: so an answer to an address
+/// that has to be asked about itself costs one datagram, no longer than the one it answers.
+///
+/// | offset | size | field |
+/// |---|---|---|
+/// | 0 | 8 | challenge: to be sent back; zero when there is none |
+/// | 8 | 8 | answer: the challenge that came from there; zero when there is none |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathMessage {
+    /// What the peer is to send back, to the address it came from.
+    pub challenge: Option<NonZeroU64>,
+    /// What the peer asked to have sent back.
+    pub answer: Option<NonZeroU64>,
+}
+
+impl PathMessage {
+    /// Bytes of a message.
+    pub const LEN: usize = 16;
+
+    /// Parses a message.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly one, or it says nothing.
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader::new(bytes);
+        let challenge = NonZeroU64::new(reader.u64()?);
+        let answer = NonZeroU64::new(reader.u64()?);
+        reader.finish()?;
+        if challenge.is_none() && answer.is_none() {
+            return Err(WireError::NotCanonical("path message"));
+        }
+        Ok(Self { challenge, answer })
+    }
+
+    /// The message's bytes.
+    pub fn emit(&self) -> [u8; Self::LEN] {
+        let bytes = |value: Option<NonZeroU64>| value.map_or(0, NonZeroU64::get).to_be_bytes();
+        let mut out = [0; Self::LEN];
+        out[..8].copy_from_slice(&bytes(self.challenge));
+        out[8..].copy_from_slice(&bytes(self.answer));
+        out
+    }
 }
 
 /// A session as its receiver numbers it: 28 bits.
@@ -285,8 +338,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_round_trip(close: bool, index in 0..=SessionIndex::MAX, epoch: u16, number in 0..=Counter::MAX_PACKET_NUMBER) {
-            let kind = if close { RecordKind::Close } else { RecordKind::Pdu };
+        fn records_round_trip(kind in 0..3usize, index in 0..=SessionIndex::MAX, epoch: u16, number in 0..=Counter::MAX_PACKET_NUMBER) {
+            let kind = [RecordKind::Pdu, RecordKind::Close, RecordKind::Path][kind];
             let header = RecordHeader { kind, index: SessionIndex(index), counter: Counter::new(epoch, number) };
             let mut bytes = header.emit().to_vec();
             prop_assert_eq!(Datagram::parse(&bytes), Err(WireError::Truncated));
@@ -316,6 +369,19 @@ mod tests {
         assert_eq!(Datagram::parse(&bytes), Ok(Datagram::Retry(&[5; TOKEN_LEN])));
         bytes.push(0);
         assert!(Datagram::parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn path_messages_round_trip_and_say_something() {
+        for (challenge, answer) in [(1, 0), (0, u64::MAX), (7, 9)] {
+            let [challenge, answer] = [challenge, answer].map(NonZeroU64::new);
+            let message = PathMessage { challenge, answer };
+            assert_eq!(PathMessage::parse(&message.emit()), Ok(message));
+        }
+        assert!(PathMessage::parse(&[0; PathMessage::LEN]).is_err());
+        for len in [0, PathMessage::LEN - 1, PathMessage::LEN + 1] {
+            assert!(PathMessage::parse(&vec![1; len]).is_err(), "{len}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ from .replay import ReplayWindow
 EXPORTER_LABEL = b"EXTRACTOR-dtls_srtp"
 EXPORTED_LENGTH = 88
 
-TYPE_PDU, TYPE_CLOSE = 0x8, 0xB
+TYPE_PDU, TYPE_CLOSE, TYPE_PATH = 0x8, 0xB, 0xD
 HEADER_LENGTH = 12
 TAG_LENGTH = 16
 OVERHEAD = HEADER_LENGTH + TAG_LENGTH
@@ -176,6 +176,27 @@ def encode_header(type_: int, index: int, epoch: int, number: int) -> bytes:
     return (type_ << 28 | index).to_bytes(4, "big") + (epoch << _NUMBER_BITS | number).to_bytes(8, "big")
 
 
+class PathMessage:
+    """Asks whether datagrams to an address arrive, or answers that they do; zero stands for neither."""
+
+    LENGTH = 16
+
+    def __init__(self, challenge: int = 0, answer: int = 0):
+        self.challenge = challenge
+        self.answer = answer
+
+    def encode(self) -> bytes:
+        """The plaintext of a path message."""
+        return self.challenge.to_bytes(8, "big") + self.answer.to_bytes(8, "big")
+
+    @classmethod
+    def parse(cls, plaintext: bytes) -> "PathMessage":
+        """Reads a path message that says something."""
+        if len(plaintext) != cls.LENGTH or not any(plaintext):
+            raise Malformed("path message")
+        return cls(int.from_bytes(plaintext[:8], "big"), int.from_bytes(plaintext[8:], "big"))
+
+
 def read_header(datagram: bytes) -> Tuple[int, int, int, int]:
     """Type, session index, epoch and packet number of a sealed datagram."""
     if len(datagram) < OVERHEAD:
@@ -183,7 +204,7 @@ def read_header(datagram: bytes) -> Tuple[int, int, int, int]:
     first = int.from_bytes(datagram[:4], "big")
     counter = int.from_bytes(datagram[4:HEADER_LENGTH], "big")
     type_ = first >> 28
-    if type_ not in (TYPE_PDU, TYPE_CLOSE):
+    if type_ not in (TYPE_PDU, TYPE_CLOSE, TYPE_PATH):
         raise Malformed("sealed datagram: type")
     return type_, first & MOST_INDEX, counter >> _NUMBER_BITS, counter & _LAST_NUMBER
 

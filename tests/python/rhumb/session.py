@@ -70,11 +70,8 @@ class Session:
     def __init__(
         self, address: Address, client: Client, expected: Optional[Name], is_native: bool, deadline_s: float
     ):
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
-        # Connected: the kernel drops what comes from elsewhere.
-        self._socket.connect(address)
-        self._socket.setblocking(False)
+        self._address = address
+        self._socket = _open_socket(address)
         self._dtls = client
         self._deadline = time.monotonic() + deadline_s
         self._is_native = is_native
@@ -143,6 +140,11 @@ class Session:
             elif now >= deadline:
                 return None
         return self._opened.popleft()
+
+    def change_port(self) -> None:
+        """Goes on from another port, as if a translator of addresses had forgotten the first."""
+        self._socket.close()
+        self._socket = _open_socket(self._address)
 
     def close(self) -> None:
         """Tells the peer that this was all. Once is enough, and more does no harm."""
@@ -255,8 +257,19 @@ class Session:
         type_, plaintext = opened
         if type_ == sealed.TYPE_CLOSE:
             raise SessionOver("the peer closed the session")
-        if plaintext:
+        if type_ == sealed.TYPE_PATH:
+            self._answer_challenge(plaintext)
+        elif plaintext:
             self._opened.append(plaintext)
+
+    def _answer_challenge(self, plaintext: bytes) -> None:
+        """Shows the peer that we are where it sent a challenge (section 4.5). The socket is connected, so there is one way."""
+        try:
+            challenge = sealed.PathMessage.parse(plaintext).challenge
+        except Malformed:
+            return
+        if challenge and self.sealer is not None:
+            self._send_sealed(sealed.TYPE_PATH, sealed.PathMessage(answer=challenge).encode())
 
     def _send_sealed(self, type_: int, plaintext: bytes) -> None:
         assert self.sealer is not None, "a session that was made has the peer's parameters"
@@ -293,3 +306,11 @@ def _token_in(datagram: bytes) -> Optional[bytes]:
         return Retry.parse(datagram).token
     except Malformed:
         return None
+
+
+def _open_socket(address: Address) -> socket.socket:
+    opened = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_DGRAM)
+    # Connected: the kernel drops what comes from elsewhere.
+    opened.connect(address)
+    opened.setblocking(False)
+    return opened

@@ -197,6 +197,7 @@ impl Endpoint {
             session: None,
             address: exchange.address,
             confirmed: false,
+            dozes: false,
             exchange: id,
         };
         let index = self.lanes.insert(entry).ok_or(LinkError::SessionLimit)?;

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
 
-use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex};
+use rhumb_wire::datagram::{
+    AEAD_TAG_LEN, PathMessage, RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex,
+};
 
 use super::Endpoint;
 use crate::exchange::{LINGER, Progress};
@@ -16,7 +18,8 @@ use crate::{CloseReason, DropReason, SessionId};
 pub struct Opened {
     /// The session it came on. Stale already when the datagram closed it.
     pub session: SessionId,
-    /// Where in the datagram the plaintext stands. Empty: a keep-alive or a close, with which there is nothing to do.
+    /// Where in the datagram the plaintext stands. Empty: a keep-alive, a close or a path message, with which there is nothing
+    /// to do.
     pub plaintext: Range<usize>,
 }
 
@@ -65,34 +68,54 @@ impl Endpoint {
         let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
         let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
         let plaintext = entry.lane.open(header, datagram, now)?;
-        if from != entry.address {
-            self.records_from_elsewhere += 1;
-        }
+        let usual = header.kind == RecordKind::Pdu
+            && entry.confirmed
+            && from == entry.address
+            && !entry.dozes;
         match entry.session {
-            Some(session) if header.kind == RecordKind::Pdu && entry.confirmed => {
-                Ok(Opened { session, plaintext })
-            }
-            _ => self.handle_rare(header, plaintext, now),
+            Some(session) if usual => Ok(Opened { session, plaintext }),
+            _ => self.handle_rare(from, header, &datagram[..plaintext.end], now),
         }
     }
 
-    /// A record was opened that is the first of its lane, or of a lane without a session, or a close.
+    /// A record was opened that is the first of its lane, or of a lane without a session, or from elsewhere, or the first in a
+    /// while, or no PDU.
+    /// `opened` is its header and its plaintext.
     #[cold]
     fn handle_rare(
         &mut self,
+        from: SocketAddr,
         header: RecordHeader,
-        plaintext: Range<usize>,
+        opened: &[u8],
         now: Instant,
     ) -> Result<Opened, DropReason> {
         let session = self.confirm(header, now).ok_or(DropReason::Early)?;
+        if header.kind == RecordKind::Close {
+            if !self.sends_on(session, header.index) {
+                return Err(DropReason::StaleClose);
+            }
+            self.end(session, CloseReason::PeerClosed);
+            return Ok(Opened { session, plaintext: NOTHING });
+        }
+        let elsewhere = self.sessions.get(session.0).is_some_and(|it| it.peer.address != from);
+        let challenge = if elsewhere {
+            let len = opened.len() + AEAD_TAG_LEN;
+            self.note_elsewhere(session, header, from, len, now)
+        } else {
+            None
+        };
+        let plaintext = RecordHeader::LEN..opened.len();
         if header.kind == RecordKind::Pdu {
+            self.wake_watch(session, now);
+            if challenge.is_some() {
+                let message = PathMessage { challenge, answer: None };
+                self.send_path_message(session, from, message, now);
+            }
             return Ok(Opened { session, plaintext });
         }
-        if !self.sends_on(session, header.index) {
-            return Err(DropReason::StaleClose);
-        }
-        self.end(session, CloseReason::PeerClosed);
-        Ok(Opened { session, plaintext: RecordHeader::LEN..RecordHeader::LEN })
+        let message = PathMessage::parse(&opened[plaintext]).map_err(|_| DropReason::Malformed)?;
+        self.handle_path_message(session, header, from, message, challenge, now);
+        Ok(Opened { session, plaintext: NOTHING })
     }
 
     /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from before its last
@@ -131,7 +154,7 @@ impl Endpoint {
     }
 
     #[inline]
-    fn seal_record(
+    pub(super) fn seal_record(
         &mut self,
         id: SessionId,
         kind: RecordKind,
@@ -143,7 +166,13 @@ impl Endpoint {
             return Err(DropReason::TooBig);
         }
         match session.send.seal(kind, buffer, now) {
-            Ok(()) => Ok(session.peer.address),
+            Ok(()) => {
+                let address = session.peer.address;
+                if session.dozes && kind == RecordKind::Pdu {
+                    self.wake_watch(id, now);
+                }
+                Ok(address)
+            }
             Err(DropReason::CounterExhausted) => {
                 self.end(id, CloseReason::CounterExhausted);
                 Err(DropReason::CounterExhausted)
@@ -172,3 +201,6 @@ impl Endpoint {
         }
     }
 }
+
+/// Of a record that is not for whoever opens it.
+const NOTHING: Range<usize> = RecordHeader::LEN..RecordHeader::LEN;

@@ -17,6 +17,7 @@ use crate::lane::SendLane;
 use crate::session::{ReceiveLanes, SILENCE, Session, renewal_time};
 use crate::slots::Key;
 use crate::timers::{Armed, Owner};
+use crate::watch::Watch;
 use crate::{LinkError, Peer, SessionId};
 
 impl Endpoint {
@@ -140,12 +141,20 @@ impl Endpoint {
         let name = peer.name;
         let renew_at = renewal_time(&name, peer.initiator, now);
         let receive = ReceiveLanes { newest: index, older: None };
-        let session = Session { peer, send, receive, renew_at, armed: Armed::default() };
-        let due = session.due(&self.lanes);
+        let watch = self.config.watch_peers.then(|| Box::new(Watch::new(now)));
+        let session = Session {
+            peer,
+            send,
+            receive,
+            renew_at,
+            armed: Armed::default(),
+            path: None,
+            challenged_at: None,
+            watch,
+            dozes: false,
+        };
         let key = self.sessions.insert(session);
-        if let Some(session) = self.sessions.get_mut(key) {
-            self.timers.arm(Owner::Session(key), &mut session.armed, due);
-        }
+        self.arm_session(key);
         self.by_name.insert(name, SessionId(key));
         Ok(SessionId(key))
     }
@@ -162,8 +171,18 @@ impl Endpoint {
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
         session.peer = Peer { established_at: session.peer.established_at, ..peer };
         session.send = send;
+        session.path = None;
+        if let Some(watch) = &mut session.watch {
+            watch.sealed(0);
+        }
         if let Some(retired) = session.receive.push(index, &self.lanes) {
             self.lanes.remove(retired);
+        }
+        for index in session.receive.iter() {
+            if let Some(entry) = self.lanes.get_mut(index) {
+                entry.address = session.peer.address;
+                entry.dozes = session.dozes;
+            }
         }
     }
 

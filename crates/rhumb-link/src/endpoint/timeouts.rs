@@ -46,13 +46,16 @@ impl Endpoint {
         if !session.armed.fires(at) {
             return;
         }
-        let heard = session.receive.last_opened(&self.lanes).unwrap_or(session.peer.renewed_at);
-        if now.saturating_duration_since(heard) >= SILENCE {
+        let heard = session.last_heard(&self.lanes);
+        let silent = now.saturating_duration_since(heard) >= SILENCE;
+        let end = if silent { Some(CloseReason::Silent) } else { self.look_after_path(key, now) };
+        if let Some(reason) = end {
             // Perhaps only one direction is cut: then the peer need not wait as long.
             self.send_close(id, now);
-            self.end(id, CloseReason::Silent);
+            self.end(id, reason);
             return;
         }
+        let Some(session) = self.sessions.get_mut(key) else { return };
         let silent_us = now.saturating_duration_since(session.send.last_sealed) >= KEEP_ALIVE;
         let renew = now >= session.renew_at
             || (session.send.nearly_exhausted() && session.renew_at > now + RENEWAL_RETRY);
@@ -60,13 +63,21 @@ impl Endpoint {
             session.renew_at = now + RENEWAL_RETRY;
         }
         let (address, name) = (session.peer.address, session.peer.name);
+        let watched = session.watch.is_some();
         self.tidy_lanes(key, now);
-        if silent_us {
+        if silent_us && watched {
+            self.probe(id, now);
+        } else if silent_us {
             self.send_keep_alive(id, now);
         }
         if renew {
             self.begin(address, Some(name), false, now);
         }
+        self.arm_session(key);
+    }
+
+    /// Has a session looked at when something will be due.
+    pub(super) fn arm_session(&mut self, key: Key) {
         if let Some(session) = self.sessions.get_mut(key) {
             let due = session.due(&self.lanes);
             self.timers.arm(Owner::Session(key), &mut session.armed, due);

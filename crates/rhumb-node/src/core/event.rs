@@ -205,6 +205,8 @@ pub enum SendFailure {
     NotJoined,
     /// They were to be sent in a name that this node does not serve any more.
     NotServed,
+    /// They were sent to a router that fell silent at about that time. Perhaps they arrived.
+    RouterLost,
 }
 
 impl fmt::Display for SendFailure {
@@ -213,6 +215,7 @@ impl fmt::Display for SendFailure {
             Self::Nacked(reason) => reason.fmt(f),
             Self::NotJoined => f.write_str("not connected to a router"),
             Self::NotServed => f.write_str("the name to send in is not served here any more"),
+            Self::RouterLost => f.write_str("the router fell silent; it may not have arrived"),
         }
     }
 }

@@ -265,6 +265,11 @@ impl Membership {
                     self.phase = Phase::Over;
                     return Some(Event::Left { published: false });
                 }
+                if reason == CloseReason::Silent {
+                    // If it comes back, it will have to be found by whoever finds no other.
+                    let address = connection.address;
+                    self.search.avoid(address, turn.now.instant);
+                }
                 Some(self.wait(Disconnection::Closed(reason), turn))
             }
             _ => None,

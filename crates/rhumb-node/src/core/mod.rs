@@ -50,7 +50,7 @@ use crate::{Config, ServeError};
 use jitter::Jitter;
 use labels::{Flow, Labels};
 use membership::Membership;
-use pending::PendingPdus;
+use pending::{PendingPdus, Settled};
 use receive::ArrivedAt;
 use services::Services;
 use streams::Streams;
@@ -111,6 +111,7 @@ impl Core {
         let mut link = rhumb_link::Config::default();
         link.max_datagram_len = config.max_datagram_len;
         link.accept = false;
+        link.watch_peers = config.watch_router;
         let endpoint = Endpoint::new(identity.clone(), link, seed.link, now.instant)?;
         let mut jitter = Jitter::new(seed.spread);
         Ok(Self {
@@ -312,6 +313,14 @@ impl Core {
             if matches!(event, LinkEvent::Established { renewed: true, .. }) {
                 self.labels.forget_all();
             }
+            let doubtful_from = match event {
+                LinkEvent::Closed { session, doubtful_from, .. }
+                    if self.membership.session() == Some(session) =>
+                {
+                    doubtful_from
+                }
+                _ => None,
+            };
             self.with_membership(now, |membership, turn| match event {
                 LinkEvent::Established { session, peer, .. } => {
                     membership.handle_established(session, peer, turn)
@@ -324,6 +333,19 @@ impl Core {
                 }
                 _ => None,
             });
+            if let Some(from) = doubtful_from {
+                self.doubt(from);
+            }
+        }
+    }
+
+    /// The router fell silent: whatever was sent to it lately may have been in vain, and nobody else will say so.
+    /// Sending it again might deliver it twice.
+    fn doubt(&mut self, from: Instant) {
+        for Settled { tag, to, .. } in self.pending.take_data_sent_since(from) {
+            self.traffic.given_up += 1;
+            let reason = SendFailure::RouterLost;
+            self.events.push_back(Event::SendFailed { tag, to, reason });
         }
     }
 }

@@ -221,6 +221,25 @@ impl PendingPdus {
         Some(self.remove(at))
     }
 
+    /// Takes out the data of programs that were sent at `from` or later, as far as copies are still kept, and wait for no
+    /// resending.
+    pub(super) fn take_data_sent_since(&mut self, from: Instant) -> Vec<Settled> {
+        let is_doubtful = |entry: &Entry| {
+            entry.kind == PendingKind::Data
+                && matches!(entry.state, State::Sent { at } if at >= from)
+        };
+        let mut taken = Vec::new();
+        let mut at = 0;
+        while let Some(entry) = self.entries.get(at) {
+            if is_doubtful(entry) {
+                taken.push(self.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        taken
+    }
+
     /// When a PDU has to be sent again.
     pub(super) fn next_resend(&self) -> Option<Instant> {
         if self.waiting == 0 {
@@ -402,6 +421,25 @@ mod tests {
         assert!(stated.iter().all(|wait| *wait < Duration::from_millis(100)), "{waits:?}");
         assert!(doubled.windows(2).all(|pair| pair[1] > pair[0] * 3 / 2), "{waits:?}");
         assert_eq!(pending.entries.len(), 0);
+    }
+
+    #[test]
+    fn what_was_sent_since_is_taken_out_and_nothing_else() {
+        let start = Instant::now();
+        let (mut pending, ms) = (PendingPdus::new(GIVE_UP), Duration::from_millis(1));
+        for tag in 0..10 {
+            let kind = if tag == 8 { PendingKind::Ping } else { PendingKind::Data };
+            pending.push(tag, TO, kind, vec![0; 100], start);
+            pending.transmit(start + tag * ms, 1, |_| {});
+        }
+        let mut jitter = Jitter::new(1);
+        pending.handle_nack(7, TO, Reason::NotYet(50), start + 10 * ms, &mut jitter);
+        pending.push(10, TO, PendingKind::Data, vec![0; 100], start);
+        let taken = pending.take_data_sent_since(start + 5 * ms);
+        assert_eq!(taken.iter().map(|settled| settled.tag).collect::<Vec<_>>(), [5, 6, 9]);
+        assert_eq!((pending.entries.len(), pending.unsent, pending.waiting), (8, 1, 1));
+        assert_eq!((pending.bytes, pending.held_bytes), (800, 200));
+        assert_eq!(pending.take_data_sent_since(start + 5 * ms), []);
     }
 
     #[test]

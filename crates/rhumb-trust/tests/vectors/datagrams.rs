@@ -1,8 +1,10 @@
 //! Sections 4 and 10: the clear bytes of datagrams, session parameters, and discovery.
 
+use std::num::NonZeroU64;
+
 use rhumb_wire::datagram::{
-    AEAD_TAG_LEN, Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters,
-    TOKEN_LEN,
+    AEAD_TAG_LEN, Counter, Datagram, PathMessage, RecordHeader, RecordKind, SessionIndex,
+    SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
 use serde_json::json;
@@ -29,24 +31,48 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
     file.good("4.3", "session parameters", "usual", &fields, &parameters.emit());
     datagram_refusals(&retry, file);
     parameter_refusals(parameters.emit(), file);
+    path_messages(file);
+}
+
+fn path_messages(file: &mut File) {
+    let form = "path message";
+    let (challenge, answer) = (0x0102_0304_0506_0708, 0xF1F2_F3F4_F5F6_F7F8);
+    for (name, challenge, answer) in
+        [("a challenge", challenge, 0), ("an answer", 0, answer), ("both", challenge, answer)]
+    {
+        let [challenge, answer] = [challenge, answer].map(NonZeroU64::new);
+        let text = |value: Option<NonZeroU64>| value.map(|value| hex(&value.get().to_be_bytes()));
+        let fields = json!({"challenge": text(challenge), "answer": text(answer)});
+        file.good("4.5", form, name, &fields, &PathMessage { challenge, answer }.emit());
+    }
+    for (name, bytes) in
+        [("neither", vec![0; 16]), ("a byte less", vec![1; 15]), ("a byte too many", vec![1; 17])]
+    {
+        file.refused("4.5", form, name, &bytes, PathMessage::parse(&bytes));
+    }
 }
 
 fn headers(file: &mut File) {
     for (name, kind, index, epoch, number) in [
         ("PDU", RecordKind::Pdu, 0x0123_4567, 1, 2),
         ("close", RecordKind::Close, 1, 0, 0),
+        ("path message", RecordKind::Path, 1, 0, 3),
         ("the last of everything", RecordKind::Pdu, 0x0FFF_FFFF, u16::MAX, (1 << 48) - 1),
     ] {
         let index = SessionIndex::new(index).unwrap();
         let header = RecordHeader { kind, index, counter: Counter::new(epoch, number) };
-        let kind = if kind == RecordKind::Pdu { 0x8 } else { 0xB };
+        let kind = match kind {
+            RecordKind::Pdu => 0x8,
+            RecordKind::Close => 0xB,
+            RecordKind::Path => 0xD,
+        };
         let index = index.as_u32();
         let fields = json!({"type": kind, "index": index, "epoch": epoch, "number": number});
         file.good("4.1", "sealed header", name, &fields, &header.emit());
     }
     for (name, bytes) in [
         ("no room for a tag", [&[0x80][..], &[0; RecordHeader::LEN + AEAD_TAG_LEN - 2]].concat()),
-        ("of neither type", [&[0xC0][..], &[0; 27]].concat()),
+        ("of no such type", [&[0xC0][..], &[0; 27]].concat()),
     ] {
         file.refused("4.1", "sealed datagram", name, &bytes, RecordHeader::parse(&bytes));
     }

@@ -140,6 +140,7 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "rib_answers_refused": counters.rib_answers_refused,
             "rib_changes": counters.rib_changes,
             "routes_restored": counters.routes_restored,
+            "sessions_moved": counters.sessions_moved,
         },
         "dropped_pdus": by_reason(&status.dropped_pdus),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
@@ -219,6 +220,12 @@ fn metrics(status: &Status) -> Vec<Metric> {
             "Datagrams dropped by the links, by reason.",
             &status.dropped_datagrams,
         ),
+        plain(
+            SESSIONS_MOVED,
+            "Sessions that followed their peer to another address.",
+            Kind::Counter,
+            counters.sessions_moved,
+        ),
         plain(SESSIONS, "Secure sessions.", Kind::Gauge, status.sessions.len() as u64),
         plain(ATTACHED, "Names attached here.", Kind::Gauge, status.attached.len() as u64),
         plain(FLOWS, "Entries in the flow table.", Kind::Gauge, status.flows as u64),
@@ -278,6 +285,9 @@ const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
 const ANSWERED_QUERIES: &str = "rhumb_io_answered_queries_total";
 /// `off_link`: somebody from elsewhere asks; `rate_limited`: somebody nearby asks far too often.
 const DROPPED_QUERIES: &str = "rhumb_io_dropped_queries_total";
+/// Grows as nodes change networks; a node for which it grows all the time has two ways out, or somebody passes its
+/// datagrams on.
+const SESSIONS_MOVED: &str = "rhumb_link_moved_sessions_total";
 /// Neighbours: nodes, routers and RIBs.
 const SESSIONS: &str = "rhumb_link_sessions";
 /// Names that this router is responsible for.

@@ -1,0 +1,200 @@
+//! Where the peer is, and whether it still is: path messages, and the moves and ends that follow from them.
+//!
+//! 1. A record from elsewhere, the newest of its lane, begins a check of the address it came from.
+//! 2. A challenge is answered to where it came from, with one of ours in the same message if that address is being checked.
+//! 3. The answer of an address that is being checked moves the session there.
+//! 4. A session that is watched asks its peer where it is, when it should have been heard of.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::time::Instant;
+
+use rhumb_wire::datagram::{PathMessage, RecordHeader, RecordKind};
+
+use super::{Endpoint, Event};
+use crate::path::{CHALLENGE_INTERVAL, PATH_RECORD_LEN, PathCheck};
+use crate::slots::Key;
+use crate::timers::Owner;
+use crate::watch::Finding;
+use crate::{CloseReason, SessionId};
+
+impl Endpoint {
+    /// A record of `len` bytes was opened that came from elsewhere than its session sends to. Returns the challenge to send
+    /// there, if any.
+    #[cold]
+    pub(super) fn note_elsewhere(
+        &mut self,
+        id: SessionId,
+        header: RecordHeader,
+        from: SocketAddr,
+        len: usize,
+        now: Instant,
+    ) -> Option<NonZeroU64> {
+        self.records_from_elsewhere += 1;
+        let session = self.sessions.get_mut(id.0)?;
+        if !session.receive.iter().any(|index| index == header.index) {
+            return None;
+        }
+        let newest = self.lanes.get(header.index)?.lane.newest();
+        let number = header.counter.packet_number();
+        if !session.path.as_ref().is_some_and(|check| check.is_about(from, header.index)) {
+            if newest != Some(number) {
+                return None;
+            }
+            let check = PathCheck::new(from, header.index, self.challenges.next());
+            session.path = Some(Box::new(check));
+        }
+        let check = session.path.as_mut()?;
+        check.note(number, len);
+        let not_before = session.challenged_at.map(|at| at + CHALLENGE_INTERVAL);
+        let challenge = check.ask(newest, not_before, now)?;
+        session.challenged_at = Some(now);
+        Some(challenge)
+    }
+
+    /// Takes a path message that came from `from`; `challenge` is one of ours that it is time to send there.
+    pub(super) fn handle_path_message(
+        &mut self,
+        id: SessionId,
+        header: RecordHeader,
+        from: SocketAddr,
+        message: PathMessage,
+        challenge: Option<NonZeroU64>,
+        now: Instant,
+    ) {
+        let mut challenge = challenge;
+        if let Some(answer) = message.answer
+            && self.handle_answer(id, header, from, answer, now)
+        {
+            // It is not elsewhere any more.
+            challenge = None;
+        }
+        if message.challenge.is_some() || challenge.is_some() {
+            let answer = message.challenge;
+            self.send_path_message(id, from, PathMessage { challenge, answer }, now);
+        }
+    }
+
+    /// Says whether the answer moved the session.
+    fn handle_answer(
+        &mut self,
+        id: SessionId,
+        header: RecordHeader,
+        from: SocketAddr,
+        answer: NonZeroU64,
+        now: Instant,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(id.0) else { return false };
+        if let Some(watch) = &mut session.watch {
+            watch.answered(answer, now);
+        }
+        let newest = self.lanes.get(header.index).and_then(|entry| entry.lane.newest());
+        let passed = session.path.as_ref().is_some_and(|check| {
+            check.is_about(from, header.index) && check.is_passed_by(answer, newest)
+        });
+        if passed {
+            self.move_session(id, header, from, now);
+        }
+        passed
+    }
+
+    /// The peer is at `to`: sends there from now on, and asks where it sent to until now, in case somebody else made it look so.
+    fn move_session(&mut self, id: SessionId, header: RecordHeader, to: SocketAddr, now: Instant) {
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        let from = std::mem::replace(&mut session.peer.address, to);
+        for index in session.receive.iter() {
+            if let Some(entry) = self.lanes.get_mut(index) {
+                entry.address = to;
+            }
+        }
+        let mut check = PathCheck::back(from, header.index, self.challenges.next());
+        let challenge = Some(check.begin(now));
+        session.path = Some(Box::new(check));
+        session.challenged_at = Some(now);
+        self.events.push_back(Event::Moved { session: id, from, to });
+        self.send_path_message(id, from, PathMessage { challenge, answer: None }, now);
+        self.arm_session(id.0);
+    }
+
+    /// What time brings to the checks of a session: a challenge repeated, a probe; or its end, which is returned.
+    pub(super) fn look_after_path(&mut self, key: Key, now: Instant) -> Option<CloseReason> {
+        let id = SessionId(key);
+        let session = self.sessions.get_mut(key)?;
+        let former =
+            session.path.as_mut().and_then(|check| Some((check.address, check.repeat(now)?)));
+        if let Some((address, challenge)) = former {
+            let message = PathMessage { challenge: Some(challenge), answer: None };
+            self.send_path_message(id, address, message, now);
+        }
+        let session = self.sessions.get_mut(key)?;
+        let heard = session.last_heard(&self.lanes);
+        let watch = session.watch.as_mut().filter(|watch| watch.look_at <= now)?;
+        match watch.look(heard, session.send.sealed(), now) {
+            Finding::Present { idle } => self.let_doze(id, idle),
+            Finding::Doubtful => self.probe(id, now),
+            Finding::Silent => return Some(CloseReason::Silent),
+        }
+        None
+    }
+
+    /// Has the watch woken by the next traffic, or lets it look by the clock.
+    fn let_doze(&mut self, id: SessionId, dozes: bool) {
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        session.dozes = dozes;
+        for index in session.receive.iter() {
+            if let Some(entry) = self.lanes.get_mut(index) {
+                entry.dozes = dozes;
+            }
+        }
+    }
+
+    /// Asks the peer of a watched session whether it is there.
+    pub(super) fn probe(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        let Some(watch) = &mut session.watch else { return };
+        let address = session.peer.address;
+        let challenge = Some(watch.probe(self.challenges.next(), now));
+        self.let_doze(id, false);
+        self.send_path_message(id, address, PathMessage { challenge, answer: None }, now);
+    }
+
+    /// There is traffic on a session that was idle: it will soon be time to look after its peer.
+    #[cold]
+    pub(super) fn wake_watch(&mut self, id: SessionId, now: Instant) {
+        if !self.sessions.get(id.0).is_some_and(|session| session.dozes) {
+            return;
+        }
+        self.let_doze(id, false);
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        if let Some(watch) = &mut session.watch {
+            let at = watch.wake(now);
+            self.timers.arm(Owner::Session(id.0), &mut session.armed, at);
+        }
+    }
+
+    pub(super) fn send_path_message(
+        &mut self,
+        id: SessionId,
+        to: SocketAddr,
+        message: PathMessage,
+        now: Instant,
+    ) {
+        let mut buffer = [0; PATH_RECORD_LEN];
+        buffer[RecordHeader::LEN..][..PathMessage::LEN].copy_from_slice(&message.emit());
+        match self.seal_record(id, RecordKind::Path, &mut buffer, now) {
+            Ok(_) => self.outgoing.push(to, &buffer),
+            Err(reason) => {
+                self.drops.count(reason);
+                return;
+            }
+        }
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
+        if let Some(check) = session.path.as_mut().filter(|check| check.address == to) {
+            check.spend();
+        }
+        let sealed = session.send.sealed();
+        if let Some(watch) = &mut session.watch {
+            watch.sealed(sealed);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Whether the peer is still there: quick notice for those who have another one to go to.
+//!
+//! 1. While something is opened now and then, nothing is done.
+//! 2. When traffic goes one way only, or stops, the peer is asked after [`QUIET`]; on an idle session, in place of each
+//!    keep-alive.
+//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent.
+//!
+//! A question is a challenge to the present address, so any peer answers it and it costs no more than a keep-alive of each.
+//! Whoever has many sessions leaves this to the other ends, and finds out by [`SILENCE`](crate::SILENCE).
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use crate::KEEP_ALIVE;
+
+/// What one end knows of the other's presence.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Smoothed, of answered probes.
+    round_trip: Option<Duration>,
+    /// When the probes were sent since which nothing was opened.
+    probes: Vec<Instant>,
+    /// The challenge of the first of them; each further one is greater by one.
+    first_challenge: NonZeroU64,
+    /// Records sealed when the last probe had been.
+    sealed_before: u64,
+    /// When an answer was opened last.
+    answered_at: Instant,
+    /// When the newest probe was sent that was answered.
+    reached_at: Option<Instant>,
+    /// When to look again.
+    pub(crate) look_at: Instant,
+}
+
+/// What to do about a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// Nothing; on an idle session, nothing until something is sealed.
+    Present { idle: bool },
+    /// Ask it.
+    Doubtful,
+    /// It is not there any more.
+    Silent,
+}
+
+impl Watch {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            round_trip: None,
+            probes: Vec::new(),
+            first_challenge: NonZeroU64::MIN,
+            sealed_before: 0,
+            answered_at: now,
+            reached_at: None,
+            look_at: now + QUIET,
+        }
+    }
+
+    /// Finds out what to do. `heard`: when a record was opened last; `sealed`: how many were sealed with the present keys.
+    pub(crate) fn look(&mut self, heard: Instant, sealed: u64, now: Instant) -> Finding {
+        if self.probes.first().is_some_and(|first| heard > *first) {
+            self.probes.clear();
+        }
+        if let Some(last) = self.probes.last() {
+            self.look_at = *last + self.interval();
+            if now < self.look_at {
+                return Finding::Present { idle: false };
+            }
+            return if self.probes.len() < PROBES { Finding::Doubtful } else { Finding::Silent };
+        }
+        let idle = heard <= self.answered_at && sealed <= self.sealed_before;
+        self.look_at = heard + if idle { KEEP_ALIVE } else { self.patience() };
+        if now < self.look_at { Finding::Present { idle } } else { Finding::Doubtful }
+    }
+
+    /// The challenge to send as a probe now. `fresh` is one that was never used. Call [`Watch::sealed`] after it.
+    pub(crate) fn probe(&mut self, fresh: NonZeroU64, now: Instant) -> NonZeroU64 {
+        if self.probes.is_empty() {
+            self.first_challenge = fresh;
+        }
+        let challenge = self.first_challenge.saturating_add(self.probes.len() as u64);
+        self.probes.push(now);
+        self.look_at = now + self.interval();
+        challenge
+    }
+
+    /// So many records were sealed with the present keys, and what is sealed from now on is traffic.
+    pub(crate) fn sealed(&mut self, count: u64) {
+        self.sealed_before = count;
+    }
+
+    /// How long after something was sealed on an idle session to look.
+    pub(crate) fn wake(&mut self, now: Instant) -> Instant {
+        self.look_at = now + self.patience();
+        self.look_at
+    }
+
+    /// The peer answers.
+    pub(crate) fn answered(&mut self, answer: NonZeroU64, now: Instant) {
+        self.answered_at = now;
+        let which = answer.get().wrapping_sub(self.first_challenge.get());
+        let sent_at = usize::try_from(which).ok().and_then(|which| self.probes.get(which));
+        let Some(&sent_at) = sent_at else { return };
+        self.reached_at = self.reached_at.max(Some(sent_at));
+        let sample = now.saturating_duration_since(sent_at);
+        // RFC 6298, section 2.
+        self.round_trip = Some(match self.round_trip {
+            Some(smoothed) => (smoothed * 7 + sample) / 8,
+            None => sample,
+        });
+    }
+
+    /// From when on what was sealed may not have reached the peer, who fell silent after `heard`: that what was sent before
+    /// an answered probe has, and what was sent two round trips before it was heard.
+    pub(crate) fn doubtful_from(&self, heard: Instant) -> Option<Instant> {
+        heard.checked_sub(self.round_trip() * 2).max(self.reached_at)
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.round_trip.unwrap_or(ASSUMED_ROUND_TRIP)
+    }
+
+    fn interval(&self) -> Duration {
+        LEAST_INTERVAL.max(self.round_trip() * 2)
+    }
+
+    fn patience(&self) -> Duration {
+        QUIET.max(self.round_trip() * 2)
+    }
+}
+
+/// How long traffic goes unanswered before the peer is asked, if two round trips are not longer. So who only sends adds four
+/// probes a second at most, and none while anything comes back.
+pub const QUIET: Duration = Duration::from_millis(250);
+/// How often a peer is asked before it counts as silent. Where a fifth of the datagrams is lost each way, a probe goes
+/// unanswered with probability 1 - 0.8^2 = 0.36, and all of them with 0.36^16 = 8e-8: once in 36 days of asking four
+/// times a second. With 3 of them it would be every few seconds.
+pub const PROBES: usize = 16;
+/// Between probes at least, if two round trips are not longer: an interruption of a second and a half is sat out.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+/// Until one was measured: to most of the world.
+const ASSUMED_ROUND_TRIP: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const FRESH: NonZeroU64 = NonZeroU64::MIN;
+
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn begun() -> (Watch, Instant) {
+        let now = Instant::now();
+        (Watch::new(now), now)
+    }
+
+    #[test]
+    fn an_idle_peer_is_asked_in_place_of_keep_alives() {
+        let (mut watch, start) = begun();
+        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE - MS), Finding::Present { idle: true });
+        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE), Finding::Doubtful);
+    }
+
+    #[test]
+    fn traffic_without_an_answer_is_doubtful_soon() {
+        let (mut watch, start) = begun();
+        assert_eq!(watch.look(start, 1, start + QUIET - MS), Finding::Present { idle: false });
+        assert_eq!(watch.look(start, 1, start + QUIET), Finding::Doubtful);
+        // The same when the peer sent something other than answers, and then stopped.
+        let heard = start + 3 * MS;
+        assert_eq!(watch.look(heard, 0, heard + QUIET - MS), Finding::Present { idle: false });
+        assert_eq!(watch.look(heard, 0, heard + QUIET), Finding::Doubtful);
+    }
+
+    #[test]
+    fn all_probes_have_to_go_unanswered() {
+        let (mut watch, start) = begun();
+        let mut now = start + KEEP_ALIVE;
+        for _ in 0..PROBES {
+            assert_eq!(watch.look(start, 0, now), Finding::Doubtful);
+            watch.probe(FRESH, now);
+            now = watch.look_at;
+            assert_eq!(watch.look(start, 0, now - MS), Finding::Present { idle: false });
+        }
+        assert_eq!(watch.look(start, 0, now), Finding::Silent);
+        let heard = now - MS;
+        assert_eq!(watch.look(heard, 0, now), Finding::Present { idle: false });
+    }
+
+    #[test]
+    fn each_answer_is_matched_with_its_probe() {
+        let (mut watch, start) = begun();
+        let challenges: Vec<_> = (0..3).map(|n| watch.probe(FRESH, start + n * 200 * MS)).collect();
+        watch.answered(challenges[2], start + 430 * MS);
+        assert_eq!(watch.round_trip, Some(30 * MS));
+        assert_eq!(watch.reached_at, Some(start + 400 * MS));
+        watch.answered(challenges[0], start + 440 * MS);
+        assert_eq!(watch.round_trip, Some((30 * 7 + 440) * MS / 8));
+        assert_eq!(watch.reached_at, Some(start + 400 * MS));
+    }
+
+    #[test]
+    fn slow_peers_get_more_time() {
+        let (mut watch, start) = begun();
+        let challenge = watch.probe(FRESH, start);
+        watch.answered(challenge, start + 600 * MS);
+        assert_eq!((watch.interval(), watch.patience()), (1200 * MS, 1200 * MS));
+    }
+}
