@@ -323,23 +323,10 @@ impl World {
 
     fn check_tables(&self, id: StationId) {
         let station = &self.stations[id.0];
-        let (Some(Host::Router(router)), Plan::Router { config, .. }) =
-            (&station.host, &station.plan)
-        else {
-            return;
-        };
+        let Some(Host::Router(router)) = &station.host else { return };
         let status = router.switch.status(self.clock_of(id));
-        let tables = [
-            ("flows", status.flows, config.max_flows),
-            ("grants", status.grants, config.max_grants),
-            ("routes", status.routes, config.max_routes),
-            ("absences", status.absences, config.max_routes),
-            ("attached", status.attached.len(), config.max_routes),
-            ("sessions", status.sessions.len(), config.link.limits.sessions),
-        ];
-        for (table, len, bound) in tables {
-            // A bounded table has room for two, whatever it is told.
-            if len > bound.max(2) {
+        for rhumb_switch::TableStatus { name: table, used: len, bound } in status.tables {
+            if len > bound {
                 self.fail(&Violation::TableOverflow { station: id, table, len, bound });
             }
         }

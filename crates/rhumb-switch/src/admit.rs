@@ -20,11 +20,12 @@ use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
 use crate::answer::split_names;
-use crate::flows::{Flow, NextLabel};
-use crate::forward::TELL_LABEL_AGAIN;
+use crate::flows::{Details, Flow, Marks, NextLabel};
+use crate::forward::TELL_LABEL_AGAIN_MS;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
-use crate::switch::Grant;
+use crate::switch::{Acceptance, Grant};
+use crate::tables::Way;
 use crate::{DropReason, Switch};
 
 /// Where a PDU goes from here.
@@ -84,11 +85,10 @@ impl Switch {
         if header.action == Action::Nack {
             return self.handle_label_nack(from, pdu, now);
         }
-        let flow = self.flows.by_label(header.label).filter(|flow| flow.ingress == from);
-        let Some(names) = flow.map(|flow| flow.names) else {
+        let Some(names) = self.flows.names_of(header.label, from) else {
             return self.nack_label(from, pdu, now);
         };
-        let (source, destination) = split_names(&names);
+        let (source, destination) = split_names(names);
         let named = PduHeader {
             ttl: header.ttl,
             tag: header.tag,
@@ -144,6 +144,8 @@ impl Switch {
         if pdu.ttl() <= 1 {
             return Err(Stop::new(DropReason::TtlExceeded, Reason::TtlExceeded));
         }
+        // Before anything that the flow will be made from is looked at.
+        let generation = self.routes.catch_up();
         let source = pdu.source();
         let grant = self.grant(source, from, now);
         // Certificates that differ from those of the grant are its successors: not to look at them would let it run out.
@@ -163,17 +165,16 @@ impl Switch {
             return Ok(None);
         }
         let next = self.next_hop(source, pdu.destination(), from, now)?;
-        self.enter_flow(from, pdu, &grant, &next, now)
+        self.enter_flow(from, pdu, &grant, &next, generation, now)
     }
 
     /// Step 1: the grant in force for a source on a session.
     pub(crate) fn grant(&mut self, source: Name, from: SessionId, now: Now) -> Option<Grant> {
-        let grant = self.grants.get(&(source, from))?;
-        if grant.until <= now.instant || !self.routes.admits(&grant.chain) {
+        let grant = self.grants.current(&(source, from), now.instant)?.clone();
+        if !self.routes.tables().admits(&grant.chain) {
             self.grants.remove(&(source, from));
             return None;
         }
-        let grant = grant.clone();
         self.watch(grant.chain.certificates().iter().map(|c| c.issuer), now);
         Some(grant)
     }
@@ -273,14 +274,14 @@ impl Switch {
     }
 
     /// Metadata at hand: of ourselves, of a session's peer, or fetched earlier.
-    pub(crate) fn metadata_of(&mut self, name: &Name) -> Option<Arc<Metadata>> {
+    pub(crate) fn metadata_of(&self, name: &Name) -> Option<Arc<Metadata>> {
         if *name == self.name {
             return Some(self.identity.metadata().clone());
         }
         if let Some(peer) = self.endpoint.session_of(name).and_then(|s| self.endpoint.peer(s)) {
             return Some(peer.metadata.clone());
         }
-        self.known.get(name).map(|metadata| metadata.clone())
+        self.routes.metadata_of(name)
     }
 
     /// Step 2: where a destination is from here.
@@ -295,29 +296,22 @@ impl Switch {
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
         let (hop, until, address, holder, is_direct) =
             match self.routes.find(&destination, now.instant) {
-                Found::Attached(attached) => {
-                    return Ok(NextHop {
-                        session: attached.session,
-                        until: attached.until,
-                        last: true,
-                    });
+                Found::Attached { session, until } => {
+                    return Ok(NextHop { session, until, last: true });
                 }
-                Found::Route(route) => {
-                    if !route.chain.permits(source) {
+                Found::Way(Way { chain, flow_until, wants_refresh }) => {
+                    if wants_refresh {
+                        self.refresh(destination, now);
+                    }
+                    if !chain.permits(source) {
                         return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
                     }
                     // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
-                    let hop = route.chain.toward_origin(self.name).or(route.chain.last_router());
+                    let hop = chain.toward_origin(self.name).or(chain.last_router());
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
                     let hop = hop.unwrap_or(destination);
-                    let (until, address) = (route.flow_until(), route.chain.locator());
-                    let holder = route.chain.holder();
-                    if route.take_refresh(now.instant) {
-                        self.directory.look_up_route(destination, now.instant);
-                        self.flush_requests(now);
-                    }
-                    (hop, until, address, holder, is_direct)
+                    (hop, flow_until, chain.locator(), chain.holder(), is_direct)
                 }
                 Found::AbsentUntil(until) => {
                     let left = until.saturating_duration_since(now.instant).as_millis();
@@ -333,8 +327,8 @@ impl Switch {
                 }
             };
         if hop == holder {
-            if let Found::Attached(attached) = self.routes.find(&holder, now.instant) {
-                return Ok(NextHop { session: attached.session, until, last: true });
+            if let Found::Attached { session, .. } = self.routes.find(&holder, now.instant) {
+                return Ok(NextHop { session, until, last: true });
             }
             let neighbour = self.endpoint.session_of(&holder).and_then(|s| self.endpoint.peer(s));
             let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
@@ -363,6 +357,15 @@ impl Switch {
         }
     }
 
+    /// Asks the RIB whether a route has a newer lease; later, if nobody can be asked now.
+    fn refresh(&mut self, destination: Name, now: Now) {
+        if !self.directory.look_up_route(destination, now.instant) {
+            let tables = self.routes.tables();
+            tables.postpone_refresh(&destination, now.instant + REFRESH_AGAIN_AFTER);
+        }
+        self.flush_requests(now);
+    }
+
     /// Steps 3 and 4. Returns the session when the PDU can go as it stands.
     fn enter_flow(
         &mut self,
@@ -370,48 +373,49 @@ impl Switch {
         pdu: &Pdu<'_>,
         grant: &Grant,
         next: &NextHop,
+        generation: u64,
         now: Now,
     ) -> Result<Option<SessionId>, Stop> {
         let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
-        let max_datagram_len = self
-            .endpoint
-            .peer(next.session)
-            .map(|p| usize::from(p.max_datagram_len))
-            .ok_or_else(gone)?;
+        let max_datagram_len =
+            self.endpoint.peer(next.session).map(|peer| peer.max_datagram_len).ok_or_else(gone)?;
         let accepted_until = match next.last {
             true => Some(next.until),
             false => self
                 .acceptances
-                .get(&(pdu.source(), next.session))
-                .filter(|(_, path)| grant.chain.routers().eq(path.iter().copied()))
-                .map(|(until, _)| *until),
+                .current(&(pdu.source(), next.session), now.instant)
+                .filter(|acceptance| grant.chain.routers().eq(acceptance.path.iter().copied()))
+                .and_then(|acceptance| acceptance.until),
         }
         .filter(|until| *until > now.instant);
-        let known = self.flows.peek(pdu.names()).copied();
-        let mut flow = Flow {
+        let known = self.flows.peek(pdu.names()).map(|(flow, details)| (*flow, *details));
+        let told_it =
+            |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
+        let tell = !known.is_some_and(|(flow, _)| told_it(&flow));
+        let flow = Flow {
             ingress: from,
             next: next.session,
             next_label: known
-                .filter(|flow| flow.next == next.session)
-                .map_or(NextLabel::None, |flow| flow.next_label),
+                .filter(|(flow, _)| flow.next == next.session)
+                .map_or(NextLabel::None, |(flow, _)| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
-            generation: self.routes.generation(),
+            generation,
+            label_told_ms: match tell {
+                true => now.unix_ms,
+                false => known.map_or(0, |(flow, _)| flow.label_told_ms),
+            },
             max_datagram_len,
             ready: accepted_until.is_some(),
-            chain_ahead_at: known.and_then(|flow| flow.chain_ahead_at),
-            label_told_at: known.and_then(|flow| flow.label_told_at),
-            names: *pdu.names(),
+            marks: Marks::default(),
         };
-        let told_to = known.filter(|flow| flow.ingress == from).and_then(|flow| flow.label_told_at);
-        let tell = told_to.is_none_or(|at| now.instant >= at + TELL_LABEL_AGAIN);
-        if tell {
-            flow.label_told_at = Some(now.instant);
-        }
-        let label = self.flows.insert(flow);
+        let chain_ahead_at = known.and_then(|(_, details)| details.chain_ahead_at);
+        let details = Details { names: *pdu.names(), chain_ahead_at };
+        let label = self.flows.insert(flow, &details);
         if tell {
             self.tell_label(from, pdu, label, now);
         }
-        let max_data_len = max_datagram_len.saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
+        let max_data_len =
+            usize::from(max_datagram_len).saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
         if pdu.data().len() > max_data_len {
             let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
             return Err(Stop::new(DropReason::TooBig, Reason::TooBig(limit)));
@@ -425,17 +429,17 @@ impl Switch {
         }
         let chain = self.chain_to_present(grant, next.session, now).ok_or_else(gone)?;
         let path: Vec<Name> = grant.chain.routers().collect();
-        self.acceptances.insert((pdu.source(), next.session), (now.instant, path));
+        let presented = Acceptance { until: None, presented_at: now.instant, path };
+        self.acceptances.insert((pdu.source(), next.session), presented);
         let chain_len: usize = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
         let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
-        if !flow.chain_ahead_at.is_some_and(recently) {
+        if !details.chain_ahead_at.is_some_and(recently) {
             let ahead = PduHeader { action: Action::Advertise, ttl: pdu.ttl() - 1, ..pdu.header() };
             self.send(next.session, ahead, &[], &chain, now);
-            flow.chain_ahead_at = Some(now.instant);
-            self.flows.insert(flow);
+            self.flows.chain_went_ahead(pdu.names(), now.instant);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
     }
@@ -492,5 +496,7 @@ const RETRY_AFTER_VERIFYING_MS: u16 = 2;
 const CHAIN_AHEAD_INTERVAL: Duration = Duration::from_millis(4);
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
+/// Seldom enough that a RIB that is gone for hours costs a flow nothing.
+const REFRESH_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Long enough to matter to whoever is short of something.
 pub(crate) const RETRY_WHEN_BUSY_MS: u16 = 200;

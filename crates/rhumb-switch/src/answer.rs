@@ -78,7 +78,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let (source, destination) = (pdu.destination(), pdu.source());
-        let flow = self.flows.peek(&flow_key(source, destination)).copied();
+        let flow = self.flows.peek(&flow_key(source, destination)).map(|(flow, _)| *flow);
         let Some(flow) = flow.filter(|flow| flow.next == from && pdu.ttl() > 1) else {
             self.drop_pdu(DropReason::UnexpectedAnswer);
             return None;
@@ -189,17 +189,17 @@ impl Switch {
             self.drop_pdu(DropReason::MalformedPdu);
             return;
         }
-        let Some(flow) = self.flows.lapse_next_label(from, pdu.label()).copied() else {
+        let Some((ingress, names)) = self.flows.lapse_next_label(from, pdu.label()) else {
             self.drop_pdu(DropReason::UnexpectedAnswer);
             return;
         };
-        let (source, destination) = split_names(&flow.names);
+        let (source, destination) = split_names(names);
         let about = PduHeader {
             tag: pdu.header().tag,
             ..PduHeader::new(Action::Data, source, destination)
         };
         let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), reporter: None };
-        self.send_nack(flow.ingress, about, nack, now);
+        self.send_nack(ingress, about, nack, now);
     }
 
     fn is_router(&self, session: SessionId) -> bool {

@@ -17,9 +17,9 @@ pub struct Config {
     pub lease_s: u64,
     /// Most flows in the table.
     pub max_flows: usize,
-    /// Most names whose traffic is let in, and most acceptances by next hops.
+    /// Most names whose traffic is let in, most acceptances by next hops, and most names whose metadata are kept.
     pub max_grants: usize,
-    /// Most routes cached; absences have a table of the same size of their own.
+    /// Most routes cached, and most names attached; absences have a table of the same size of their own.
     pub max_routes: usize,
     /// The secure links below.
     pub link: rhumb_link::Config,
@@ -51,7 +51,7 @@ impl Default for Config {
 
 /// The paper's ten minutes (section 3.6).
 pub const DEFAULT_LEASE_S: u64 = 600;
-/// About 100 bytes each: 100 MB when full.
+/// 156 bytes each and up to 49 for the indexes: about 210 MB when full; while lists grow they may hold twice their part.
 pub const DEFAULT_MAX_FLOWS: usize = 1 << 20;
 /// A grant holds its chain, about 600 bytes: 160 MB when full.
 pub const DEFAULT_MAX_GRANTS: usize = 1 << 18;

@@ -10,9 +10,10 @@ use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
 
+use crate::admit::RETRY_WHEN_BUSY_MS;
 use crate::directory::reconnect_delay;
 use crate::job::{Admission, Done, Outcome, Task};
-use crate::routes::{Attached, Older};
+use crate::routes::Attached;
 use crate::switch::{Dial, Event, Grant, Upstream, until};
 use crate::{DropReason, Remote, Switch};
 
@@ -79,8 +80,10 @@ impl Switch {
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
-                if let Some((until, _)) = self.acceptances.get(&(accept.name, from)) {
-                    *until = end;
+                if let Some(acceptance) =
+                    self.acceptances.current(&(accept.name, from), now.instant)
+                {
+                    acceptance.until = Some(end);
                 }
             }
             Ok(_) => self.drop_pdu(DropReason::UnexpectedAnswer),
@@ -121,6 +124,7 @@ impl Switch {
         let reason = match drop {
             DropReason::NotAuthorised => Reason::NotAuthorised,
             DropReason::Superseded if about.action == Action::Advertise => Reason::Superseded,
+            DropReason::Overloaded => Reason::Overloaded(RETRY_WHEN_BUSY_MS),
             _ => Reason::BadCertificate,
         };
         self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
@@ -196,7 +200,7 @@ impl Switch {
             return;
         }
         // Good when it was made, but its origin has moved or withdrawn since.
-        if !self.routes.admits(&chain) {
+        if !self.routes.tables().admits(&chain) {
             return self.not_admitted(&request, DropReason::Superseded, now);
         }
         if let Some(own) = chain.certificates().first() {
@@ -252,8 +256,8 @@ impl Switch {
         match self.routes.attach(name, attached) {
             Ok(None) => {}
             Ok(Some(before)) => self.tell_superseded(name, &before, now),
-            Err(Older) => {
-                self.refuse_advertisement(session, about, DropReason::Superseded, now);
+            Err(reason) => {
+                self.refuse_advertisement(session, about, reason, now);
                 return false;
             }
         }

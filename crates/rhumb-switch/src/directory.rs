@@ -24,7 +24,7 @@ use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Remote;
-use crate::bounded::BoundedMap;
+use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
 use publications::Publications;
 use replica::{Replica, ReplicaState};
@@ -42,8 +42,8 @@ pub(crate) struct Directory {
     /// When which question is to be looked at again.
     timers: BTreeSet<(Instant, Question)>,
     timer_of: HashMap<Question, Instant>,
-    /// Names of which a RIB tells us changes, and in which epoch it was asked to.
-    watched: BoundedMap<Name, u64>,
+    /// Names of which a RIB tells us changes, and in which epoch it was asked to; not yet, for those that we want it of.
+    watched: Table<Name, Option<u64>>,
     epoch: u64,
     is_unwatched: bool,
     absences: VecDeque<(Name, Instant)>,
@@ -99,7 +99,7 @@ impl Directory {
             publications: Publications::default(),
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
-            watched: BoundedMap::new(max_watched),
+            watched: Table::new(max_watched),
             epoch: 0,
             is_unwatched: false,
             absences: VecDeque::new(),
@@ -386,14 +386,35 @@ impl Directory {
 
 // Changes.
 impl Directory {
-    /// Whether a RIB tells us of changes of `name`, as far as we know.
+    /// Whether a RIB tells us of changes of `name`, as far as we know. Whoever asks wants it to, so the name counts as in
+    /// use from its answer on.
     pub(crate) fn is_watched(&mut self, name: &Name) -> bool {
-        self.watched.get(name).is_some_and(|epoch| *epoch == self.epoch)
+        match self.watched.get(name) {
+            Some(epoch) => *epoch == Some(self.epoch),
+            None => {
+                self.watched.insert(*name, None);
+                false
+            }
+        }
     }
 
     /// A RIB answered something about `name`, and will tell us when it changes.
     pub(crate) fn note_watched(&mut self, name: Name) {
-        self.watched.insert(name, self.epoch);
+        match self.watched.get(&name) {
+            Some(epoch) => *epoch = Some(self.epoch),
+            None => self.watched.insert(name, Some(self.epoch)),
+        }
+    }
+
+    /// Marks names as in use, of which RIBs shall go on to tell us changes.
+    pub(crate) fn keep_watched(&mut self, names: impl IntoIterator<Item = Name>) {
+        for name in names {
+            self.watched.get(&name);
+        }
+    }
+
+    pub(crate) fn watched_fill(&self) -> Fill {
+        self.watched.fill()
     }
 
     /// Whether since the last call a session ended in which RIBs told us of changes.

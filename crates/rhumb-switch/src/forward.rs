@@ -1,6 +1,7 @@
 //! The path of a packet.
 //!
-//! Per batch: 1. every datagram in turn; 2. what the handshakes among them brought about; 3. our own datagrams appended.
+//! Per batch: 1. what other switches of the process changed is seen, by one load; 2. every datagram in turn; 3. what the
+//! handshakes among them brought about; 4. our own datagrams appended.
 //!
 //! Per datagram: 1. the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
 //! `rhumb-link`). 2. The label finds the flow by one array access, and names by one look-up. 3. The TTL loses one, and
@@ -8,7 +9,6 @@
 //! Everything else takes the slow path in `admit`.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
@@ -24,6 +24,7 @@ impl Switch {
     /// dropped and counted. Bounded work per datagram; no public-key operation but those of handshakes.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         let mut handshakes = false;
+        self.routes.catch_up();
         for index in 0..batch.len() {
             let (from, datagram) = batch.datagram_mut(index);
             let next = match datagram.first().map(|first| first >> 4) {
@@ -104,7 +105,8 @@ impl Switch {
         let flow = self.flows.by_label(pdu.label())?;
         let current = flow.is_current(session, self.routes.generation(), now);
         let NextLabel::Given(next_label) = flow.next_label else { return None };
-        (current && flow.ready && len <= flow.max_datagram_len).then_some((flow.next, next_label))
+        (current && flow.ready && len <= usize::from(flow.max_datagram_len))
+            .then_some((flow.next, next_label))
     }
 
     /// The next hop of a PDU whose flow is known, current and needs no certificates.
@@ -120,11 +122,12 @@ impl Switch {
         if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
             return None;
         }
-        let (_, flow) = self.flows.by_names(pdu.names())?;
+        let flow = self.flows.by_names(pdu.names())?;
         let current = flow.is_current(session, self.routes.generation(), now);
         // Whoever goes on sending names is told the label again from time to time, by the slow path.
-        let told = flow.label_told_at.is_some_and(|at| now.instant < at + TELL_LABEL_AGAIN);
-        (current && flow.ready && told && len <= flow.max_datagram_len).then_some(flow.next)
+        let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
+        (current && flow.ready && told && len <= usize::from(flow.max_datagram_len))
+            .then_some(flow.next)
     }
 
     #[inline]
@@ -152,4 +155,4 @@ impl Switch {
 }
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
-pub(crate) const TELL_LABEL_AGAIN: Duration = Duration::from_millis(500);
+pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;

@@ -8,6 +8,8 @@
 //! 4. [`Switch::poll_timeout`] says when to call [`Switch::handle_timeout`] at the latest.
 //! 5. [`Switch::poll_event`] tells what happened, for logs and start-up.
 //!
+//! Several switches of a process, one for each worker, share what they learn of the world in one [`Tables`].
+//!
 //! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no allocation, no public-key
 //! operation (`forward`). Everything else is the slow path (`admit`): who may send, where it goes, what to ask.
 //!
@@ -20,7 +22,9 @@
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `directory` | the RIB client: sessions, questions, publications |
 //! | `flows` | known flows, by label and by names |
-//! | `routes`, `newest`, `bounded` | tables that cannot grow beyond their bound |
+//! | `routes` | where names are, as one switch sees it |
+//! | `tables`, `newest` | what is known of the world, shared by the switches of a process |
+//! | `table`, `order` | a table that cannot grow beyond its bound, and what goes when it is full |
 //! | `saved` | routes that outlive the process |
 //! | `job` | what runs off the worker |
 
@@ -28,7 +32,7 @@
 
 mod admit;
 mod answer;
-mod bounded;
+mod chance;
 mod config;
 mod control;
 mod directory;
@@ -37,11 +41,14 @@ mod flows;
 mod forward;
 mod job;
 mod newest;
+mod order;
 mod rib_answers;
 mod routes;
 mod saved;
 mod status;
 mod switch;
+mod table;
+mod tables;
 
 pub use config::{
     Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_ROUTES, Remote,
@@ -54,3 +61,4 @@ pub use status::{
     SessionStatus, Status, TableStatus,
 };
 pub use switch::{Event, Switch};
+pub use tables::Tables;

@@ -1,22 +1,16 @@
-//! The newest verified statements of each issuer, by which older ones are known for what they are.
+//! What one issuer said last, by which older statements are known for what they are.
 //!
 //! Whatever was learnt from an older statement is not searched for when a newer one comes: each chain is checked against
-//! this table when it is used, eight look-ups at most. So a change costs the same however many chains it ends.
+//! these registers when it is used, eight look-ups at most. So a change costs the same however many chains it ends.
 //!
-//! INVARIANT: nothing enters that was not verified. The table is bounded; what it had to forget can come back only until
-//! its certificate ends.
+//! INVARIANT: nothing enters that was not verified. The table of them is bounded; what it had to forget can come back only
+//! until its certificate ends. They do not expire: what a withdrawal covers may hold for longer than the withdrawal.
 
-use rhumb_wire::{Certificate, Name, Statement};
-
-use crate::bounded::BoundedMap;
-
-pub(crate) struct NewestStatements {
-    by_issuer: BoundedMap<Name, Newest>,
-}
+use rhumb_wire::{Certificate, Statement};
 
 /// What one issuer said last.
 #[derive(Debug, Clone, Copy, Default)]
-struct Newest {
+pub(crate) struct Newest {
     /// Or the word for a server: a name is found through one of them at a time.
     route: Option<Said>,
     locator: Option<Said>,
@@ -30,45 +24,10 @@ struct Said {
     statement: Statement,
 }
 
-impl NewestStatements {
-    pub(crate) fn new(bound: usize) -> Self {
-        Self { by_issuer: BoundedMap::new(bound) }
-    }
-
+impl Newest {
     /// Takes over a verified statement, if it is the newest of its kind. Whether it ends what was learnt before: a
     /// renewal says the same again and ends nothing.
-    pub(crate) fn note(&mut self, certificate: &Certificate) -> bool {
-        let mut newest = self.by_issuer.peek(&certificate.issuer).copied().unwrap_or_default();
-        let ends_something = newest.take(certificate);
-        self.by_issuer.insert(certificate.issuer, newest);
-        ends_something
-    }
-
-    /// Whether a newer statement of the issuer says otherwise, or withdraws this one.
-    pub(crate) fn supersedes(&mut self, certificate: &Certificate) -> bool {
-        let Some(newest) = self.by_issuer.get(&certificate.issuer) else { return false };
-        let said = newest.said(certificate);
-        newest.withdraws(certificate)
-            || said.is_some_and(|said| {
-                said.sequence >= certificate.sequence && said.statement != certificate.statement
-            })
-    }
-
-    /// Whether the issuer has withdrawn this statement.
-    pub(crate) fn withdraws(&mut self, certificate: &Certificate) -> bool {
-        self.by_issuer.get(&certificate.issuer).is_some_and(|newest| newest.withdraws(certificate))
-    }
-
-    /// Whether this very statement, or a newer one, has been taken over.
-    pub(crate) fn knows(&mut self, certificate: &Certificate) -> bool {
-        let Some(newest) = self.by_issuer.get(&certificate.issuer) else { return false };
-        newest.withdraws(certificate)
-            || newest.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
-    }
-}
-
-impl Newest {
-    fn take(&mut self, certificate: &Certificate) -> bool {
+    pub(crate) fn take(&mut self, certificate: &Certificate) -> bool {
         if self.withdraws(certificate) {
             return false;
         }
@@ -93,6 +52,25 @@ impl Newest {
         before.is_some_and(|before| before.statement != statement)
     }
 
+    /// Whether a newer statement says otherwise, or withdraws this one.
+    pub(crate) fn supersedes(&self, certificate: &Certificate) -> bool {
+        self.withdraws(certificate)
+            || self.said(certificate).is_some_and(|said| {
+                said.sequence >= certificate.sequence && said.statement != certificate.statement
+            })
+    }
+
+    /// Whether this very statement, or a newer one, has been taken over.
+    pub(crate) fn knows(&self, certificate: &Certificate) -> bool {
+        self.withdraws(certificate)
+            || self.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
+    }
+
+    /// Whether the issuer has withdrawn this statement.
+    pub(crate) fn withdraws(&self, certificate: &Certificate) -> bool {
+        self.withdrawn_to.is_some_and(|to| to >= certificate.sequence)
+    }
+
     fn said(&self, certificate: &Certificate) -> Option<Said> {
         match certificate.statement {
             Statement::Route { .. } | Statement::Service { .. } => self.route,
@@ -100,15 +78,12 @@ impl Newest {
             _ => None,
         }
     }
-
-    fn withdraws(&self, certificate: &Certificate) -> bool {
-        self.withdrawn_to.is_some_and(|to| to >= certificate.sequence)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhumb_wire::Name;
     use rhumb_wire::Scope;
     use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 
@@ -129,29 +104,29 @@ mod tests {
 
     #[test]
     fn a_renewal_ends_nothing_and_a_move_ends_what_is_older() {
-        let mut newest = NewestStatements::new(8);
-        assert!(!newest.note(&route(1, 5)));
-        assert!(!newest.note(&route(1, 6)));
+        let mut newest = Newest::default();
+        assert!(!newest.take(&route(1, 5)));
+        assert!(!newest.take(&route(1, 6)));
         assert!(!newest.supersedes(&route(1, 5)), "it says the same");
-        assert!(newest.note(&route(2, 7)));
+        assert!(newest.take(&route(2, 7)));
         assert!(newest.supersedes(&route(1, 6)));
         assert!(newest.supersedes(&route(1, 7)), "of two of one sequence the first stays");
         assert!(!newest.supersedes(&route(1, 8)));
-        assert!(!newest.note(&route(1, 6)), "nothing older comes back");
+        assert!(!newest.take(&route(1, 6)), "nothing older comes back");
         assert!(!newest.supersedes(&route(2, 7)));
         assert!(!newest.supersedes(&locator(1)), "each kind for itself");
     }
 
     #[test]
     fn a_withdrawal_covers_its_own_sequence_and_below_of_every_kind() {
-        let mut newest = NewestStatements::new(8);
-        newest.note(&route(1, 5));
-        newest.note(&locator(6));
-        assert!(newest.note(&says(Statement::Withdrawal, 5)));
+        let mut newest = Newest::default();
+        newest.take(&route(1, 5));
+        newest.take(&locator(6));
+        assert!(newest.take(&says(Statement::Withdrawal, 5)));
         assert!(newest.supersedes(&route(1, 5)) && newest.withdraws(&route(1, 5)));
         assert!(!newest.supersedes(&locator(6)) && !newest.withdraws(&locator(6)));
-        assert!(!newest.note(&says(Statement::Withdrawal, 5)), "the same again");
-        assert!(!newest.note(&route(1, 5)));
-        assert!(!newest.note(&route(3, 6)) && !newest.supersedes(&route(3, 6)));
+        assert!(!newest.take(&says(Statement::Withdrawal, 5)), "the same again");
+        assert!(!newest.take(&route(1, 5)));
+        assert!(!newest.take(&route(3, 6)) && !newest.supersedes(&route(3, 6)));
     }
 }

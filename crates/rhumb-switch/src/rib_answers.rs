@@ -107,7 +107,7 @@ impl Switch {
     /// Metadata need no trust in who sent them: they hash to their name.
     pub(crate) fn learn_metadata(&mut self, list: Vec<Metadata>) {
         for metadata in list {
-            self.known.insert(name_of(&metadata), Arc::new(metadata));
+            self.routes.tables().learn_metadata(Arc::new(metadata));
         }
     }
 
@@ -213,12 +213,12 @@ impl Switch {
     fn take_route(&mut self, told: Told, chain: Verified<Chain>, now: Now) -> bool {
         let name = chain.origin();
         if matches!(told, Told::Change { .. }) {
-            if !self.routes.admits(&chain) {
+            if !self.routes.tables().admits(&chain) {
                 return false;
             }
             let has_left = self.leave_if_moved(&chain.certificates()[0], now);
             // Of a router in the middle of others' chains: those are looked up again where they are used.
-            if !has_left && !self.routes.concerns(&name) {
+            if !has_left && !self.routes.tables().concerns(&name) {
                 for certificate in chain.certificates() {
                     self.routes.note(certificate);
                 }
@@ -271,7 +271,6 @@ impl Switch {
         let question = Question::Route(destination);
         match result {
             Ok(absence) => {
-                self.directory.note_watched(destination);
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
                 self.directory.deny(question, replica, end, now.instant);
             }
@@ -285,7 +284,7 @@ impl Switch {
     /// What the directory has made up its mind about.
     pub(crate) fn take_conclusions(&mut self) {
         while let Some((name, until)) = self.directory.poll_absence() {
-            self.routes.learn_absence(name, until);
+            self.routes.tables().learn_absence(name, until);
         }
         if self.directory.take_unwatched() {
             self.routes.ask_again();
@@ -313,7 +312,7 @@ impl Switch {
         // Somebody else answers for the name now, and where they are is not known yet.
         let is_lone_service =
             matches!(&certificates[..], [Certificate { statement: Statement::Service { .. }, .. }]);
-        let is_in_hand = if !self.routes.needs(first) {
+        let is_in_hand = if !self.routes.tables().needs(first) {
             true
         } else if first.statement.hands_on_to().is_some() && !is_lone_service {
             for certificate in &certificates {

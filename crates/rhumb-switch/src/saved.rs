@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rhumb_trust::{Chain, Now, Verified, name_of};
+use rhumb_trust::{Chain, Now, Verified};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Switch;
@@ -149,7 +149,8 @@ impl SavedChain {
 impl Switch {
     /// The routes that are in force, to be kept for a next run. Work: a few dozen nanoseconds for each.
     pub fn export_routes(&mut self, now: Now) -> SavedRoutes {
-        let verified = self.routes.chains(now.instant).cloned().map(SavedChain::Verified);
+        let verified =
+            self.routes.tables().chains(now.instant).into_iter().map(SavedChain::Verified);
         // Those of an earlier run that there was no time for yet are not lost.
         let waiting = self.imports.iter().map(|i| SavedChain::Read(i.certificates.clone()));
         let chains: Vec<SavedChain> = verified.chain(waiting).collect();
@@ -166,7 +167,7 @@ impl Switch {
 
     /// Whether routes were learnt or forgotten shows in this number.
     pub fn routes_revision(&self) -> u64 {
-        self.routes.revision()
+        self.routes.tables().revision()
     }
 
     /// Takes over routes of an earlier run, as far as they still hold: each is verified by a job when there is time for it,
@@ -174,7 +175,7 @@ impl Switch {
     pub fn import_routes(&mut self, saved: SavedRoutes, now: Now) {
         let now_s = now.unix_s();
         for metadata in saved.metadata {
-            self.known.insert(name_of(&metadata), metadata);
+            self.routes.tables().learn_metadata(metadata);
         }
         let imports =
             saved.chains.into_iter().take(self.config.max_routes).map(|chain| match chain {

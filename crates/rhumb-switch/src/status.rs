@@ -6,7 +6,10 @@ use std::time::Duration;
 use rhumb_trust::Now;
 use rhumb_wire::{Certificate, Name, Role, Statement};
 
-use crate::{Config, DropReason, Switch};
+use crate::answer::split_names;
+use crate::table::Fill;
+use crate::tables::Fills;
+use crate::{DropReason, Switch};
 
 /// A switch as it stands.
 #[derive(Debug, Clone)]
@@ -121,20 +124,22 @@ pub struct GrantStatus {
 }
 
 impl Switch {
-    pub(crate) fn table_status(&self) -> Vec<TableStatus> {
-        let (attached, routes, absences) = self.routes.len();
-        let Config { max_flows, max_grants, max_routes, .. } = self.config;
+    pub(crate) fn table_status(&self, shared: &Fills) -> Vec<TableStatus> {
+        let sessions =
+            Fill { used: self.endpoint.sessions().count(), bound: self.endpoint.limits().sessions };
         [
-            ("flows", self.flows.len(), max_flows),
-            ("grants", self.grants.len(), max_grants),
-            ("acceptances", self.acceptances.len(), max_grants),
-            ("attached", attached, max_routes),
-            ("routes", routes, max_routes),
-            ("absences", absences, max_routes),
-            ("metadata", self.known.len(), max_grants),
-            ("sessions", self.endpoint.sessions().count(), self.endpoint.limits().sessions),
+            ("flows", self.flows.fill()),
+            ("grants", self.grants.fill()),
+            ("acceptances", self.acceptances.fill()),
+            ("attached", self.routes.attached_fill()),
+            ("watched", self.directory.watched_fill()),
+            ("routes", shared.routes),
+            ("absences", shared.absences),
+            ("statements", shared.newest),
+            ("metadata", shared.metadata),
+            ("sessions", sessions),
         ]
-        .map(|(name, used, bound)| TableStatus { name, used, bound })
+        .map(|(name, Fill { used, bound })| TableStatus { name, used, bound })
         .to_vec()
     }
 
@@ -147,15 +152,13 @@ impl Switch {
         let newest = self.flows.newest(LISTED);
         newest
             .map(|(flow, names)| {
-                let (source, destination) = names.split_at(Name::LEN);
-                let name =
-                    |half: &[u8]| Name(half.try_into().expect("invariant: half of 64 bytes"));
+                let (source, destination) = split_names(names);
                 let next = self.endpoint.peer(flow.next).map(|peer| peer.name);
                 let is_current = flow.generation == self.routes.generation();
                 let left = flow.until.saturating_duration_since(now.instant).as_secs();
                 FlowStatus {
-                    source: name(source),
-                    destination: name(destination),
+                    source,
+                    destination,
                     next,
                     expires_in_s: if is_current { left } else { 0 },
                 }

@@ -9,9 +9,10 @@ use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId};
 use rhumb_trust::{Chain, Identity, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Batch, Certificate, Metadata, Name, PduHeader};
+use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
-use crate::bounded::BoundedMap;
+use crate::answer::split_names;
+use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::flows::Flows;
 use crate::job::{Job, Task};
@@ -20,6 +21,8 @@ use crate::saved::Import;
 use crate::status::{
     AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status,
 };
+use crate::table::{Expires, Table};
+use crate::tables::{Tables, sweep_after};
 use crate::{Config, DropReason, Remote};
 
 /// A sans-IO switch.
@@ -30,13 +33,11 @@ pub struct Switch {
     pub(crate) endpoint: Endpoint,
     pub(crate) flows: Flows,
     /// Who may carry for whom, by source and the session it comes in on.
-    pub(crate) grants: BoundedMap<(Name, SessionId), Grant>,
-    /// Until when a next hop takes a source's PDUs without certificates, and for which routers up to us.
-    pub(crate) acceptances: BoundedMap<(Name, SessionId), (Instant, Vec<Name>)>,
+    pub(crate) grants: Table<(Name, SessionId), Grant>,
+    /// What next hops take without certificates, by source and the session it goes out on.
+    pub(crate) acceptances: Table<(Name, SessionId), Acceptance>,
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
-    /// Metadata of names, each checked against its name.
-    pub(crate) known: BoundedMap<Name, Arc<Metadata>>,
     /// Our own certificates for the routers we hand traffic to.
     pub(crate) delegations: HashMap<Name, Certificate>,
     pub(crate) neighbours: HashMap<SessionId, Neighbour>,
@@ -55,6 +56,9 @@ pub struct Switch {
     /// What was published last of ourselves.
     pub(crate) own_statement: Option<Certificate>,
     pub(crate) last_sequence: u64,
+    /// Which entries the sweeps of our own tables look at.
+    pub(crate) chance: Chance,
+    pub(crate) sweep_due: Instant,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) outgoing: Batch,
@@ -66,6 +70,28 @@ pub struct Switch {
 pub(crate) struct Grant {
     pub(crate) chain: Arc<Verified<Chain>>,
     pub(crate) until: Instant,
+}
+
+impl Expires for Grant {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+}
+
+/// What a next hop was shown of a source, and what it said.
+#[derive(Debug)]
+pub(crate) struct Acceptance {
+    /// Until when it takes the source's PDUs without certificates, once it has said so.
+    pub(crate) until: Option<Instant>,
+    pub(crate) presented_at: Instant,
+    /// The routers up to us in the chain that it was shown.
+    pub(crate) path: Vec<Name>,
+}
+
+impl Expires for Acceptance {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.unwrap_or(self.presented_at + ACCEPTED_WITHIN) <= now
+    }
 }
 
 /// What a session may cost us.
@@ -161,16 +187,31 @@ impl Switch {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
+        let tables = Arc::new(Tables::new(&config, &secret, now.instant));
+        Self::with_tables(identity, config, tables, secret, now)
+    }
+
+    /// As [`Switch::new`], with tables that it shares with other switches of the process; their bounds are those that the
+    /// tables were made with.
+    ///
+    /// # Errors
+    /// When the identity cannot serve for secure links.
+    pub fn with_tables(
+        identity: Arc<Identity>,
+        config: Config,
+        tables: Arc<Tables>,
+        secret: [u8; 32],
+        now: Now,
+    ) -> Result<Self, LinkError> {
         let endpoint = Endpoint::new(identity.clone(), config.link, secret, now.instant)?;
         let mut switch = Self {
             name: identity.name(),
             endpoint,
             flows: Flows::new(config.max_flows),
-            grants: BoundedMap::new(config.max_grants),
-            acceptances: BoundedMap::new(config.max_grants),
-            routes: Routes::new(config.max_routes),
+            grants: Table::new(config.max_grants),
+            acceptances: Table::new(config.max_grants),
+            routes: Routes::new(config.max_routes, tables),
             directory: Directory::new(&config.ribs, config.max_grants, now.instant),
-            known: BoundedMap::new(config.max_grants),
             delegations: HashMap::new(),
             neighbours: HashMap::new(),
             upstream: match config.upstream {
@@ -186,6 +227,8 @@ impl Switch {
             own_statements_due: now.instant,
             own_statement: None,
             last_sequence: 0,
+            chance: Chance::new(&secret, OWN_TABLES),
+            sweep_due: now.instant + sweep_after(false),
             events: VecDeque::new(),
             counters: Counters::default(),
             outgoing: Batch::new(),
@@ -242,24 +285,53 @@ impl Switch {
             self.directory.poll_timeout(),
             upstream,
             Some(self.own_statements_due),
+            Some(self.sweep_due),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests, reconnections, renewals.
+    /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests, reconnections, renewals, and the
+    /// sweep of what has expired, which looks at a bounded sample.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
         self.directory.handle_timeout(now.instant);
         self.connect_due(now);
         self.renew_own_statements(now);
         self.after_control(now);
+        self.sweep(now.instant);
+    }
+
+    /// Marks what active flows were made from as in use: they ask for none of it, and a flood must not push it out.
+    fn keep_what_flows_need(&mut self) {
+        let Self { flows, grants, acceptances, routes, directory, .. } = self;
+        flows.visit_active(MAX_VISITED, |flow, names| {
+            let (source, destination) = split_names(names);
+            routes.keep(&destination);
+            acceptances.get(&(source, flow.next));
+            if let Some(grant) = grants.get(&(source, flow.ingress)) {
+                directory.keep_watched(grant.chain.certificates().iter().map(|c| c.issuer));
+            }
+        });
+    }
+
+    /// Removes some of what has expired; soon again, if there is much of it.
+    fn sweep(&mut self, now: Instant) {
+        if now < self.sweep_due {
+            return;
+        }
+        self.keep_what_flows_need();
+        let mut swept = self.grants.sweep(&mut self.chance, now);
+        swept += self.acceptances.sweep(&mut self.chance, now);
+        swept += self.routes.sweep_attached(&mut self.chance, now);
+        let goes_on = self.routes.tables().sweep(now) || swept.goes_on;
+        self.sweep_due = now + sweep_after(goes_on);
     }
 
     /// The switch as it stands.
     pub fn status(&self, now: Now) -> Status {
-        let (_, routes, absences) = self.routes.len();
+        let shared = self.routes.tables().fills();
         let rib_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
         Status {
             name: self.name,
@@ -286,11 +358,11 @@ impl Switch {
                     expires_in_s: attached.until_s.saturating_sub(now.unix_s()),
                 })
                 .collect(),
-            flows: self.flows.len(),
-            grants: self.grants.len(),
-            routes,
-            absences,
-            tables: self.table_status(),
+            flows: self.flows.fill().used,
+            grants: self.grants.fill().used,
+            routes: shared.routes.used,
+            absences: shared.absences.used,
+            tables: self.table_status(&shared),
             counters: self.counters,
             dropped_pdus: self.counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
             dropped_datagrams: {
@@ -389,3 +461,9 @@ const MAX_JOBS: usize = 256;
 const MAX_JOBS_PER_SESSION: usize = 32;
 /// A year.
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
+/// A chain that a next hop did not accept by then got lost, or was refused; it is shown again with the next PDU anyway.
+const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
+/// Active flows that a sweep keeps the entries of: half a millisecond of work.
+const MAX_VISITED: usize = 2048;
+/// The purpose of the chances of a switch's own tables.
+const OWN_TABLES: u64 = 2;

@@ -21,7 +21,7 @@ use rhumb_node::core::{Core, Event, Seed};
 use rhumb_link::{Endpoint, SessionId};
 use rhumb_rib::Server;
 use rhumb_rib::store::Memory;
-use rhumb_switch::{Config, Counters, DropReason, Remote, Switch};
+use rhumb_switch::{Config, Counters, DropReason, Remote, Switch, Tables};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
@@ -45,6 +45,8 @@ pub struct World {
     pub nodes: Vec<Node>,
     /// What routers are made with, but for what tells them apart.
     pub config: Config,
+    /// What routers share, if they do.
+    pub tables: Option<Arc<Tables>>,
     seeds: u8,
 }
 
@@ -88,6 +90,7 @@ impl World {
             routers: Vec::new(),
             nodes: Vec::new(),
             config: Config::default(),
+            tables: None,
             seeds: 0,
         };
         let rib = RibStation::new(&mut world, RIB.parse().unwrap());
@@ -145,7 +148,13 @@ impl World {
     ) -> usize {
         let config = Config { ribs: self.remotes(), upstream, locator, ..self.config.clone() };
         let secret = self.secret();
-        let switch = Switch::new(identity.clone(), config, secret, self.now).unwrap();
+        let switch = match &self.tables {
+            Some(tables) => {
+                let tables = tables.clone();
+                Switch::with_tables(identity.clone(), config, tables, secret, self.now).unwrap()
+            }
+            None => Switch::new(identity.clone(), config, secret, self.now).unwrap(),
+        };
         let wire = self.network.endpoint(address).unwrap();
         self.routers.push(Router { switch, identity, address, wire });
         self.routers.len() - 1

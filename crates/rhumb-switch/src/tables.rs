@@ -1,0 +1,546 @@
+//! What is known of the world, shared by the switches of a process: the second level of the caches (GDP paper, section
+//! 4.4).
+//!
+//! The first level is each switch's flow table, which asks nobody. What misses there comes here; what misses here is asked
+//! of a RIB, once for all switches. A name has its place in one of a few shards, chosen by a keyed hash so that strangers
+//! cannot aim, each behind a lock that is held for one look-up.
+//!
+//! Flows are made from what is here, and must ask again when it changes. So each change that may make a flow wrong is
+//! counted after it was made; a switch reads the count before it looks anything up, and keeps it with the flow. That is
+//! one atomic load per batch, and nothing here is written on the path of a known flow.
+//!
+//! INVARIANT: a chain is used only while no newer statement of any of its issuers says otherwise; a RIB's word that a name is
+//! absent does not outweigh what its holder signed.
+//! INVARIANT: no thread holds two shards.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use foldhash::quality::RandomState;
+use rhumb_trust::{Chain, Verified, name_of};
+use rhumb_wire::{Certificate, Metadata, Name, Statement};
+
+use crate::Config;
+use crate::chance::Chance;
+use crate::newest::Newest;
+use crate::table::{Expires, Fill, Swept, Table};
+
+/// What is known of the world: ways to names, names that are absent, what each issuer said last, and metadata. Switches of
+/// one process share it by an [`Arc`], so that what one learns the others need not ask for.
+pub struct Tables {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    /// Counts changes that may make a flow wrong.
+    generation: AtomicU64,
+    /// Counts the times at which RIBs forgot to tell us of changes; routes of an earlier one are asked for again.
+    epoch: AtomicU64,
+    /// Counts changes of the ways, so that who saves them knows whether there is anything new.
+    revision: AtomicU64,
+    sweeper: Mutex<Sweeper>,
+}
+
+struct Shard {
+    routes: Table<Name, Route>,
+    absences: Table<Name, Absence>,
+    newest: Table<Name, Newest>,
+    metadata: Table<Name, Arc<Metadata>>,
+}
+
+/// A verified way to a name, as it is kept.
+struct Route {
+    chain: Arc<Verified<Chain>>,
+    until: Instant,
+    epoch: u64,
+    /// When to ask the RIB again, so that a lease that its holder renewed never runs out here. Asked once.
+    refresh_at: Option<Instant>,
+}
+
+struct Absence {
+    until: Instant,
+}
+
+struct Sweeper {
+    chance: Chance,
+    due: Instant,
+}
+
+/// A verified way to a name, for whoever asked.
+pub(crate) struct Way {
+    pub(crate) chain: Arc<Verified<Chain>>,
+    /// When a flow over it must ask again.
+    pub(crate) flow_until: Instant,
+    /// The RIB is to be asked again, by whoever got this.
+    pub(crate) wants_refresh: bool,
+}
+
+/// What is known of a destination.
+pub(crate) enum Known {
+    Way(Way),
+    AbsentUntil(Instant),
+    Nothing,
+}
+
+/// How full the tables are, all shards together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fills {
+    pub(crate) routes: Fill,
+    pub(crate) absences: Fill,
+    pub(crate) newest: Fill,
+    pub(crate) metadata: Fill,
+}
+
+impl Tables {
+    /// Empty tables with the bounds of `config`. `secret` seeds the samples of the sweep: fresh random bytes.
+    pub fn new(config: &Config, secret: &[u8; 32], now: Instant) -> Self {
+        let smallest = config.max_routes.min(config.max_grants);
+        let shards = (smallest / MIN_SHARD).clamp(1, MAX_SHARDS);
+        let shard = |_| {
+            Mutex::new(Shard {
+                routes: Table::new(config.max_routes / shards),
+                absences: Table::new(config.max_routes / shards),
+                // A chain of a name mostly shares its routers with others.
+                newest: Table::new(2 * config.max_routes / shards),
+                metadata: Table::new(config.max_grants / shards),
+            })
+        };
+        Self {
+            shards: (0..shards).map(shard).collect(),
+            hasher: RandomState::default(),
+            generation: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            revision: AtomicU64::new(0),
+            sweeper: Mutex::new(Sweeper { chance: Chance::new(secret, SHARED), due: now }),
+        }
+    }
+
+    /// Changes whenever a flow may have become wrong. To be read before what the flow is made from.
+    pub(crate) fn generation(&self) -> u64 {
+        // Whoever sees a change counted sees the change.
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Changes whenever a way is learnt or forgotten.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Relaxed)
+    }
+
+    fn flows_may_be_wrong(&self) {
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn ways_changed(&self) {
+        self.revision.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn shard(&self, name: &Name) -> MutexGuard<'_, Shard> {
+        // The index within a shard is by a hash of its own.
+        let shard = self.hasher.hash_one(name) as usize % self.shards.len();
+        lock(&self.shards[shard])
+    }
+}
+
+// Ways and absences.
+impl Tables {
+    pub(crate) fn find(&self, destination: &Name, now: Instant) -> Known {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let way = self.shard(destination).way(destination, epoch, now);
+        if let Some(way) = way {
+            if !way.chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
+                return Known::Way(way);
+            }
+            self.end_way(destination, &way.chain);
+        }
+        match self.shard(destination).absences.current(destination, now) {
+            Some(absence) => Known::AbsentUntil(absence.until),
+            None => Known::Nothing,
+        }
+    }
+
+    /// Takes over a verified way to a name. Flows change only when the way did, not when its lease was renewed. `false` when
+    /// a statement in it is older than what is known, and nothing was learnt.
+    pub(crate) fn learn(&self, chain: Verified<Chain>, until: Instant, now: Instant) -> bool {
+        if chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
+            return false;
+        }
+        let (destination, chain) = (chain.origin(), Arc::new(chain));
+        let refresh_at = Some(now + until.saturating_duration_since(now).mul_f32(REFRESH_AT));
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        let route = Route { chain: chain.clone(), until, epoch, refresh_at };
+        let mut shard = self.shard(&destination);
+        let before = shard.routes.peek(&destination).map(|route| route.chain.clone());
+        if before.as_ref().is_some_and(|before| is_older(&chain, before)) {
+            return false;
+        }
+        shard.absences.remove(&destination);
+        shard.routes.insert(destination, route);
+        drop(shard);
+        self.ways_changed();
+        if before.is_some_and(|before| !same_way(&before, &chain)) {
+            self.flows_may_be_wrong();
+        }
+        for certificate in chain.certificates() {
+            self.note(certificate);
+        }
+        true
+    }
+
+    /// Forgets the way to a name, because its next hop says that it is wrong.
+    pub(crate) fn forget(&self, destination: &Name) {
+        let removed = self.shard(destination).routes.remove(destination);
+        if removed.is_some() {
+            self.ways_changed();
+            self.flows_may_be_wrong();
+        }
+    }
+
+    /// Forgets the way to a name, if it is still this one. Its flows are ended by what ended it.
+    fn end_way(&self, destination: &Name, chain: &Arc<Verified<Chain>>) {
+        let mut shard = self.shard(destination);
+        let is_it = |route: &Route| Arc::ptr_eq(&route.chain, chain);
+        if shard.routes.peek(destination).is_some_and(is_it) {
+            shard.routes.remove(destination);
+            self.ways_changed();
+        }
+    }
+
+    /// Marks the way to a name as in use, and the statements that it was checked against.
+    pub(crate) fn keep(&self, destination: &Name) {
+        let chain = self.shard(destination).routes.get(destination).map(|r| r.chain.clone());
+        for certificate in chain.iter().flat_map(|chain| chain.certificates()) {
+            self.shard(&certificate.issuer).newest.get(&certificate.issuer);
+        }
+    }
+
+    /// Nobody could be asked for a newer lease of the way to a name: it is tried again at `at`.
+    pub(crate) fn postpone_refresh(&self, destination: &Name, at: Instant) {
+        if let Some(route) = self.shard(destination).routes.get(destination) {
+            route.refresh_at = Some(at);
+        }
+    }
+
+    /// RIBs say that a name is absent. While a chain of its holder's is in force, that is used nevertheless.
+    pub(crate) fn learn_absence(&self, name: Name, until: Instant) {
+        self.shard(&name).absences.insert(name, Absence { until });
+    }
+
+    pub(crate) fn forget_absence(&self, name: &Name) {
+        self.shard(name).absences.remove(name);
+    }
+
+    /// Whether ways to a name are of use here: one is known, or it was looked for in vain.
+    pub(crate) fn concerns(&self, name: &Name) -> bool {
+        let shard = self.shard(name);
+        shard.routes.peek(name).is_some() || shard.absences.peek(name).is_some()
+    }
+
+    /// RIBs have forgotten to tell us of changes: every route is asked for again when it is used next.
+    pub(crate) fn ask_again(&self) {
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.flows_may_be_wrong();
+    }
+
+    /// The ways that are in force.
+    pub(crate) fn chains(&self, now: Instant) -> Vec<Arc<Verified<Chain>>> {
+        let mut chains = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            let current = shard.routes.iter().filter(|(_, route)| !route.is_over(now));
+            chains.extend(current.map(|(_, route)| route.chain.clone()));
+        }
+        chains
+    }
+}
+
+// Statements.
+impl Tables {
+    /// Takes over a verified statement. What it ends, flows included, is not used again. Whether it ended anything.
+    pub(crate) fn note(&self, certificate: &Certificate) -> bool {
+        let issuer = &certificate.issuer;
+        let mut shard = self.shard(issuer);
+        let mut newest = shard.newest.peek(issuer).copied().unwrap_or_default();
+        let ends_something = newest.take(certificate);
+        shard.newest.insert(*issuer, newest);
+        let covers = |route: &Route| {
+            certificate.statement == Statement::Withdrawal
+                && route.chain.certificates()[0].sequence <= certificate.sequence
+        };
+        let forgets = shard.routes.peek(issuer).is_some_and(covers);
+        if forgets {
+            shard.routes.remove(issuer);
+            self.ways_changed();
+        }
+        drop(shard);
+        if ends_something || forgets {
+            self.flows_may_be_wrong();
+        }
+        ends_something
+    }
+
+    /// Whether a statement, the first of what its issuer's routes are now, would change anything here.
+    pub(crate) fn needs(&self, certificate: &Certificate) -> bool {
+        let mut shard = self.shard(&certificate.issuer);
+        let is_behind =
+            |route: &Route| route.chain.certificates()[0].sequence < certificate.sequence;
+        let knows = shard.newest.get(&certificate.issuer).is_some_and(|n| n.knows(certificate));
+        !knows || shard.routes.peek(&certificate.issuer).is_some_and(is_behind)
+    }
+
+    /// Whether a chain may let traffic of its origin in: neither the origin nor its server has said anything else since, and
+    /// nobody in the chain has withdrawn. Routers let several others carry at once, so their newer routes end nothing.
+    pub(crate) fn admits(&self, chain: &Chain) -> bool {
+        let is_service = |c: &&Certificate| matches!(c.statement, Statement::Service { .. });
+        let own = 1 + chain.certificates().iter().take_while(is_service).count();
+        chain.certificates().iter().enumerate().all(|(at, certificate)| match at < own {
+            true => !self.supersedes(certificate),
+            false => !self.asks_newest(certificate, Newest::withdraws),
+        })
+    }
+
+    fn supersedes(&self, certificate: &Certificate) -> bool {
+        self.asks_newest(certificate, Newest::supersedes)
+    }
+
+    /// What the newest statements of its issuer say of a certificate; nothing, if there are none.
+    fn asks_newest(
+        &self,
+        about: &Certificate,
+        question: fn(&Newest, &Certificate) -> bool,
+    ) -> bool {
+        let mut shard = self.shard(&about.issuer);
+        shard.newest.get(&about.issuer).is_some_and(|newest| question(newest, about))
+    }
+}
+
+// Metadata.
+impl Tables {
+    /// Metadata need no trust in who sent them: they hash to their name.
+    pub(crate) fn learn_metadata(&self, metadata: Arc<Metadata>) {
+        let name = name_of(&metadata);
+        self.shard(&name).metadata.insert(name, metadata);
+    }
+
+    pub(crate) fn metadata_of(&self, name: &Name) -> Option<Arc<Metadata>> {
+        self.shard(name).metadata.get(name).cloned()
+    }
+}
+
+// What expires, and what is left.
+impl Tables {
+    /// Removes some of what has expired, if it is time and no other switch is at it. Whether there is more to do.
+    /// Bounded by [`Table::sweep`], twice for each shard.
+    pub(crate) fn sweep(&self, now: Instant) -> bool {
+        let mut sweeper = match self.sweeper.try_lock() {
+            Ok(sweeper) => sweeper,
+            Err(TryLockError::Poisoned(sweeper)) => sweeper.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        if now < sweeper.due {
+            return false;
+        }
+        let mut swept = Swept::default();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let routes = shard.routes.sweep(&mut sweeper.chance, now);
+            if routes.removed > 0 {
+                self.ways_changed();
+            }
+            swept += routes;
+            swept += shard.absences.sweep(&mut sweeper.chance, now);
+        }
+        sweeper.due = now + sweep_after(swept.goes_on);
+        swept.goes_on
+    }
+
+    pub(crate) fn fills(&self) -> Fills {
+        let none = Fill { used: 0, bound: 0 };
+        let mut fills = Fills { routes: none, absences: none, newest: none, metadata: none };
+        for shard in &self.shards {
+            let shard = lock(shard);
+            fills.routes += shard.routes.fill();
+            fills.absences += shard.absences.fill();
+            fills.newest += shard.newest.fill();
+            fills.metadata += shard.metadata.fill();
+        }
+        fills
+    }
+}
+
+impl Shard {
+    fn way(&mut self, destination: &Name, epoch: u64, now: Instant) -> Option<Way> {
+        let route = self.routes.current(destination, now)?;
+        if std::mem::replace(&mut route.epoch, epoch) != epoch {
+            route.refresh_at = Some(now);
+        }
+        let wants_refresh = route.refresh_at.take_if(|at| *at <= now).is_some();
+        let flow_until = route.refresh_at.unwrap_or(route.until);
+        Some(Way { chain: route.chain.clone(), flow_until, wants_refresh })
+    }
+}
+
+impl Expires for Route {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+}
+
+impl Expires for Absence {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+}
+
+/// How long to wait with the next sweep.
+pub(crate) fn sweep_after(goes_on: bool) -> Duration {
+    match goes_on {
+        true => SWEEP_ON_AFTER,
+        false => SWEEP_EVERY,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A switch that panicked took its process along, or its entries stand as they were before: none is half made.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a chain holds an earlier statement than another one of the same origin does.
+fn is_older(chain: &Chain, known: &Chain) -> bool {
+    chain.certificates().iter().any(|c| {
+        let same_kind = |other: &&Certificate| {
+            let hands_on = [*other, c].map(|c| c.statement.hands_on_to().is_some());
+            other.issuer == c.issuer && hands_on[0] == hands_on[1]
+        };
+        known.certificates().iter().find(same_kind).is_some_and(|old| old.sequence > c.sequence)
+    })
+}
+
+fn same_way(a: &Chain, b: &Chain) -> bool {
+    a.routers().eq(b.routers()) && a.locator() == b.locator() && a.scope() == b.scope()
+}
+
+/// The share of a route's time after which it is asked for again: holders renew at half-life, so that by then the RIB has
+/// the new lease, and a quarter of the time is left for the answer.
+const REFRESH_AT: f32 = 0.75;
+/// Two of eight switches that miss at the same moment seldom meet in one.
+const MAX_SHARDS: usize = 16;
+/// Names spread evenly over shards only when there are many of them.
+const MIN_SHARD: usize = 256;
+/// What expires lives for seconds to hours; a quarter of it may stay a while, and costs nothing but room.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// A sweep that has more to do lets a few batches pass first.
+const SWEEP_ON_AFTER: Duration = Duration::from_millis(10);
+/// The purpose of the chances of shared tables.
+const SHARED: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_trust::{Identity, Window, verify_chain};
+    use rhumb_wire::{Role, Scope};
+    use std::sync::atomic::AtomicBool;
+
+    const NOW_S: u64 = 1_800_000_000;
+
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    fn says(holder: &Identity, statement: Statement, sequence: u64) -> Certificate {
+        holder.certify(statement, sequence, Window::starting(NOW_S, 600)).unwrap()
+    }
+
+    fn way(holder: &Identity, via: Name, sequence: u64) -> Verified<Chain> {
+        let statement = Statement::Route { via, scope: Scope::Any };
+        let certificates = vec![says(holder, statement, sequence)];
+        let key = holder.metadata().key;
+        verify_chain(holder.name(), certificates, |_| Some(key), NOW_S).unwrap()
+    }
+
+    #[test]
+    fn shards_hold_no_more_than_the_bound() {
+        for bound in [1, 255, 256, 5000, 1 << 18] {
+            let config = Config { max_routes: bound, max_grants: bound, ..Config::default() };
+            let tables = Tables::new(&config, &[1; 32], start());
+            let fills = tables.fills();
+            let fits =
+                |fill: Fill, bound: usize| fill.bound <= bound && fill.bound * 10 >= bound * 9;
+            assert!(fits(fills.routes, bound) && fits(fills.absences, bound), "{bound}");
+            assert!(fits(fills.newest, 2 * bound) && fits(fills.metadata, bound), "{bound}");
+        }
+    }
+
+    #[test]
+    fn what_expired_is_swept_and_the_next_sweep_is_not_at_once() {
+        let (now, tables) = (start(), Tables::new(&Config::default(), &[1; 32], start()));
+        for number in 0..10_000u32 {
+            let mut name = [0; 32];
+            name[..4].copy_from_slice(&number.to_be_bytes());
+            tables.learn_absence(Name(name), now + Duration::from_secs(2));
+        }
+        assert!(!tables.sweep(now) && tables.fills().absences.used == 10_000);
+        let (mut at, mut sweeps) = (now + Duration::from_secs(2), 1);
+        while tables.sweep(at) {
+            assert!(!tables.sweep(at), "another switch finds that it is not time");
+            at += SWEEP_ON_AFTER;
+            sweeps += 1;
+        }
+        let left = tables.fills().absences.used;
+        assert!(left < 2500, "{left} left after {sweeps} sweeps");
+    }
+
+    #[test]
+    fn bytes_for_what_is_kept() {
+        // Without chains and metadata themselves, which several tables point to. As decision 0010 says.
+        let sizes = [
+            Table::<Name, Route>::MAX_BYTES_AN_ENTRY,
+            Table::<Name, Absence>::MAX_BYTES_AN_ENTRY,
+            Table::<Name, Newest>::MAX_BYTES_AN_ENTRY,
+            Table::<Name, Arc<Metadata>>::MAX_BYTES_AN_ENTRY,
+        ];
+        assert_eq!(sizes, [211, 147, 467, 131]);
+    }
+
+    /// A thread that takes over ways and withdrawals, and one that makes flows of them.
+    #[test]
+    fn no_flow_outlives_a_withdrawal_taken_by_another() {
+        let now = start();
+        let holder = Identity::generate(Role::Node, NOW_S).unwrap();
+        let (destination, via) = (holder.name(), Name([1; 32]));
+        let tables = Tables::new(&Config::default(), &[1; 32], now);
+        let (withdrawn_to, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        let turns: Vec<_> = (1..400)
+            .map(|turn| {
+                let withdrawal = says(&holder, Statement::Withdrawal, 2 * turn);
+                (way(&holder, via, 2 * turn), withdrawal)
+            })
+            .collect();
+        let mut flows = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (way, withdrawal) in turns {
+                    assert!(tables.learn(way, now + Duration::from_secs(600), now));
+                    std::thread::yield_now();
+                    assert!(tables.note(&withdrawal));
+                    withdrawn_to.store(withdrawal.sequence, Ordering::SeqCst);
+                }
+                is_done.store(true, Ordering::SeqCst);
+            });
+            while !is_done.load(Ordering::SeqCst) {
+                let before = withdrawn_to.load(Ordering::SeqCst);
+                let generation = tables.generation();
+                let Known::Way(way) = tables.find(&destination, now) else { continue };
+                let sequence = way.chain.certificates()[0].sequence;
+                assert!(sequence > before, "found {sequence}, withdrawn up to {before}");
+                flows += 1;
+                // The flow is current as long as the generation is the one that was read before.
+                while withdrawn_to.load(Ordering::SeqCst) < sequence {
+                    std::thread::yield_now();
+                }
+                assert_ne!(tables.generation(), generation, "the flow of {sequence} lives on");
+            }
+        });
+        assert!(flows > 0);
+    }
+}
