@@ -431,6 +431,6 @@ mod tests {
         let indexes: usize = indexes.into_iter().map(|entry| (entry + 1) * 16 / 7).sum();
         let at_most = 2 * lists + indexes;
         assert!(at_most < 512, "{at_most} bytes for an idle flow");
-        assert_eq!((lists, indexes), (156, 49), "as decision 0010 says");
+        assert_eq!((lists, indexes), (156, 49), "as decision 0011 says");
     }
 }

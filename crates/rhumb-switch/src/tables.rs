@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn bytes_for_what_is_kept() {
-        // Without chains and metadata themselves, which several tables point to. As decision 0010 says.
+        // Without chains and metadata themselves, which several tables point to. As decision 0011 says.
         let sizes = [
             Table::<Name, Route>::MAX_BYTES_AN_ENTRY,
             Table::<Name, Absence>::MAX_BYTES_AN_ENTRY,

@@ -144,17 +144,22 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
             plain(server.endpoint().sessions().count() as u64),
         ),
     ];
-    let bounds = [
-        ("names", server.config().max_names),
-        ("subscriptions", server.config().max_subscriptions as u64),
-        ("sessions", server.endpoint().limits().sessions as u64),
-    ];
-    let bounds = bounds.map(|(table, bound)| Sample::labelled("table", table, bound)).to_vec();
-    metrics.push(metric(BOUNDS, "The most entries of each table.", Kind::Gauge, bounds));
+    metrics.push(metric(BOUNDS, "The most entries of each table.", Kind::Gauge, bounds(server)));
     metrics.extend(
         stored_names.map(|names| metric(NAMES, "Names with an entry.", Kind::Gauge, plain(names))),
     );
     metrics
+}
+
+/// The most entries of each table.
+fn bounds<S: Store>(server: &Server<S>) -> Vec<Sample> {
+    let config = server.config();
+    let bounds = [
+        ("names", config.max_names),
+        ("subscriptions", config.max_subscriptions as u64),
+        ("sessions", server.endpoint().limits().sessions as u64),
+    ];
+    bounds.map(|(table, bound)| Sample::labelled("table", table, bound)).to_vec()
 }
 
 fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
