@@ -57,4 +57,4 @@ pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
-pub use watch::{PROBES, QUIET};
+pub use watch::{PROBE_INTERVAL, PROBES, QUIET};

@@ -121,7 +121,7 @@ impl Watch {
     }
 
     fn interval(&self) -> Duration {
-        LEAST_INTERVAL.max(self.round_trip() * 2)
+        PROBE_INTERVAL.max(self.round_trip() * 2)
     }
 
     fn patience(&self) -> Duration {
@@ -137,7 +137,7 @@ pub const QUIET: Duration = Duration::from_millis(250);
 /// times a second. With 3 of them it would be every few seconds.
 pub const PROBES: usize = 16;
 /// Between probes at least, if two round trips are not longer: an interruption of a second and a half is sat out.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+pub const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Until one was measured: to most of the world.
 const ASSUMED_ROUND_TRIP: Duration = Duration::from_millis(100);
 

@@ -9,13 +9,14 @@
 //! |---|---|
 //! | line | A - R1 - R2 - R3 - B: four links, 20 ms one way; the routers hold sessions with their neighbours |
 //! | strangers | A - R1 - R2 - B: two routers that publish their addresses and have not met |
-//! | two homes | B may join R1 or R2, both known to it; A sends to it through R1, every 10 ms |
+//! | two homes | B is at R2 and finds R1 on its local network when it looks; A sends to it through R1, every 10 ms |
 //! | many routers | sixteen routers around one, a node at each, all sending to B |
 //!
 //! Run by `cargo xtask bench protocol`; `--json` prints one object. Takes about 10 seconds.
 
 use std::time::Duration;
 
+use rhumb_link::{PROBE_INTERVAL, PROBES, QUIET};
 use rhumb_node::RouterChoice;
 use rhumb_sim::{Conditions, Fault, StationId, World};
 use rhumb_trust::{Identity, Window, verify_chain};
@@ -162,15 +163,15 @@ fn hand_over(figures: &mut Vec<Figure>) {
             "address",
             "two homes, B's address changes",
             |world, b, _| world.apply(&Fault::MoveAddress(b)),
-            2.0 * TWO_HOMES_RTT_MS + DETECTION_MS,
-            "two round trips and detection",
+            2.0 * TWO_HOMES_RTT_MS + ms(STREAM_EVERY),
+            "two round trips, and detection: the next PDU of its own",
         ),
         (
             "router",
             "two homes, B's router dies",
             |world, _, routers| world.apply(&Fault::Crash(routers[1])),
-            2.0 * TWO_HOMES_RTT_MS + DETECTION_MS + JOIN_MS,
-            "two round trips, detection, and joining another router",
+            2.0 * TWO_HOMES_RTT_MS + ms(QUIET + PROBE_INTERVAL * PROBES as u32) + JOIN_MS,
+            "two round trips, detection by probes, and joining another router",
         ),
     ];
     for (name, what, fault, bound, reason) in scenes {
@@ -200,14 +201,11 @@ fn move_while_streaming(fault: Blow) -> Stream {
     world.add_rib();
     let routers = [world.add_router(None), world.add_router(None)];
     let a = world.add_node(routers[0]);
-    let roots = [routers[1], routers[0]].map(|router| rhumb_node::Remote {
-        address: world.address(router),
-        name: Some(world.name(router)),
-    });
-    let b = world.add_node_with(routers[1], |config| {
-        config.router = RouterChoice::Discovered { roots: roots.to_vec(), only: Vec::new() };
-    });
+    let b = world.add_node_with(routers[1], |config| config.router = RouterChoice::discovered());
+    // The second is heard of only once it is needed, so that B is where it should be.
+    world.put_nearby(b, &routers[1..]);
     world.run(SETTLING);
+    world.put_nearby(b, &routers);
     for _ in 0..10 {
         delivery_ms(&mut world, a, b, 100);
         delivery_ms(&mut world, b, a, 100);
@@ -355,8 +353,6 @@ const STREAM_PDUS: usize = 1000;
 const STREAM_EVERY: Duration = Duration::from_millis(10);
 /// A, R1, R2, B and back.
 const TWO_HOMES_RTT_MS: f64 = 30.0;
-/// Three probes of 100 ms, and as long again until the first is due.
-const DETECTION_MS: f64 = 500.0;
 /// A handshake of three round trips, the advertisement, and its publication.
 const JOIN_MS: f64 = 100.0;
 const MANY: usize = 16;
