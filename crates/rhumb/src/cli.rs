@@ -247,7 +247,7 @@ pub(crate) struct PingArguments {
     #[arg(value_parser = parse_name)]
     pub(crate) name: Name,
     /// How often
-    #[arg(long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
