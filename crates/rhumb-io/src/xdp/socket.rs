@@ -1,0 +1,474 @@
+//! The backend: rings on an interface, and an ordinary socket on the same port.
+//!
+//! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, or else from the socket, copying each
+//! payload once; [`send`](PacketIo::send) writes frames for slots whose peer has a way, collects the others into a batch
+//! for the socket, and sends frames first. A peer whose datagram has gone to the socket's batch gets the later ones of
+//! this batch that way too, so that they keep their order.
+//!
+//! Invariant: once the interface is gone, this is a socket.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rhumb_wire::Batch;
+
+use super::frame::{self, ETHERNET_LEN, Ends};
+use super::netlink::{Link, Netlink};
+use super::program::{self, Action};
+use super::queue::{FRAME_LEN, HEADROOM_LEN, Queue};
+use super::ways::{Asking, Way, Ways};
+use super::{MAX_QUEUES, Options, Refusal, bpf, sys};
+use crate::poll::{Interest, poll};
+use crate::udp::{Ready, UdpSocket};
+use crate::{Counters, PacketIo, SendReport, Wake};
+
+/// A UDP socket whose datagrams go by AF_XDP where they can.
+pub struct XdpSocket {
+    /// Dropped first: from then on nothing is led into the rings.
+    _program: OwnedFd,
+    socket: UdpSocket,
+    queues: Vec<Queue>,
+    interface: Interface,
+    ways: Ways,
+    batch: u64,
+    /// What goes through the socket.
+    rest: Batch,
+    arrivals: Vec<(SocketAddr, Range<usize>)>,
+    socket_is_ready: bool,
+    counters: Counters,
+}
+
+impl XdpSocket {
+    /// Gives rings to a socket. What it has received already stays receivable.
+    ///
+    /// # Errors
+    /// When the system, the interface or its driver cannot: then the socket comes back as it was, with the reason.
+    pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, (UdpSocket, Refusal)> {
+        match Parts::open(&socket, options) {
+            Ok(Parts { program, queues, interface }) => Ok(Self {
+                _program: program,
+                socket,
+                queues,
+                interface,
+                ways: Ways::new(),
+                batch: 0,
+                rest: Batch::new(),
+                arrivals: Vec::new(),
+                socket_is_ready: false,
+                counters: Counters::default(),
+            }),
+            Err(refusal) => Err((socket, refusal)),
+        }
+    }
+
+    /// The name of the interface with our program.
+    pub fn interface(&self) -> &str {
+        &self.interface.name
+    }
+
+    /// Whether the driver works in our memory itself, on every queue.
+    pub fn is_zero_copy(&self) -> bool {
+        !self.queues.is_empty() && self.queues.iter().all(Queue::is_zero_copy)
+    }
+
+    /// Receive queues that have rings. 0 once the interface is gone.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The ordinary socket on the same port.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// What was done so far, on both ways together. Asks the system, so not per batch.
+    pub fn counters(&self) -> Counters {
+        let mut all = self.socket.counters();
+        let rings = &self.counters;
+        all.receive_queue_overflows += self.queues.iter().map(Queue::overflows).sum::<u64>();
+        all.receive_malformed += rings.receive_malformed;
+        all.received_messages += rings.received_messages;
+        all.received_datagrams += rings.received_datagrams;
+        all.received_bytes += rings.received_bytes;
+        all.send_calls += rings.send_calls;
+        all.sent_messages += rings.sent_messages;
+        all.sent_datagrams += rings.sent_datagrams;
+        all.sent_bytes += rings.sent_bytes;
+        all.send_dropped_busy += rings.send_dropped_busy;
+        all.xdp_received_datagrams = rings.received_datagrams;
+        all.xdp_sent_datagrams = rings.sent_datagrams;
+        all
+    }
+
+    /// As [`UdpSocket::wait`].
+    ///
+    /// # Errors
+    /// When waiting is not possible at all.
+    pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.interface.refresh(Instant::now());
+        let mut interests = [const { Interest::Nothing }; 2 + MAX_QUEUES];
+        interests[0] = Interest::Readable(self.socket.as_fd());
+        if let Some(wake) = also {
+            interests[1] = Interest::Readable(wake.as_fd());
+        }
+        for (interest, queue) in interests[2..].iter_mut().zip(&self.queues) {
+            *interest = Interest::Readable(queue.as_fd());
+        }
+        let ready = poll(&interests, timeout)?;
+        self.socket_is_ready = ready[0];
+        let readable = ready[0] || ready[2..].contains(&true);
+        Ok(Ready { readable, woken: ready[1] && also.is_some_and(Wake::take) })
+    }
+
+    fn receive_from_socket(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        // The rings come next, however much more there is.
+        self.socket_is_ready = false;
+        self.socket.receive(batch)
+    }
+
+    fn receive_from_rings(&mut self, batch: &mut Batch) -> usize {
+        let space = batch.receive_space(BATCH_FRAMES * FRAME_LEN);
+        let Self { queues, arrivals, counters, interface, .. } = self;
+        arrivals.clear();
+        let (mut end, mut frames) = (0, 0);
+        for queue in queues {
+            frames += queue.receive(BATCH_FRAMES - frames, |frame| {
+                let Some((peer, payload)) = frame::parse(frame, interface.link.index) else {
+                    counters.receive_malformed += 1;
+                    return;
+                };
+                let begin = end;
+                end += payload.len();
+                space[begin..end].copy_from_slice(&frame[payload]);
+                arrivals.push((peer, begin..end));
+            });
+        }
+        for (peer, range) in arrivals.iter() {
+            batch.push_received(*peer, range.start, range.len());
+        }
+        counters.received_messages += arrivals.len() as u64;
+        counters.received_datagrams += arrivals.len() as u64;
+        counters.received_bytes += end as u64;
+        arrivals.len()
+    }
+
+    /// Writes frames for the slots that can go by the rings, and leaves the others in `rest`.
+    fn write_frames(&mut self, batch: &Batch, report: &mut SendReport) {
+        self.batch += 1;
+        self.rest.clear();
+        let now = Instant::now();
+        let local = self.socket.local_address();
+        let mut last: Option<(SocketAddr, Ends, usize)> = None;
+        for slot in batch.slots().iter().filter(|slot| !slot.is_empty()) {
+            let payload = batch.bytes(slot);
+            let known = last.filter(|(peer, _, most)| *peer == slot.peer && payload.len() <= *most);
+            let ends = match known {
+                Some((_, ends, _)) => Some(ends),
+                None => self.find(slot.peer, payload.len(), now).map(|way| {
+                    let ends = self.interface.ends(&way, local.port(), slot.peer);
+                    last = Some((slot.peer, ends, way.max_payload));
+                    ends
+                }),
+            };
+            match ends {
+                Some(ends) => self.write_frame(&ends, payload, report),
+                None => {
+                    last = None;
+                    self.rest.push(slot.peer, payload);
+                }
+            }
+        }
+    }
+
+    fn write_frame(&mut self, ends: &Ends, payload: &[u8], report: &mut SendReport) {
+        for attempt in 0..2 {
+            let Some(queue) = self.queues.first_mut() else { break };
+            if queue.push(|frame| frame::emit(frame, ends, payload)) {
+                report.sent += 1;
+                self.counters.sent_messages += 1;
+                self.counters.sent_datagrams += 1;
+                self.counters.sent_bytes += payload.len() as u64;
+                return;
+            }
+            if attempt == 0 {
+                self.flush(report);
+            }
+        }
+        report.dropped_busy += 1;
+        self.counters.send_dropped_busy += 1;
+    }
+
+    fn find(&mut self, peer: SocketAddr, len: usize, now: Instant) -> Option<Way> {
+        if self.queues.is_empty() || !self.interface.has(&peer) {
+            return None;
+        }
+        let Interface { netlink, link, .. } = &mut self.interface;
+        let (interface, mtu) = (link.index, link.mtu);
+        let bound = self.socket.local_address().ip();
+        let mut kernel = Asking { netlink, interface, mtu, bound };
+        self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
+    }
+
+    fn flush(&mut self, report: &mut SendReport) {
+        let Some(queue) = self.queues.first_mut() else { return };
+        let flushed = queue.flush();
+        self.counters.send_calls += flushed.calls;
+        let dropped = flushed.dropped.min(report.sent);
+        report.sent -= dropped;
+        report.dropped_busy += dropped;
+        self.counters.sent_messages -= dropped as u64;
+        self.counters.sent_datagrams -= dropped as u64;
+        self.counters.send_dropped_busy += dropped as u64;
+        if flushed.gone {
+            self.queues.clear();
+        }
+    }
+}
+
+impl PacketIo for XdpSocket {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        if self.socket_is_ready {
+            let datagrams = self.receive_from_socket(batch)?;
+            if datagrams > 0 {
+                return Ok(datagrams);
+            }
+        }
+        match self.receive_from_rings(batch) {
+            0 => self.receive_from_socket(batch),
+            datagrams => Ok(datagrams),
+        }
+    }
+
+    fn send(&mut self, batch: &Batch) -> io::Result<SendReport> {
+        let mut report = SendReport::default();
+        self.write_frames(batch, &mut report);
+        self.flush(&mut report);
+        if !self.rest.is_empty() {
+            let by_socket = self.socket.send(&self.rest)?;
+            report.sent += by_socket.sent;
+            report.dropped_busy += by_socket.dropped_busy;
+            report.dropped_too_big += by_socket.dropped_too_big;
+            report.dropped_unreachable += by_socket.dropped_unreachable;
+        }
+        Ok(report)
+    }
+
+    fn local_address(&self) -> SocketAddr {
+        self.socket.local_address()
+    }
+
+    fn headroom(&self) -> usize {
+        0
+    }
+}
+
+impl fmt::Debug for XdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("XdpSocket")
+            .field("local", &self.local_address())
+            .field("interface", &self.interface.name)
+            .field("queues", &self.queues.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is made when rings are given to a socket.
+struct Parts {
+    program: OwnedFd,
+    queues: Vec<Queue>,
+    interface: Interface,
+}
+
+impl Parts {
+    fn open(socket: &UdpSocket, options: &Options) -> Result<Self, Refusal> {
+        let local = socket.local_address();
+        let interface = Interface::open(options.interface.as_deref(), local)?;
+        let name = || interface.name.clone();
+        let numbers = match options.queue {
+            Some(queue) => queue..queue + 1,
+            None => {
+                let queues = sys::receive_queues(socket.as_fd(), &interface.name);
+                0..queues.min(MAX_QUEUES as u32)
+            }
+        };
+        let rings = bpf::ring_map(numbers.end)
+            .map_err(|error| Refusal::of("BPF_MAP_CREATE(XSKMAP)", error))?;
+        let addresses = interface.addresses.map.as_fd();
+        let code = program::program(local.port(), addresses, rings.as_fd(), Action::Pass);
+        let program = bpf::load(&code).map_err(|error| Refusal::of("BPF_PROG_LOAD", error))?;
+        let index = interface.link.index;
+        let program =
+            bpf::attach(program.as_fd(), index, options.generic).map_err(|source| match source
+                .raw_os_error()
+            {
+                Some(libc::EBUSY | libc::EEXIST) => Refusal::ProgramThere { interface: name() },
+                Some(libc::EOPNOTSUPP | libc::ERANGE | libc::ENOSPC) => {
+                    Refusal::NoNativeMode { interface: name(), source }
+                }
+                _ => Refusal::of("BPF_LINK_CREATE", source),
+            })?;
+        let mut queues = Vec::new();
+        for number in numbers {
+            let queue = Queue::open(index, number)?;
+            if options.zero_copy_only && !queue.is_zero_copy() {
+                return Err(Refusal::NoZeroCopy { interface: name() });
+            }
+            bpf::insert_ring(rings.as_fd(), number, queue.as_fd())
+                .map_err(|error| Refusal::of("BPF_MAP_UPDATE_ELEM(XSKMAP)", error))?;
+            queues.push(queue);
+        }
+        Ok(Self { program, queues, interface })
+    }
+}
+
+/// The interface, as it was a moment ago.
+struct Interface {
+    name: String,
+    link: Link,
+    netlink: Netlink,
+    addresses: Addresses,
+    refresh_at: Instant,
+}
+
+/// The addresses at which datagrams are ours, and the program's copy of them.
+struct Addresses {
+    /// Where the socket is bound.
+    bound: IpAddr,
+    map: OwnedFd,
+    inserted: Vec<IpAddr>,
+}
+
+impl Interface {
+    /// The interface called `name`, or else the one that `local` tells.
+    fn open(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
+        let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => find_interface(&mut netlink, local)
+                .ok_or(Refusal::WhichInterface { address: local })?,
+        };
+        let link = netlink.link_by_name(&name);
+        let link = link.map_err(|source| Refusal::Interface { interface: name.clone(), source })?;
+        if !link.ethernet {
+            return Err(Refusal::NotEthernet { interface: name });
+        }
+        if link.mtu > MAX_MTU {
+            let (mtu, limit) = (link.mtu, MAX_MTU);
+            return Err(Refusal::MtuTooLarge { interface: name, mtu, limit });
+        }
+        let map = bpf::set_of_addresses(MAX_ADDRESSES)
+            .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
+        let addresses = Addresses { bound: local.ip(), map, inserted: Vec::new() };
+        let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
+        let ours = interface.read_addresses();
+        let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
+        if ours.is_empty() && !local.ip().is_unspecified() {
+            return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
+        }
+        interface.addresses.replace(&ours);
+        Ok(interface)
+    }
+
+    /// Reads what may have changed, if it is time to.
+    fn refresh(&mut self, now: Instant) {
+        if now < self.refresh_at {
+            return;
+        }
+        self.refresh_at = now + REFRESH_EVERY;
+        // What cannot be read stays as it was: the kernel drops what is not for it, and we ask again.
+        if let Ok(link) = self.netlink.link_by_index(self.link.index) {
+            self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link };
+        }
+        if let Ok(ours) = self.read_addresses() {
+            self.addresses.replace(&ours);
+        }
+    }
+
+    /// The addresses of this interface at which the socket receives.
+    fn read_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
+        let (index, bound) = (self.link.index, self.addresses.bound);
+        let is_ours = |address: &IpAddr| match bound {
+            IpAddr::V4(any) if any.is_unspecified() => address.is_ipv4(),
+            IpAddr::V6(any) if any.is_unspecified() => true,
+            bound => *address == bound,
+        };
+        let all = self.netlink.addresses()?.into_iter();
+        let ours = all.filter(|(interface, _)| *interface == index).map(|(_, address)| address);
+        Ok(ours.filter(is_ours).take(MAX_ADDRESSES as usize).collect())
+    }
+
+    /// Whether a peer may be on or behind this interface, by its address alone.
+    fn has(&self, peer: &SocketAddr) -> bool {
+        match peer {
+            SocketAddr::V4(_) => true,
+            SocketAddr::V6(peer) if peer.ip().is_unicast_link_local() => {
+                peer.scope_id() == self.link.index
+            }
+            SocketAddr::V6(peer) => peer.ip().to_ipv4_mapped().is_none(),
+        }
+    }
+
+    fn ends(&self, way: &Way, port: u16, peer: SocketAddr) -> Ends {
+        let source = SocketAddr::new(way.source, port);
+        Ends { source_mac: self.link.mac, next_mac: way.mac, source, destination: peer }
+    }
+}
+
+impl Addresses {
+    /// Tells the program about addresses that came and went.
+    fn replace(&mut self, ours: &[IpAddr]) {
+        let map = self.map.as_fd();
+        let gone = |address: &IpAddr| !ours.contains(address);
+        for address in self.inserted.iter().filter(|address| gone(address)) {
+            let _ = bpf::remove_address(map, &key(*address));
+        }
+        self.inserted.retain(|address| !gone(address));
+        for address in ours {
+            if !self.inserted.contains(address) && bpf::insert_address(map, &key(*address)).is_ok()
+            {
+                self.inserted.push(*address);
+            }
+        }
+    }
+}
+
+/// An address as the program looks it up.
+fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any.
+fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
+    let all = if_addrs::get_if_addrs().ok()?;
+    let fits = |it: &&if_addrs::Interface| {
+        it.is_oper_up() && (local.ip().is_unspecified() || it.ip() == local.ip())
+    };
+    let mut names: Vec<&String> = all.iter().filter(fits).map(|it| &it.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
+    match names[..] {
+        [only] => Some(only.clone()),
+        _ => None,
+    }
+}
+
+/// Frames in a batch: large enough that a system call is shared by many, small enough that a batch takes well below a
+/// millisecond.
+const BATCH_FRAMES: usize = 256;
+
+/// Largest packet of an interface whose frames fit into ours.
+const MAX_MTU: u32 = (FRAME_LEN - HEADROOM_LEN - ETHERNET_LEN) as u32;
+
+/// Addresses of an interface at which we receive by the rings; at more, through the socket.
+const MAX_ADDRESSES: u32 = 256;
+
+/// How often the addresses of the interface are read. Until then, a new one is served through the socket.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
