@@ -108,7 +108,8 @@ pub(super) fn receive_queues(any_socket: BorrowedFd<'_>, interface: &str) -> u32
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
     // SAFETY: the request is initialized and its name ends with a zero; its data points to what this command reads and
     // writes; both live for the whole call.
-    let result = unsafe { libc::ioctl(any_socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    let result =
+        unsafe { libc::ioctl(any_socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     let queues = channels.receive.saturating_add(channels.combined);
     if result < 0 { 1 } else { queues.max(1) }
 }
@@ -210,5 +211,4 @@ struct Channels {
     combined: u32,
 }
 
-const SIOCETHTOOL: u32 = 0x8946;
 const ETHTOOL_GCHANNELS: u32 = 0x3C;
