@@ -12,7 +12,7 @@ use rhumb_wire::Batch;
 use crate::udp::{self, Ready, UdpSocket};
 #[cfg(target_os = "linux")]
 use crate::xdp::XdpSocket;
-use crate::xdp::{self, Refusal};
+use crate::xdp::{self, Refusal, Refused};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
 
 /// Which backend to take.
@@ -71,18 +71,21 @@ pub fn open(
     };
     Ok(match attach(socket, &wish) {
         Ok(backend) => Opened { backend, refusal: None },
-        Err((socket, refusal)) => Opened { backend: socket.into(), refusal: Some(refusal) },
+        Err(refused) => {
+            let Refused { socket, refusal } = *refused;
+            Opened { backend: socket.into(), refusal: Some(refusal) }
+        }
     })
 }
 
 #[cfg(target_os = "linux")]
-fn attach(socket: UdpSocket, options: &xdp::Options) -> Result<Backend, (UdpSocket, Refusal)> {
+fn attach(socket: UdpSocket, options: &xdp::Options) -> Result<Backend, Box<Refused>> {
     XdpSocket::attach(socket, options).map(|socket| Backend::Xdp(Box::new(socket)))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn attach(socket: UdpSocket, _: &xdp::Options) -> Result<Backend, (UdpSocket, Refusal)> {
-    Err((socket, Refusal::NotLinux))
+fn attach(socket: UdpSocket, _: &xdp::Options) -> Result<Backend, Box<Refused>> {
+    Err(Box::new(Refused { socket, refusal: Refusal::NotLinux }))
 }
 
 impl Backend {

@@ -40,6 +40,15 @@ pub use refusal::Refusal;
 #[cfg(target_os = "linux")]
 pub use socket::XdpSocket;
 
+/// A socket that got no rings, as it was, and why.
+#[derive(Debug)]
+pub struct Refused {
+    /// The socket.
+    pub socket: crate::udp::UdpSocket,
+    /// Why it got none.
+    pub refusal: Refusal,
+}
+
 /// What to ask of AF_XDP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {

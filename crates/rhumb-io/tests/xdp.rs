@@ -29,7 +29,7 @@ fn attach(host: &Host, ip: &str, options: &xdp::Options) -> Result<XdpSocket, St
     let ip: IpAddr = ip.parse().unwrap();
     host.enter(|| {
         let socket = bind(ip, Options::default());
-        XdpSocket::attach(socket, options).map_err(|(_, refusal)| refusal.to_string())
+        XdpSocket::attach(socket, options).map_err(|refused| refused.refusal.to_string())
     })
 }
 

@@ -69,6 +69,16 @@ fn the_backend_that_was_asked_for() {
     }
 }
 
+/// The kernel is not done with a queue when its rings are closed.
+#[test]
+fn closed_and_opened_again_at_once() {
+    let Some(Wire { near, far: _far }) = Wire::new() else { return };
+    for _ in 0..50 {
+        let opened = open_on(&near, "10.9.0.1:0", &Choice::Xdp(on("near")));
+        assert!(opened.refusal.is_none(), "{:?}", opened.refusal);
+    }
+}
+
 #[test]
 fn reasons_for_a_socket_instead() {
     let Some(Wire { near, far }) = Wire::new() else { return };

@@ -74,7 +74,7 @@ impl Net {
         assert_eq!(ping.code, 0, "{}", ping.errors);
         assert_eq!(ping.object()["answered"], 3);
         std::fs::create_dir_all(self.place.path("out")).unwrap();
-        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
         std::fs::write(self.place.path("out/file"), &bytes).unwrap();
         let sent = self.run_in(a, &["send", "out/file", "--to", &name, "--router", routers[0]]);
         assert_eq!(sent.code, 0, "{}", sent.errors);

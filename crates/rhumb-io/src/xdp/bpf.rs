@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
 
 use super::program::Instruction;
 
@@ -30,7 +31,7 @@ pub(super) fn remove_address(map: BorrowedFd<'_>, key: &[u8; ADDRESS_LEN]) -> io
     let attributes =
         MapElement { map: raw(map), key: key.as_ptr() as u64, ..MapElement::default() };
     // SAFETY: the key is valid for reads of the map's key size: maps with keys of 16 bytes are what callers have.
-    unsafe { bpf(MAP_DELETE_ELEM, attributes) }.map(|_| ())
+    unsafe { bpf(MAP_DELETE_ELEM, &attributes) }.map(|_| ())
 }
 
 /// Lets `queue` lead to `socket`.
@@ -54,7 +55,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         ..ProgramLoad::default()
     };
     // SAFETY: instructions and licence are valid for reads for the whole call, in the numbers given; no log is asked for.
-    unsafe { bpf(PROG_LOAD, attributes) }.map(owned)
+    unsafe { bpf(PROG_LOAD, &attributes) }.map(owned)
 }
 
 /// Ties a program to an interface for as long as the returned link is open.
@@ -67,7 +68,7 @@ pub(super) fn attach(
     let attributes =
         LinkCreate { program: raw(program), target: interface, attach: ATTACH_XDP, flags };
     // SAFETY: no pointers are passed.
-    unsafe { bpf(LINK_CREATE, attributes) }.map(owned)
+    unsafe { bpf(LINK_CREATE, &attributes) }.map(owned)
 }
 
 /// Runs a program on one frame as if it had arrived on queue 0, and returns what it said.
@@ -96,7 +97,7 @@ pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
 fn create_map(kind: u32, key_len: u32, value_len: u32, max_entries: u32) -> io::Result<OwnedFd> {
     let attributes = MapCreate { kind, key_len, value_len, max_entries, flags: 0 };
     // SAFETY: no pointers are passed.
-    unsafe { bpf(MAP_CREATE, attributes) }.map(owned)
+    unsafe { bpf(MAP_CREATE, &attributes) }.map(owned)
 }
 
 /// The callers above pass keys and values of the sizes that their map was made with.
@@ -108,18 +109,18 @@ fn update(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> io::Result<()> {
         ..MapElement::default()
     };
     // SAFETY: key and value are valid for reads of the map's sizes for the whole call.
-    unsafe { bpf(MAP_UPDATE_ELEM, attributes) }.map(|_| ())
+    unsafe { bpf(MAP_UPDATE_ELEM, &attributes) }.map(|_| ())
 }
 
 /// # Safety
 /// `T` is the part of `union bpf_attr` that `command` reads, and pointers in it are valid as the command uses them.
-unsafe fn bpf<T>(command: u32, attributes: T) -> io::Result<i32> {
+unsafe fn bpf<T>(command: u32, attributes: &T) -> io::Result<i32> {
     // SAFETY: the attributes are valid for reads of their size for the whole call; the rest is the caller's.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
             command,
-            (&raw const attributes).cast::<c_void>(),
+            ptr::from_ref(attributes).cast::<c_void>(),
             size_of::<T>(),
         )
     };

@@ -45,7 +45,7 @@ pub(super) fn program(
         And(R3, network(0x3FFF)),
         IfNot(R3, 0, Label::Pass),
         Load(Byte, R3, R7, 23),
-        IfNot(R3, PROTOCOL_UDP as i32, Label::Pass),
+        IfNot(R3, i32::from(PROTOCOL_UDP), Label::Pass),
         Load(Half, R3, R7, 36),
         IfNot(R3, network(port), Label::Pass),
         // The key is ::ffff:destination.
@@ -64,7 +64,7 @@ pub(super) fn program(
         IfNot(R3, 0x60, Label::Pass),
         // The next header is UDP itself.
         Load(Byte, R3, R7, 20),
-        IfNot(R3, PROTOCOL_UDP as i32, Label::Pass),
+        IfNot(R3, i32::from(PROTOCOL_UDP), Label::Pass),
         Load(Half, R3, R7, 56),
         IfNot(R3, network(port), Label::Pass),
         Load(Word, R3, R7, 38),

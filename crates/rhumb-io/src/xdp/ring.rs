@@ -124,8 +124,11 @@ impl<T: Entry> Ring<T> {
                 .map(|offset| offset as usize);
         let len = slots + entries as usize * size_of::<T>();
         let mapping = Mapping::ring(fd, len, page)?;
-        let fits = |at: usize| at % align_of::<AtomicU32>() == 0 && at + 4 <= len;
-        let sound = fits(producer) && fits(consumer) && fits(flags) && slots % align_of::<T>() == 0;
+        let fits = |at: usize| at.is_multiple_of(align_of::<AtomicU32>()) && at + 4 <= len;
+        let sound = fits(producer)
+            && fits(consumer)
+            && fits(flags)
+            && slots.is_multiple_of(align_of::<T>());
         if !sound || !entries.is_power_of_two() {
             return Err(io::ErrorKind::Unsupported.into());
         }

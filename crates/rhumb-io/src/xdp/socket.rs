@@ -21,7 +21,7 @@ use super::netlink::{Link, Netlink};
 use super::program::{self, Action};
 use super::queue::{FRAME_LEN, HEADROOM_LEN, Queue};
 use super::ways::{Asking, Way, Ways};
-use super::{MAX_QUEUES, Options, Refusal, bpf, sys};
+use super::{MAX_QUEUES, Options, Refusal, Refused, bpf, sys};
 use crate::poll::{Interest, poll};
 use crate::udp::{Ready, UdpSocket};
 use crate::{Counters, PacketIo, SendReport, Wake};
@@ -47,7 +47,7 @@ impl XdpSocket {
     ///
     /// # Errors
     /// When the system, the interface or its driver cannot: then the socket comes back as it was, with the reason.
-    pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, (UdpSocket, Refusal)> {
+    pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, Box<Refused>> {
         match Parts::open(&socket, options) {
             Ok(Parts { program, queues, interface }) => Ok(Self {
                 _program: program,
@@ -61,7 +61,7 @@ impl XdpSocket {
                 socket_is_ready: false,
                 counters: Counters::default(),
             }),
-            Err(refusal) => Err((socket, refusal)),
+            Err(refusal) => Err(Box::new(Refused { socket, refusal })),
         }
     }
 
@@ -110,6 +110,13 @@ impl XdpSocket {
     /// When waiting is not possible at all.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
         self.interface.refresh(Instant::now());
+        let timeout = match self.has_unsent() {
+            false => timeout,
+            true => {
+                self.flush(&mut SendReport::default());
+                Some(timeout.map_or(UNSENT_WAIT, |timeout| timeout.min(UNSENT_WAIT)))
+            }
+        };
         let mut interests = [const { Interest::Nothing }; 2 + MAX_QUEUES];
         interests[0] = Interest::Readable(self.socket.as_fd());
         if let Some(wake) = also {
@@ -213,16 +220,23 @@ impl XdpSocket {
         self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
     }
 
+    /// Whether frames wait in the ring that a full queue, or an interface that is down, has not taken.
+    fn has_unsent(&self) -> bool {
+        self.queues.first().is_some_and(Queue::has_unsent)
+    }
+
+    /// Sends the frames in the ring. Those that a full queue swallows are taken out of what `report` says was sent.
     fn flush(&mut self, report: &mut SendReport) {
         let Some(queue) = self.queues.first_mut() else { return };
         let flushed = queue.flush();
         self.counters.send_calls += flushed.calls;
-        let dropped = flushed.dropped.min(report.sent);
-        report.sent -= dropped;
-        report.dropped_busy += dropped;
-        self.counters.sent_messages -= dropped as u64;
-        self.counters.sent_datagrams -= dropped as u64;
-        self.counters.send_dropped_busy += dropped as u64;
+        // Some may be of an earlier batch, which has had its report.
+        let of_this = flushed.dropped.min(report.sent);
+        report.sent -= of_this;
+        report.dropped_busy += of_this;
+        self.counters.sent_messages -= flushed.dropped as u64;
+        self.counters.sent_datagrams -= flushed.dropped as u64;
+        self.counters.send_dropped_busy += flushed.dropped as u64;
         if flushed.gone {
             self.queues.clear();
         }
@@ -463,6 +477,9 @@ fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
 /// Frames in a batch: large enough that a system call is shared by many, small enough that a batch takes well below a
 /// millisecond.
 const BATCH_FRAMES: usize = 256;
+
+/// How soon frames that were not taken are offered again.
+const UNSENT_WAIT: Duration = Duration::from_millis(10);
 
 /// Largest packet of an interface whose frames fit into ours.
 const MAX_MTU: u32 = (FRAME_LEN - HEADROOM_LEN - ETHERNET_LEN) as u32;

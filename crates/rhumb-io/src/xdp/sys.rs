@@ -28,7 +28,7 @@ pub(super) fn register(fd: BorrowedFd<'_>, memory: &Mapping, frame_len: usize) -
         flags: 0,
         tx_metadata_len: 0,
     };
-    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, registration)
+    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
 /// Sets an option that is an int.
@@ -38,7 +38,7 @@ pub(super) fn set_number(
     option: c_int,
     value: u32,
 ) -> io::Result<()> {
-    set(fd, level, option, value)
+    set(fd, level, option, &value)
 }
 
 /// Where the parts of each ring stand in its mapping.
@@ -163,11 +163,11 @@ impl Drop for Mapping {
     }
 }
 
-fn set<T>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> io::Result<()> {
+fn set<T>(fd: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as socklen_t;
     // SAFETY: the value is initialized and of `len` bytes; the kernel only reads it.
     check(unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), len)
+        libc::setsockopt(fd.as_raw_fd(), level, option, ptr::from_ref(value).cast(), len)
     })
     .map(|_| ())
 }
