@@ -70,23 +70,10 @@ impl Queue {
             queue.fill.push(u64::from(frame) * FRAME_LEN as u64);
         }
         queue.fill.publish();
-        queue.bind(interface, number).map_err(step("bind(AF_XDP)"))?;
+        sys::patiently(|| sys::bind(queue.as_fd(), interface, number))
+            .map_err(step("bind(AF_XDP)"))?;
         queue.zero_copy = sys::is_zero_copy(queue.as_fd()).map_err(step("XDP_OPTIONS"))?;
         Ok(queue)
-    }
-
-    /// The kernel clears a queue a moment after the last owner of its rings has closed them: a router that is started
-    /// again at once waits for that.
-    fn bind(&self, interface: u32, number: u32) -> io::Result<()> {
-        for _ in 0..BIND_ATTEMPTS {
-            match sys::bind(self.as_fd(), interface, number) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                    poll(&[], Some(BIND_WAIT))?;
-                }
-                result => return result,
-            }
-        }
-        sys::bind(self.as_fd(), interface, number)
     }
 
     fn with_rings(socket: OwnedFd, memory: Mapping) -> io::Result<Self> {
@@ -248,10 +235,6 @@ const SEND_PATIENCE: u32 = 4;
 
 /// How long each of these waits is.
 const SEND_WAIT: Duration = Duration::from_millis(1);
-
-/// How often a queue that is taken is tried again, and how long between: half a second in all.
-const BIND_ATTEMPTS: u32 = 50;
-const BIND_WAIT: Duration = Duration::from_millis(10);
 
 /// Frames that one system call may send without zero copy; 32 before Linux 6.17. Source: `include/uapi/linux/if_xdp.h`.
 const MAX_TX_SKB_BUDGET: libc::c_int = 9;

@@ -315,16 +315,14 @@ impl Parts {
         let code = program::program(local.port(), addresses, rings.as_fd(), Action::Pass);
         let program = bpf::load(&code).map_err(|error| Refusal::of("BPF_PROG_LOAD", error))?;
         let index = interface.link.index;
-        let program =
-            bpf::attach(program.as_fd(), index, options.generic).map_err(|source| match source
-                .raw_os_error()
-            {
-                Some(libc::EBUSY | libc::EEXIST) => Refusal::ProgramThere { interface: name() },
-                Some(libc::EOPNOTSUPP | libc::ERANGE | libc::ENOSPC) => {
-                    Refusal::NoNativeMode { interface: name(), source }
-                }
-                _ => Refusal::of("BPF_LINK_CREATE", source),
-            })?;
+        let attach = || bpf::attach(program.as_fd(), index, options.generic);
+        let program = sys::patiently(attach).map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY | libc::EEXIST) => Refusal::ProgramThere { interface: name() },
+            Some(libc::EOPNOTSUPP | libc::ERANGE | libc::ENOSPC) => {
+                Refusal::NoNativeMode { interface: name(), source }
+            }
+            _ => Refusal::of("BPF_LINK_CREATE", source),
+        })?;
         let mut queues = Vec::new();
         for number in numbers {
             let queue = Queue::open(index, number)?;
@@ -458,18 +456,21 @@ fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
     }
 }
 
-/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any.
+/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any. One that is
+/// not running counts where none is: a router may be started before the cable is in.
 fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
     let all = if_addrs::get_if_addrs().ok()?;
-    let fits = |it: &&if_addrs::Interface| {
-        it.is_oper_up() && (local.ip().is_unspecified() || it.ip() == local.ip())
-    };
-    let mut names: Vec<&String> = all.iter().filter(fits).map(|it| &it.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.retain(|name| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
-    match names[..] {
-        [only] => Some(only.clone()),
+    let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
+    let mut found: Vec<(&str, bool)> =
+        all.iter().filter(|it| fits(it)).map(|it| (&*it.name, it.is_oper_up())).collect();
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|(name, _)| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
+    if found.iter().any(|(_, running)| *running) {
+        found.retain(|(_, running)| *running);
+    }
+    match found[..] {
+        [(only, _)] => Some(only.to_owned()),
         _ => None,
     }
 }

@@ -7,8 +7,11 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use libc::{c_int, socklen_t};
+
+use crate::poll::poll;
 
 /// A new AF_XDP socket, closed on exec.
 pub(super) fn socket() -> io::Result<OwnedFd> {
@@ -72,6 +75,20 @@ pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result
     let len = size_of::<libc::sockaddr_xdp>() as socklen_t;
     // SAFETY: the address is initialized and of `len` bytes.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(|_| ())
+}
+
+/// Tries again for a while what is busy: the kernel clears a queue, and detaches a program, a moment after their last
+/// owner has closed them, and a router may be started again at once.
+pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..BUSY_ATTEMPTS {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                poll(&[], Some(BUSY_WAIT))?;
+            }
+            result => return result,
+        }
+    }
+    attempt()
 }
 
 /// Has the kernel look at the ring of frames to send.
@@ -210,5 +227,9 @@ struct Channels {
     other: u32,
     combined: u32,
 }
+
+/// How often something busy is tried again, and how long between: half a second in all.
+const BUSY_ATTEMPTS: u32 = 50;
+const BUSY_WAIT: Duration = Duration::from_millis(10);
 
 const ETHTOOL_GCHANNELS: u32 = 0x3C;
