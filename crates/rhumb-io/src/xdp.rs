@@ -18,6 +18,8 @@ mod bpf;
 #[cfg(target_os = "linux")]
 mod frame;
 #[cfg(target_os = "linux")]
+mod interface;
+#[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(target_os = "linux")]
 mod program;

@@ -135,6 +135,43 @@ fn both_ways_at_every_size() {
 }
 
 #[test]
+fn packets_larger_than_usual() {
+    let Some(wire) = Wire::new() else { return };
+    wire.near.run("ip link set near mtu 3400");
+    wire.far.run("ip link set far mtu 3400");
+    let mut near = near(&wire, "0.0.0.0");
+    let mut far = far(&wire, "10.9.0.2");
+    let (from, to) = (address("10.9.0.1", near.local_address().port()), far.local_address());
+    settle(&mut near, to, &mut far);
+    for (size, fits) in [(3372, 20), (3373, 0)] {
+        let (datagrams, before) = (datagrams_of(&[size; 20]), near.counters());
+        assert_eq!(send(&mut near, to, &datagrams).sent, 20);
+        far.receives(from, &datagrams);
+        assert_eq!(send(&mut far, from, &datagrams).sent, 20);
+        near.receives(to, &datagrams);
+        let after = near.counters();
+        assert_eq!(after.xdp_received_datagrams - before.xdp_received_datagrams, fits, "{size}");
+    }
+    // The way is told to be narrower than the wire: what no longer fits goes by the socket, which cuts it.
+    wire.near.run("ip route replace 10.9.0.0/24 dev near mtu 1400 src 10.9.0.1");
+    let begin = Instant::now();
+    let datagrams = datagrams_of(&[3000; 5]);
+    loop {
+        let before = near.counters().xdp_sent_datagrams;
+        assert_eq!(send(&mut near, to, &datagrams).sent, 5);
+        far.receives(from, &datagrams);
+        // Twice in a row, or it was only the batch in which the way is renewed.
+        assert_eq!(send(&mut near, to, &datagrams).sent, 5);
+        far.receives(from, &datagrams);
+        if near.counters().xdp_sent_datagrams == before {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "the narrower way was not noticed");
+    }
+    settle(&mut near, to, &mut far);
+}
+
+#[test]
 fn between_link_local_addresses_and_in_one_batch() {
     let Some(wire) = Wire::new() else { return };
     let mut near = near(&wire, "::");

@@ -129,9 +129,12 @@ fn reasons_for_a_socket_instead() {
     assert!(opened.refusal.is_none(), "{:?}", opened.refusal);
     assert_eq!(opened.backend.interface(), Some("bridge"));
 
-    near.run("ip link set near mtu 9000");
-    far.run("ip link set far mtu 9000");
-    refused(&near, "10.9.0.1:0", &xdp("near"), "an MTU of 9000 bytes");
+    // A packet of 3826 bytes fits our frames; this driver wants more room.
+    far.run("ip link set far mtu 3827");
+    near.run("ip link set near mtu 3827");
+    refused(&near, "10.9.0.1:0", &xdp("near"), "an MTU of 3827 bytes, and AF_XDP frames hold 3826");
+    near.run("ip link set near mtu 3826");
+    refused(&near, "10.9.0.1:0", &xdp("near"), "the driver of near");
     // The driver has a word in it too: here it is the other end that could send what does not fit.
     near.run("ip link set near mtu 1500");
     refused(&near, "10.9.0.1:0", &xdp("near"), "a smaller MTU");

@@ -51,8 +51,7 @@ pub(super) fn program(
         // The key is ::ffff:destination.
         StoreValue(Double, R10, -16, 0),
         StoreValue(Word, R10, -8, i32::from_ne_bytes([0, 0, 0xFF, 0xFF])),
-        Load(Word, R3, R7, 30),
-        Store(Word, R10, -4, R3),
+        Copy(-4, 30),
         Goto(Label::LookUp),
         //
         At(Label::V6),
@@ -67,14 +66,10 @@ pub(super) fn program(
         IfNot(R3, i32::from(PROTOCOL_UDP), Label::Pass),
         Load(Half, R3, R7, 56),
         IfNot(R3, network(port), Label::Pass),
-        Load(Word, R3, R7, 38),
-        Store(Word, R10, -16, R3),
-        Load(Word, R3, R7, 42),
-        Store(Word, R10, -12, R3),
-        Load(Word, R3, R7, 46),
-        Store(Word, R10, -8, R3),
-        Load(Word, R3, R7, 50),
-        Store(Word, R10, -4, R3),
+        Copy(-16, 38),
+        Copy(-12, 42),
+        Copy(-8, 46),
+        Copy(-4, 50),
         //
         At(Label::LookUp),
         LoadMap(R1, addresses.as_raw_fd()),
@@ -154,8 +149,9 @@ enum Op {
     And(Register, i32),
     /// Into the register from memory at base and offset.
     Load(Size, Register, Register, i16),
-    /// Into memory at base and offset from the register.
-    Store(Size, Register, i16, Register),
+    /// A word onto the stack, from the frame: through R3.
+    Copy(i16, i16),
+    /// Into memory at base and offset.
     StoreValue(Size, Register, i16, i32),
     LoadMap(Register, RawFd),
     Goto(Label),
@@ -196,7 +192,7 @@ impl Op {
     fn len(self) -> usize {
         match self {
             Self::At(_) => 0,
-            Self::LoadMap(..) => 2,
+            Self::LoadMap(..) | Self::Copy(..) => 2,
             _ => 1,
         }
     }
@@ -211,7 +207,10 @@ impl Op {
             Self::Add(to, value) => (ALU64 | ADD, to, zero, 0, value),
             Self::And(to, value) => (ALU64 | AND, to, zero, 0, value),
             Self::Load(size, to, base, at) => (LDX | MEM | size_code(size), to, base, at, 0),
-            Self::Store(size, base, at, from) => (STX | MEM | size_code(size), base, from, at, 0),
+            Self::Copy(to, from) => {
+                program.push(Instruction::new(LDX | MEM | size_code(Size::Word), R3, R7, from, 0));
+                (STX | MEM | size_code(Size::Word), R10, R3, to, 0)
+            }
             Self::StoreValue(size, base, at, value) => {
                 (ST | MEM | size_code(size), base, zero, at, value)
             }

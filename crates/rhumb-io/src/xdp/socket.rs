@@ -9,18 +9,18 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rhumb_wire::Batch;
 
-use super::frame::{self, ETHERNET_LEN, Ends};
-use super::netlink::{Link, Netlink};
+use super::frame::{self, Ends};
+use super::interface::Interface;
 use super::program::{self, Action};
-use super::queue::{FRAME_LEN, HEADROOM_LEN, Queue};
-use super::ways::{Asking, Way, Ways};
+use super::queue::{FRAME_LEN, Queue};
+use super::ways::{Way, Ways};
 use super::{MAX_QUEUES, Options, Refusal, Refused, bpf, sys};
 use crate::poll::{Interest, poll};
 use crate::udp::{Ready, UdpSocket};
@@ -67,7 +67,7 @@ impl XdpSocket {
 
     /// The name of the interface with our program.
     pub fn interface(&self) -> &str {
-        &self.interface.name
+        self.interface.name()
     }
 
     /// Whether the driver works in our memory itself, on every queue.
@@ -144,7 +144,7 @@ impl XdpSocket {
         let (mut end, mut frames) = (0, 0);
         for queue in queues {
             frames += queue.receive(BATCH_FRAMES - frames, |frame| {
-                let Some((peer, payload)) = frame::parse(frame, interface.link.index) else {
+                let Some((peer, payload)) = frame::parse(frame, interface.index()) else {
                     counters.receive_malformed += 1;
                     return;
                 };
@@ -213,11 +213,7 @@ impl XdpSocket {
         if self.queues.is_empty() || !self.interface.has(&peer) {
             return None;
         }
-        let Interface { netlink, link, .. } = &mut self.interface;
-        let (interface, mtu) = (link.index, link.mtu);
-        let bound = self.socket.local_address().ip();
-        let mut kernel = Asking { netlink, interface, mtu, bound };
-        self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
+        self.ways.find(&mut self.interface.kernel(), peer.ip(), len, self.batch, now)
     }
 
     /// Whether frames wait in the ring that a full queue, or an interface that is down, has not taken.
@@ -284,7 +280,7 @@ impl fmt::Debug for XdpSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("XdpSocket")
             .field("local", &self.local_address())
-            .field("interface", &self.interface.name)
+            .field("interface", &self.interface.name())
             .field("queues", &self.queues.len())
             .finish_non_exhaustive()
     }
@@ -301,20 +297,20 @@ impl Parts {
     fn open(socket: &UdpSocket, options: &Options) -> Result<Self, Refusal> {
         let local = socket.local_address();
         let interface = Interface::open(options.interface.as_deref(), local)?;
-        let name = || interface.name.clone();
+        let name = || interface.name().to_owned();
         let numbers = match options.queue {
             Some(queue) => queue..queue + 1,
             None => {
-                let queues = sys::receive_queues(socket.as_fd(), &interface.name);
+                let queues = sys::receive_queues(socket.as_fd(), interface.name());
                 0..queues.min(MAX_QUEUES as u32)
             }
         };
         let rings = bpf::ring_map(numbers.end)
             .map_err(|error| Refusal::of("BPF_MAP_CREATE(XSKMAP)", error))?;
-        let addresses = interface.addresses.map.as_fd();
+        let addresses = interface.addresses();
         let code = program::program(local.port(), addresses, rings.as_fd(), Action::Pass);
         let program = bpf::load(&code).map_err(|error| Refusal::of("BPF_PROG_LOAD", error))?;
-        let index = interface.link.index;
+        let index = interface.index();
         let attach = || bpf::attach(program.as_fd(), index, options.generic);
         let program = sys::patiently(attach).map_err(|source| match source.raw_os_error() {
             Some(libc::EBUSY | libc::EEXIST) => Refusal::ProgramThere { interface: name() },
@@ -337,156 +333,9 @@ impl Parts {
     }
 }
 
-/// The interface, as it was a moment ago.
-struct Interface {
-    name: String,
-    link: Link,
-    netlink: Netlink,
-    addresses: Addresses,
-    refresh_at: Instant,
-}
-
-/// The addresses at which datagrams are ours, and the program's copy of them.
-struct Addresses {
-    /// Where the socket is bound.
-    bound: IpAddr,
-    map: OwnedFd,
-    inserted: Vec<IpAddr>,
-}
-
-impl Interface {
-    /// The interface called `name`, or else the one that `local` tells.
-    fn open(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
-        let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => find_interface(&mut netlink, local)
-                .ok_or(Refusal::WhichInterface { address: local })?,
-        };
-        let link = netlink.link_by_name(&name);
-        let link = link.map_err(|source| Refusal::Interface { interface: name.clone(), source })?;
-        if !link.ethernet {
-            return Err(Refusal::NotEthernet { interface: name });
-        }
-        if link.mtu > MAX_MTU {
-            let (mtu, limit) = (link.mtu, MAX_MTU);
-            return Err(Refusal::MtuTooLarge { interface: name, mtu, limit });
-        }
-        let map = bpf::set_of_addresses(MAX_ADDRESSES)
-            .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
-        let addresses = Addresses { bound: local.ip(), map, inserted: Vec::new() };
-        let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
-        let ours = interface.read_addresses();
-        let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
-        if ours.is_empty() && !local.ip().is_unspecified() {
-            return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
-        }
-        interface.addresses.replace(&ours);
-        Ok(interface)
-    }
-
-    /// Reads what may have changed, if it is time to.
-    fn refresh(&mut self, now: Instant) {
-        if now < self.refresh_at {
-            return;
-        }
-        self.refresh_at = now + REFRESH_EVERY;
-        // What cannot be read stays as it was: the kernel drops what is not for it, and we ask again.
-        if let Ok(link) = self.netlink.link_by_index(self.link.index) {
-            self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link };
-        }
-        if let Ok(ours) = self.read_addresses() {
-            self.addresses.replace(&ours);
-        }
-    }
-
-    /// The addresses of this interface at which the socket receives.
-    fn read_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
-        let (index, bound) = (self.link.index, self.addresses.bound);
-        let is_ours = |address: &IpAddr| match bound {
-            IpAddr::V4(any) if any.is_unspecified() => address.is_ipv4(),
-            IpAddr::V6(any) if any.is_unspecified() => true,
-            bound => *address == bound,
-        };
-        let all = self.netlink.addresses()?.into_iter();
-        let ours = all.filter(|(interface, _)| *interface == index).map(|(_, address)| address);
-        Ok(ours.filter(is_ours).take(MAX_ADDRESSES as usize).collect())
-    }
-
-    /// Whether a peer may be on or behind this interface, by its address alone.
-    fn has(&self, peer: &SocketAddr) -> bool {
-        match peer {
-            SocketAddr::V4(_) => true,
-            SocketAddr::V6(peer) if peer.ip().is_unicast_link_local() => {
-                peer.scope_id() == self.link.index
-            }
-            SocketAddr::V6(peer) => peer.ip().to_ipv4_mapped().is_none(),
-        }
-    }
-
-    fn ends(&self, way: &Way, port: u16, peer: SocketAddr) -> Ends {
-        let source = SocketAddr::new(way.source, port);
-        Ends { source_mac: self.link.mac, next_mac: way.mac, source, destination: peer }
-    }
-}
-
-impl Addresses {
-    /// Tells the program about addresses that came and went.
-    fn replace(&mut self, ours: &[IpAddr]) {
-        let map = self.map.as_fd();
-        let gone = |address: &IpAddr| !ours.contains(address);
-        for address in self.inserted.iter().filter(|address| gone(address)) {
-            let _ = bpf::remove_address(map, &key(*address));
-        }
-        self.inserted.retain(|address| !gone(address));
-        for address in ours {
-            if !self.inserted.contains(address) && bpf::insert_address(map, &key(*address)).is_ok()
-            {
-                self.inserted.push(*address);
-            }
-        }
-    }
-}
-
-/// An address as the program looks it up.
-fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
-}
-
-/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any. One that is
-/// not running counts where none is: a router may be started before the cable is in.
-fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
-    let all = if_addrs::get_if_addrs().ok()?;
-    let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
-    let mut found: Vec<(&str, bool)> =
-        all.iter().filter(|it| fits(it)).map(|it| (&*it.name, it.is_oper_up())).collect();
-    found.sort_unstable();
-    found.dedup();
-    found.retain(|(name, _)| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
-    if found.iter().any(|(_, running)| *running) {
-        found.retain(|(_, running)| *running);
-    }
-    match found[..] {
-        [(only, _)] => Some(only.to_owned()),
-        _ => None,
-    }
-}
-
 /// Frames in a batch: large enough that a system call is shared by many, small enough that a batch takes well below a
 /// millisecond.
 const BATCH_FRAMES: usize = 256;
 
 /// How soon frames that were not taken are offered again.
 const UNSENT_WAIT: Duration = Duration::from_millis(10);
-
-/// Largest packet of an interface whose frames fit into ours.
-const MAX_MTU: u32 = (FRAME_LEN - HEADROOM_LEN - ETHERNET_LEN) as u32;
-
-/// Addresses of an interface at which we receive by the rings; at more, through the socket.
-const MAX_ADDRESSES: u32 = 256;
-
-/// How often the addresses of the interface are read. Until then, a new one is served through the socket.
-const REFRESH_EVERY: Duration = Duration::from_secs(1);
