@@ -363,6 +363,33 @@ fn a_neighbour_that_changes_its_hardware_address() {
     far.receives(from, &datagrams);
 }
 
+/// Who claims to be the host itself would have it answer itself for ever.
+#[test]
+fn senders_that_nobody_outside_can_be() {
+    let Some(wire) = Wire::new() else { return };
+    let mut near = near(&wire, "0.0.0.0");
+    near.wait(Some(Duration::ZERO), None).unwrap();
+    let port = near.local_address().port();
+    // Protocol 255 is a socket whose datagrams begin with an IPv4 header; the kernel adds length and checksum.
+    let open = || Socket::new(Domain::IPV4, Type::from(3), Some(Protocol::from(255)));
+    let raw = wire.far.enter(open).unwrap();
+    let forge = |source: [u8; 4]| {
+        let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
+        packet.extend(source.into_iter().chain([10, 9, 0, 1]));
+        packet.extend([7460_u16, port, 12, 0].map(u16::to_be_bytes).concat());
+        packet.extend(b"data");
+        raw.send_to(&packet, &address("10.9.0.1", port).into()).unwrap();
+    };
+    let malformed = |near: &XdpSocket| near.counters().receive_malformed;
+    for (count, source) in [[10, 9, 0, 1], [127, 0, 0, 1], [224, 0, 0, 1]].into_iter().enumerate() {
+        forge(source);
+        assert_eq!(near.take(1, Duration::from_millis(100)), [], "{source:?}");
+        assert_eq!(malformed(&near), count as u64 + 1, "{source:?}");
+    }
+    forge([10, 9, 0, 77]);
+    near.receives(address("10.9.0.77", 7460), &[b"data".to_vec()]);
+}
+
 #[test]
 fn an_interface_that_goes_down_and_comes_up() {
     let Some(wire) = Wire::new() else { return };

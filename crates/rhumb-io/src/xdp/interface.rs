@@ -29,6 +29,8 @@ struct Addresses {
     bound: IpAddr,
     map: OwnedFd,
     inserted: Vec<IpAddr>,
+    /// All addresses of this host, sorted: nobody outside of it has one of them.
+    host: Vec<IpAddr>,
 }
 
 impl Interface {
@@ -51,7 +53,8 @@ impl Interface {
         }
         let map = bpf::set_of_addresses(MAX_ADDRESSES)
             .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
-        let addresses = Addresses { bound: local.ip(), map, inserted: Vec::new() };
+        let addresses =
+            Addresses { bound: local.ip(), map, inserted: Vec::new(), host: Vec::new() };
         let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
         let ours = interface.read_addresses();
         let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
@@ -96,7 +99,7 @@ impl Interface {
         }
     }
 
-    /// The addresses of this interface at which the socket receives.
+    /// The addresses of this interface at which the socket receives. Notes those of the whole host, too.
     fn read_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
         let (index, bound) = (self.link.index, self.addresses.bound);
         let is_ours = |address: &IpAddr| match bound {
@@ -104,9 +107,18 @@ impl Interface {
             IpAddr::V6(any) if any.is_unspecified() => true,
             bound => *address == bound,
         };
-        let all = self.netlink.addresses()?.into_iter();
-        let ours = all.filter(|(interface, _)| *interface == index).map(|(_, address)| address);
-        Ok(ours.filter(is_ours).take(MAX_ADDRESSES as usize).collect())
+        let all = self.netlink.addresses()?;
+        self.addresses.host = all.iter().map(|(_, address)| *address).collect();
+        self.addresses.host.sort_unstable();
+        let here = all.into_iter().filter(|(interface, _)| *interface == index);
+        let ours = here.map(|(_, address)| address).filter(is_ours);
+        Ok(ours.take(MAX_ADDRESSES as usize).collect())
+    }
+
+    /// Whether a sender claims to be this host. The kernel drops such packets; an answer would come back to ourselves, and
+    /// so would the answer to that.
+    pub(super) fn is_this_host(&self, peer: IpAddr) -> bool {
+        self.addresses.host.binary_search(&peer).is_ok()
     }
 
     /// Whether a peer may be on or behind this interface, by its address alone.

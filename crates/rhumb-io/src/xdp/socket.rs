@@ -144,7 +144,9 @@ impl XdpSocket {
         let (mut end, mut frames) = (0, 0);
         for queue in queues {
             frames += queue.receive(BATCH_FRAMES - frames, |frame| {
-                let Some((peer, payload)) = frame::parse(frame, interface.index()) else {
+                let parsed = frame::parse(frame, interface.index());
+                let from_outside = |(peer, _): &(SocketAddr, _)| !interface.is_this_host(peer.ip());
+                let Some((peer, payload)) = parsed.filter(from_outside) else {
                     counters.receive_malformed += 1;
                     return;
                 };

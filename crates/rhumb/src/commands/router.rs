@@ -75,7 +75,7 @@ fn open_io(settings: &RouterSettings) -> Outcome<Backend> {
     let opened = opened.map_err(Failure::setup)?;
     match (&opened.refusal, &settings.io) {
         (Some(refusal), Choice::Xdp(_)) => {
-            tracing::warn!("no AF_XDP, going on with sockets: {refusal}")
+            tracing::warn!("no AF_XDP, going on with sockets: {refusal}");
         }
         (Some(refusal), _) => tracing::info!("packet I/O by sockets: {refusal}"),
         (None, _) => tracing::info!(backend = opened.backend.name(), "packet I/O"),
