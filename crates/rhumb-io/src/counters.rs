@@ -40,6 +40,10 @@ pub struct Counters {
     pub send_dropped_unreachable: u64,
     /// Runs of segments that the system refused and that were sent again as single datagrams.
     pub segmentation_refused: u64,
+    /// Of the datagrams received, those that came by AF_XDP; the others came through a socket.
+    pub xdp_received_datagrams: u64,
+    /// Of the datagrams sent, those that left by AF_XDP; the others left through a socket.
+    pub xdp_sent_datagrams: u64,
 }
 
 impl Counters {

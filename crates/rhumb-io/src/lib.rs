@@ -1,15 +1,18 @@
-//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`memory`] for tests. And [`discovery`]: the
-//! links of this host, and how a router is found on them.
+//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`xdp`] past the kernel's network stack,
+//! [`memory`] for tests; [`open`] chooses between the first two as told. And [`discovery`]: the links of this host, and how
+//! a router is found on them.
 //!
 //! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
 //! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
 //! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
 //! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
-//! Invariant: `unsafe` stands only in the modules that call the system: `poll`, `udp::address` and `udp::sys`.
+//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `poll`, `udp::address`,
+//! `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
 
+mod backend;
 mod counters;
 pub mod discovery;
 mod error;
@@ -21,7 +24,9 @@ mod poll;
 mod runs;
 pub mod udp;
 mod wake;
+pub mod xdp;
 
+pub use backend::{Backend, Choice, Opened, open};
 pub use counters::Counters;
 pub use error::IoError;
 pub use packet_io::{PacketIo, SendReport};

@@ -12,6 +12,12 @@ pub(crate) enum Interest<'a> {
     Readable(BorrowedFd<'a>),
     /// Until there is room to write, or an error.
     Writable(BorrowedFd<'a>),
+    /// Never ready.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "only AF_XDP has a changing number of descriptors")
+    )]
+    Nothing,
 }
 
 /// Waits until one of the descriptors is ready or the time is over (`None`: for ever), and says which are ready.
@@ -27,6 +33,8 @@ pub(crate) fn poll<const N: usize>(
         Interest::Writable(fd) => {
             libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 }
         }
+        // A negative descriptor is skipped.
+        Interest::Nothing => libc::pollfd { fd: -1, events: 0, revents: 0 },
     });
     if let Err(error) = poll_entries(&mut entries, timeout)
         && error.kind() != io::ErrorKind::Interrupted

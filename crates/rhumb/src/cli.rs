@@ -175,6 +175,13 @@ pub(crate) struct RouterArguments {
     /// Seconds that the router's certificates last; renewed at half [default: 600]
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
+    /// How datagrams come in and go out: by sockets; by AF_XDP, past the kernel's network stack, where the driver runs
+    /// programs (`xdp`) or surely gains by it (`auto`) [default: socket]
+    #[arg(long, value_enum, value_name = "socket|auto|xdp")]
+    pub(crate) io: Option<IoArgument>,
+    /// The network interface for AF_XDP [default: the one with the listen address, or the only one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Option<String>,
     /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
@@ -190,6 +197,17 @@ pub(crate) enum OnOff {
     On,
     /// No
     Off,
+}
+
+/// A choice of packet I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoArgument {
+    /// Sockets
+    Socket,
+    /// AF_XDP with zero copy, or else sockets
+    Auto,
+    /// AF_XDP where it is possible, or else sockets
+    Xdp,
 }
 
 /// What every command that joins as a node takes.

@@ -8,10 +8,12 @@ mod raw;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+use rhumb_io::{Choice, xdp};
 use rhumb_node::RouterChoice;
 use toml::Spanned;
 
-use crate::cli::{NodeArguments, OnOff, RibArguments, RouterArguments};
+use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 use raw::{Fault, RawConfig, line_at};
@@ -34,6 +36,7 @@ pub(crate) struct RouterSettings {
     pub(crate) upstream: Option<Remote>,
     pub(crate) locator: LocatorChoice,
     pub(crate) discovery: DiscoveryChoice,
+    pub(crate) io: Choice,
     pub(crate) lease_s: u32,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<SocketAddr>,
@@ -177,10 +180,30 @@ impl ConfigFile {
             upstream,
             locator,
             discovery,
+            io: self.io(flags)?,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             state: flags.state.clone().or_else(|| raw.state.clone()),
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
+    }
+
+    fn io(&self, flags: &RouterArguments) -> Outcome<Choice> {
+        let raw = &self.raw.router;
+        let io = match flags.io {
+            Some(io) => Some(io),
+            None => self.parsed(raw.io.as_ref(), parse_io)?,
+        };
+        let interface = flags.interface.clone().or_else(|| raw.interface.clone());
+        match io.unwrap_or(IoArgument::Socket) {
+            IoArgument::Socket if flags.interface.is_some() => Err(Failure::setup_text(
+                "sockets work on all interfaces; --interface goes with --io xdp or --io auto",
+            )),
+            IoArgument::Socket => Ok(Choice::Socket),
+            IoArgument::Auto => Ok(Choice::Auto { interface }),
+            IoArgument::Xdp => {
+                Ok(Choice::Xdp(xdp::Options { interface, ..xdp::Options::default() }))
+            }
+        }
     }
 
     /// The admin address in the file, the router's before the RIB's.
@@ -286,6 +309,11 @@ pub(crate) fn parse_locator(text: &str) -> Result<LocatorChoice, String> {
         "none" => Ok(LocatorChoice::None),
         text => parse_address(text).map(LocatorChoice::At),
     }
+}
+
+fn parse_io(text: &str) -> Result<IoArgument, String> {
+    IoArgument::from_str(text, false)
+        .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
 }
 
 fn required_key(key: Option<&PathBuf>, role: &str) -> Outcome<PathBuf> {
@@ -398,6 +426,27 @@ mod tests {
             let refused = settings(listen, "discovery = true").unwrap_err().to_string();
             assert!(refused.contains("--discovery off"), "{refused}");
         }
+    }
+
+    #[test]
+    fn packet_io_is_by_sockets_unless_asked_for() {
+        let io = |more: &str, flags: &RouterArguments| {
+            let text = format!("[router]\nrib = [\"127.0.0.1:9\"]\nkey = \"k\"\n{more}");
+            file(&text).router(flags).map(|settings| settings.io).map_err(|error| error.to_string())
+        };
+        let none = RouterArguments::default();
+        let interface = Some("eth0".to_owned());
+        let xdp =
+            Choice::Xdp(xdp::Options { interface: interface.clone(), ..xdp::Options::default() });
+        assert_eq!(io("", &none), Ok(Choice::Socket));
+        assert_eq!(io("io = \"xdp\"\ninterface = \"eth0\"", &none), Ok(xdp.clone()));
+        assert_eq!(io("io = \"auto\"", &none), Ok(Choice::Auto { interface: None }));
+        let fault = io("io = \"dpdk\"", &none).unwrap_err();
+        assert!(fault.ends_with("line 4: io is `dpdk`; give socket, auto or xdp"), "{fault}");
+        let mut flags = RouterArguments { interface, ..RouterArguments::default() };
+        assert!(io("", &flags).unwrap_err().contains("--interface goes with"));
+        flags.io = Some(IoArgument::Xdp);
+        assert_eq!(io("io = \"socket\"\ninterface = \"eth9\"", &flags), Ok(xdp));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What RIB and router have in common: one worker thread moves batches between a socket and a sans-IO service, while
+//! What RIB and router have in common: one worker thread moves batches between its packet I/O and a sans-IO service, while
 //! a control thread waits for signals and serves the admin endpoint.
 //!
 //! One turn of the worker:
@@ -18,12 +18,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rhumb_io::udp::UdpSocket;
-use rhumb_io::{Counters, PacketIo, Wake};
+use rhumb_io::{Backend, Counters, PacketIo, Wake};
 use rhumb_trust::Now;
 use rhumb_wire::{Batch, Name, Role};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -50,7 +49,7 @@ pub(crate) trait Service {
 
 /// Runs `service` until `until` says stop or a signal does. Returns whether it was `until`.
 pub(crate) fn serve<S: Service>(
-    socket: &mut UdpSocket,
+    io: &mut Backend,
     service: &mut S,
     control: &Control,
     mut until: impl FnMut(&mut S, Now) -> bool,
@@ -59,10 +58,10 @@ pub(crate) fn serve<S: Service>(
     loop {
         let now = clock::now();
         service.advance(now);
-        flush(socket, service, &mut batch)?;
+        flush(io, service, &mut batch)?;
         if control.is_stopped() {
             service.close_all(now);
-            flush(socket, service, &mut batch)?;
+            flush(io, service, &mut batch)?;
             return Ok(false);
         }
         if until(service, now) {
@@ -70,42 +69,40 @@ pub(crate) fn serve<S: Service>(
         }
         control.answer(|| {
             let mut snapshot = service.snapshot(clock::now());
-            snapshot.metrics.extend(socket_metrics(&socket.counters()));
+            let counters = io.counters();
+            snapshot.status["io"] = io_json(io, &counters);
+            snapshot.metrics.extend(io_metrics(io, &counters));
             snapshot
         });
         let due = service
             .poll_timeout()
             .map_or(MAX_WAIT, |due| due.saturating_duration_since(Instant::now()).min(MAX_WAIT));
-        socket.wait(Some(due), Some(control.wake())).map_err(Failure::operation)?;
-        receive(socket, service, &mut batch)?;
+        io.wait(Some(due), Some(control.wake())).map_err(Failure::operation)?;
+        receive(io, service, &mut batch)?;
     }
 }
 
 /// Handles what waits in the socket, a bounded number of batches, so that timers are never starved.
-fn receive<S: Service>(socket: &mut UdpSocket, service: &mut S, batch: &mut Batch) -> Outcome {
+fn receive<S: Service>(io: &mut Backend, service: &mut S, batch: &mut Batch) -> Outcome {
     for _ in 0..MAX_BATCHES_A_TURN {
-        if socket.receive(batch).map_err(Failure::operation)? == 0 {
+        if io.receive(batch).map_err(Failure::operation)? == 0 {
             break;
         }
         service.handle_batch(batch, clock::now());
-        socket.send(batch).map_err(Failure::operation)?;
+        io.send(batch).map_err(Failure::operation)?;
     }
     Ok(())
 }
 
 /// Sends all datagrams of the service's own.
-pub(crate) fn flush<S: Service>(
-    socket: &mut UdpSocket,
-    service: &mut S,
-    batch: &mut Batch,
-) -> Outcome {
+pub(crate) fn flush<S: Service>(io: &mut Backend, service: &mut S, batch: &mut Batch) -> Outcome {
     loop {
         batch.clear();
         service.poll_transmit(batch);
         if batch.is_empty() {
             return Ok(());
         }
-        socket.send(batch).map_err(Failure::operation)?;
+        io.send(batch).map_err(Failure::operation)?;
     }
 }
 
@@ -146,7 +143,18 @@ pub(crate) fn take_control(admin: Option<SocketAddr>, with_parent: bool) -> Outc
     Control::start(admin, with_parent, wake)
 }
 
-fn socket_metrics(counters: &Counters) -> Vec<Metric> {
+fn io_json(io: &Backend, counters: &Counters) -> Value {
+    json!({
+        "backend": io.name(),
+        "interface": io.interface(),
+        "received_datagrams": counters.received_datagrams,
+        "sent_datagrams": counters.sent_datagrams,
+        "xdp_received_datagrams": counters.xdp_received_datagrams,
+        "xdp_sent_datagrams": counters.xdp_sent_datagrams,
+    })
+}
+
+fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Metric> {
     let counter = |name, help, value| Metric {
         name,
         help,
@@ -155,15 +163,31 @@ fn socket_metrics(counters: &Counters) -> Vec<Metric> {
     };
     let dropped = |reason, value| Sample::labelled("reason", reason, value);
     vec![
+        Metric {
+            name: BACKEND,
+            help: "The backend of packet I/O that is in use.",
+            kind: Kind::Gauge,
+            samples: vec![Sample::labelled("kind", io.name(), 1)],
+        },
         counter(RECEIVED_DATAGRAMS, "Datagrams received.", counters.received_datagrams),
         counter(RECEIVED_BYTES, "Bytes of datagrams received.", counters.received_bytes),
         counter(RECEIVE_CALLS, "System calls made to receive.", counters.receive_calls),
         counter(SENT_DATAGRAMS, "Datagrams sent.", counters.sent_datagrams),
         counter(SENT_BYTES, "Bytes of datagrams sent.", counters.sent_bytes),
         counter(SEND_CALLS, "System calls made to send.", counters.send_calls),
+        counter(
+            XDP_RECEIVED,
+            "Datagrams received past the kernel's network stack.",
+            counters.xdp_received_datagrams,
+        ),
+        counter(
+            XDP_SENT,
+            "Datagrams sent past the kernel's network stack.",
+            counters.xdp_sent_datagrams,
+        ),
         Metric {
             name: IO_DROPPED,
-            help: "Datagrams that the socket did not pass on, by reason.",
+            help: "Datagrams that packet I/O did not pass on, by reason.",
             kind: Kind::Counter,
             samples: vec![
                 dropped("send_busy", counters.send_dropped_busy),
@@ -188,6 +212,12 @@ const SENT_DATAGRAMS: &str = "rhumb_io_sent_datagrams_total";
 const SENT_BYTES: &str = "rhumb_io_sent_bytes_total";
 /// See [`SENT_DATAGRAMS`].
 const SEND_CALLS: &str = "rhumb_io_send_calls_total";
+/// Which kind runs; it becomes `socket` when the interface under AF_XDP is removed.
+const BACKEND: &str = "rhumb_io_backend";
+/// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.
+const XDP_RECEIVED: &str = "rhumb_io_xdp_received_datagrams_total";
+/// Compare with [`SENT_DATAGRAMS`]: the rest had no way past the kernel, or was too large for a frame.
+const XDP_SENT: &str = "rhumb_io_xdp_sent_datagrams_total";
 /// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
 const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
 

@@ -129,6 +129,7 @@ fn metrics_are_what_prometheus_reads() {
         }
         assert!(samples > 20, "{body}");
         assert!(body.contains("rhumb_link_dropped_datagrams_total{reason=\"replayed\"} 0"));
+        assert!(body.contains("\nrhumb_io_backend{kind=\"socket\"} 1\n"), "{body}");
         assert!(!body.contains(ready["name"].as_str().unwrap()), "metrics hold no names");
     }
 }

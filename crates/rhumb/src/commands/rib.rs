@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_io::{Backend, PacketIo};
 use rhumb_rib::Server;
 use rhumb_rib::store::Embedded;
 use rhumb_rib::{Commit, Committed, Config, RibError, Verdict, Verification};
@@ -24,9 +24,9 @@ mod report;
 pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Rib)?;
     let control = daemon::take_control(settings.admin, with_parent)?;
-    let mut socket =
-        UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
+    let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
+    let mut io = Backend::from(socket);
     let store = Embedded::open(&settings.store).map_err(Failure::setup)?;
 
     let now = clock::now();
@@ -51,7 +51,7 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         address,
         admin: control.admin(),
     });
-    daemon::serve(&mut socket, &mut rib, &control, |_, _| false)?;
+    daemon::serve(&mut io, &mut rib, &control, |_, _| false)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `rhumb router`: a switch behind a UDP socket, and a thread for its public-key work.
+//! `rhumb router`: a switch behind a UDP socket or AF_XDP, and a thread for its public-key work.
 //!
 //! 1. Bind the socket, the discovery port and the admin endpoint; take the key.
 //! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
@@ -8,8 +8,8 @@
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
 
-use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_io::{PacketIo, Wake};
+use rhumb_io::udp::Options;
+use rhumb_io::{Backend, Choice, PacketIo, Wake};
 use rhumb_link::LinkError;
 use rhumb_switch::{Done, Event, Job, Switch};
 use rhumb_trust::Now;
@@ -32,10 +32,9 @@ mod state;
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Router)?;
     let control = daemon::take_control(settings.admin, with_parent)?;
-    let mut socket =
-        UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
-    let address = socket.local_address();
-    let beacon = beacon::open(settings.discovery, &socket)?;
+    let mut io = open_io(settings)?;
+    let address = io.local_address();
+    let beacon = beacon::open(settings.discovery, io.udp())?;
 
     let config = switch_config(settings, address)?;
     let locator = config.locator;
@@ -48,7 +47,7 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     };
     let mut router = Router::new(switch, state, address, control.wake().clone(), now)?;
 
-    if !daemon::serve(&mut socket, &mut router, &control, Router::has_settled)? {
+    if !daemon::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
     }
     if let Startup::Waiting { error, .. } = &router.startup {
@@ -66,8 +65,22 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         address: locator.unwrap_or(address),
         admin: control.admin(),
     });
-    daemon::serve(&mut socket, &mut router, &control, |_, _| false)?;
+    daemon::serve(&mut io, &mut router, &control, |_, _| false)?;
     router.finish()
+}
+
+/// The packet I/O of choice; or a socket, and a line that says why.
+fn open_io(settings: &RouterSettings) -> Outcome<Backend> {
+    let opened = rhumb_io::open(&settings.io, settings.listen, Options::default());
+    let opened = opened.map_err(Failure::setup)?;
+    match (&opened.refusal, &settings.io) {
+        (Some(refusal), Choice::Xdp(_)) => {
+            tracing::warn!("no AF_XDP, going on with sockets: {refusal}");
+        }
+        (Some(refusal), _) => tracing::info!("packet I/O by sockets: {refusal}"),
+        (None, _) => tracing::info!(backend = opened.backend.name(), "packet I/O"),
+    }
+    Ok(opened.backend)
 }
 
 fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_switch::Config> {

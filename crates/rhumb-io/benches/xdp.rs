@@ -1,0 +1,388 @@
+//! What AF_XDP is worth on a veth pair, per datagram, against plain sockets and against sockets with segments and
+//! superpackets.
+//!
+//! A source and a sink on one end of the wire, a forwarder on the other that sends each datagram back to the sink and does
+//! nothing else. Source and sink share core 0, the forwarder has core 1. The source's runs are cut into datagrams before
+//! they enter the wire (the fair case); with GRO the forwarder's end puts them together again. Per kind of forwarder
+//! a slice of [`DATAGRAMS`], in turns; medians over the rounds, and a ratio is the median of the ratios within a round.
+//!
+//! What the kernel does for the end that receives is on core 0 in both directions, as if a device had interrupted there
+//! (on veth the receive path of the far end would otherwise count as the forwarder's sending, and be half of it). So the
+//! CPU time of the forwarder has its system calls, sending down to the device, and nothing of arrival. veth has no zero
+//! copy.
+//!
+//! Run by `cargo xtask bench xdp`; `--json` prints one object. Needs root; takes about 20 seconds.
+
+#[path = "../tests/wire/mod.rs"]
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_io::{Backend, Choice, PacketIo, open, xdp};
+use rhumb_wire::Batch;
+use wire::Wire;
+
+const SIZES: [usize; 3] = [64, 1000, 1400];
+const ROUNDS: usize = 9;
+/// Datagrams of a slice: the forwarder is at work for some 50 ms.
+const DATAGRAMS: usize = 160 * BATCH;
+/// Datagrams of a batch of the source: of each size, some full runs.
+const BATCH: usize = 256;
+/// Datagrams on their way at most: fewer than the rings and queues hold.
+const WINDOW: usize = 1024;
+/// What has not come back after this long is lost.
+const LOST_AFTER: Duration = Duration::from_millis(200);
+
+/// The design's measurement, with encryption, was 3.2 times as many datagrams at 64 bytes and 3.0 at 1000.
+const CHEAPER_THAN_PLAIN: f64 = 2.5;
+/// Mpps by size: the same measurement.
+const MPPS_PER_CPU_SECOND: [(usize, f64); 2] = [(64, 0.68), (1000, 0.60)];
+
+fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    let results = Wire::new().map(|wire| {
+        // Whole runs neither leave the source nor the forwarder; superpackets are made where the forwarder receives.
+        wire.far.run("ip link set far gso_max_segs 1");
+        wire.near.run("ip link set near gso_max_segs 1");
+        // Arrivals are handled on core 0. Each namespace sees its devices in a /sys of its own.
+        wire.far.run(
+            "unshare --mount sh -ec 'mount -t sysfs none /sys; echo 1 > /sys/class/net/far/queues/rx-0/rps_cpus'",
+        );
+        wire.near.enter(|| sys::generic_receive_offload("near")).expect("veth has this feature");
+        SIZES.map(|bytes| measure(&wire, bytes))
+    });
+    match (results, json) {
+        (Some(results), true) => print_json(&results),
+        (Some(results), false) => print_text(&results),
+        (None, true) => {
+            println!(
+                "{{\"bench\":\"xdp\",\"conditions\":{{\"skipped\":\"needs root\"}},\"targets\":[]}}"
+            );
+        }
+        (None, false) => println!("nothing was measured"),
+    }
+}
+
+/// What forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Runs,
+    Xdp,
+}
+
+const KINDS: [Kind; 3] = [Kind::Plain, Kind::Runs, Kind::Xdp];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain sockets",
+            Self::Runs => "GSO + GRO",
+            Self::Xdp => "AF_XDP, copy",
+        }
+    }
+
+    fn open(self) -> Backend {
+        let runs = self == Self::Runs;
+        let options = Options { gso: runs, gro: runs, ..Options::default() };
+        let choice = match self {
+            Self::Xdp => Choice::Xdp(xdp::Options::default()),
+            _ => Choice::Socket,
+        };
+        let opened = open(&choice, NEAR.parse().expect("an address"), options).expect("a port");
+        if let Some(refusal) = opened.refusal {
+            panic!("{refusal}");
+        }
+        opened.backend
+    }
+}
+
+/// One slice.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slice {
+    datagrams: usize,
+    lost: usize,
+    wall: Duration,
+    /// Of the forwarding thread.
+    cpu: Duration,
+}
+
+impl Slice {
+    fn ns(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.datagrams as f64
+    }
+
+    fn mpps(&self) -> f64 {
+        self.datagrams as f64 / self.wall.as_secs_f64() / 1e6
+    }
+}
+
+/// All slices of one size, by kind.
+struct Size {
+    bytes: usize,
+    slices: [Vec<Slice>; 3],
+}
+
+fn measure(wire: &Wire, bytes: usize) -> Size {
+    let mut size = Size { bytes, slices: Default::default() };
+    for round in 0..=ROUNDS {
+        for (kind, slices) in KINDS.into_iter().zip(&mut size.slices) {
+            let slice = run(wire, kind, bytes);
+            // The first round warms up.
+            if round > 0 {
+                slices.push(slice);
+            }
+        }
+    }
+    size
+}
+
+fn run(wire: &Wire, kind: Kind, bytes: usize) -> Slice {
+    let (mut backend, stop) = (wire.near.enter(|| kind.open()), AtomicBool::new(false));
+    let bind = || UdpSocket::bind(FAR.parse().expect("an address"), Options::default());
+    let [mut source, mut sink] = wire.far.enter(|| [(); 2].map(|()| bind().expect("a free port")));
+    let (to, back) = (backend.local_address(), sink.local_address());
+    std::thread::scope(|scope| {
+        let forwarder = scope.spawn(|| forward(&mut backend, back, &stop));
+        sys::pin(0);
+        let begin = Instant::now();
+        let (datagrams, last) = load(&mut source, &mut sink, to, bytes);
+        stop.store(true, Ordering::Release);
+        let cpu = forwarder.join().expect("the forwarder works");
+        Slice { datagrams, lost: DATAGRAMS - datagrams, wall: last - begin, cpu }
+    })
+}
+
+/// Sends all there is to send, receives what comes back, and returns how many those are and when the last one came.
+fn load(
+    source: &mut UdpSocket,
+    sink: &mut UdpSocket,
+    to: SocketAddr,
+    bytes: usize,
+) -> (usize, Instant) {
+    let (mut outgoing, mut incoming) = (Batch::new(), Batch::new());
+    for _ in 0..BATCH {
+        outgoing.push(to, &vec![0x5A; bytes]);
+    }
+    let (mut sent, mut received, mut lost) = (0, 0, 0);
+    let mut last = Instant::now();
+    while received + lost < DATAGRAMS {
+        if sent < DATAGRAMS && sent - received - lost + BATCH <= WINDOW {
+            sent += source.send(&outgoing).expect("the wire takes datagrams").sent;
+        }
+        let datagrams = sink.receive(&mut incoming).expect("the wire gives datagrams");
+        received += datagrams;
+        if datagrams > 0 {
+            last = Instant::now();
+        } else if last.elapsed() > LOST_AFTER {
+            lost = sent - received;
+        } else if sent - received - lost + BATCH > WINDOW || sent >= DATAGRAMS {
+            sink.wait(Some(Duration::from_millis(1)), None).expect("waiting");
+        }
+    }
+    (received, last)
+}
+
+/// What a router's worker does, without the switch. Returns the CPU time of the thread.
+fn forward(backend: &mut Backend, to: SocketAddr, stop: &AtomicBool) -> Duration {
+    sys::pin(1);
+    let (mut batch, begin) = (Batch::new(), sys::thread_cpu());
+    while !stop.load(Ordering::Acquire) {
+        backend.wait(Some(Duration::from_millis(10)), None).expect("waiting");
+        while backend.receive(&mut batch).expect("receiving") > 0 {
+            for index in 0..batch.len() {
+                batch.redirect(index, to);
+            }
+            backend.send(&batch).expect("sending");
+        }
+    }
+    sys::thread_cpu() - begin
+}
+
+const NEAR: &str = "10.9.0.1:0";
+const FAR: &str = "10.9.0.2:0";
+
+/// Medians of one kind at one size.
+struct Row {
+    kind: Kind,
+    bytes: usize,
+    mpps: f64,
+    ns: f64,
+    lost: usize,
+}
+
+impl Size {
+    fn rows(&self) -> [Row; 3] {
+        std::array::from_fn(|at| {
+            let slices = &self.slices[at];
+            Row {
+                kind: KINDS[at],
+                bytes: self.bytes,
+                mpps: median(slices.iter().map(Slice::mpps)),
+                ns: median(slices.iter().map(Slice::ns)),
+                lost: slices.iter().map(|slice| slice.lost).sum(),
+            }
+        })
+    }
+
+    /// How many times cheaper the third kind is than kind `at`, by the forwarder's CPU time.
+    fn cheaper_than(&self, at: usize) -> f64 {
+        let pairs = self.slices[at].iter().zip(&self.slices[2]);
+        median(pairs.map(|(other, xdp)| other.ns() / xdp.ns()))
+    }
+}
+
+struct Target {
+    name: String,
+    value: f64,
+    at_least: f64,
+}
+
+fn targets(sizes: &[Size]) -> Vec<Target> {
+    let ratio = |size: &Size| Target {
+        name: format!("xdp_cheaper_than_plain_{}", size.bytes),
+        value: size.cheaper_than(0),
+        at_least: CHEAPER_THAN_PLAIN,
+    };
+    let rate = |(bytes, at_least): (usize, f64)| {
+        let size = sizes.iter().find(|size| size.bytes == bytes).expect("a size of ours");
+        let value = 1e3 / size.rows()[2].ns;
+        Target { name: format!("xdp_mpps_per_cpu_s_{bytes}"), value, at_least }
+    };
+    sizes.iter().map(ratio).chain(MPPS_PER_CPU_SECOND.map(rate)).collect()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn print_text(sizes: &[Size]) {
+    println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
+    println!("forwarder        bytes    Mpps   CPU ns   lost");
+    for row in sizes.iter().flat_map(Size::rows) {
+        println!(
+            "{:<14} {:>7} {:>7.3} {:>8.0} {:>6}",
+            row.kind.name(),
+            row.bytes,
+            row.mpps,
+            row.ns,
+            row.lost
+        );
+    }
+    for size in sizes {
+        println!(
+            "GSO + GRO over AF_XDP at {} B: {:.2} times the cost of it",
+            size.bytes,
+            size.cheaper_than(1)
+        );
+    }
+    for Target { name, value, at_least } in targets(sizes) {
+        let verdict = if value >= at_least { "met" } else { "MISSED" };
+        println!("{name}: {value:.2}, target {at_least}: {verdict}");
+    }
+}
+
+fn print_json(sizes: &[Size]) {
+    let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
+    let result = |row: Row| {
+        format!(
+            "{{\"bytes\":{},\"forwarder\":{:?},\"mpps\":{:.3},\"cpu_ns\":{:.0},\"lost\":{}}}",
+            row.bytes,
+            row.kind.name(),
+            row.mpps,
+            row.ns,
+            row.lost
+        )
+    };
+    let target = |Target { name, value, at_least }: Target| {
+        let met = value >= at_least;
+        format!(
+            "{{\"name\":{name:?},\"value\":{value:.2},\"target\":\"at least {at_least}\",\"met\":{met}}}"
+        )
+    };
+    let results: Vec<String> = sizes.iter().flat_map(Size::rows).map(result).collect();
+    let targets: Vec<String> = targets(sizes).into_iter().map(target).collect();
+    println!(
+        "{{\"bench\":\"xdp\",\"conditions\":{{{conditions}}},\"results\":[{}],\"targets\":[{}]}}",
+        results.join(","),
+        targets.join(",")
+    );
+}
+
+/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+fn conditions() -> [(&'static str, String); 5] {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
+    let load = read("/proc/loadavg");
+    [
+        (
+            "path",
+            "one veth pair between namespaces, MTU 1500, runs cut in software, NAPI GRO on arrival"
+                .into(),
+        ),
+        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
+        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
+        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        ("rounds", format!("{ROUNDS} of {DATAGRAMS} datagrams each, in turns; medians")),
+    ]
+}
+
+/// System calls. Source: clock_gettime(2), sched_setaffinity(2), Linux `include/uapi/linux/ethtool.h`.
+#[allow(unsafe_code)]
+mod sys {
+    use std::io;
+    use std::mem::{size_of, zeroed};
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    pub(crate) fn thread_cpu() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writes for the whole call.
+        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        assert_eq!(result, 0, "every system we build for has this clock");
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// Keeps this thread on a core, where there is such a core.
+    pub(crate) fn pin(core: usize) {
+        // SAFETY: a set of cores is integers, for which zero is a value; the call reads it only.
+        unsafe {
+            let mut set: libc::cpu_set_t = zeroed();
+            libc::CPU_SET(core, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    }
+
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+
+    /// Has a device of this thread's namespace put arriving datagrams together.
+    pub(crate) fn generic_receive_offload(device: &str) -> io::Result<()> {
+        const SET_GRO: u32 = 0x2C;
+        // Any socket will do to ask by.
+        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+        let mut value = Value { command: SET_GRO, data: 1 };
+        // SAFETY: an ifreq is integers, and a pointer, for which zero is a value.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from.cast_signed() as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request names a device, ends with a zero, and points to a value of the form that this command
+        // takes; both are valid for the whole call.
+        let result =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,71 @@
+//! AF_XDP: the datagrams of one UDP port past the kernel's network stack, beside the kernel on the same interface.
+//!
+//! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we share with the kernel;
+//! everything else that arrives goes on as before. We answer through the same rings, on ways that the kernel tells. What
+//! cannot go by frames (a peer beyond another interface, a neighbour not known yet, a datagram larger than a packet) goes
+//! by an ordinary UDP socket on the same port, which also receives what the program passes. So whatever a socket reaches,
+//! this reaches; the rings make the usual case cheaper.
+//!
+//! What goes by the rings is seen by nothing between the driver and us: no netfilter, no traffic control, no tcpdump.
+//! With zero copy, frames lie where the device writes them; without, the kernel copies once. See
+//! `docs/decisions/0011-af-xdp.md`, and `docs/benchmarks.md` for what it is worth.
+//!
+//! Invariant: the program is tied to this process. When it ends, however it ends, the interface is as it was before.
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod bpf;
+#[cfg(target_os = "linux")]
+mod frame;
+#[cfg(target_os = "linux")]
+mod interface;
+#[cfg(target_os = "linux")]
+mod netlink;
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod queue;
+mod refusal;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod ring;
+#[cfg(target_os = "linux")]
+mod socket;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod sys;
+#[cfg(target_os = "linux")]
+mod ways;
+
+pub use refusal::Refusal;
+#[cfg(target_os = "linux")]
+pub use socket::XdpSocket;
+
+/// A socket that got no rings, as it was, and why.
+#[derive(Debug)]
+pub struct Refused {
+    /// The socket.
+    pub socket: crate::udp::UdpSocket,
+    /// Why it got none.
+    pub refusal: Refusal,
+}
+
+/// What to ask of AF_XDP.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The interface to work on. `None`: the one that has the address of the socket or, for a socket bound to all
+    /// addresses, the only Ethernet interface there is.
+    pub interface: Option<String>,
+    /// The one receive queue to take. `None`: all of them, as many as [`MAX_QUEUES`]. What arrives on others reaches us
+    /// through the socket.
+    pub queue: Option<u32>,
+    /// Refuse where the driver copies each frame.
+    pub zero_copy_only: bool,
+    /// Where the driver runs no programs, let the kernel run ours in its place (SKB mode). Slower than plain sockets, and
+    /// what senders on this machine hand over as segments is lost without a trace: for experiments only.
+    pub generic: bool,
+}
+
+/// Receive queues with rings at most: each takes 20 MiB, and one thread serves them all.
+pub const MAX_QUEUES: usize = 16;

@@ -1,0 +1,193 @@
+//! The interface that the rings are on: what it is called and has, and the addresses at which datagrams are ours.
+//!
+//! Invariant: what is known of it is at most [`REFRESH_EVERY`] old while somebody waits for datagrams. Until a change is
+//! noticed, the kernel stands in: it gets what the program does not take, and drops what is not for this host.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::frame::{ETHERNET_LEN, Ends};
+use super::netlink::{Link, Netlink};
+use super::queue::{FRAME_LEN, HEADROOM_LEN};
+use super::ways::{Asking, Way};
+use super::{Refusal, bpf};
+
+/// The interface, as it was a moment ago.
+pub(super) struct Interface {
+    name: String,
+    link: Link,
+    netlink: Netlink,
+    addresses: Addresses,
+    refresh_at: Instant,
+}
+
+/// The addresses at which datagrams are ours, and the program's copy of them.
+struct Addresses {
+    /// Where the socket is bound.
+    bound: IpAddr,
+    map: OwnedFd,
+    inserted: Vec<IpAddr>,
+    /// All addresses of this host, sorted: nobody outside of it has one of them.
+    host: Vec<IpAddr>,
+}
+
+impl Interface {
+    /// The interface called `name`, or else the one that `local` tells.
+    pub(super) fn open(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
+        let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => find_interface(&mut netlink, local)
+                .ok_or(Refusal::WhichInterface { address: local })?,
+        };
+        let link = netlink.link_by_name(&name);
+        let link = link.map_err(|source| Refusal::Interface { interface: name.clone(), source })?;
+        if !link.ethernet {
+            return Err(Refusal::NotEthernet { interface: name });
+        }
+        if link.mtu > MAX_MTU {
+            let (mtu, limit) = (link.mtu, MAX_MTU);
+            return Err(Refusal::MtuTooLarge { interface: name, mtu, limit });
+        }
+        let map = bpf::set_of_addresses(MAX_ADDRESSES)
+            .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
+        let addresses =
+            Addresses { bound: local.ip(), map, inserted: Vec::new(), host: Vec::new() };
+        let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
+        let ours = interface.read_addresses();
+        let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
+        if ours.is_empty() && !local.ip().is_unspecified() {
+            return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
+        }
+        interface.addresses.replace(&ours);
+        Ok(interface)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn index(&self) -> u32 {
+        self.link.index
+    }
+
+    /// The addresses at which datagrams are ours, as the program looks them up.
+    pub(super) fn addresses(&self) -> BorrowedFd<'_> {
+        self.addresses.map.as_fd()
+    }
+
+    /// Whom to ask for ways that begin here.
+    pub(super) fn kernel(&mut self) -> Asking<'_> {
+        let (interface, mtu, bound) = (self.link.index, self.link.mtu, self.addresses.bound);
+        Asking { netlink: &mut self.netlink, interface, mtu, bound }
+    }
+
+    /// Reads what may have changed, if it is time to.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        if now < self.refresh_at {
+            return;
+        }
+        self.refresh_at = now + REFRESH_EVERY;
+        // What cannot be read stays as it was: the kernel drops what is not for it, and we ask again.
+        if let Ok(link) = self.netlink.link_by_index(self.link.index) {
+            self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link };
+        }
+        if let Ok(ours) = self.read_addresses() {
+            self.addresses.replace(&ours);
+        }
+    }
+
+    /// The addresses of this interface at which the socket receives. Notes those of the whole host, too.
+    fn read_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
+        let (index, bound) = (self.link.index, self.addresses.bound);
+        let is_ours = |address: &IpAddr| match bound {
+            IpAddr::V4(any) if any.is_unspecified() => address.is_ipv4(),
+            IpAddr::V6(any) if any.is_unspecified() => true,
+            bound => *address == bound,
+        };
+        let all = self.netlink.addresses()?;
+        self.addresses.host = all.iter().map(|(_, address)| *address).collect();
+        self.addresses.host.sort_unstable();
+        let here = all.into_iter().filter(|(interface, _)| *interface == index);
+        let ours = here.map(|(_, address)| address).filter(is_ours);
+        Ok(ours.take(MAX_ADDRESSES as usize).collect())
+    }
+
+    /// Whether a sender claims to be this host. The kernel drops such packets; an answer would come back to ourselves, and
+    /// so would the answer to that.
+    pub(super) fn is_this_host(&self, peer: IpAddr) -> bool {
+        self.addresses.host.binary_search(&peer).is_ok()
+    }
+
+    /// Whether a peer may be on or behind this interface, by its address alone.
+    pub(super) fn has(&self, peer: &SocketAddr) -> bool {
+        match peer {
+            SocketAddr::V4(_) => true,
+            SocketAddr::V6(peer) if peer.ip().is_unicast_link_local() => {
+                peer.scope_id() == self.link.index
+            }
+            SocketAddr::V6(peer) => peer.ip().to_ipv4_mapped().is_none(),
+        }
+    }
+
+    pub(super) fn ends(&self, way: &Way, port: u16, peer: SocketAddr) -> Ends {
+        let source = SocketAddr::new(way.source, port);
+        Ends { source_mac: self.link.mac, next_mac: way.mac, source, destination: peer }
+    }
+}
+
+impl Addresses {
+    /// Tells the program about addresses that came and went.
+    fn replace(&mut self, ours: &[IpAddr]) {
+        let map = self.map.as_fd();
+        let gone = |address: &IpAddr| !ours.contains(address);
+        for address in self.inserted.iter().filter(|address| gone(address)) {
+            let _ = bpf::remove_address(map, &key(*address));
+        }
+        self.inserted.retain(|address| !gone(address));
+        for address in ours {
+            if !self.inserted.contains(address) && bpf::insert_address(map, &key(*address)).is_ok()
+            {
+                self.inserted.push(*address);
+            }
+        }
+    }
+}
+
+/// An address as the program looks it up.
+fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any. One that is
+/// not running counts where none is: a router may be started before the cable is in.
+fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
+    let all = if_addrs::get_if_addrs().ok()?;
+    let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
+    let mut found: Vec<(&str, bool)> =
+        all.iter().filter(|it| fits(it)).map(|it| (&*it.name, it.is_oper_up())).collect();
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|(name, _)| netlink.link_by_name(name).is_ok_and(|link| link.ethernet));
+    if found.iter().any(|(_, running)| *running) {
+        found.retain(|(_, running)| *running);
+    }
+    match found[..] {
+        [(only, _)] => Some(only.to_owned()),
+        _ => None,
+    }
+}
+
+/// Largest packet of an interface whose frames fit into ours.
+const MAX_MTU: u32 = (FRAME_LEN - HEADROOM_LEN - ETHERNET_LEN) as u32;
+
+/// Addresses of an interface at which we receive by the rings; at more, through the socket.
+const MAX_ADDRESSES: u32 = 256;
+
+/// How often the addresses of the interface are read. Until then, a new one is served through the socket.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);

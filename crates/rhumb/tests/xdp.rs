@@ -1,0 +1,134 @@
+//! A router on AF_XDP between two nodes on a network of their own, run as its users run it; and one that has to do without.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
+mod harness;
+mod namespaces;
+
+use std::time::{Duration, Instant};
+
+use harness::{Place, Run, Running, remote};
+use namespaces::Namespace;
+use serde_json::Value;
+
+/// A switch, the router's host and those of two nodes.
+struct Net {
+    _switch: Namespace,
+    host: Namespace,
+    nodes: [Namespace; 2],
+    place: Place,
+}
+
+impl Net {
+    fn new() -> Option<Self> {
+        let switch = Namespace::new()?;
+        let [host, a, b] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
+        switch.bridge(&[&host, &a, &b]);
+        for (index, host) in [&host, &a, &b].into_iter().enumerate() {
+            let number = index + 1;
+            host.run(&format!(
+                "ip address add 10.9.0.{number}/24 dev eth; ip address add 2001:db8::{number}/64 dev eth nodad"
+            ));
+        }
+        Some(Self { _switch: switch, host, nodes: [a, b], place: Place::new() })
+    }
+
+    fn run_in(&self, host: &Namespace, arguments: &[&str]) -> Run {
+        Run::of(self.place.command_in(host.id(), arguments).output().unwrap())
+    }
+
+    /// A RIB and a router on the host. Returns both, and what the router said.
+    fn start(&self, more: &[&str]) -> (Running, Running, Value) {
+        self.place.keygen("rib", "rib.key");
+        self.place.keygen("router", "router.key");
+        let (place, id) = (&self.place, self.host.id());
+        let mut rib = place.start_in(id, &["rib", "--listen", "127.0.0.1:0", "--key", "rib.key"]);
+        let to_rib = remote(&rib.next_object());
+        let mut arguments = vec!["router", "--listen", "[::]:7460", "--key", "router.key"];
+        arguments.extend([
+            "--rib",
+            &to_rib,
+            "--admin",
+            "127.0.0.1:0",
+            "--locator",
+            "10.9.0.1:7460",
+        ]);
+        arguments.extend(more);
+        let mut router = place.start_in(id, &arguments);
+        let ready = router.next_object();
+        (rib, router, ready)
+    }
+
+    fn status(&self, ready: &Value) -> Value {
+        let admin = ready["admin"].as_str().unwrap();
+        self.run_in(&self.host, &["--json", "status", "--admin", admin]).object()
+    }
+
+    /// Pings and a file from one node to the other, each with an address of its own family.
+    fn exchange(&self, routers: [&str; 2]) {
+        let [a, b] = &self.nodes;
+        let mut receiver = self.place.start_in(b.id(), &["receive", "--router", routers[1]]);
+        let name = receiver.next_object()["name"].as_str().unwrap().to_owned();
+        let ping =
+            self.run_in(a, &["--json", "ping", &name, "--count", "3", "--router", routers[0]]);
+        assert_eq!(ping.code, 0, "{}", ping.errors);
+        assert_eq!(ping.object()["answered"], 3);
+        std::fs::create_dir_all(self.place.path("out")).unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        std::fs::write(self.place.path("out/file"), &bytes).unwrap();
+        let sent = self.run_in(a, &["send", "out/file", "--to", &name, "--router", routers[0]]);
+        assert_eq!(sent.code, 0, "{}", sent.errors);
+        let received = receiver.next_object();
+        let path = self.place.path(received["received"].as_str().unwrap());
+        assert!(std::fs::read(path).unwrap() == bytes);
+    }
+
+    fn has_program(&self) -> bool {
+        let probe = std::process::Command::new("nsenter")
+            .arg(format!("--net=/proc/{}/ns/net", self.host.id()))
+            .args(["ip", "link", "show", "dev", "eth"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&probe.stdout).contains("xdp")
+    }
+}
+
+#[test]
+fn two_nodes_meet_through_a_router_on_af_xdp() {
+    let Some(net) = Net::new() else { return };
+    let (_rib, router, ready) = net.start(&["--io", "xdp", "--interface", "eth"]);
+    assert!(net.has_program());
+    let name = ready["name"].as_str().unwrap();
+    let [v4, v6] = ["10.9.0.1:7460", "[2001:db8::1]:7460"].map(|at| format!("{name}@{at}"));
+    net.exchange([&v4, &v6]);
+    // Discovery is the kernel's, on another port of the same interface.
+    let found = net.run_in(&net.nodes[0], &["ping", name]);
+    assert_eq!(found.code, 0, "{}", found.errors);
+
+    let status = net.status(&ready);
+    assert_eq!(status["io"]["backend"], "xdp_copy", "{status}");
+    assert_eq!(status["io"]["interface"], "eth", "{status}");
+    let io = &status["io"];
+    let by_rings = ["received", "sent"].map(|way| io[format!("xdp_{way}_datagrams")].as_u64());
+    // A file of a million bytes takes several hundred datagrams each way.
+    assert!(by_rings.iter().all(|count| *count > Some(500)), "{io}");
+    router.kill();
+    let begin = Instant::now();
+    while net.has_program() {
+        assert!(begin.elapsed() < Duration::from_secs(5), "the program is still there");
+    }
+}
+
+#[test]
+fn a_router_that_cannot_have_af_xdp_says_why_and_goes_on() {
+    let Some(net) = Net::new() else { return };
+    let (_rib, router, ready) = net.start(&["--io", "xdp", "--interface", "lo"]);
+    let at = remote(&ready);
+    net.exchange([&at, &at]);
+    assert_eq!(net.status(&ready)["io"]["backend"], "socket");
+    let (code, errors) = router.end();
+    assert_eq!(code, 0, "{errors}");
+    let why =
+        "no AF_XDP, going on with sockets: AF_XDP needs an Ethernet interface, and lo is none";
+    assert!(errors.contains(why), "{errors}");
+}
