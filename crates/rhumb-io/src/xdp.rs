@@ -8,7 +8,7 @@
 //!
 //! What goes by the rings is seen by nothing between the driver and us: no netfilter, no traffic control, no tcpdump.
 //! With zero copy, frames lie where the device writes them; without, the kernel copies once. See
-//! `docs/decisions/0011-af-xdp.md`, and `docs/benchmarks.md` for what it is worth.
+//! `docs/decisions/0012-af-xdp.md`, and `docs/benchmarks.md` for what it is worth.
 //!
 //! Invariant: the program is tied to this process. When it ends, however it ends, the interface is as it was before.
 
