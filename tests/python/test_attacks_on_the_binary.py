@@ -44,9 +44,9 @@ class Attacks(unittest.TestCase):
         self.addCleanup(rib.close)
         return rib.look_up(name)
 
-    def assert_chain_is_refused(self, *chain):
+    def assert_chain_is_refused(self, *chain, why="bad certificate"):
         node = self.stranger()
-        with self.assertRaisesRegex(Refused, "bad certificate"):
+        with self.assertRaisesRegex(Refused, why):
             node.advertise(chain=[certificate(node) for certificate in chain])
         self.assertIsNone(self.look_up(node.name))
         # The honest chain is still welcome: refusing is about the certificate, not about the name.
@@ -72,7 +72,7 @@ class Attacks(unittest.TestCase):
             return replace(honest, not_before_s=honest.not_before_s - 900, not_after_s=honest.not_before_s - 300) \
                 .sign(node.identity)
 
-        self.assert_chain_is_refused(expired)
+        self.assert_chain_is_refused(expired, why="expired")
 
     def test_a_certificate_that_has_not_begun(self):
         def early(node):
@@ -80,7 +80,7 @@ class Attacks(unittest.TestCase):
             return replace(honest, not_before_s=honest.not_before_s + 300, not_after_s=honest.not_before_s + 600) \
                 .sign(node.identity)
 
-        self.assert_chain_is_refused(early)
+        self.assert_chain_is_refused(early, why="not yet valid")
 
     def test_a_certificate_for_another_router(self):
         self.assert_chain_is_refused(lambda node: certificates.route(node.identity, self.network.far.name, 600))

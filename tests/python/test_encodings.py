@@ -297,7 +297,7 @@ class PduEncoding(Strictness):
         for lie in (Nack(pdus.TTL_EXCEEDED, 0, A, metadata), Nack(pdus.NOT_YET, 0, metadata.name(), metadata)):
             with self.assertRaises(Malformed):
                 Nack.parse(lie.encode())
-        for text in ("00000000", "0a000000", "01010000", "010000", "0100003200"):
+        for text in ("00000000", "0c000000", "09000001", "01010000", "010000", "0100003200"):
             with self.assertRaises(Malformed, msg=text):
                 Nack.parse(bytes.fromhex(text))
 
@@ -338,7 +338,10 @@ class RibEncoding(Strictness):
         stored, refused = rib.Response(rib.STORED, 7), rib.Response(rib.REFUSED, 7, refusal=10)
         self.assertEqual(stored.encode().hex(), "0300000007")
         self.assertEqual(refused.encode().hex(), "04000000070a")
-        for response in (found, absent, stored, refused):
+        superseded = rib.Response(rib.REFUSED, 7, certificates=(route,), refusal=rib.SUPERSEDED)
+        self.assertEqual(superseded.encode().hex(), "0400000007" "07" "01" + route.encode().hex())
+        self.assert_refused(superseded.encode(), rib.Response.parse, [(5, 6), (6, 0), (6, 2)])
+        for response in (found, absent, stored, refused, superseded):
             self.assert_one_encoding(response.encode(), rib.Response.parse, rib.Response.encode)
         self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 11)])
         self.assert_refused(absent.encode(), rib.Response.parse, [(5, 0), (7, certificates.ROUTE)])

@@ -465,7 +465,7 @@ FORMS = {
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
         rib.ABSENT: ("certificates",),
-        rib.REFUSED: ("refusal",),
+        rib.REFUSED: ("refusal", "certificates"),
         rib.CHANGED: ("name", "metadata", "certificates"),
     }),
     "payload": PayloadForm(),

@@ -15,6 +15,11 @@ pub struct Config {
     pub watch_peers: bool,
     /// Bounds on memory and work.
     pub limits: Limits,
+    /// INSECURE, for simulations only: handshakes draw what they need of chance from the endpoint's secret instead of from the
+    /// system, so that a run can be repeated. That is the spread of retransmissions, but also the hellos' random bytes,
+    /// cookies' secrets and nonces of DTLS 1.2 records; ephemeral keys and signatures come from the system all the same.
+    #[cfg(feature = "repeatable-handshakes")]
+    pub repeatable_handshakes: bool,
 }
 
 impl Default for Config {
@@ -25,6 +30,8 @@ impl Default for Config {
             accept: true,
             watch_peers: false,
             limits: Limits::default(),
+            #[cfg(feature = "repeatable-handshakes")]
+            repeatable_handshakes: false,
         }
     }
 }

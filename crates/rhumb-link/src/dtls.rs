@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dimpl::{Config, Dtls, DtlsCertificate, SrtpProfile};
+use dimpl::{Config, ConfigBuilder, Dtls, DtlsCertificate, SrtpProfile};
 
 use crate::handshake::{Handshake, Output};
 use crate::keys::ExportedKeys;
@@ -18,6 +18,14 @@ pub(crate) struct Library {
     native: Arc<Config>,
     foreign: Arc<Config>,
     certificate: DtlsCertificate,
+    #[cfg(feature = "repeatable-handshakes")]
+    repeatable: Option<Repeatable>,
+}
+
+/// Where handshakes that are to be the same in each run take their chance from: the next number is the next one's seed.
+#[cfg(feature = "repeatable-handshakes")]
+struct Repeatable {
+    next_seed: std::sync::atomic::AtomicU64,
 }
 
 /// Who is at the other end.
@@ -31,23 +39,24 @@ pub(crate) enum Style {
 
 impl Library {
     pub(crate) fn new(certificate: Vec<u8>, private_key: Vec<u8>) -> Result<Self, LinkError> {
-        let config = |cookie| {
-            Config::builder()
-                .mtu(HANDSHAKE_DATAGRAM_LEN)
-                .max_queue_rx(MAX_WAITING_RECORDS)
-                .use_server_cookie(cookie)
-                .flight_start_rto(FIRST_RETRANSMISSION)
-                .flight_retries(RETRANSMISSIONS)
-                .handshake_timeout(HANDSHAKE_TIMEOUT)
-                .build()
-                .map(Arc::new)
-                .map_err(|error| LinkError::Handshake(error.into()))
+        let config = |style| {
+            let built = config(style).build().map(Arc::new);
+            built.map_err(|error| LinkError::Handshake(error.into()))
         };
         Ok(Self {
-            native: config(false)?,
-            foreign: config(true)?,
+            native: config(Style::Native)?,
+            foreign: config(Style::Foreign)?,
             certificate: DtlsCertificate { certificate, private_key },
+            #[cfg(feature = "repeatable-handshakes")]
+            repeatable: None,
         })
+    }
+
+    /// Takes all chance that handshakes need, but for keys and signatures, from `secret`.
+    #[cfg(feature = "repeatable-handshakes")]
+    pub(crate) fn repeat(&mut self, secret: &[u8]) {
+        let first = secret.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        self.repeatable = Some(Repeatable { next_seed: first.into() });
     }
 
     /// Begins a handshake.
@@ -65,10 +74,34 @@ impl Library {
     fn make(&self, style: Style, now: Instant) -> Dtls {
         let certificate = self.certificate.clone();
         match style {
-            Style::Native => Dtls::new_13(Arc::clone(&self.native), certificate, now),
-            Style::Foreign => Dtls::new_auto(Arc::clone(&self.foreign), certificate, now),
+            Style::Native => Dtls::new_13(self.config(style), certificate, now),
+            Style::Foreign => Dtls::new_auto(self.config(style), certificate, now),
         }
     }
+
+    fn config(&self, style: Style) -> Arc<Config> {
+        #[cfg(feature = "repeatable-handshakes")]
+        if let Some(Repeatable { next_seed }) = &self.repeatable {
+            let seed = next_seed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if let Ok(seeded) = config(style).dangerously_set_rng_seed(seed).build() {
+                return Arc::new(seeded);
+            }
+        }
+        match style {
+            Style::Native => Arc::clone(&self.native),
+            Style::Foreign => Arc::clone(&self.foreign),
+        }
+    }
+}
+
+fn config(style: Style) -> ConfigBuilder {
+    Config::builder()
+        .mtu(HANDSHAKE_DATAGRAM_LEN)
+        .max_queue_rx(MAX_WAITING_RECORDS)
+        .use_server_cookie(style == Style::Foreign)
+        .flight_start_rto(FIRST_RETRANSMISSION)
+        .flight_retries(RETRANSMISSIONS)
+        .handshake_timeout(HANDSHAKE_TIMEOUT)
 }
 
 struct DtlsHandshake {

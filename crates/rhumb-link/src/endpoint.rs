@@ -147,10 +147,16 @@ impl Endpoint {
         let path_key = hmac::sign(&secret, b"rhumb/1 path");
         let first_tag = hmac::sign(&secret, b"rhumb/1 index").as_ref()[0];
         let certificate = certificate::make(&identity)?;
+        #[cfg_attr(not(feature = "repeatable-handshakes"), allow(unused_mut))]
+        let mut library = Library::new(certificate, identity.pkcs8_der().to_vec())?;
+        #[cfg(feature = "repeatable-handshakes")]
+        if config.repeatable_handshakes {
+            library.repeat(hmac::sign(&secret, b"rhumb/1 repeatable").as_ref());
+        }
         Ok(Self {
             name: identity.name(),
             config,
-            library: Library::new(certificate, identity.pkcs8_der().to_vec())?,
+            library,
             tokens: RetryTokens::new(retry_key.as_ref(), now),
             challenges: Challenges::new(path_key.as_ref()),
             admission: Admission::new(config.limits),

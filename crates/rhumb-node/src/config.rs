@@ -28,6 +28,9 @@ pub struct Config {
     /// Without that it takes 20 s. It costs four short datagrams a second at most while nothing comes back, and otherwise what
     /// keep-alives do.
     pub watch_router: bool,
+    /// INSECURE, for simulations only: as the link's option of this name says.
+    #[cfg(feature = "repeatable-handshakes")]
+    pub repeatable_handshakes: bool,
 }
 
 /// Which router to join.
@@ -92,6 +95,8 @@ impl Config {
             give_up_after: DEFAULT_GIVE_UP_AFTER,
             require_published: true,
             watch_router: true,
+            #[cfg(feature = "repeatable-handshakes")]
+            repeatable_handshakes: false,
         }
     }
 }

@@ -394,6 +394,10 @@ fn log(event: &Event) {
         | Event::Serving { .. }
         | Event::NotServing { .. }
         | Event::Left { .. } => tracing::debug!(?event),
+        Event::Displaced { .. } => tracing::error!(
+            "another process that holds this node's key has claimed its name since; this one ends: stop either, or give \
+             each a key of its own"
+        ),
         _ => tracing::trace!(?event),
     }
 }

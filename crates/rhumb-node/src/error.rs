@@ -193,7 +193,7 @@ impl fmt::Display for NodeError {
             ),
             Self::NotPublished { router } => write!(
                 f,
-                "router {router} cannot publish this name; check that its RIB runs and is reachable"
+                "router {router} cannot publish this name; check that its RIB runs, is reachable, and has the right time"
             ),
             Self::Io(error) => error.fmt(f),
             Self::Link(error) => write!(f, "the link cannot be set up: {error}"),

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
-use rhumb_wire::Name;
 use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::{Certificate, Name};
 
 use crate::rib::{OrderId, Rib};
 use crate::store::{Change, Store};
@@ -229,6 +229,17 @@ impl<S: Store> Rib<S> {
     pub(crate) fn refuse_order(&mut self, id: OrderId, request: RequestId, refusal: Refusal) {
         self.counters.count_refusal(refusal);
         let body = RibResponseBody::Refused(refusal);
+        self.answers.push_back((id, RibResponse { id: request, body }));
+    }
+
+    pub(crate) fn refuse_superseded(
+        &mut self,
+        id: OrderId,
+        request: RequestId,
+        newer: Certificate,
+    ) {
+        self.counters.count_refusal(Refusal::Superseded);
+        let body = RibResponseBody::Superseded(newer);
         self.answers.push_back((id, RibResponse { id: request, body }));
     }
 

@@ -150,6 +150,21 @@ impl Entry {
         Ok(Admission::Stored)
     }
 
+    /// The statement by which another one is superseded, unless all that is left of it is its sequence.
+    pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
+        let register = match certificate.statement {
+            Statement::Route { .. } | Statement::Service { .. } => &self.route,
+            Statement::Locator(_) => &self.locator,
+            _ => &self.withdrawal,
+        };
+        let held = [register, &self.withdrawal].into_iter().filter_map(|register| match register {
+            Register::Holds(held) => Some(held),
+            _ => None,
+        });
+        held.filter(|held| held.sequence >= certificate.sequence && *held != certificate)
+            .max_by_key(|held| held.sequence)
+    }
+
     /// Whether nothing of this entry need be remembered any more.
     pub(crate) fn is_past(&self, now_s: u64) -> bool {
         now_s > self.keep_until_s
@@ -319,6 +334,24 @@ mod tests {
         assert_eq!(admit(&mut entry, &route), Err(Refusal::Superseded));
         assert_eq!(admit(&mut entry, &holder.withdrawal(4)), Err(Refusal::Superseded));
         assert_eq!(admit(&mut entry, &holder.route(6)), Ok(Admission::Stored));
+    }
+
+    #[test]
+    fn what_is_superseded_is_shown_by_what() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        let (route, withdrawal) = (holder.route(5), holder.withdrawal(7));
+        admit(&mut entry, &route).unwrap();
+        assert_eq!(entry.newer_than(&holder.route(5)), Some(&route));
+        assert_eq!(entry.newer_than(&holder.route(6)), None);
+        assert_eq!(entry.newer_than(&route), None, "the very same is known");
+        assert_eq!(entry.newer_than(&holder.locator(1)), None);
+        admit(&mut entry, &withdrawal).unwrap();
+        assert_eq!(entry.newer_than(&holder.route(6)), Some(&withdrawal));
+        assert_eq!(entry.newer_than(&holder.locator(1)), Some(&withdrawal));
+        // When it has expired only its sequence is left.
+        assert!(entry.trim(NOW_S + 600 + CLOCK_SKEW_S + 1));
+        assert_eq!(entry.newer_than(&holder.route(6)), None);
     }
 
     #[test]

@@ -65,6 +65,8 @@ impl Verification {
 /// Why an order is not taken.
 pub(crate) enum NotTaken {
     Refused(Refusal),
+    /// Refused as superseded, by this statement.
+    Superseded(Box<Certificate>),
     Dropped(DropReason),
 }
 
@@ -90,7 +92,9 @@ impl<S: Store> Rib<S> {
         }
         let sent: HashMap<Name, Metadata> =
             metadata.into_iter().map(|metadata| (name_of(&metadata), metadata)).collect();
-        let (drafts, issuers) = self.draft(asker.name, &sent, &certificates, now_s)?;
+        let (drafts, issuers) = self
+            .draft(asker.name, &sent, &certificates, now_s)
+            .map_err(|refusal| self.not_taken(refusal, &certificates))?;
         self.check_quota(asker.name, &drafts)?;
         if self.orders_waiting() >= self.config.max_orders_waiting {
             return Err(NotTaken::Dropped(DropReason::TooManyOrders));
@@ -134,8 +138,26 @@ impl<S: Store> Rib<S> {
         });
         match staged {
             Ok(drafts) => self.staged.add(order, drafts),
-            Err(refusal) => self.refuse_order(order.id, order.request, refusal),
+            Err(refusal) => match self.not_taken(refusal, &certificates) {
+                NotTaken::Superseded(newer) => {
+                    self.refuse_superseded(order.id, order.request, *newer);
+                }
+                _ => self.refuse_order(order.id, order.request, refusal),
+            },
         }
+    }
+
+    /// Why an order is refused: where something newer is the reason, whoever signed both can go on from there.
+    fn not_taken(&mut self, refusal: Refusal, certificates: &[Certificate]) -> NotTaken {
+        let newer = match refusal {
+            Refusal::Superseded => certificates.iter().find_map(|certificate| {
+                let issuer = certificate.issuer;
+                let (entry, _) = self.draft_of(issuer, issuer, &HashMap::new()).ok()?;
+                entry.newer_than(certificate).cloned()
+            }),
+            _ => None,
+        };
+        newer.map_or(NotTaken::Refused(refusal), |newer| NotTaken::Superseded(Box::new(newer)))
     }
 
     /// Orders that were taken and are not in a commit yet.

@@ -135,6 +135,13 @@ impl<S: Store> Rib<S> {
                 match self.take_order(asker, id, metadata, certificates, now_s) {
                     Ok(order) => Outcome::Staged(order),
                     Err(NotTaken::Refused(refusal)) => self.refuse(id, refusal),
+                    Err(NotTaken::Superseded(newer)) => {
+                        self.counters.count_refusal(Refusal::Superseded);
+                        Outcome::Answer(RibResponse {
+                            id,
+                            body: RibResponseBody::Superseded(*newer),
+                        })
+                    }
                     Err(NotTaken::Dropped(reason)) => self.dropped(reason),
                 }
             }

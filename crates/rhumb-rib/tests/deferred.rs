@@ -93,9 +93,8 @@ fn look_ups_go_on_while_a_commit_is_written() {
     assert!(!is_found(&mut rib, line[0].name()));
     // What comes in meanwhile sees what is being written, and waits for the next one.
     publish(&mut rib, 1, &line[1], 1);
-    let body = RibResponseBody::Refused(Refusal::Superseded);
-    let superseded = Outcome::Answer(RibResponse { id: RequestId(2), body });
-    assert_eq!(publish(&mut rib, 2, &line[0], 1), superseded);
+    let Outcome::Answer(answer) = publish(&mut rib, 2, &line[0], 1) else { panic!("no answer") };
+    assert_eq!(shown(&answer.body), Some((line[0].name(), 1)), "by what is being written");
     publish(&mut rib, 3, &line[0], 2);
     verify_all(&mut rib);
     assert_eq!(answers(&mut rib), []);
@@ -169,8 +168,17 @@ fn an_order_that_is_overtaken_while_it_is_verified_is_refused() {
     rib.handle_verified(second);
     rib.handle_verified(first);
     let answers: Vec<_> = rib.commit().into_iter().map(|r| (r.id.0, r.body)).collect();
-    let superseded = RibResponseBody::Refused(Refusal::Superseded);
-    assert_eq!(answers, [(0, superseded), (1, RibResponseBody::Stored)]);
+    assert_eq!(answers.len(), 2);
+    assert_eq!(shown(&answers[0].1), Some((holder.name(), 2)), "by what is staged");
+    assert_eq!(answers[1], (1, RibResponseBody::Stored));
+}
+
+/// By which statement, of whom and of which sequence, something is superseded.
+fn shown(body: &RibResponseBody) -> Option<(Name, u64)> {
+    match body {
+        RibResponseBody::Superseded(newer) => Some((newer.issuer, newer.sequence)),
+        _ => None,
+    }
 }
 
 #[test]

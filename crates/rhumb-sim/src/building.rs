@@ -40,6 +40,7 @@ impl World {
         let is_rib = |id: &StationId| matches!(self.stations[id.0].plan, Plan::Rib { .. });
         let ribs = self.ids().filter(is_rib).map(|rib| self.remote(rib)).collect();
         let mut config = rhumb_switch::Config {
+            link: link_config(),
             ribs,
             upstream: upstream.map(|router| self.remote(router)),
             locator: upstream.is_none().then(|| self.next_address(Role::Router)),
@@ -102,6 +103,7 @@ impl World {
     ) -> rhumb_node::Config {
         let Remote { address, name } = self.remote(router);
         let mut config = rhumb_node::Config::new(rhumb_node::Remote { address, name });
+        config.repeatable_handshakes = true;
         adjust(&mut config);
         config
     }
@@ -152,6 +154,13 @@ impl World {
     pub(crate) fn ids(&self) -> impl Iterator<Item = StationId> + use<> {
         (0..self.stations.len()).map(StationId)
     }
+}
+
+/// The link of every station: one whose runs can be repeated.
+pub(crate) fn link_config() -> rhumb_link::Config {
+    let mut config = rhumb_link::Config::default();
+    config.repeatable_handshakes = true;
+    config
 }
 
 /// The sources of keys and of secrets.

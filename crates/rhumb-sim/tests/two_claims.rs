@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rhumb_node::core::Event;
 use rhumb_sim::{Conditions, World};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,17 +20,22 @@ fn the_newer_claim_gets_the_traffic_and_nothing_comes_twice() {
         assert_eq!(world.received(first).len(), 1);
         let second = world.add_double(first, line[2]);
         assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
-        // The old way is told to whoever used it by its router's refusals, or when its lease is renewed.
-        world.run(10 * SECOND);
+        world.run(SECOND);
+        // Both are told: the one that it is in, the other one by its router that, and where, the name is now.
+        let name = world.name(first);
+        let moved = rhumb_switch::Event::Moved { name };
+        assert!(world.router_events(line[0]).contains(&moved), "{}", world.history());
+        let via = world.name(line[2]);
+        let told = world.told(first).last().map(|(_, event)| event.clone());
+        assert_eq!(told, Some(Event::Displaced { via }), "{}", world.history());
         let before = (world.received(first).len(), world.received(second).len());
         for _ in 0..60 {
             world.send(a, first, 50).unwrap();
             world.run(10 * SECOND);
         }
         let got = (world.received(first).len() - before.0, world.received(second).len() - before.1);
-        assert!(got.0 + got.1 >= 55, "{got:?}: {}", world.history());
-        // Both renew every five minutes, so each is the newest in turn.
-        assert!(got.1 > 0, "the newer claim got nothing: {}", world.history());
+        assert_eq!(got, (0, 60), "{}", world.history());
+        assert!(world.is_published(second));
     }
 }
 

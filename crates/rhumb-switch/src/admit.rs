@@ -437,8 +437,7 @@ impl Switch {
         }
         let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
         if !details.chain_ahead_at.is_some_and(recently) {
-            let ahead = PduHeader { action: Action::Advertise, ttl: pdu.ttl() - 1, ..pdu.header() };
-            self.send(next.session, ahead, &[], &chain, now);
+            self.send(next.session, chain_ahead(pdu), &[], &chain, now);
             self.flows.chain_went_ahead(pdu.names(), now.instant);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
@@ -486,6 +485,12 @@ impl Switch {
     }
 }
 
+/// The header of the chain that goes ahead of a PDU.
+fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
+    let (action, ttl, tag) = (Action::Advertise, of.ttl() - 1, CHAIN_AHEAD_TAG);
+    PduHeader { action, ttl, tag, ..of.header() }
+}
+
 /// A look-up at a RIB nearby, and its verification.
 const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
 /// A handshake with a router: three round trips and two signatures.
@@ -494,6 +499,8 @@ const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
 const RETRY_AFTER_VERIFYING_MS: u16 = 2;
 /// A chain that went ahead and got lost is sent again no sooner.
 const CHAIN_AHEAD_INTERVAL: Duration = Duration::from_millis(4);
+/// No data's tag: the data that a chain went ahead of are answered by themselves, and two NACKs would resend them twice.
+pub(crate) const CHAIN_AHEAD_TAG: u32 = 0;
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
 /// Seldom enough that a RIB that is gone for hours costs a flow nothing.

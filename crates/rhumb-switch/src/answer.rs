@@ -6,12 +6,16 @@
 use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, StatementError, Verified};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
-use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 
+use crate::admit::CHAIN_AHEAD_TAG;
+use crate::job::Task;
+use crate::newest::outdates;
+use crate::switch::Grant;
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -70,6 +74,71 @@ impl Switch {
         self.counters.nacks += 1;
     }
 
+    /// Tells `to` that something newer is in force than what it brought, and shows it.
+    pub(crate) fn nack_superseded(
+        &mut self,
+        to: SessionId,
+        about: PduHeader,
+        newer: &Certificate,
+        now: Now,
+    ) {
+        let header = PduHeader {
+            tag: about.tag,
+            ..PduHeader::new(Action::Nack, about.destination, about.source)
+        };
+        let mut data = Vec::with_capacity(Nack::MIN_LEN);
+        Nack { reason: Reason::Superseded, reporter: None }.emit(&mut data);
+        self.send(to, header, &data, std::slice::from_ref(newer), now);
+        self.counters.nacks += 1;
+    }
+
+    /// The next router knows something newer than what we presented for a source: when it is verified, our grant ends, and
+    /// whoever sent us the source's PDUs presents the source's chain to us again.
+    fn learn_newer(&mut self, from: SessionId, grant: (Name, SessionId), pdu: &Pdu<'_>, now: Now) {
+        let shown = pdu.certificates().unwrap_or_default();
+        let Ok([newer]) = <[Certificate; 1]>::try_from(shown) else {
+            return self.drop_pdu(DropReason::MalformedPdu);
+        };
+        let concerns = |grant: &mut Grant| {
+            grant.chain.certificates().iter().any(|older| outdates(&newer, older))
+        };
+        if !self.grants.get(&grant).is_some_and(concerns) {
+            return self.drop_pdu(DropReason::UnexpectedAnswer);
+        }
+        match self.metadata_of(&newer.issuer) {
+            Some(issuer) => {
+                let task = Task::Newer { session: from, certificate: newer, issuer };
+                if !self.queue_job(Some(from), task, now) {
+                    self.drop_pdu(DropReason::Overloaded);
+                }
+            }
+            None => {
+                self.directory.look_up_metadata(newer.issuer, now.instant);
+                self.flush_requests(now);
+            }
+        }
+    }
+
+    /// Verdict on what the next router knows.
+    pub(crate) fn newer_verified(
+        &mut self,
+        session: SessionId,
+        result: Result<Verified<Certificate>, StatementError>,
+        now: Now,
+    ) {
+        self.release_job(session);
+        match result {
+            Ok(newer) if newer.statement == Statement::Withdrawal => {
+                self.take_withdrawal(&newer, None, now);
+            }
+            Ok(newer) => {
+                self.leave_if_moved(&newer, now);
+                self.routes.note(&newer);
+            }
+            Err(_) => self.counters.chains_refused += 1,
+        }
+    }
+
     /// Passes a NACK or a pong back to where the PDU it answers came from. Returns the session to pass it to.
     pub(crate) fn relay_back(
         &mut self,
@@ -92,16 +161,28 @@ impl Switch {
             return None;
         };
         match nack.reason {
-            // The next router lost what we presented; it is ours to present again, and the source only has to resend.
-            Reason::NotAuthorised | Reason::BadCertificate if self.is_router(from) => {
+            // The next router lost or refuses what we presented; it is ours to present again, and the source only has to
+            // resend.
+            Reason::NotAuthorised
+            | Reason::BadCertificate
+            | Reason::Expired
+            | Reason::NotYetValid
+            | Reason::Superseded
+                if self.is_router(from) =>
+            {
+                if nack.reason == Reason::Superseded {
+                    self.learn_newer(from, (source, flow.ingress), pdu, now);
+                }
                 self.acceptances.remove(&(source, from));
                 self.routes.invalidate_flows();
-                let about = PduHeader {
-                    tag: pdu.tag(),
-                    ..PduHeader::new(Action::Data, source, destination)
-                };
-                let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), ..nack };
-                self.send_nack(flow.ingress, about, nack, now);
+                if pdu.tag() != CHAIN_AHEAD_TAG {
+                    let about = PduHeader {
+                        tag: pdu.tag(),
+                        ..PduHeader::new(Action::Data, source, destination)
+                    };
+                    let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), ..nack };
+                    self.send_nack(flow.ingress, about, nack, now);
+                }
                 None
             }
             // The name may have moved: the next PDU asks the RIB.

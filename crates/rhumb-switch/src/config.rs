@@ -21,6 +21,8 @@ pub struct Config {
     pub max_grants: usize,
     /// Most routes cached, and most names attached; absences have a table of the same size of their own.
     pub max_routes: usize,
+    /// Most names whose statements are kept until all RIBs have them; who brings one more is told to come back.
+    pub max_publications: usize,
     /// The secure links below.
     pub link: rhumb_link::Config,
 }
@@ -44,6 +46,7 @@ impl Default for Config {
             max_flows: DEFAULT_MAX_FLOWS,
             max_grants: DEFAULT_MAX_GRANTS,
             max_routes: DEFAULT_MAX_ROUTES,
+            max_publications: DEFAULT_MAX_PUBLICATIONS,
             link: rhumb_link::Config::default(),
         }
     }
@@ -57,3 +60,6 @@ pub const DEFAULT_MAX_FLOWS: usize = 1 << 20;
 pub const DEFAULT_MAX_GRANTS: usize = 1 << 18;
 /// A route holds its chain, as a grant does.
 pub const DEFAULT_MAX_ROUTES: usize = 1 << 18;
+/// A publication holds a statement, and metadata that others mostly hold, too: 500 bytes, 32 MB when full. It is gone when all
+/// RIBs have answered, within milliseconds; so these are the names that can join while a RIB is away.
+pub const DEFAULT_MAX_PUBLICATIONS: usize = 1 << 16;

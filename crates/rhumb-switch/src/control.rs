@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{AttemptId, LinkError, SessionId};
-use rhumb_trust::{Chain, Now, Verified, Window};
+use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
@@ -13,7 +13,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Sta
 use crate::admit::RETRY_WHEN_BUSY_MS;
 use crate::directory::reconnect_delay;
 use crate::job::{Admission, Done, Outcome, Task};
-use crate::routes::Attached;
+use crate::routes::{Attached, NotAttached};
 use crate::switch::{Dial, Event, Grant, Upstream, until};
 use crate::{DropReason, Remote, Switch};
 
@@ -76,7 +76,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let presented_to =
-            self.endpoint.peer(from).is_some_and(|p| self.delegations.contains_key(&p.name));
+            self.endpoint.peer(from).is_some_and(|p| self.delegations.peek(&p.name).is_some());
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
@@ -123,16 +123,30 @@ impl Switch {
         }
         let reason = match drop {
             DropReason::NotAuthorised => Reason::NotAuthorised,
-            DropReason::Superseded if about.action == Action::Advertise => Reason::Superseded,
             DropReason::Overloaded => Reason::Overloaded(RETRY_WHEN_BUSY_MS),
+            DropReason::Expired => Reason::Expired,
+            DropReason::NotYetValid => Reason::NotYetValid,
             _ => Reason::BadCertificate,
         };
         self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
     }
 
+    /// Refuses what rests on something older than we know, and shows what that is. Told about a chain that went ahead, too:
+    /// it is for the router that sent it, which would send it again and again.
+    fn refuse_superseded(
+        &mut self,
+        to: SessionId,
+        about: PduHeader,
+        newer: &Certificate,
+        now: Now,
+    ) {
+        self.drop_pdu(DropReason::Superseded);
+        self.nack_superseded(to, about, newer, now);
+    }
+
     /// Our own certificate for the router we hand traffic to, renewed at half-life.
     pub(crate) fn delegation_to(&mut self, router: Name, now: Now) -> Option<Certificate> {
-        let fresh = |c: &&Certificate| c.not_after_s > now.unix_s() + self.config.lease_s / 2;
+        let fresh = |c: &&mut Certificate| c.not_after_s > now.unix_s() + self.config.lease_s / 2;
         if let Some(certificate) = self.delegations.get(&router).filter(fresh) {
             return Some(certificate.clone());
         }
@@ -162,7 +176,7 @@ impl Switch {
                 }
                 match result {
                     Ok(chain) => self.admitted(request, chain, now),
-                    Err(_) => self.not_admitted(&request, DropReason::BadCertificate, now),
+                    Err(error) => self.not_admitted(&request, drop_reason(&error), now),
                 }
             }
             Outcome::Route { told, destination, result } => {
@@ -172,11 +186,12 @@ impl Switch {
                 self.absence_verified(replica, destination, result, now);
             }
             Outcome::Change { session, result } => self.change_verified(session, result, now),
+            Outcome::Newer { session, result } => self.newer_verified(session, result, now),
             Outcome::Withdrawal { request, issuer, result } => {
                 self.release_job(request.session);
                 match result {
                     Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
-                    Err(_) => self.not_admitted(&request, DropReason::BadCertificate, now),
+                    Err(error) => self.not_admitted(&request, window_or_bad(error), now),
                 }
             }
         }
@@ -200,8 +215,9 @@ impl Switch {
             return;
         }
         // Good when it was made, but its origin has moved or withdrawn since.
-        if !self.routes.tables().admits(&chain) {
-            return self.not_admitted(&request, DropReason::Superseded, now);
+        if let Some(newer) = self.routes.tables().newer_than(&chain) {
+            self.counters.chains_refused += 1;
+            return self.refuse_superseded(session, header, &newer, now);
         }
         if let Some(own) = chain.certificates().first() {
             self.routes.note(own);
@@ -238,7 +254,7 @@ impl Switch {
             self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
             return false;
         }
-        if !self.may_attach(session, &name, now) {
+        if !self.may_attach(session, &name, now) || !self.directory.can_publish(&name) {
             self.drop_pdu(DropReason::Overloaded);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
@@ -253,11 +269,16 @@ impl Switch {
             published: false,
             tag: about.tag,
         };
+        let own = &chain.certificates()[0];
         match self.routes.attach(name, attached) {
             Ok(None) => {}
-            Ok(Some(before)) => self.tell_superseded(name, &before, now),
-            Err(reason) => {
-                self.refuse_advertisement(session, about, reason, now);
+            Ok(Some(before)) => self.tell_superseded(name, &before, own, now),
+            Err(NotAttached::Older(newer)) => {
+                self.refuse_superseded(session, about, &newer, now);
+                return false;
+            }
+            Err(NotAttached::Full) => {
+                self.refuse_advertisement(session, about, DropReason::Overloaded, now);
                 return false;
             }
         }
@@ -297,16 +318,17 @@ impl Switch {
         self.refuse_advertisement(request.session, pdu.header(), why, now);
     }
 
-    /// Tells a server that the name which it answered for is served elsewhere now. A holder of its own name needs no
-    /// telling: it moved itself.
-    pub(crate) fn tell_superseded(&mut self, name: Name, before: &Attached, now: Now) {
-        if before.server().is_none() {
-            return;
-        }
+    /// Tells whoever attached a name that another session has it now, or nobody, and by which statement.
+    pub(crate) fn tell_superseded(
+        &mut self,
+        name: Name,
+        before: &Attached,
+        newer: &Certificate,
+        now: Now,
+    ) {
         let about =
             PduHeader { tag: before.tag, ..PduHeader::new(Action::Advertise, name, self.name) };
-        let nack = Nack { reason: Reason::Superseded, reporter: Some(self.name) };
-        self.send_nack(before.session, about, nack, now);
+        self.nack_superseded(before.session, about, newer, now);
     }
 
     /// A name took back what it said. It may have closed its session since: that is told all the same.
@@ -319,7 +341,14 @@ impl Switch {
     ) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
-        self.take_withdrawal(certificate, now);
+        self.take_withdrawal(certificate, Some(request.session), now);
+        if !self.directory.can_publish(&name) {
+            // Here it counts; for the others it has to come back.
+            self.drop_pdu(DropReason::Overloaded);
+            let nack =
+                Nack { reason: Reason::Overloaded(RETRY_WHEN_BUSY_MS), reporter: Some(self.name) };
+            return self.send_nack(request.session, pdu.header(), nack, now);
+        }
         self.awaiting_publication.insert(name, (request.session, pdu.tag()));
         self.publish(issuer, certificate.clone(), now);
     }
@@ -495,6 +524,23 @@ impl Switch {
             self.counters.rib_requests += 1;
             self.send(session, PduHeader::new(Action::RibRequest, self.name, rib), &data, &[], now);
         }
+    }
+}
+
+/// What a chain that did not verify is counted, and its sender told, as.
+fn drop_reason(error: &ChainError) -> DropReason {
+    match error {
+        ChainError::Statement { error, .. } => window_or_bad(*error),
+        _ => DropReason::BadCertificate,
+    }
+}
+
+/// Clocks that differ too much have reasons of their own, because another certificate is no cure.
+fn window_or_bad(error: StatementError) -> DropReason {
+    match error {
+        StatementError::Expired { .. } => DropReason::Expired,
+        StatementError::NotYetValid { .. } => DropReason::NotYetValid,
+        _ => DropReason::BadCertificate,
     }
 }
 

@@ -89,14 +89,19 @@ pub(crate) enum NoAnswer {
 
 // Sessions.
 impl Directory {
-    pub(crate) fn new(ribs: &[Remote], max_watched: usize, now: Instant) -> Self {
+    pub(crate) fn new(
+        ribs: &[Remote],
+        max_watched: usize,
+        max_publications: usize,
+        now: Instant,
+    ) -> Self {
         Self {
             replicas: ribs.iter().map(|&remote| Replica::new(remote, now)).collect(),
             next_id: 0,
             requests: HashMap::new(),
             sent: VecDeque::new(),
             inquiries: Inquiries::default(),
-            publications: Publications::default(),
+            publications: Publications::new(max_publications),
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
             watched: Table::new(max_watched),
@@ -338,7 +343,12 @@ impl Directory {
 
 // Publications.
 impl Directory {
-    /// Keeps the newest statements of an issuer published, `until` they end.
+    /// Whether there is room to keep an issuer's statements published.
+    pub(crate) fn can_publish(&self, issuer: &Name) -> bool {
+        self.publications.has_room(issuer)
+    }
+
+    /// Keeps the newest statements of an issuer published, `until` they end. The caller has seen that there is room.
     pub(crate) fn publish(
         &mut self,
         metadata: Arc<Metadata>,

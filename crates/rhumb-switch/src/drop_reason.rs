@@ -15,6 +15,12 @@ pub enum DropReason {
     NotAuthorised,
     /// A certificate chain did not verify.
     BadCertificate,
+    /// A newer statement than one in a chain is in force.
+    Superseded,
+    /// A certificate in a chain has expired, by our clock.
+    Expired,
+    /// A certificate in a chain is not yet valid, by our clock.
+    NotYetValid,
     /// The chain of an earlier PDU of the same source is being verified.
     VerificationPending,
     /// The metadata of an issuer are being fetched.
@@ -39,18 +45,19 @@ pub enum DropReason {
     UnexpectedRibAnswer,
     /// The next hop's session ended in that moment.
     NextHopGone,
-    /// An advertisement of what its issuer has said otherwise since, or withdrawn.
-    Superseded,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
         Self::NotAuthorised,
         Self::BadCertificate,
+        Self::Superseded,
+        Self::Expired,
+        Self::NotYetValid,
         Self::VerificationPending,
         Self::MetadataPending,
         Self::RoutePending,
@@ -63,7 +70,6 @@ impl DropReason {
         Self::UnknownFlow,
         Self::UnexpectedRibAnswer,
         Self::NextHopGone,
-        Self::Superseded,
     ];
 
     /// The label of the drop counter.
@@ -74,6 +80,9 @@ impl DropReason {
             Self::TtlExceeded => "ttl_exceeded",
             Self::NotAuthorised => "not_authorised",
             Self::BadCertificate => "bad_certificate",
+            Self::Superseded => "superseded",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
             Self::VerificationPending => "verification_pending",
             Self::MetadataPending => "metadata_pending",
             Self::RoutePending => "route_pending",
@@ -86,7 +95,6 @@ impl DropReason {
             Self::UnknownFlow => "unknown_flow",
             Self::UnexpectedRibAnswer => "unexpected_rib_answer",
             Self::NextHopGone => "next_hop_gone",
-            Self::Superseded => "superseded",
         }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) enum Task {
     Absence { replica: usize, destination: Name, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
     Change { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
+    /// Did an issuer say something newer than what we presented, as the router on `session` shows?
+    Newer { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: Admission, certificate: Certificate, issuer: Arc<Metadata> },
 }
@@ -52,6 +54,10 @@ pub(crate) enum Outcome {
         result: Result<Verified<Certificate>, StatementError>,
     },
     Change {
+        session: SessionId,
+        result: Result<Verified<Certificate>, StatementError>,
+    },
+    Newer {
         session: SessionId,
         result: Result<Verified<Certificate>, StatementError>,
     },
@@ -104,6 +110,9 @@ impl Job {
             },
             Task::Change { session, certificate, issuer } => {
                 Outcome::Change { session, result: verify_statement(&certificate, &issuer, now_s) }
+            }
+            Task::Newer { session, certificate, issuer } => {
+                Outcome::Newer { session, result: verify_statement(&certificate, &issuer, now_s) }
             }
             Task::Withdrawal { request, certificate, issuer } => Outcome::Withdrawal {
                 request,

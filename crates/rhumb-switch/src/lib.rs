@@ -51,7 +51,8 @@ mod table;
 mod tables;
 
 pub use config::{
-    Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_ROUTES, Remote,
+    Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
+    DEFAULT_MAX_ROUTES, Remote,
 };
 pub use drop_reason::DropReason;
 pub use job::{Done, Job};

@@ -9,19 +9,15 @@
 use rhumb_wire::{Certificate, Statement};
 
 /// What one issuer said last.
-#[derive(Debug, Clone, Copy, Default)]
+///
+/// Whole certificates, so that whoever comes with an older one can be shown why it does not count.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Newest {
     /// Or the word for a server: a name is found through one of them at a time.
-    route: Option<Said>,
-    locator: Option<Said>,
-    /// Statements up to this sequence are withdrawn.
-    withdrawn_to: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Said {
-    sequence: u64,
-    statement: Statement,
+    route: Option<Box<Certificate>>,
+    locator: Option<Box<Certificate>>,
+    /// Statements up to its sequence are withdrawn.
+    withdrawal: Option<Box<Certificate>>,
 }
 
 impl Newest {
@@ -31,33 +27,34 @@ impl Newest {
         if self.withdraws(certificate) {
             return false;
         }
-        let sequence = certificate.sequence;
         let register = match certificate.statement {
             Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => {
-                self.withdrawn_to = Some(sequence);
                 for register in [&mut self.route, &mut self.locator] {
-                    register.take_if(|said| said.sequence <= sequence);
+                    register.take_if(|said| said.sequence <= certificate.sequence);
                 }
+                self.withdrawal = Some(Box::new(certificate.clone()));
                 return true;
             }
             Statement::Absence { .. } => return false,
         };
-        if register.is_some_and(|said| said.sequence >= sequence) {
+        if register.as_ref().is_some_and(|said| said.sequence >= certificate.sequence) {
             return false;
         }
-        let statement = certificate.statement;
-        let before = register.replace(Said { sequence, statement });
-        before.is_some_and(|before| before.statement != statement)
+        let before = register.replace(Box::new(certificate.clone()));
+        before.is_some_and(|before| before.statement != certificate.statement)
     }
 
-    /// Whether a newer statement says otherwise, or withdraws this one.
-    pub(crate) fn supersedes(&self, certificate: &Certificate) -> bool {
-        self.withdraws(certificate)
-            || self.said(certificate).is_some_and(|said| {
-                said.sequence >= certificate.sequence && said.statement != certificate.statement
-            })
+    /// The statement that supersedes or withdraws this one.
+    pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
+        let said = [self.said(certificate), self.withdrawal.as_deref()];
+        said.into_iter().flatten().find(|said| outdates(said, certificate))
+    }
+
+    /// The withdrawal that covers this statement.
+    pub(crate) fn withdrawal_of(&self, certificate: &Certificate) -> Option<&Certificate> {
+        self.withdrawal.as_deref().filter(|said| outdates(said, certificate))
     }
 
     /// Whether this very statement, or a newer one, has been taken over.
@@ -66,18 +63,29 @@ impl Newest {
             || self.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
     }
 
-    /// Whether the issuer has withdrawn this statement.
-    pub(crate) fn withdraws(&self, certificate: &Certificate) -> bool {
-        self.withdrawn_to.is_some_and(|to| to >= certificate.sequence)
-    }
-
-    fn said(&self, certificate: &Certificate) -> Option<Said> {
+    fn said(&self, certificate: &Certificate) -> Option<&Certificate> {
         match certificate.statement {
-            Statement::Route { .. } | Statement::Service { .. } => self.route,
-            Statement::Locator(_) => self.locator,
+            Statement::Route { .. } | Statement::Service { .. } => self.route.as_deref(),
+            Statement::Locator(_) => self.locator.as_deref(),
             _ => None,
         }
     }
+
+    fn withdraws(&self, certificate: &Certificate) -> bool {
+        self.withdrawal.as_ref().is_some_and(|said| said.sequence >= certificate.sequence)
+    }
+}
+
+/// Whether a statement ends another one: it withdraws it, or says otherwise of the same kind, no earlier.
+pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
+    let of_one_kind = match (newer.statement, older.statement) {
+        (Statement::Withdrawal, _) => true,
+        (Statement::Locator(_), Statement::Locator(_)) => newer.statement != older.statement,
+        (newer, older) => {
+            newer != older && newer.hands_on_to().is_some() && older.hands_on_to().is_some()
+        }
+    };
+    of_one_kind && newer.issuer == older.issuer && newer.sequence >= older.sequence
 }
 
 #[cfg(test)]
@@ -107,14 +115,17 @@ mod tests {
         let mut newest = Newest::default();
         assert!(!newest.take(&route(1, 5)));
         assert!(!newest.take(&route(1, 6)));
-        assert!(!newest.supersedes(&route(1, 5)), "it says the same");
+        assert!(newest.newer_than(&route(1, 5)).is_none(), "it says the same");
         assert!(newest.take(&route(2, 7)));
-        assert!(newest.supersedes(&route(1, 6)));
-        assert!(newest.supersedes(&route(1, 7)), "of two of one sequence the first stays");
-        assert!(!newest.supersedes(&route(1, 8)));
+        assert_eq!(newest.newer_than(&route(1, 6)), Some(&route(2, 7)));
+        assert!(
+            newest.newer_than(&route(1, 7)).is_some(),
+            "of two of one sequence the first stays"
+        );
+        assert!(newest.newer_than(&route(1, 8)).is_none());
         assert!(!newest.take(&route(1, 6)), "nothing older comes back");
-        assert!(!newest.supersedes(&route(2, 7)));
-        assert!(!newest.supersedes(&locator(1)), "each kind for itself");
+        assert!(newest.newer_than(&route(2, 7)).is_none());
+        assert!(newest.newer_than(&locator(1)).is_none(), "each kind for itself");
     }
 
     #[test]
@@ -123,10 +134,12 @@ mod tests {
         newest.take(&route(1, 5));
         newest.take(&locator(6));
         assert!(newest.take(&says(Statement::Withdrawal, 5)));
-        assert!(newest.supersedes(&route(1, 5)) && newest.withdraws(&route(1, 5)));
-        assert!(!newest.supersedes(&locator(6)) && !newest.withdraws(&locator(6)));
+        let withdrawal = says(Statement::Withdrawal, 5);
+        assert_eq!(newest.newer_than(&route(1, 5)), Some(&withdrawal));
+        assert_eq!(newest.withdrawal_of(&route(1, 5)), Some(&withdrawal));
+        assert!(newest.newer_than(&locator(6)).or(newest.withdrawal_of(&locator(6))).is_none());
         assert!(!newest.take(&says(Statement::Withdrawal, 5)), "the same again");
         assert!(!newest.take(&route(1, 5)));
-        assert!(!newest.take(&route(3, 6)) && !newest.supersedes(&route(3, 6)));
+        assert!(!newest.take(&route(3, 6)) && newest.newer_than(&route(3, 6)).is_none());
     }
 }

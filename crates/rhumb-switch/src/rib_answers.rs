@@ -230,7 +230,7 @@ impl Switch {
     }
 
     /// Detaches a name that has said since it was attached that another router carries for it. Whether it has.
-    fn leave_if_moved(&mut self, newer: &Certificate, now: Now) -> bool {
+    pub(crate) fn leave_if_moved(&mut self, newer: &Certificate, now: Now) -> bool {
         let name = newer.issuer;
         let moved = |attached: &&mut Attached| {
             let differs = |own: &Certificate| own.statement != newer.statement;
@@ -240,7 +240,7 @@ impl Switch {
         let before = self.routes.attached_mut(&name).filter(moved).map(|attached| attached.clone());
         if let Some(before) = &before {
             self.detach(name, before.session, |name| Event::Moved { name });
-            self.tell_superseded(name, before, now);
+            self.tell_superseded(name, before, newer, now);
         }
         before.is_some()
     }
@@ -353,7 +353,7 @@ impl Switch {
         match result {
             Ok(certificate) if certificate.statement == Statement::Withdrawal => {
                 self.counters.rib_changes += 1;
-                self.take_withdrawal(&certificate, now);
+                self.take_withdrawal(&certificate, None, now);
             }
             Ok(certificate) => {
                 self.counters.rib_changes += 1;
@@ -382,15 +382,23 @@ impl Switch {
         }
     }
 
-    /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next.
-    pub(crate) fn take_withdrawal(&mut self, withdrawal: &Certificate, now: Now) {
+    /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next. `by` brought it,
+    /// and needs not be told.
+    pub(crate) fn take_withdrawal(
+        &mut self,
+        withdrawal: &Certificate,
+        by: Option<SessionId>,
+        now: Now,
+    ) {
         let name = withdrawal.issuer;
         let is_covered = |attached: &&mut Attached| attached.sequence() <= withdrawal.sequence;
         self.routes.note(withdrawal);
         let before = self.routes.attached_mut(&name).filter(is_covered).map(|it| it.clone());
         if let Some(before) = before {
             self.detach(name, before.session, |name| Event::Left { name });
-            self.tell_superseded(name, &before, now);
+            if Some(before.session) != by {
+                self.tell_superseded(name, &before, withdrawal, now);
+            }
         }
     }
 
@@ -414,14 +422,15 @@ impl Switch {
         body: &RibResponseBody,
         now: Now,
     ) {
-        let answer = match body {
-            RibResponseBody::Stored => Ok(()),
-            RibResponseBody::Refused(refusal) => Err(*refusal),
+        let (answer, newer) = match body {
+            RibResponseBody::Stored => (Ok(()), None),
+            RibResponseBody::Refused(refusal) => (Err(*refusal), None),
+            RibResponseBody::Superseded(newer) => (Err(Refusal::Superseded), Some(newer)),
             _ => return self.drop_pdu(DropReason::UnexpectedRibAnswer),
         };
         match self.directory.published(issuer, request, answer, now.instant) {
             Publishing::Published => self.published(issuer, now),
-            Publishing::Refused(refusal) => self.publish_refused(issuer, refusal, now),
+            Publishing::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
             Publishing::GoesOn => {}
         }
     }
@@ -440,16 +449,30 @@ impl Switch {
         }
     }
 
-    fn publish_refused(&mut self, issuer: Name, refusal: Refusal, now: Now) {
+    fn publish_refused(
+        &mut self,
+        issuer: Name,
+        refusal: Refusal,
+        newer: Option<&Certificate>,
+        now: Now,
+    ) {
         self.events.push_back(Event::PublishRefused { name: issuer, refusal });
         if issuer == self.name {
-            // Perhaps an earlier run of ours had a clock ahead of this one: later is all that helps.
-            self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS;
+            return self.publish_again(newer, now);
+        }
+        if matches!(refusal, Refusal::Expired | Refusal::NotYetValid) {
+            // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised goes on advertising, as is the way with a
+            // name that is not published, and keeps what we can do for it meanwhile.
+            return;
         }
         if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
             self.routes.detach(&issuer);
             self.grants.remove(&(issuer, session));
             let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name) };
+            if let Some(newer) = newer.filter(|newer| newer.issuer == issuer) {
+                // Its holder can tell whether that is true, and go on from there.
+                return self.nack_superseded(session, about, newer, now);
+            }
             let reason = match refusal {
                 Refusal::QuotaExceeded | Refusal::StoreFailed => {
                     Reason::Overloaded(RETRY_PUBLICATION_MS)
@@ -458,6 +481,20 @@ impl Switch {
                 _ => Reason::BadCertificate,
             };
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+        }
+    }
+
+    /// Our own statement was refused. Where an earlier run of ours had a clock ahead of this one's, and the RIB shows what it
+    /// said, the next one goes on from there: at once, because each time is after one more statement that we signed.
+    fn publish_again(&mut self, newer: Option<&Certificate>, now: Now) {
+        match newer {
+            Some(newer)
+                if newer.sequence > self.last_sequence && self.identity.has_signed(newer) =>
+            {
+                self.last_sequence = newer.sequence;
+                self.own_statements_due = now.instant;
+            }
+            _ => self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS,
         }
     }
 }

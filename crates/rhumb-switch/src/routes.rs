@@ -13,7 +13,6 @@ use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Verified};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
-use crate::DropReason;
 use crate::chance::Chance;
 use crate::table::{Expires, Fill, Swept, Table};
 use crate::tables::{Known, Tables, Way};
@@ -54,6 +53,14 @@ impl Attached {
             _ => None,
         }
     }
+}
+
+/// Why a name is not attached.
+pub(crate) enum NotAttached {
+    /// A newer statement of its holder is in force: this one.
+    Older(Box<Certificate>),
+    /// There is no room.
+    Full,
 }
 
 impl Expires for Attached {
@@ -121,13 +128,14 @@ impl Routes {
         &mut self,
         name: Name,
         attached: Attached,
-    ) -> Result<Option<Attached>, DropReason> {
+    ) -> Result<Option<Attached>, NotAttached> {
         let before = self.attached.peek(&name);
-        if before.is_some_and(|current| current.sequence() > attached.sequence()) {
-            return Err(DropReason::Superseded);
+        let newer = before.filter(|current| current.sequence() > attached.sequence());
+        if let Some(newer) = newer.and_then(|current| current.certificates.first()) {
+            return Err(NotAttached::Older(Box::new(newer.clone())));
         }
         if before.is_none() && self.attached.is_full() {
-            return Err(DropReason::Overloaded);
+            return Err(NotAttached::Full);
         }
         let elsewhere = before.filter(|current| current.session != attached.session).cloned();
         self.generation += u64::from(elsewhere.is_some());

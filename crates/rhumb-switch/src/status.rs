@@ -144,7 +144,7 @@ impl Switch {
     }
 
     pub(crate) fn delegation_status(&self, now: Now) -> Vec<CertificateStatus> {
-        let delegations = self.delegations.values().take(LISTED);
+        let delegations = self.delegations.iter().map(|(_, it)| it).take(LISTED);
         delegations.map(|certificate| CertificateStatus::of(certificate, now)).collect()
     }
 

@@ -39,7 +39,7 @@ pub struct Switch {
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
     /// Our own certificates for the routers we hand traffic to.
-    pub(crate) delegations: HashMap<Name, Certificate>,
+    pub(crate) delegations: Table<Name, Certificate>,
     pub(crate) neighbours: HashMap<SessionId, Neighbour>,
     pub(crate) upstream: Upstream,
     /// Routers being connected to because a route leads there.
@@ -50,8 +50,9 @@ pub struct Switch {
     pub(crate) jobs_under_way: usize,
     /// Chains of an earlier run that are still to be verified.
     pub(crate) imports: VecDeque<Import>,
-    /// Who waits to hear that a name is published: session and tag of the advertisement.
-    pub(crate) awaiting_publication: HashMap<Name, (SessionId, u32)>,
+    /// Who waits to hear that a name is published: session and tag of the advertisement. One that is forgotten hears it when
+    /// it advertises again, as is the way with a name that is not published.
+    pub(crate) awaiting_publication: Table<Name, (SessionId, u32)>,
     pub(crate) own_statements_due: Instant,
     /// What was published last of ourselves.
     pub(crate) own_statement: Option<Certificate>,
@@ -211,8 +212,13 @@ impl Switch {
             grants: Table::new(config.max_grants),
             acceptances: Table::new(config.max_grants),
             routes: Routes::new(config.max_routes, tables),
-            directory: Directory::new(&config.ribs, config.max_grants, now.instant),
-            delegations: HashMap::new(),
+            directory: Directory::new(
+                &config.ribs,
+                config.max_grants,
+                config.max_publications,
+                now.instant,
+            ),
+            delegations: Table::new(MAX_DELEGATIONS),
             neighbours: HashMap::new(),
             upstream: match config.upstream {
                 Some(remote) => Upstream::Waiting { remote, until: now.instant, failures: 0 },
@@ -223,7 +229,7 @@ impl Switch {
             jobs: VecDeque::new(),
             jobs_under_way: 0,
             imports: VecDeque::new(),
-            awaiting_publication: HashMap::new(),
+            awaiting_publication: Table::new(config.max_publications),
             own_statements_due: now.instant,
             own_statement: None,
             last_sequence: 0,
@@ -443,7 +449,7 @@ impl Switch {
 
     /// A sequence number that no statement of ours had before: the clock in milliseconds, or one more.
     pub(crate) fn next_sequence(&mut self, now: Now) -> u64 {
-        self.last_sequence = now.unix_ms.max(self.last_sequence + 1);
+        self.last_sequence = now.unix_ms.max(self.last_sequence.saturating_add(1));
         self.last_sequence
     }
 }
@@ -459,6 +465,9 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 const MAX_JOBS: usize = 256;
 /// One session's share of them.
 const MAX_JOBS_PER_SESSION: usize = 32;
+/// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is used again, and that the
+/// chains of its traffic are presented once more.
+const MAX_DELEGATIONS: usize = 4096;
 /// A year.
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 /// A chain that a next hop did not accept by then got lost, or was refused; it is shown again with the next PDU anyway.

@@ -174,14 +174,17 @@ fn a_withdrawal_ends_grants_too() {
     let withdrawal = stranger.identity.certify(withdrawal, world.now.unix_ms, window).unwrap();
     let mut elsewhere = Stranger::with_identity(&mut world, 0, stranger.identity.clone());
     let header = PduHeader::new(Action::Advertise, stranger.name(), world.routers[0].switch.name());
-    elsewhere.send(&mut world, header, &[], &[withdrawal]);
+    elsewhere.send(&mut world, header, &[], std::slice::from_ref(&withdrawal));
     world.run(SECOND);
     stranger.send(&mut world, data, &[7; 64], &[]);
-    assert_eq!(stranger.nacks(), [Reason::NotAuthorised]);
+    // It is told at once that its name was taken back, and by which statement.
+    assert_eq!(stranger.nacks(), [Reason::Superseded, Reason::NotAuthorised]);
+    assert_eq!(stranger.shown, std::slice::from_ref(&withdrawal));
     assert_eq!(world.nodes[nodes[0]].received.len(), arrived);
     // The old certificate does not bring it back.
     stranger.send(&mut world, join, &[], std::slice::from_ref(&own));
     assert_eq!(stranger.nacks(), [Reason::Superseded]);
+    assert_eq!(stranger.shown, [withdrawal.clone(), withdrawal]);
 }
 
 #[test]
@@ -216,7 +219,7 @@ fn a_router_that_carried_for_a_name_carries_no_more_when_it_has_withdrawn() {
     carrier.send(&mut world, data, &[7; 64], &[]);
     assert_eq!(carrier.nacks(), [Reason::NotAuthorised]);
     carrier.send(&mut world, data, &[7; 64], &chain);
-    assert_eq!(carrier.nacks(), [Reason::BadCertificate]);
+    assert_eq!(carrier.nacks(), [Reason::Superseded]);
     assert_eq!(world.counters(0).forwarded_pdus, forwarded + 1);
 }
 

@@ -12,7 +12,7 @@ use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Role, Statement};
 use zeroize::Zeroizing;
 
 use crate::TrustError;
-use crate::verify::name_of;
+use crate::verify::{check_signature, name_of};
 
 /// A name and the private key that speaks for it. Not `Clone`: share it by `Arc`.
 pub struct Identity {
@@ -115,6 +115,12 @@ impl Identity {
         certificate.signature = signature.as_ref().try_into().map_err(|_| TrustError::Crypto)?;
         Ok(certificate)
     }
+
+    /// Whether this name's holder signed a certificate, be it in force or not: what an earlier process said when its clock
+    /// was ahead counts as much as what this one says.
+    pub fn has_signed(&self, certificate: &Certificate) -> bool {
+        certificate.issuer == self.name && check_signature(certificate, &self.metadata.key).is_ok()
+    }
 }
 
 impl fmt::Debug for Identity {
@@ -148,6 +154,19 @@ mod tests {
         let text = format!("{identity:?}");
         assert!(text.contains(&identity.name().short()));
         assert!(text.len() < 60, "{text}");
+    }
+
+    #[test]
+    fn a_name_knows_its_own_word_whenever_it_was_said() {
+        let identity = Identity::generate(Role::Node, 1).unwrap();
+        let other = Identity::generate(Role::Node, 1).unwrap();
+        let window = Window { not_before_s: u64::MAX - 1, not_after_s: u64::MAX };
+        let said = identity.certify(Statement::Withdrawal, 7, window).unwrap();
+        assert!(identity.has_signed(&said));
+        assert!(!other.has_signed(&said));
+        assert!(!identity.has_signed(&Certificate { sequence: 8, ..said.clone() }));
+        let claimed = other.certify(Statement::Withdrawal, 7, window).unwrap();
+        assert!(!identity.has_signed(&Certificate { issuer: identity.name(), ..claimed }));
     }
 
     #[test]

@@ -13,8 +13,11 @@
 //! With the metadata comes one certificate, the last of the chain by which the ping came to the router: the evidence of
 //! its right to carry for whoever pinged.
 //!
+//! With "superseded" comes one certificate, too: the newer statement, by which its issuer knows where to go on.
+//!
 //! A NACK is never sent about a NACK and never larger than what it is about: the reporter's name is left out where
 //! data and certificates of the PDU had less than 36 bytes together, and nothing is sent where they had less than 4.
+//! "Superseded" may be longer by the 36 bytes in which two certificates differ.
 
 use std::fmt;
 use std::time::Duration;
@@ -42,7 +45,7 @@ pub enum Reason {
     TooBig(u16),
     /// The PDU has been through as many routers as its TTL allowed.
     TtlExceeded,
-    /// A certificate is missing, forged or expired: advertise again.
+    /// A certificate is missing or forged: advertise again.
     BadCertificate,
     /// Whoever sent the PDU has no right to carry it for its source.
     NotAuthorised,
@@ -50,8 +53,12 @@ pub enum Reason {
     UnknownFlow,
     /// No room for more work; resend after so many milliseconds.
     Overloaded(u16),
-    /// A newer statement of the advertised name is in force: it is served, or joined, elsewhere.
+    /// A newer statement of the same issuer is in force; it comes along.
     Superseded,
+    /// A certificate has expired by the clock of whoever says so.
+    Expired,
+    /// A certificate is not yet valid by the clock of whoever says so.
+    NotYetValid,
 }
 
 impl Nack {
@@ -103,10 +110,11 @@ impl Nack {
             (5, 0) => Reason::BadCertificate,
             (6, 0) => Reason::NotAuthorised,
             (7, 0) => Reason::UnknownFlow,
-            (4..=7, _) => return Err(WireError::NotCanonical("nack value")),
-            (8, ms) => Reason::Overloaded(ms),
             (9, 0) => Reason::Superseded,
-            (9, _) => return Err(WireError::NotCanonical("nack value")),
+            (10, 0) => Reason::Expired,
+            (11, 0) => Reason::NotYetValid,
+            (4..=7 | 9..=11, _) => return Err(WireError::NotCanonical("nack value")),
+            (8, ms) => Reason::Overloaded(ms),
             (value, _) => return Err(WireError::UnknownVariant { field: "nack reason", value }),
         };
         let reporter = match data.len() {
@@ -129,6 +137,8 @@ impl Nack {
             Reason::UnknownFlow => (7, 0),
             Reason::Overloaded(ms) => (8, ms),
             Reason::Superseded => (9, 0),
+            Reason::Expired => (10, 0),
+            Reason::NotYetValid => (11, 0),
         };
         out.extend_from_slice(&[tag, 0]);
         out.extend_from_slice(&value.to_be_bytes());
@@ -157,11 +167,13 @@ impl fmt::Display for Reason {
             Self::Unreachable(_) => f.write_str("unreachable"),
             Self::TooBig(len) => write!(f, "too big, at most {len} bytes of data"),
             Self::TtlExceeded => f.write_str("TTL exceeded"),
-            Self::BadCertificate => f.write_str("bad or expired certificate"),
+            Self::BadCertificate => f.write_str("bad certificate"),
             Self::NotAuthorised => f.write_str("not authorised"),
             Self::UnknownFlow => f.write_str("unknown flow"),
             Self::Overloaded(ms) => write!(f, "overloaded, retry after {ms} ms"),
-            Self::Superseded => f.write_str("superseded by a newer statement of the name"),
+            Self::Superseded => f.write_str("superseded by a newer statement of the same name"),
+            Self::Expired => f.write_str("certificate expired, by the router's clock"),
+            Self::NotYetValid => f.write_str("certificate not yet valid, by the router's clock"),
         }
     }
 }
@@ -182,6 +194,8 @@ mod tests {
             Reason::UnknownFlow,
             Reason::Overloaded(0),
             Reason::Superseded,
+            Reason::Expired,
+            Reason::NotYetValid,
         ];
         for reason in reasons {
             for reporter in [None, Some(Name([9; 32]))] {
@@ -192,7 +206,11 @@ mod tests {
                 assert!(Nack::parse(&data[..data.len() - 1]).is_err());
             }
         }
-        assert!(Nack::parse(&[4, 0, 0, 1]).is_err(), "a value that means nothing must be zero");
+        for reason in [4, 9, 10, 11] {
+            let parsed = Nack::parse(&[reason, 0, 0, 1]);
+            assert!(parsed.is_err(), "a value that means nothing must be zero");
+        }
+        assert!(Nack::parse(&[12, 0, 0, 0]).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
-//! | response: refused | 4 | refusal (1 byte) |
+//! | response: refused | 4 | refusal (1 byte); after "superseded" a certificate list: the newer statement, or nothing where it is not known |
 //! | response: changed | 5 | name, metadata list, certificate list, which is not empty |
 //!
 //! A metadata list is a count (1 byte), then per item a length (2 bytes) and the encoding. Certificates travel as in
@@ -84,6 +84,8 @@ pub enum RibResponseBody {
     Stored,
     /// The order is refused; nothing of it was stored.
     Refused(Refusal),
+    /// The order is refused as [`Refusal::Superseded`], by this statement: whoever signed it can go on from its sequence.
+    Superseded(Certificate),
     /// What was answered about a name holds no longer. Sent without being asked, until it is acknowledged.
     Changed {
         /// Whose statements changed.
@@ -192,7 +194,17 @@ impl RibResponse {
                 RibResponseBody::Absent(absence)
             }
             3 => RibResponseBody::Stored,
-            4 => RibResponseBody::Refused(Refusal::from_u8(reader.u8()?)?),
+            4 => match Refusal::from_u8(reader.u8()?)? {
+                Refusal::Superseded => {
+                    let mut list = Certificate::read_list(&mut reader)?;
+                    match (list.pop(), list.is_empty()) {
+                        (None, _) => RibResponseBody::Refused(Refusal::Superseded),
+                        (Some(newer), true) => RibResponseBody::Superseded(newer),
+                        _ => return Err(WireError::NotCanonical("superseded")),
+                    }
+                }
+                refusal => RibResponseBody::Refused(refusal),
+            },
             5 => {
                 let name = reader.name()?;
                 let metadata = Metadata::read_list(&mut reader)?;
@@ -230,6 +242,14 @@ impl RibResponse {
             RibResponseBody::Refused(refusal) => {
                 emit_head(4, self.id, out);
                 out.push(*refusal as u8);
+                if *refusal == Refusal::Superseded {
+                    Certificate::emit_list(&[], out);
+                }
+            }
+            RibResponseBody::Superseded(newer) => {
+                emit_head(4, self.id, out);
+                out.push(Refusal::Superseded as u8);
+                Certificate::emit_list(std::slice::from_ref(newer), out);
             }
         }
     }
@@ -337,6 +357,7 @@ mod tests {
             }),
             Just(RibResponseBody::Stored),
             (1u8..=10).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
+            any_certificate().prop_map(RibResponseBody::Superseded),
             (any_name(), lists(), any_certificate()).prop_map(
                 |(name, (metadata, mut certificates), first)| {
                     certificates.truncate(MAX_CHAIN - 1);
@@ -346,6 +367,27 @@ mod tests {
             ),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibResponse { id: RequestId(id), body })
+    }
+
+    #[test]
+    fn only_superseded_shows_a_statement_and_only_one() {
+        let refused = |refusal: u8, rest: &[u8]| {
+            RibResponse::parse(&[&[4, 0, 0, 0, 1, refusal], rest].concat()).map(|it| it.body)
+        };
+        assert_eq!(refused(7, &[0]), Ok(RibResponseBody::Refused(Refusal::Superseded)));
+        assert_eq!(refused(7, &[]), Err(WireError::Truncated));
+        let withdrawal = Certificate {
+            sequence: 1,
+            not_before_s: 0,
+            not_after_s: 1,
+            issuer: Name([7; 32]),
+            statement: crate::Statement::Withdrawal,
+            signature: [0; crate::certificate::SIGNATURE_LEN],
+        };
+        let mut two = Vec::new();
+        Certificate::emit_list(&[withdrawal.clone(), withdrawal], &mut two);
+        assert_eq!(refused(7, &two), Err(WireError::NotCanonical("superseded")));
+        assert_eq!(refused(6, &[0]), Err(WireError::TrailingBytes));
     }
 
     #[test]

@@ -13,6 +13,8 @@ from .reader import Reader
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE = 1, 2, 3, 4
 FOUND, ABSENT, STORED, REFUSED, CHANGED = 1, 2, 3, 4, 5
 
+SUPERSEDED = 7
+
 REFUSALS = {
     1: "malformed",
     2: "unknown issuer",
@@ -74,7 +76,7 @@ class Response:
     identifier: int
     name: Name = Name(bytes(NAME_LENGTH))
     metadata: Tuple[Metadata, ...] = ()
-    # The chain that was found, or the one absence.
+    # The chain that was found, the one absence, or the newer statement by which an order is superseded.
     certificates: Tuple[Certificate, ...] = ()
     refusal: int = 0
 
@@ -87,6 +89,8 @@ class Response:
             data += certificates.encode_list(self.certificates)
         if self.kind == REFUSED:
             data += bytes([self.refusal])
+            if self.refusal == SUPERSEDED:
+                data += certificates.encode_list(self.certificates)
         return data
 
     @classmethod
@@ -107,9 +111,13 @@ class Response:
         elif kind == STORED:
             response = cls(kind, identifier)
         elif kind == REFUSED:
-            response = cls(kind, identifier, refusal=reader.integer(1))
-            if response.refusal not in REFUSALS:
+            refusal = reader.integer(1)
+            if refusal not in REFUSALS:
                 raise Malformed("RIB response: refusal")
+            shown = tuple(certificates.read_list(reader)) if refusal == SUPERSEDED else ()
+            if len(shown) > 1:
+                raise Malformed("RIB response: more than one newer statement")
+            response = cls(kind, identifier, certificates=shown, refusal=refusal)
         else:
             raise Malformed("RIB response: kind")
         reader.end()

@@ -48,6 +48,12 @@ pub enum Event {
         /// What it said.
         reason: Reason,
     },
+    /// Since the name was published here, somebody else with this node's key has let another router carry for it: of two claims
+    /// the newer one counts, so this node leaves the name to the other one. Final.
+    Displaced {
+        /// Who carries for the name now.
+        via: Name,
+    },
     /// The name is withdrawn and the session closed. Final.
     Left {
         /// Whether the RIB said that it holds the withdrawal.

@@ -7,7 +7,8 @@
 //!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`.
 //! 4. [`Membership::leave`] advertises a withdrawal, waits briefly for the Accept, and ends in `Over`.
 //!
-//! Invariant: sequences of certificates only grow, so a late copy of an old statement never supersedes a newer one.
+//! Invariant: sequences of certificates only grow, so a late copy of an old statement never supersedes a newer one. Nobody
+//! can make them grow but the key's holder: they follow the clock, or a newer statement under this node's own signature.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -321,20 +322,36 @@ impl Membership {
         &mut self,
         tag: u32,
         reason: Reason,
+        shown: Option<&Certificate>,
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event>, NotAdvertised> {
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
         let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
             return Err(NotAdvertised);
         };
+        if reason == Reason::Superseded
+            && let Some(newer) = shown.filter(|newer| newer.sequence >= self.last_sequence)
+            && newer.sequence < u64::MAX
+            && self.identity.has_signed(newer)
+        {
+            return Ok(self.yield_or_go_on(newer, turn));
+        }
         let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
         match reason {
-            Reason::BadCertificate | Reason::NotAuthorised | Reason::Superseded
+            Reason::BadCertificate
+            | Reason::NotAuthorised
+            | Reason::Superseded
+            | Reason::Expired
+            | Reason::NotYetValid
                 if self.accepted_once || !self.search.is_fixed() =>
             {
                 Ok(Some(self.give_up(Disconnection::Refused(reason), turn)))
             }
-            Reason::BadCertificate | Reason::NotAuthorised | Reason::Superseded => {
+            Reason::BadCertificate
+            | Reason::NotAuthorised
+            | Reason::Superseded
+            | Reason::Expired
+            | Reason::NotYetValid => {
                 let router = connection.router;
                 turn.endpoint.close(connection.session, turn.now.instant);
                 self.phase = Phase::Over;
@@ -348,6 +365,26 @@ impl Membership {
         }
     }
 
+    /// There is a statement of this name that is newer than any of this process. If the name was not published here since,
+    /// it is from before, made by a clock that was ahead: this process goes on from there, and its claim is the newest. If it
+    /// was, another process has claimed the name later.
+    fn yield_or_go_on(&mut self, newer: &Certificate, turn: &mut Turn<'_>) -> Option<Event> {
+        self.last_sequence = newer.sequence;
+        let Phase::Connected(connection) = &self.phase else { return None };
+        if connection.leaving {
+            return self.withdraw_again(turn);
+        }
+        let was_published = connection.lease.is_some_and(|lease| lease.status().published);
+        match newer.statement.hands_on_to().filter(|_| was_published) {
+            Some(via) => {
+                turn.endpoint.close(connection.session, turn.now.instant);
+                self.phase = Phase::Over;
+                Some(Event::Displaced { via })
+            }
+            None => self.advertise(turn),
+        }
+    }
+
     /// Withdraws the name. `Some` at once when no router is connected.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         let router = match &self.phase {
@@ -355,11 +392,29 @@ impl Membership {
             Phase::Connected(Connection { lease: Some(_), router, .. }) => *router,
             _ => return Some(self.end(turn)),
         };
+        self.withdraw(router, turn.now.instant + LEAVE_WITHIN, turn)
+    }
+
+    /// As [`Membership::leave`], within the time that it was given.
+    fn withdraw_again(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
+        let Phase::Connected(Connection { router, advertised: Some(last), .. }) = &self.phase
+        else {
+            return None;
+        };
+        let (router, patience_ends) = (*router, last.patience_ends);
+        self.withdraw(router, patience_ends, turn)
+    }
+
+    fn withdraw(
+        &mut self,
+        router: Name,
+        patience_ends: Instant,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
         let Ok(withdrawal) = self.statement(Statement::Withdrawal, router, turn) else {
             return Some(self.end(turn));
         };
         if let Phase::Connected(connection) = &mut self.phase {
-            let patience_ends = turn.now.instant + LEAVE_WITHIN;
             connection.leaving = true;
             connection.advertised = Some(Advertisement { patience_ends, ..withdrawal });
         }
@@ -478,7 +533,7 @@ impl Membership {
         turn: &mut Turn<'_>,
     ) -> Result<Advertisement, TrustError> {
         let window = Window::starting(turn.now.unix_s(), self.lease_s);
-        self.last_sequence = turn.now.unix_ms.max(self.last_sequence + 1);
+        self.last_sequence = turn.now.unix_ms.max(self.last_sequence.saturating_add(1));
         let certificate = self.identity.certify(statement, self.last_sequence, window)?;
         let tag = turn.take_tag();
         let header =

@@ -112,6 +112,10 @@ impl Core {
         link.max_datagram_len = config.max_datagram_len;
         link.accept = false;
         link.watch_peers = config.watch_router;
+        #[cfg(feature = "repeatable-handshakes")]
+        {
+            link.repeatable_handshakes = config.repeatable_handshakes;
+        }
         let endpoint = Endpoint::new(identity.clone(), link, seed.link, now.instant)?;
         let mut jitter = Jitter::new(seed.spread);
         Ok(Self {

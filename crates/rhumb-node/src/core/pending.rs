@@ -329,7 +329,9 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
         Reason::NotYet(_) | Reason::Overloaded(_) | Reason::Unreachable(_) => {
             reason.retry_after()?
         }
-        Reason::BadCertificate | Reason::NotAuthorised => ADVERTISING_TAKES,
+        Reason::BadCertificate | Reason::NotAuthorised | Reason::Expired | Reason::NotYetValid => {
+            ADVERTISING_TAKES
+        }
         Reason::UnknownFlow => LEAST_WAIT,
         Reason::TooBig(_) | Reason::TtlExceeded | Reason::Superseded => return None,
     };

@@ -15,7 +15,7 @@ use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::{Frame, LabelledHeader, LabelledPdu};
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader};
 
 use super::labels::Flow;
 use super::membership::Membership;
@@ -151,12 +151,10 @@ impl Core {
                 let (nack, metadata) =
                     Nack::parse_with_metadata(pdu.data()).map_err(|_| DropReason::Malformed)?;
                 let certificates = pdu.certificates().map_err(|_| DropReason::Malformed)?;
-                let evidence = metadata
-                    .zip(certificates.into_iter().next())
-                    .map(|(metadata, certificate)| Box::new(Evidence { metadata, certificate }));
+                let shown = Shown { metadata, certificate: certificates.into_iter().next() };
                 // A NACK's source is the destination of what it is about.
                 let about = Flow { from: pdu.destination(), to: pdu.source() };
-                self.handle_nack(pdu.tag(), about, nack, evidence, now)
+                self.handle_nack(pdu.tag(), about, nack, shown, now)
             }
             Action::Accept => self.handle_accept(pdu, now),
             Action::FlowAccept => {
@@ -181,7 +179,7 @@ impl Core {
         if header.action == Action::Nack {
             let nack = Nack::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
             let flow = self.labels.lapse(header.label).ok_or(DropReason::UnknownNack)?;
-            return self.handle_nack(header.tag, flow, nack, None, now);
+            return self.handle_nack(header.tag, flow, nack, Shown::default(), now);
         }
         let Some(flow) = self.labels.flow(header.label) else {
             self.nack_label(header, pdu.data());
@@ -316,14 +314,14 @@ impl Core {
         tag: u32,
         Flow { from, to }: Flow,
         nack: Nack,
-        evidence: Option<Box<Evidence>>,
+        shown: Shown,
         now: Now,
     ) -> Result<(), DropReason> {
         match self.pending.handle_nack(tag, to, nack.reason, now.instant, &mut self.jitter) {
             Outcome::Retried(settled) => self.tell_retried(settled, nack, now.instant),
             Outcome::GivenUp(settled) => {
                 // A ping's reason to be given up may be its purpose: a trace counts on the TTL.
-                self.give_up(settled, nack.reporter, evidence, now.instant);
+                self.give_up(settled, nack.reporter, shown.evidence(), now.instant);
             }
             Outcome::Unknown if self.streams.believes(tag, to) => {
                 self.events.push_back(Event::Nacked { to, reason: nack.reason });
@@ -337,7 +335,7 @@ impl Core {
                 }
                 return self.ask_membership(now, |membership, turn| {
                     membership
-                        .handle_nack(tag, nack.reason, turn)
+                        .handle_nack(tag, nack.reason, shown.certificate.as_ref(), turn)
                         .map_err(|_| DropReason::UnknownNack)
                 });
             }
@@ -347,10 +345,19 @@ impl Core {
             Reason::TooBig(len) => {
                 self.path_limits.learn(to, len, now.instant);
             }
-            Reason::BadCertificate | Reason::NotAuthorised if from != self.name => {
+            Reason::BadCertificate
+            | Reason::NotAuthorised
+            | Reason::Expired
+            | Reason::NotYetValid
+                if from != self.name =>
+            {
                 self.services.advertise_again(from);
             }
-            Reason::BadCertificate | Reason::NotAuthorised => {
+            Reason::BadCertificate
+            | Reason::NotAuthorised
+            | Reason::Superseded
+            | Reason::Expired
+            | Reason::NotYetValid => {
                 self.with_membership(now, Membership::advertise_again);
             }
             _ => {}
@@ -408,6 +415,20 @@ impl Core {
             })
         });
         refused
+    }
+}
+
+/// What came along with a NACK. Not verified.
+#[derive(Default)]
+struct Shown {
+    metadata: Option<Metadata>,
+    certificate: Option<Certificate>,
+}
+
+impl Shown {
+    fn evidence(self) -> Option<Box<Evidence>> {
+        let (metadata, certificate) = self.metadata.zip(self.certificate)?;
+        Some(Box::new(Evidence { metadata, certificate }))
     }
 }
 

@@ -200,7 +200,10 @@ impl Services {
         let end = match reason {
             Reason::Superseded => ServiceEnd::Superseded,
             _ if advertised.resend_at.is_none() => return Err(NotAdvertised),
-            Reason::BadCertificate | Reason::NotAuthorised => ServiceEnd::Refused(reason),
+            Reason::BadCertificate
+            | Reason::NotAuthorised
+            | Reason::Expired
+            | Reason::NotYetValid => ServiceEnd::Refused(reason),
             _ => {
                 let wait =
                     reason.retry_after().unwrap_or(FIRST_RESEND).clamp(LEAST_WAIT, LAST_RESEND);

@@ -19,7 +19,7 @@ impl Turn<'_> {
     }
 }
 
-/// Tags for PDUs: consecutive from a random start, so that whoever does not see a PDU cannot tell its tag, and so cannot
+/// Tags for PDUs, never 0, which routers give to chains that go ahead: consecutive from a random start, so that whoever does not see a PDU cannot tell its tag, and so cannot
 /// forge a NACK about it.
 #[derive(Debug)]
 pub(super) struct Tags(u32);
@@ -31,7 +31,7 @@ impl Tags {
 
     /// A tag that none of the last four billion PDUs had.
     pub(super) fn take(&mut self) -> u32 {
-        let tag = self.0;
+        let tag = self.0.max(1);
         self.0 = tag.wrapping_add(1);
         tag
     }

@@ -79,6 +79,9 @@ impl Pings {
                 | Reason::UnknownFlow
                 | Reason::BadCertificate
                 | Reason::NotAuthorised
+                | Reason::Superseded
+                | Reason::Expired
+                | Reason::NotYetValid
         );
         if retried || waits {
             return;

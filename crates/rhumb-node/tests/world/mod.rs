@@ -46,6 +46,8 @@ pub struct Router {
     pub session: Option<SessionId>,
     /// What it says to advertisements.
     pub on_advertise: OnAdvertise,
+    /// What it shows for that.
+    pub shown: Vec<Certificate>,
     /// Advertisements to lose before that.
     pub lose_advertisements: usize,
     /// Every PDU that came, advertisements that were lost included.
@@ -59,8 +61,13 @@ pub struct Router {
 /// What a router says to advertisements.
 #[derive(Debug, Clone, Copy)]
 pub enum OnAdvertise {
-    Accept { lease_s: u64, published: bool },
+    Accept {
+        lease_s: u64,
+        published: bool,
+    },
     Nack(Reason),
+    /// Superseded, by whatever is in [`Router::shown`].
+    Superseded,
     Silence,
 }
 
@@ -219,6 +226,7 @@ impl Router {
             identity,
             session: None,
             on_advertise: OnAdvertise::Accept { lease_s: 600, published: true },
+            shown: Vec::new(),
             lose_advertisements: 0,
             seen: Vec::new(),
             labelled: Vec::new(),
@@ -234,9 +242,25 @@ impl Router {
 
     /// Sends a PDU to the node.
     pub fn send(&mut self, header: PduHeader, data: &[u8], now: Now) {
+        self.send_with(header, data, &[], now);
+    }
+
+    fn send_with(&mut self, header: PduHeader, data: &[u8], shown: &[Certificate], now: Now) {
         let mut pdu = Vec::new();
-        header.emit(data, &[], &mut pdu).unwrap();
+        header.emit(data, shown, &mut pdu).unwrap();
         self.send_pdu(&pdu, now);
+    }
+
+    /// Says that what was advertised under this tag is superseded, by whatever is in [`Router::shown`].
+    pub fn supersede(&mut self, about: PduHeader, now: Now) {
+        let mut data = Vec::new();
+        Nack { reason: Reason::Superseded, reporter: None }.emit(&mut data);
+        let header = PduHeader {
+            tag: about.tag,
+            ..PduHeader::new(Action::Nack, about.destination, about.source)
+        };
+        let shown = self.shown.clone();
+        self.send_with(header, &data, &shown, now);
     }
 
     /// Sends a PDU in labelled form to the node.
@@ -336,6 +360,7 @@ impl Router {
                 };
                 self.send(header, &data, now);
             }
+            OnAdvertise::Superseded => self.supersede(header, now),
             OnAdvertise::Silence => {}
         }
     }

@@ -136,6 +136,7 @@ impl<S: Store> Directory<S> {
         match self.ask_as(publisher, RibRequestBody::Publish { metadata, certificates }) {
             Some(RibResponseBody::Stored) => Ok(()),
             Some(RibResponseBody::Refused(refusal)) => Err(refusal),
+            Some(RibResponseBody::Superseded(_)) => Err(Refusal::Superseded),
             other => panic!("{other:?} is no answer to an order"),
         }
     }

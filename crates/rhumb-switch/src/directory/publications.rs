@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use rhumb_wire::rib::{Refusal, RequestId, RibRequestBody};
 use rhumb_wire::{Certificate, Metadata, Name};
 
-#[derive(Default)]
 pub(super) struct Publications {
     /// In the order of names, so that a world of one seed lives one life.
     by_issuer: BTreeMap<Name, Publication>,
-    /// What RIBs are to be sent when there is time: after they became ready.
+    bound: usize,
+    /// What RIBs are to be sent when there is time: after they became ready. Each name once per RIB at most.
     backlog: VecDeque<(usize, Name)>,
     backlog_due: Option<Instant>,
 }
@@ -62,6 +62,17 @@ pub(crate) enum Publishing {
 }
 
 impl Publications {
+    /// Those of at most `bound` issuers.
+    pub(super) fn new(bound: usize) -> Self {
+        let (by_issuer, backlog) = (BTreeMap::new(), VecDeque::new());
+        Self { by_issuer, bound, backlog, backlog_due: None }
+    }
+
+    /// Whether statements of `issuer` can be taken: in place of its earlier ones always.
+    pub(super) fn has_room(&self, issuer: &Name) -> bool {
+        self.by_issuer.len() < self.bound || self.by_issuer.contains_key(issuer)
+    }
+
     pub(super) fn insert(
         &mut self,
         issuer: Name,
@@ -78,6 +89,8 @@ impl Publications {
 
     /// A RIB is ready: whatever it does not have goes there, some at a time.
     pub(super) fn replica_ready(&mut self, replica: usize, now: Instant) {
+        // What is left from the last time that it was ready would be sent twice, and more each time.
+        self.backlog.retain(|(behind, _)| *behind != replica);
         for (issuer, publication) in &mut self.by_issuer {
             let progress = &mut publication.at[replica];
             if !matches!(progress, Progress::Stored | Progress::Refused) {
@@ -219,3 +232,48 @@ const MAX_DOUBLINGS: u32 = 3;
 /// With [`BACKLOG_INTERVAL`] 6,400 a second: half of what a RIB takes.
 const BACKLOG_BURST: usize = 64;
 const BACKLOG_INTERVAL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_wire::{PublicKey, Role};
+
+    fn name(number: u8) -> Name {
+        Name([number; 32])
+    }
+
+    fn insert(publications: &mut Publications, issuer: Name, until: Instant) {
+        let metadata = Metadata::new(Role::Node, PublicKey::Ed25519([1; 32]), 0);
+        publications.insert(issuer, metadata.into(), Vec::new(), until, RequestId(0), 2);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn the_bound_holds_from_both_sides_and_room_comes_back() {
+        let now = Instant::now();
+        let until = now + Duration::from_secs(600);
+        let mut publications = Publications::new(3);
+        for number in 0..3 {
+            assert!(publications.has_room(&name(number)));
+            insert(&mut publications, name(number), until);
+        }
+        assert!(!publications.has_room(&name(3)));
+        assert!(publications.has_room(&name(2)), "a renewal takes no more room");
+        // A RIB that comes and goes does not let the backlog grow.
+        for _ in 0..100 {
+            publications.replica_ready(0, now);
+            publications.replica_ready(1, now);
+        }
+        assert_eq!(publications.backlog.len(), 6);
+        // What all have, or what has ended, makes room.
+        for replica in 0..2 {
+            assert!(publications.send(&name(0), replica, now).is_some());
+            publications.answered(&name(0), (replica, RequestId(0)), Ok(()), now, |_| true);
+        }
+        assert!(publications.has_room(&name(3)));
+        insert(&mut publications, name(3), until);
+        assert!(!publications.has_room(&name(4)));
+        assert!(publications.repeats(&name(1), until).is_empty());
+        assert!(publications.has_room(&name(4)));
+    }
+}

@@ -275,6 +275,8 @@ pub struct Stranger {
     pub session: Option<SessionId>,
     /// PDUs that came: header and data.
     pub inbox: Vec<(PduHeader, Vec<u8>)>,
+    /// The certificates that came with NACKs.
+    pub shown: Vec<Certificate>,
     /// The reasons of NACKs that came in labelled form.
     pub labelled_nacks: Vec<Reason>,
     pub address: SocketAddr,
@@ -302,6 +304,7 @@ impl Stranger {
             identity,
             session: None,
             inbox: Vec::new(),
+            shown: Vec::new(),
             labelled_nacks: Vec::new(),
             address,
             endpoint,
@@ -401,6 +404,9 @@ impl Stranger {
                         };
                         match Frame::parse(&datagram[opened.plaintext]) {
                             Ok(Frame::Full(pdu)) => {
+                                if pdu.action() == Action::Nack {
+                                    self.shown.extend(pdu.certificates().unwrap());
+                                }
                                 self.inbox.push((pdu.header(), pdu.data().to_vec()));
                             }
                             Ok(Frame::Labelled(pdu)) => {

@@ -45,6 +45,8 @@ fn nacks(parties: &Parties, file: &mut File) {
         ("unknown flow", 7, 0, Reason::UnknownFlow),
         ("overloaded", 8, 10, Reason::Overloaded(10)),
         ("superseded", 9, 0, Reason::Superseded),
+        ("expired", 10, 0, Reason::Expired),
+        ("not yet valid", 11, 0, Reason::NotYetValid),
     ] {
         for reporter in [Some(near.name), None] {
             let mut bytes = Vec::new();
@@ -70,7 +72,7 @@ fn nacks(parties: &Parties, file: &mut File) {
     file.refused("7", "Nack", "metadata with another reason", &bytes, refused);
     for (name, data) in [
         ("reason 0", &[0, 0, 0, 0][..]),
-        ("reason 10", &[10, 0, 0, 0]),
+        ("reason 12", &[12, 0, 0, 0]),
         ("a reserved byte set", &[1, 1, 0, 50]),
         ("a value that means nothing", &[5, 0, 0, 1]),
         ("3 bytes", &[1, 0, 0]),

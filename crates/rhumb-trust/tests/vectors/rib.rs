@@ -77,11 +77,14 @@ fn responses(parties: &Parties, file: &mut File) {
         Refusal::QuotaExceeded,
         Refusal::StoreFailed,
     ] {
-        let fields = json!({"kind": 4, "refusal": refusal as u8});
+        let fields = json!({"kind": 4, "refusal": refusal as u8, "certificates": []});
         let name = format!("refused: {}", refusal.as_str());
         let bytes = emitted(RibResponseBody::Refused(refusal));
         file.good("8", "RIB response", &name, &identified(fields), &bytes);
     }
+    let newer = RibResponseBody::Superseded(parties.alice.route(&parties.near));
+    let fields = identified(response_fields(&newer));
+    file.good("8", "RIB response", "refused: superseded by a route", &fields, &emitted(newer));
 }
 
 fn response_fields(body: &RibResponseBody) -> Value {
@@ -101,7 +104,14 @@ fn response_fields(body: &RibResponseBody) -> Value {
             json!({"kind": 2, "certificates": certificates::hexes(std::slice::from_ref(absence))})
         }
         RibResponseBody::Stored => json!({"kind": 3}),
-        RibResponseBody::Refused(refusal) => json!({"kind": 4, "refusal": *refusal as u8}),
+        RibResponseBody::Refused(refusal) => {
+            json!({"kind": 4, "refusal": *refusal as u8, "certificates": []})
+        }
+        RibResponseBody::Superseded(newer) => json!({
+            "kind": 4,
+            "refusal": Refusal::Superseded as u8,
+            "certificates": certificates::hexes(std::slice::from_ref(newer)),
+        }),
         RibResponseBody::Changed { name, metadata, certificates } => {
             listed(5, name, metadata, certificates)
         }
@@ -130,6 +140,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("absent, of no certificate", vec![2, 0, 0, 0, 7, 0]),
         ("absent, of a route", not_an_absence),
         ("changed to nothing", nothing),
+        ("superseded, cut short", vec![4, 0, 0, 0, 7, 7]),
         ("stored, and a byte", vec![3, 0, 0, 0, 7, 0]),
     ] {
         file.refused("8", "RIB response", name, &bytes, RibResponse::parse(&bytes));
