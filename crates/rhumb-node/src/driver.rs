@@ -250,6 +250,9 @@ impl Driver {
                 joining.observe(&event);
             }
             match event {
+                Event::Displaced { via } => {
+                    let _ = self.shared.displaced.set(via);
+                }
                 Event::SendFailed { to, reason, .. } => {
                     self.shared.ledger.failed(to, reason, now.instant);
                 }
@@ -393,11 +396,8 @@ fn log(event: &Event) {
         | Event::Refused { .. }
         | Event::Serving { .. }
         | Event::NotServing { .. }
+        | Event::Displaced { .. }
         | Event::Left { .. } => tracing::debug!(?event),
-        Event::Displaced { .. } => tracing::error!(
-            "another process that holds this node's key has claimed its name since; this one ends: stop either, or give \
-             each a key of its own"
-        ),
         _ => tracing::trace!(?event),
     }
 }

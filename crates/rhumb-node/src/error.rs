@@ -84,6 +84,11 @@ pub enum NodeError {
         /// Which port.
         port: u16,
     },
+    /// Another process with this node's key has claimed its name since; of two claims the later one counts.
+    Displaced {
+        /// Who carries for the name now.
+        via: Name,
+    },
     /// The node has left, or its socket failed.
     Closed,
 }
@@ -207,6 +212,11 @@ impl fmt::Display for NodeError {
             Self::PortInUse { port } => write!(
                 f,
                 "port {port} of this node has a receiver already; use another or close that one"
+            ),
+            Self::Displaced { via } => write!(
+                f,
+                "another process with this node's key has claimed its name since, at router {via}; stop either, or give \
+                 each a key of its own"
             ),
             Self::Closed => f.write_str("the node is closed; join again"),
         }

@@ -154,7 +154,7 @@ impl Node {
         let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
         let (done, bound) = oneshot::channel();
         self.handle.order(Order::Bind { port, deliver, done });
-        bound.await.unwrap_or(Err(NodeError::Closed))?;
+        bound.await.unwrap_or_else(|_| Err(self.handle.shared.end()))?;
         Ok(Port { number: port, handle: self.handle.clone(), messages })
     }
 
@@ -169,7 +169,7 @@ impl Node {
         let (state, states) = watch::channel(ServiceState::Waiting);
         let (done, taken) = oneshot::channel();
         self.handle.order(Order::Serve { ad_cert: Box::new(ad_cert), state, done });
-        taken.await.map_err(|_| NodeError::Closed)??;
+        taken.await.map_err(|_| self.handle.shared.end())??;
         let mut service = Service::new(name, self.handle.clone(), states);
         tokio::time::timeout(self.handle.patience, service.published())
             .await
@@ -294,11 +294,11 @@ impl Node {
     /// How the node is.
     ///
     /// # Errors
-    /// When it has left.
+    /// When it has ended: it left, its socket failed, or another process has its name.
     pub async fn status(&self) -> Result<Status, NodeError> {
         let (done, status) = oneshot::channel();
         self.handle.order(Order::Status { done });
-        status.await.map_err(|_| NodeError::Closed)
+        status.await.map_err(|_| self.handle.shared.end())
     }
 
     /// Withdraws the name, ends all transfers, and closes the node for all handles. Says whether the router confirmed that

@@ -53,6 +53,10 @@ pub(crate) fn joined_as<T, F: Future<Output = Outcome<T>>>(
                 interrupted
             }
         };
+        // Whatever the work made of it, this is what its user has to know.
+        if let Err(error @ NodeError::Displaced { .. }) = node.status().await {
+            return Err(Failure::operation(error));
+        }
         node.leave().await;
         outcome
     })

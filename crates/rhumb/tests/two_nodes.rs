@@ -6,7 +6,7 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place};
+use harness::{Network, Place, remote};
 
 #[test]
 fn files_arrive_under_names_of_their_own() {
@@ -146,4 +146,29 @@ fn another_router_than_the_one_named_is_refused() {
         begin.elapsed() < Duration::from_secs(4),
         "a wrong name needs no deadline to be noticed"
     );
+}
+
+#[test]
+fn of_two_processes_with_one_key_the_first_ends_and_says_why() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    place.keygen("router", "second.key");
+    let rib = remote(&network.rib_ready);
+    let listen = ["--listen", "127.0.0.1:0", "--key", "second.key"];
+    let mut second = place.start(&[&["router"], &listen[..], &["--rib", &rib]].concat());
+    let second_router = remote(&second.next_object());
+    let name = place.keygen("node", "twice.key");
+    let receive = |router: &str| {
+        let mut receiver = place.start(&["receive", "--key", "twice.key", "--router", router]);
+        assert_eq!(receiver.next_object()["name"], name.as_str());
+        receiver
+    };
+    let first = receive(&network.router());
+    let _later = receive(&second_router);
+    let (code, errors) = first.end_by_itself();
+    assert_eq!(code, 1, "{errors}");
+    let via = second_router.split('@').next().unwrap();
+    assert!(errors.contains("another process with this node's key"), "{errors}");
+    assert!(errors.contains(via), "{errors}");
+    assert!(errors.lines().count() <= 2, "{errors}");
 }

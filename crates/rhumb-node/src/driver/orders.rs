@@ -7,6 +7,7 @@
 //! once more; a handle queues and then looks whether the thread sleeps. Both do so in one total order, so at least
 //! one of them sees the other.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     /// The longest body as far as the session with the router goes.
     pub(crate) max_body_len: AtomicUsize,
+    /// Who carries for the name now, once another process with its key has claimed it.
+    pub(crate) displaced: OnceLock<Name>,
     wake: Wake,
     sleeps: AtomicBool,
 }
@@ -93,8 +96,17 @@ impl Shared {
         Self {
             ledger: Ledger::default(),
             max_body_len: AtomicUsize::new(0),
+            displaced: OnceLock::new(),
             wake,
             sleeps: AtomicBool::new(false),
+        }
+    }
+
+    /// For handles whose order nobody took: why the node has ended.
+    pub(crate) fn end(&self) -> NodeError {
+        match self.displaced.get() {
+            Some(via) => NodeError::Displaced { via: *via },
+            None => NodeError::Closed,
         }
     }
 

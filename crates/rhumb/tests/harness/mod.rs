@@ -263,6 +263,11 @@ impl Running {
     /// Asks it to end as its parent's end would, and returns its exit code and the rest of its standard error.
     pub(crate) fn end(mut self) -> (i32, String) {
         drop(self.child.stdin.take());
+        self.end_by_itself()
+    }
+
+    /// Waits for its end, and returns its exit code and the rest of its standard error.
+    pub(crate) fn end_by_itself(mut self) -> (i32, String) {
         let code = self.wait();
         let mut errors = String::new();
         while let Ok(line) = self.errors.recv_timeout(PATIENCE) {
