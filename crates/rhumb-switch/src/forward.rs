@@ -60,6 +60,8 @@ impl Switch {
         let opened = self.endpoint.open(from, datagram, now.instant).ok()?;
         let (session, range) = (opened.session, opened.plaintext);
         if range.is_empty() {
+            // Perhaps a close: what is behind it in the batch must not go to a session that has ended.
+            self.handle_link_events(now);
             return None;
         }
         let len = datagram.len();

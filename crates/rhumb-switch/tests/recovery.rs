@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rhumb_switch::{DropReason, Remote};
 use rhumb_wire::metadata::Role;
-use world::{World, router_address};
+use rhumb_wire::nack::Reason;
+use rhumb_wire::{Action, PduHeader};
+use world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -137,4 +139,28 @@ fn a_router_that_stops_is_missed_at_once() {
         let to_it = sessions.iter().any(|s| s.peer == world.routers[1].switch.name());
         assert!(!to_it, "router {neighbour} still counts on it");
     }
+}
+
+#[test]
+fn whoever_sends_right_behind_a_close_is_told() {
+    let mut world = World::new();
+    world.line(1);
+    let router = world.routers[0].switch.name();
+    let mut join = || {
+        let mut stranger = Stranger::new(&mut world, 0, Role::Node);
+        let header = PduHeader::new(Action::Advertise, stranger.name(), router);
+        let route = stranger.route(router, &world);
+        stranger.send(&mut world, header, &[], &[route]);
+        stranger
+    };
+    let (mut sender, mut receiver) = (join(), join());
+    let data = PduHeader::new(Action::Data, sender.name(), receiver.name());
+    for _ in 0..3 {
+        sender.send(&mut world, data, &[7; 100], &[]);
+    }
+    assert_eq!(sender.nacks(), []);
+    receiver.close(&world);
+    sender.send(&mut world, data, &[7; 100], &[]);
+    assert_eq!(world.dropped(0, DropReason::NextHopGone), 0);
+    assert!(matches!(sender.nacks()[..], [Reason::NotYet(_) | Reason::Unreachable(_)]));
 }

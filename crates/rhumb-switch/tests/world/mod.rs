@@ -346,6 +346,15 @@ impl Stranger {
         self.settle(world);
     }
 
+    /// Closes the session; its router hears of it together with whatever is sent next.
+    pub fn close(&mut self, world: &World) {
+        let session = self.session.take().unwrap();
+        self.endpoint.close(session, world.now.instant);
+        let mut batch = Batch::new();
+        self.endpoint.poll_transmit(&mut batch);
+        self.wire.send(&batch).unwrap();
+    }
+
     /// Sends a PDU and lets the world come to rest.
     pub fn send(
         &mut self,
