@@ -28,6 +28,7 @@ _LONGEST_REPETITION_S = 4.0
 # PDUs that a NACK may still be about.
 _MOST_OUTSTANDING = 256
 _MOST_RESENDS = 10
+_MOST_DOUBLINGS = 5
 _RESEND_REASONS = (pdus.NOT_YET, pdus.OVERLOADED)
 _LABELLED_ACTIONS = (pdus.DATA, pdus.PING)
 _ADVERTISE_REASONS = (pdus.BAD_CERTIFICATE, pdus.NOT_AUTHORISED, pdus.SUPERSEDED, pdus.EXPIRED, pdus.NOT_YET_VALID)
@@ -283,7 +284,8 @@ class Node:
         self.nacks.append(nack)
         self.evidence[pdu.tag] = pdu.certificates
         if nack.reason in _RESEND_REASONS and outstanding.resends < _MOST_RESENDS:
-            outstanding.resend_at = time.monotonic() + nack.value / 1000
+            back_off = 2 ** min(outstanding.resends, _MOST_DOUBLINGS)
+            outstanding.resend_at = time.monotonic() + nack.value / 1000 * back_off
         elif nack.reason in _ADVERTISE_REASONS and outstanding.pdu.action != pdus.ADVERTISE:
             outstanding.failure = nack
             self.send_pdu(self._advertisement())
