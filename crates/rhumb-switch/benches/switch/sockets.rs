@@ -41,11 +41,17 @@ pub(crate) struct Results {
 
 pub(crate) const SWITCH: &str = "switch";
 const WITH_NAMES: &str = "switch, with names";
-const CIPHER_OFF: &str = "switch, cipher off";
+pub(crate) const CIPHER_OFF: &str = "switch, cipher off";
 const RESEAL: &str = "bare, open and seal";
 const REDIRECT: &str = "bare, address only";
 
-pub(crate) fn measure(path: &Path, cipher_off: &mut Option<CipherOff>) -> Results {
+/// Payloads of these sizes, `rounds` slices of each kind.
+pub(crate) fn measure(
+    path: &Path,
+    cipher_off: &mut Option<CipherOff>,
+    payloads: &[usize],
+    rounds: usize,
+) -> Results {
     machine::pin(Core::Load);
     let mut rigs = [
         (SWITCH, Rig::switching(path)),
@@ -54,13 +60,13 @@ pub(crate) fn measure(path: &Path, cipher_off: &mut Option<CipherOff>) -> Result
     ];
     let mut store = Store::new();
     let mut results = Results { rows: Vec::new(), of_bare: Vec::new() };
-    for payload in PAYLOADS {
+    for &payload in payloads {
         for (name, rig) in &mut rigs {
             let Slice { arrived, lost, .. } = rig.slice(payload, &mut store, true);
             assert!(arrived > lost, "{name}: of {payload} bytes, {arrived} came as they should");
         }
         let mut slices: [Vec<Slice>; 5] = Default::default();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             for ((_, rig), slices) in rigs.iter_mut().zip(&mut slices) {
                 slices.push(rig.slice(payload, &mut store, false));
             }
