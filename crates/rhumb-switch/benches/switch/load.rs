@@ -258,7 +258,7 @@ const BATCH_DATAGRAMS: usize = 64;
 /// Two batches of the forwarder's, at 1024 datagrams each, and what the sink has yet to take.
 const UNDER_WAY: usize = 2048;
 /// What a socket's buffer holds for certain, of long datagrams.
-const BYTES_UNDER_WAY: usize = 4 << 20;
+const BYTES_UNDER_WAY: usize = 2 << 20;
 /// After this long without an arrival, what is under way is lost. Longer than others on the machine keep a thread waiting.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TIME_TO_JOIN: Duration = Duration::from_secs(10);

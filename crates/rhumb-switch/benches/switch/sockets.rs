@@ -5,11 +5,13 @@
 //! CPU time is that of the forwarding thread: what arrives for it, the kernel handles on the load's core; what it sends,
 //! the kernel cuts, carries and puts together on its own.
 
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+
 use crate::cipher_off::CipherOff;
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core, median};
 use crate::member::Form;
-use crate::path::Path;
+use crate::path::{self, Path};
 
 /// Bytes of a PDU's data.
 pub(crate) const PAYLOADS: [usize; 4] = [64, 1000, 1400, 1766];
@@ -70,9 +72,11 @@ pub(crate) fn measure(
             for ((_, rig), slices) in rigs.iter_mut().zip(&mut slices) {
                 slices.push(rig.slice(payload, &mut store, false));
             }
-            rigs[0].1.set_form(Form::Names);
-            slices[3].push(rigs[0].1.slice(payload, &mut store, false));
-            rigs[0].1.set_form(Form::Labels);
+            if Form::Names.header_len() + RECORD_OVERHEAD + payload <= path::LARGEST_DATAGRAM {
+                rigs[0].1.set_form(Form::Names);
+                slices[3].push(rigs[0].1.slice(payload, &mut store, false));
+                rigs[0].1.set_form(Form::Labels);
+            }
             slices[4].extend(cipher_off.as_mut().map(|build| build.udp_slice(payload)));
         }
         let names = [SWITCH, RESEAL, REDIRECT, WITH_NAMES, CIPHER_OFF];
