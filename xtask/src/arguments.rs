@@ -99,9 +99,9 @@ fn parse_bench<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String>
 }
 
 fn parse_figures<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
-    let date = match (words.next(), words.next(), words.next()) {
-        (Some("--date"), Some(date), None) => date,
-        _ => return Err("figures: `--date YYYY-MM-DD` follows, and nothing else".to_owned()),
+    let all = (words.next(), words.next(), words.next());
+    let (Some("--date"), Some(date), None) = all else {
+        return Err("figures: `--date YYYY-MM-DD` follows, and nothing else".to_owned());
     };
     let is_form = |(at, byte): (usize, u8)| match at {
         4 | 7 => byte == b'-',
