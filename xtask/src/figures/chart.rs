@@ -192,7 +192,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-const WIDTH: f64 = 780.0;
+const WIDTH: f64 = 840.0;
 const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 560.0;

@@ -122,5 +122,5 @@ const PAYLOADS: [usize; 10] = [64, 128, 256, 512, 1000, 1400, 1766, 3000, 6000, 
 /// The smallest, where a miss costs most in terms of a hit, and the size that most targets are about.
 const MISS_PAYLOADS: [usize; 2] = [64, 1000];
 const WORKER_PAYLOADS: [usize; 2] = [64, 1000];
-const MEMORY_ROUNDS: usize = 25;
-const SOCKET_ROUNDS: usize = 9;
+const MEMORY_ROUNDS: usize = 15;
+const SOCKET_ROUNDS: usize = 7;

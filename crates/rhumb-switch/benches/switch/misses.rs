@@ -49,7 +49,7 @@ pub(crate) struct Row {
 pub(crate) struct Kept {
     /// Known PDUs forwarded, in millions for each second of the worker.
     pub(crate) mpps: f64,
-    /// That in terms of their share times the rate without misses, both of the same round.
+    /// That in terms of their share times the rate without misses that was measured just before.
     pub(crate) of_share: f64,
 }
 
@@ -61,26 +61,27 @@ pub(crate) fn measure(payload: usize) -> Vec<Row> {
     let mut switches: Vec<[Misses; 2]> =
         SHARES.iter().map(|share| KINDS.map(|kind| Misses::new(kind, *share))).collect();
     let mut bare = Bare::new(Form::Names, ENTRIES, 1, 1);
-    // One slice that does not count: tables fill, questions are under way.
-    let mut rounds: Vec<Vec<[f64; 3]>> = vec![Vec::new(); SHARES.len()];
+    // Of each share, the rates and the full ones measured just before. One slice does not count: tables fill, questions are
+    // under way.
+    let mut rounds: Vec<Vec<[(f64, f64); 3]>> = vec![Vec::new(); SHARES.len()];
     for round in 0..=ROUNDS {
-        for ((share, scenes), rates) in SHARES.iter().zip(&mut switches).zip(&mut rounds) {
-            let [fresh, few] = scenes.each_mut().map(|scene| scene.slice(payload));
-            bare.missed_per_mille = *share;
+        for (index, share) in SHARES.into_iter().enumerate() {
+            let full = switches[0][0].slice(payload);
+            let [fresh, few] = switches[index].each_mut().map(|scene| scene.slice(payload));
+            bare.missed_per_mille = 0;
+            let bare_full = bare_slice(&mut bare, payload);
+            bare.missed_per_mille = share;
             let bare = bare_slice(&mut bare, payload);
             if round > 0 {
-                rates.push([fresh, few, bare]);
+                rounds[index].push([(fresh, full), (few, full), (bare, bare_full)]);
             }
         }
     }
     let kept = |index: usize, kind: usize| {
         let share = 1.0 - SHARES[index] as f64 / 1000.0;
-        let of_share = rounds[index]
-            .iter()
-            .zip(&rounds[0])
-            .map(|(now, full)| now[kind] / (share * full[kind]));
-        let mpps = median(rounds[index].iter().map(|rates| rates[kind]));
-        Kept { mpps, of_share: median(of_share) }
+        let rates = rounds[index].iter().map(|kinds| kinds[kind]);
+        let of_share = median(rates.clone().map(|(rate, full)| rate / (share * full)));
+        Kept { mpps: median(rates.map(|(rate, _)| rate)), of_share }
     };
     let row = |index: usize| Row {
         payload,
@@ -297,8 +298,8 @@ const SHARES: [usize; 10] = [0, 100, 200, 300, 400, 500, 600, 700, 800, 900];
 /// Names that are asked for over and over.
 const FEW: usize = 256;
 /// Of the worker's time, for each round of each share.
-const SLICE: Duration = Duration::from_millis(15);
-const ROUNDS: usize = 9;
+const SLICE: Duration = Duration::from_millis(8);
+const ROUNDS: usize = 15;
 /// What waits in the RIB's socket at most.
 const SOCKET_DATAGRAMS: usize = 1024;
 const TURNS_TO_CONNECT: usize = 200;

@@ -28,32 +28,44 @@ fn worker() -> impl Contestant {
 }
 
 pub(crate) fn measure(payload: usize) -> Vec<Row> {
-    let row = |workers| Row {
-        workers,
-        payload,
-        switch_mpps: together(workers, payload, worker),
-        bare_mpps: together(workers, payload, || Bare::new(Form::Labels, ENTRIES, 1, 1)),
+    let most = machine::cores();
+    let barrier = Barrier::new(most);
+    let measured: Vec<Vec<[f64; 2]>> = std::thread::scope(|scope| {
+        let run = |core| {
+            let barrier = &barrier;
+            scope.spawn(move || one(core, most, payload, barrier))
+        };
+        let threads: Vec<_> = (0..most).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a worker")).collect()
+    });
+    let row = |workers: usize| {
+        let sum = |who: usize| measured[..workers].iter().map(|of| of[workers - 1][who]).sum();
+        Row { workers, payload, switch_mpps: sum(0), bare_mpps: sum(1) }
     };
-    (1..=machine::cores()).map(row).collect()
+    (1..=most).map(row).collect()
 }
 
-fn together<C: Contestant>(workers: usize, payload: usize, make: fn() -> C) -> f64 {
-    let barrier = Barrier::new(workers);
-    let one = |core| {
-        machine::pin_to(core);
-        let mut contestant = make();
-        let slices = (0..ROUNDS).map(|_| {
+/// One thread's rates, of switch and bare loop, by how many work at once. All numbers take turns, so that hours and
+/// minutes in which the machine is slower count for all of them.
+fn one(core: usize, most: usize, payload: usize, barrier: &Barrier) -> Vec<[f64; 2]> {
+    machine::pin_to(core);
+    let (mut switch, mut bare) = (worker(), Bare::new(Form::Labels, ENTRIES, 1, 1));
+    let mut slices: Vec<[Vec<f64>; 2]> = vec![Default::default(); most];
+    for _ in 0..ROUNDS {
+        for (index, [of_switch, of_bare]) in slices.iter_mut().enumerate() {
             barrier.wait();
-            memory::slice(&mut contestant, payload)
-        });
-        // Millions a second, of nanoseconds each.
-        1e3 / median(slices.collect::<Vec<_>>().into_iter())
-    };
-    std::thread::scope(|scope| {
-        let one = &one;
-        let threads: Vec<_> = (0..workers).map(|core| scope.spawn(move || one(core))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a worker")).sum()
-    })
+            if core <= index {
+                of_switch.push(memory::slice(&mut switch, payload));
+            }
+            barrier.wait();
+            if core <= index {
+                of_bare.push(memory::slice(&mut bare, payload));
+            }
+        }
+    }
+    // Millions a second, of nanoseconds each.
+    let rate = |slices: Vec<f64>| 1e3 / median(slices.into_iter());
+    slices.into_iter().map(|of| of.map(rate)).collect()
 }
 
 const ROUNDS: usize = 101;
