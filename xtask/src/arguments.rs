@@ -14,7 +14,9 @@ usage: cargo xtask TASK
         Writes the test vectors of docs/vectors anew, from the code. `test` compares them.
   tidy  Checks the house style and the boundaries between crates.
   bench [NAME] [--json]
-        Runs the bench target NAME of whichever crate has it; without NAME, lists them.";
+        Runs the bench target NAME of whichever crate has it; without NAME, lists them.
+  figures --date YYYY-MM-DD
+        Measures and draws the paper's figures anew, into docs/figures. Takes some minutes.";
 
 /// What one test run does.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +33,13 @@ pub(crate) struct BenchOptions {
     pub(crate) json: bool,
 }
 
+/// How the figures are made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FiguresOptions {
+    /// What they are dated.
+    pub(crate) date: String,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
@@ -38,6 +47,7 @@ pub(crate) enum Task {
     Tidy,
     Vectors,
     Bench(BenchOptions),
+    Figures(FiguresOptions),
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
@@ -52,6 +62,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
+        Some("figures") => parse_figures(words),
         Some(word) => Err(format!("`{word}` is not a task")),
     }
 }
@@ -87,6 +98,21 @@ fn parse_bench<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String>
     Ok(Task::Bench(options))
 }
 
+fn parse_figures<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
+    let all = (words.next(), words.next(), words.next());
+    let (Some("--date"), Some(date), None) = all else {
+        return Err("figures: `--date YYYY-MM-DD` follows, and nothing else".to_owned());
+    };
+    let is_form = |(at, byte): (usize, u8)| match at {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    match date.len() == 10 && date.bytes().enumerate().all(is_form) {
+        true => Ok(Task::Figures(FiguresOptions { date: date.to_owned() })),
+        false => Err(format!("figures: `{date}` is no date like 2026-01-31")),
+    }
+}
+
 /// Long enough to get past the seeds into their mutations, short enough for every commit.
 const DEFAULT_FUZZ_TIME: Duration = Duration::from_secs(10);
 
@@ -108,6 +134,8 @@ mod tests {
         let expected = BenchOptions { name: Some("switch".to_owned()), json: true };
         assert_eq!(parsed("bench --json switch"), Ok(Task::Bench(expected)));
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
+        let expected = FiguresOptions { date: "2026-01-31".to_owned() };
+        assert_eq!(parsed("figures --date 2026-01-31"), Ok(Task::Figures(expected)));
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
     }
 
@@ -124,6 +152,11 @@ mod tests {
             "vectors names",
             "bench a b",
             "bench --xml",
+            "figures",
+            "figures --date",
+            "figures --date today",
+            "figures --date 2026/01/31",
+            "figures --date 2026-01-31 again",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

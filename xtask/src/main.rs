@@ -1,6 +1,7 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors` and `bench`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors`, `bench` and `figures`.
 //!
-//! Invariant: no task but `vectors` changes the working tree; whatever one makes goes to the target folder. A task that
+//! Invariant: no task but `vectors` and `figures`, whose purpose it is, changes the working tree; whatever another makes goes
+//! to the target folder. A task that
 //! fails says what failed and exits with 1; a command line that makes no sense exits with 2.
 
 #![forbid(unsafe_code)]
@@ -8,6 +9,7 @@
 mod arguments;
 mod bench;
 mod demo;
+mod figures;
 mod fuzz;
 mod instructions;
 mod metadata;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::print(&root),
         Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
+        Task::Figures(options) => figures::run(&root, &options),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

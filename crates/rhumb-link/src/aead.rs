@@ -96,11 +96,10 @@ impl PacketKey {
 
 #[inline]
 pub(crate) fn nonce(salt: &[u8; SALT_LEN], counter: Counter) -> [u8; SALT_LEN] {
-    let mut nonce = *salt;
-    for (byte, count) in nonce[4..].iter_mut().zip(counter.as_u64().to_be_bytes()) {
-        *byte ^= count;
-    }
-    nonce
+    // As one number: byte by byte takes three times the instructions.
+    let [a, b, c, d, low @ ..] = *salt;
+    let [e, f, g, h, i, j, k, l] = (u64::from_be_bytes(low) ^ counter.as_u64()).to_be_bytes();
+    [a, b, c, d, e, f, g, h, i, j, k, l]
 }
 
 pub(crate) const SALT_LEN: usize = 12;

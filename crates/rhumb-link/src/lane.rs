@@ -25,9 +25,10 @@ pub(crate) struct SendLane {
     key: PacketKey,
     epoch: u16,
     packet_number: u64,
-    epoch_first_packet: u64,
-    /// When the epoch's key was first used.
-    epoch_began: Option<Instant>,
+    /// The first packet number that is not for this epoch's key; 0 until that is used.
+    epoch_end: u64,
+    /// When that key is used up, whatever was sealed with it.
+    epoch_until: Instant,
     /// When anything was sealed last.
     pub(crate) last_sealed: Instant,
 }
@@ -47,8 +48,8 @@ impl SendLane {
             key,
             epoch: 0,
             packet_number: 0,
-            epoch_first_packet: 0,
-            epoch_began: None,
+            epoch_end: 0,
+            epoch_until: now,
             last_sealed: now,
         }
     }
@@ -65,18 +66,8 @@ impl SendLane {
             buffer.split_first_chunk_mut::<{ RecordHeader::LEN }>().ok_or(DropReason::TooShort)?;
         let (plaintext, tag) =
             rest.split_last_chunk_mut::<AEAD_TAG_LEN>().ok_or(DropReason::TooShort)?;
-        if self.packet_number > Counter::MAX_PACKET_NUMBER {
-            return Err(DropReason::CounterExhausted);
-        }
-        match self.epoch_began {
-            None => self.epoch_began = Some(now),
-            Some(began)
-                if self.packet_number - self.epoch_first_packet >= EPOCH_PACKETS
-                    || now.saturating_duration_since(began) >= EPOCH_LIFETIME =>
-            {
-                self.ratchet(now)?;
-            }
-            Some(_) => {}
+        if self.packet_number >= self.epoch_end || now >= self.epoch_until {
+            self.begin_epoch(now)?;
         }
         let counter = Counter::new(self.epoch, self.packet_number);
         self.packet_number += 1;
@@ -98,13 +89,19 @@ impl SendLane {
             || self.packet_number >= Counter::MAX_PACKET_NUMBER - (1 << 34)
     }
 
+    /// Takes the key into use, or its successor if it was used.
     #[cold]
-    fn ratchet(&mut self, now: Instant) -> Result<(), DropReason> {
-        self.epoch = self.epoch.checked_add(1).ok_or(DropReason::CounterExhausted)?;
-        self.secret = self.secret.next();
-        self.key = self.secret.packet_key(self.cipher);
-        self.epoch_first_packet = self.packet_number;
-        self.epoch_began = Some(now);
+    fn begin_epoch(&mut self, now: Instant) -> Result<(), DropReason> {
+        if self.packet_number > Counter::MAX_PACKET_NUMBER {
+            return Err(DropReason::CounterExhausted);
+        }
+        if self.epoch_end > 0 {
+            self.epoch = self.epoch.checked_add(1).ok_or(DropReason::CounterExhausted)?;
+            self.secret = self.secret.next();
+            self.key = self.secret.packet_key(self.cipher);
+        }
+        self.epoch_end = (self.packet_number + EPOCH_PACKETS).min(Counter::MAX_PACKET_NUMBER + 1);
+        self.epoch_until = now + EPOCH_LIFETIME;
         Ok(())
     }
 }
@@ -245,7 +242,6 @@ mod tests {
     fn the_last_packet_number_is_used_and_none_after_it() {
         let (mut lane, now) = sender();
         lane.packet_number = Counter::MAX_PACKET_NUMBER;
-        lane.epoch_first_packet = lane.packet_number;
         assert!(lane.nearly_exhausted());
         assert_eq!(seal(&mut lane, now), Ok(()));
         for _ in 0..3 {

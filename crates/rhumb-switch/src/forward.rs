@@ -1,16 +1,20 @@
 //! The path of a packet.
 //!
-//! Per batch: 1. what other switches of the process changed is seen, by one load; 2. every datagram in turn; 3. what the
-//! handshakes among them brought about; 4. our own datagrams appended.
+//! Per batch: 1. what other switches of the process changed is seen, by one load; 2. the datagrams, a group of sealed PDUs
+//! at a time, and in its turn what is none; 3. what the handshakes among them brought about; 4. our own datagrams appended.
 //!
-//! Per datagram: 1. the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
-//! `rhumb-link`). 2. The label finds the flow by one array access, and names by one look-up. 3. The TTL loses one, and
-//! the label becomes the next hop's. 4. The PDU is sealed in place for the next session, and the slot redirected.
-//! Everything else takes the slow path in `admit`.
+//! Per group, three passes, so that the memory its flows and sessions stand in is waited for together and not one after the
+//! other. 1. Open: the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
+//! `rhumb-link`). 2. Look up: the label finds the flow by one array access, and names by one look-up; the TTL loses one,
+//! and the label becomes the next hop's. 3. Seal: in place for the next session, and the slot is redirected. Everything else
+//! takes the slow path in `admit`, during the second pass.
+//!
+//! A close ends a session, so it is no part of a group: PDUs that came before it are passed on before it.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
-use rhumb_link::SessionId;
+use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::Datagram;
 use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
@@ -25,19 +29,13 @@ impl Switch {
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         let mut handshakes = false;
         self.routes.catch_up();
-        for index in 0..batch.len() {
-            let (from, datagram) = batch.datagram_mut(index);
-            let next = match datagram.first().map(|first| first >> 4) {
-                Some(0x8 | 0xB | 0xD) => self.handle_record(from, datagram, now),
-                _ => {
-                    handshakes = true;
-                    self.handle_handshake(from, datagram, now);
-                    None
-                }
-            };
-            match next {
-                Some(peer) => batch.redirect(index, peer),
-                None => batch.drop_datagram(index),
+        let (mut slot, received) = (0, batch.len());
+        while slot < received {
+            let end = received.min(slot + GROUP);
+            slot += self.handle_pdus(batch, slot..end, now);
+            if slot < end {
+                handshakes |= self.handle_other(batch, slot, now);
+                slot += 1;
             }
         }
         if handshakes {
@@ -48,48 +46,87 @@ impl Switch {
         self.poll_transmit(batch);
     }
 
-    /// Opens a sealed datagram and forwards its PDU in place. Returns where the datagram, as it now stands, goes.
+    /// Handles the sealed PDUs of these slots, at most [`GROUP`], up to the first datagram that is none. How many there were.
+    fn handle_pdus(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
+        // Arrays of this call, not lent by the caller: 8 ns a datagram less.
+        let mut all_opened = [const { None }; GROUP];
+        let mut next_hops = [None; GROUP];
+        for (slot, opened) in slots.clone().zip(&mut all_opened) {
+            let (from, datagram) = batch.datagram_mut(slot);
+            if datagram.first().is_none_or(|first| first >> 4 != SEALED_PDU) {
+                slots.end = slot;
+                break;
+            }
+            // The endpoint counts what it refuses.
+            *opened = self.endpoint.open(from, datagram, now.instant).ok();
+        }
+        for ((slot, opened), next) in slots.clone().zip(all_opened).zip(&mut next_hops) {
+            if let Some(opened) = opened {
+                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, now);
+            }
+        }
+        for (slot, next) in slots.clone().zip(next_hops) {
+            match next {
+                Some(next) => self.pass_on(next, batch, slot, now),
+                None => batch.drop_datagram(slot),
+            }
+        }
+        slots.len()
+    }
+
+    /// Handles a datagram that is no sealed PDU. Whether it was a handshake, or tried to be one.
+    fn handle_other(&mut self, batch: &mut Batch, slot: usize, now: Now) -> bool {
+        let (from, datagram) = batch.datagram_mut(slot);
+        let is_record = datagram.first().is_some_and(|first| SEALED_OTHERS.contains(&(first >> 4)));
+        match is_record {
+            // The link's own business; but what is behind a close must not go to the session that it ended.
+            true => {
+                drop(self.endpoint.open(from, datagram, now.instant));
+                self.handle_link_events(now);
+            }
+            false => self.handle_handshake(from, datagram, now),
+        }
+        batch.drop_datagram(slot);
+        !is_record
+    }
+
+    /// Readies an opened datagram for its next hop. Returns the session to seal it for.
     #[inline]
-    fn handle_record(
+    fn handle_opened(
         &mut self,
-        from: SocketAddr,
         datagram: &mut [u8],
+        opened: Opened,
         now: Now,
-    ) -> Option<SocketAddr> {
-        // The endpoint counts what it refuses.
-        let opened = self.endpoint.open(from, datagram, now.instant).ok()?;
-        let (session, range) = (opened.session, opened.plaintext);
-        if range.is_empty() {
-            // Perhaps a close: what is behind it in the batch must not go to a session that has ended.
-            self.handle_link_events(now);
+    ) -> Option<SessionId> {
+        let (session, len) = (opened.session, datagram.len());
+        let pdu = &mut datagram[opened.plaintext];
+        if pdu.is_empty() {
             return None;
         }
-        let len = datagram.len();
-        let next = match Frame::parse(&datagram[range.clone()]) {
-            Ok(Frame::Labelled(pdu)) => match self.known_label(session, &pdu, len, now) {
+        match Frame::parse(pdu) {
+            Ok(Frame::Labelled(labelled)) => match self.known_label(session, &labelled, len, now) {
                 Some((next, label)) => {
-                    relabel(&mut datagram[range], label);
-                    next
+                    relabel(pdu, label);
+                    Some(next)
                 }
                 None => {
-                    self.handle_slow_labelled(session, &pdu, now);
-                    return None;
+                    self.handle_slow_labelled(session, &labelled, now);
+                    None
                 }
             },
-            Ok(Frame::Full(pdu)) => {
-                let next = match self.known_flow(session, &pdu, len, now) {
+            Ok(Frame::Full(full)) => {
+                let next = match self.known_flow(session, &full, len, now) {
                     Some(next) => next,
-                    None => self.handle_slow(session, &pdu, now)?,
+                    None => self.handle_slow(session, &full, now)?,
                 };
-                decrement_ttl(&mut datagram[range]);
-                next
+                decrement_ttl(pdu);
+                Some(next)
             }
             Err(_) => {
                 self.drop_pdu(DropReason::MalformedPdu);
-                return None;
+                None
             }
-        };
-        self.pass_on(next, datagram, now)
+        }
     }
 
     /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too.
@@ -132,17 +169,20 @@ impl Switch {
             .then_some(flow.next)
     }
 
+    /// Seals the datagram of a slot for `next`, and sends it there.
     #[inline]
-    fn pass_on(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
+    fn pass_on(&mut self, next: SessionId, batch: &mut Batch, slot: usize, now: Now) {
+        let (_, datagram) = batch.datagram_mut(slot);
+        let len = datagram.len() as u64;
         match self.endpoint.seal(next, datagram, now.instant) {
             Ok(peer) => {
                 self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += datagram.len() as u64;
-                Some(peer)
+                self.counters.forwarded_bytes += len;
+                batch.redirect(slot, peer);
             }
             Err(_) => {
                 self.drop_pdu(DropReason::NextHopGone);
-                None
+                batch.drop_datagram(slot);
             }
         }
     }
@@ -158,3 +198,9 @@ impl Switch {
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
 pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
+/// Datagrams that take each pass together: as many as one batch of messages brings, and of the usual size no more than half a
+/// second-level cache holds.
+const GROUP: usize = 64;
+/// The first four bits of a sealed PDU, and of what else is sealed: closes and path messages.
+const SEALED_PDU: u8 = 0x8;
+const SEALED_OTHERS: [u8; 2] = [0xB, 0xD];

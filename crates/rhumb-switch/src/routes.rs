@@ -105,11 +105,11 @@ impl Routes {
     }
 
     pub(crate) fn find(&mut self, destination: &Name, now: Instant) -> Found {
-        if self.attached.peek(destination).is_some_and(|attached| attached.is_over(now)) {
-            self.detach(destination);
-        }
         if let Some(attached) = self.attached.get(destination) {
-            return Found::Attached { session: attached.session, until: attached.until };
+            if !attached.is_over(now) {
+                return Found::Attached { session: attached.session, until: attached.until };
+            }
+            self.detach(destination);
         }
         match self.tables.find(destination, now) {
             Known::Way(way) => Found::Way(way),

@@ -145,17 +145,18 @@ impl Tables {
 impl Tables {
     pub(crate) fn find(&self, destination: &Name, now: Instant) -> Known {
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let way = self.shard(destination).way(destination, epoch, now);
-        if let Some(way) = way {
-            if !way.chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
-                return Known::Way(way);
-            }
-            self.end_way(destination, &way.chain);
-        }
-        match self.shard(destination).absences.current(destination, now) {
+        let absent = |shard: &mut Shard| match shard.absences.current(destination, now) {
             Some(absence) => Known::AbsentUntil(absence.until),
             None => Known::Nothing,
+        };
+        let mut shard = self.shard(destination);
+        let Some(way) = shard.way(destination, epoch, now) else { return absent(&mut shard) };
+        drop(shard);
+        if !way.chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
+            return Known::Way(way);
         }
+        self.end_way(destination, &way.chain);
+        absent(&mut self.shard(destination))
     }
 
     /// Takes over a verified way to a name. Flows change only when the way did, not when its lease was renewed. `false` when

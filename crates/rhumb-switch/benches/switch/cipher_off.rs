@@ -1,9 +1,10 @@
 //! The same bench built with the cipher off (`--cfg rhumb_null_cipher`), as a process that measures on demand, so that its
 //! slices take turns with those of this build.
 //!
-//! The parent writes a line for each slice, `memory FORM PAYLOAD` or `udp PAYLOAD`; the child answers with a line of numbers. It
+//! The parent writes a line for each slice, `memory FORM PAYLOAD`, `bare FORM PAYLOAD` or `udp PAYLOAD`; the child answers with a line of numbers. It
 //! ends when its input does. It is built at most once, in a target directory of its own.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path as FilePath, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,11 +15,15 @@ use serde_json::Value;
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core};
 use crate::member::Form;
-use crate::memory::{self, Scene};
+use crate::memory::{self, Bare, ENTRIES, Scene};
 use crate::path::Path;
 
 /// The word that makes a process the child.
 pub(crate) const CHILD: &str = "--measure-on-demand";
+
+fn name_of(form: Form) -> &'static str {
+    if form == Form::Labels { LABELS } else { NAMES }
+}
 
 /// The forms, in orders.
 const LABELS: &str = "labels";
@@ -54,8 +59,12 @@ impl CipherOff {
 
     /// Nanoseconds per datagram of one flow in memory.
     pub(crate) fn memory_slice(&mut self, form: Form, payload: usize) -> f64 {
-        let form = if form == Form::Labels { LABELS } else { NAMES };
-        self.ask(&format!("memory {form} {payload}"))[0]
+        self.ask(&format!("memory {} {payload}", name_of(form)))[0]
+    }
+
+    /// The same of the bare loop, of which nothing is left without the cipher but the look-up and the copying of headers.
+    pub(crate) fn bare_slice(&mut self, form: Form, payload: usize) -> f64 {
+        self.ask(&format!("bare {} {payload}", name_of(form)))[0]
     }
 
     /// One slice of the switch on sockets.
@@ -92,6 +101,7 @@ impl Drop for CipherOff {
 /// What the child does.
 pub(crate) fn measure_on_demand() {
     let mut scene: Option<Scene> = None;
+    let mut bare: HashMap<String, Bare> = HashMap::new();
     let mut udp: Option<(Rig, Store)> = None;
     for line in std::io::stdin().lines() {
         let line = line.expect("orders are text");
@@ -102,6 +112,13 @@ pub(crate) fn measure_on_demand() {
             let scene = scene.get_or_insert_with(|| Scene::new(2));
             scene.form = if form == LABELS { Form::Labels } else { Form::Names };
             println!("{}", memory::slice(scene, payload));
+        } else if let Some(form) = kind.strip_prefix("bare ") {
+            machine::pin(Core::Measured);
+            let bare = bare.entry(form.to_owned()).or_insert_with(|| {
+                let form = if form == LABELS { Form::Labels } else { Form::Names };
+                Bare::new(form, ENTRIES, 1, 1)
+            });
+            println!("{}", memory::slice(bare, payload));
         } else {
             machine::pin(Core::Load);
             let (rig, store) =

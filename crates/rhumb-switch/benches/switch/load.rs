@@ -77,7 +77,7 @@ impl Rig {
     pub(crate) fn switching(path: &Path) -> Self {
         let Sockets { source, forwarder, sink, forwarder_addresses } = path.sockets();
         let now = member::now();
-        let switch = member::switch(FLOWS, now);
+        let switch = member::switch(FLOWS, Vec::new(), now);
         let router = switch.name();
         let ends = [(source, forwarder_addresses[0]), (sink, forwarder_addresses[1])];
         let forwarder = Forwarder::new(forwarder, Box::new(switch));
@@ -157,15 +157,16 @@ impl Rig {
         }
     }
 
-    /// Sends and receives, with at most [`UNDER_WAY`] datagrams between the two. How many arrived, and in what time.
+    /// Sends and receives, with at most [`UNDER_WAY`] datagrams, or [`BYTES_UNDER_WAY`], between the two. How many arrived, and in what time.
     fn exchange(&mut self, payload: usize, store: &[Batch], check: bool) -> (usize, Duration) {
         let len = RECORD_OVERHEAD + self.traffic.header_len() + payload;
         let mut incoming = Batch::new();
+        let most = (BYTES_UNDER_WAY / len).clamp(BATCH_DATAGRAMS, UNDER_WAY);
         let (mut to_send, mut under_way, mut arrived) = (store.iter(), 0, 0);
         let begin = Instant::now();
         let mut last_arrival = begin;
         loop {
-            while under_way + BATCH_DATAGRAMS <= UNDER_WAY
+            while under_way + BATCH_DATAGRAMS <= most
                 && let Some(batch) = to_send.next()
             {
                 under_way += self.source.send(batch).expect("the path takes datagrams").sent;
@@ -256,6 +257,8 @@ pub(crate) const SLICE_DATAGRAMS: usize = 16_384;
 const BATCH_DATAGRAMS: usize = 64;
 /// Two batches of the forwarder's, at 1024 datagrams each, and what the sink has yet to take.
 const UNDER_WAY: usize = 2048;
+/// What a socket's buffer holds for certain, of long datagrams.
+const BYTES_UNDER_WAY: usize = 2 << 20;
 /// After this long without an arrival, what is under way is lost. Longer than others on the machine keep a thread waiting.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TIME_TO_JOIN: Duration = Duration::from_secs(10);

@@ -16,6 +16,11 @@ pub(crate) fn pin(core: Core) {
     }
 }
 
+/// Keeps this thread on the core of this number.
+pub(crate) fn pin_to(core: usize) {
+    sys::pin(core);
+}
+
 /// Cores of the machine, whichever of them this thread keeps to by now.
 pub(crate) fn cores() -> usize {
     sys::cores()
@@ -71,7 +76,7 @@ mod sys {
 
     /// Failure leaves the thread where it is: the figures get noisier, not wrong.
     pub(super) fn pin(core: usize) {
-        // SAFETY: a cpu_set_t is integers, for which zero is a value; `core` is 0 or 1, and a set holds 1024; the set is
+        // SAFETY: a cpu_set_t is integers, for which zero is a value; a set holds 1024 cores, more than we are told of; the set is
         // valid for the whole call; thread 0 is the calling one.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -5,22 +5,26 @@
 //! 2. On sockets: between two ends over veth pairs, beside forwarders that do less.
 //! 3. Both again with the cipher off: a build for measurement, made on the first run.
 //!
-//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it. Takes about a minute,
+//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it;
+//! `figures` prints the series behind the paper's figures instead. Takes about a minute,
 //! builds excluded, and a gigabyte of memory for a million flows. The paths over veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;
 mod chance;
 mod cipher_off;
+mod figures;
 mod forwarder;
 mod instructions;
 mod load;
 mod machine;
 mod member;
 mod memory;
+mod misses;
 mod path;
 mod report;
 mod sockets;
+mod workers;
 
 use cipher_off::CipherOff;
 use machine::Core;
@@ -49,6 +53,9 @@ fn main() {
     let mut conditions = machine::conditions();
     if let Some(problem) = problem {
         conditions.insert("cipher_off_left_out".to_owned(), problem.into());
+    }
+    if said(figures::SERIES) {
+        return figures::print(&mut cipher_off, conditions);
     }
     let memory = if memory { measure_memory(&mut conditions, &mut cipher_off) } else { Vec::new() };
     let (sockets, is_fair) = match udp {
@@ -91,5 +98,6 @@ fn measure_sockets(
         load::SLICE_DATAGRAMS
     );
     conditions.insert("udp".to_owned(), text.into());
-    (Some(sockets::measure(&path, cipher_off)), path.is_fair())
+    let results = sockets::measure(&path, cipher_off, &sockets::PAYLOADS, sockets::ROUNDS);
+    (Some(results), path.is_fair())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rhumb_link::{Endpoint, SessionId};
-use rhumb_switch::{Config, Switch};
+use rhumb_switch::{Config, Remote, Switch};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
@@ -235,9 +235,9 @@ pub(crate) fn data(payload: usize, chance: &mut Chance) -> Vec<u8> {
     (0..payload).map(|_| chance.next_u64() as u8).collect()
 }
 
-/// A switch with no RIB and no upstream router, which is all that its own members need.
-pub(crate) fn switch(max_flows: usize, now: Now) -> Switch {
-    let config = Config { max_flows, link: link_config(), ..Config::default() };
+/// A switch with no upstream router, and with the RIBs given: its own members need none.
+pub(crate) fn switch(max_flows: usize, ribs: Vec<Remote>, now: Now) -> Switch {
+    let config = Config { max_flows, ribs, link: link_config(), ..Config::default() };
     Switch::new(identity(Role::Router, now), config, [4; 32], now).expect("switch")
 }
 
@@ -247,11 +247,11 @@ pub(crate) fn now() -> Now {
     Now { instant: std::time::Instant::now(), unix_ms }
 }
 
-fn identity(role: Role, now: Now) -> Arc<Identity> {
+pub(crate) fn identity(role: Role, now: Now) -> Arc<Identity> {
     Arc::new(Identity::generate(role, now.unix_s()).expect("a key"))
 }
 
-fn link_config() -> rhumb_link::Config {
+pub(crate) fn link_config() -> rhumb_link::Config {
     let mut config = rhumb_link::Config::default();
     config.max_datagram_len = MAX_DATAGRAM_LEN;
     config

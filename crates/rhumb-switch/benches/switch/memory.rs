@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rhumb_switch::Switch;
+use rhumb_switch::{Remote, Switch};
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
 use rhumb_wire::datagram::RecordHeader;
@@ -24,7 +24,7 @@ pub(crate) const BATCH_DATAGRAMS: usize = 64;
 pub(crate) const ROUNDS: usize = 25;
 pub(crate) const BATCHES_A_SLICE: usize = 48;
 /// Entries in the bare loop's table.
-const ENTRIES: usize = 1 << 20;
+pub(crate) const ENTRIES: usize = 1 << 20;
 
 /// One size in one form.
 #[derive(Debug, Clone, Copy)]
@@ -172,6 +172,8 @@ pub(crate) struct Bare {
     ends: Ends,
     next_hops: [SocketAddr; 2],
     chance: Chance,
+    /// How many datagrams of a thousand are for a name that is not in the table.
+    pub(crate) missed_per_mille: usize,
 }
 
 impl Bare {
@@ -181,7 +183,8 @@ impl Bare {
         let table = Table::new(form, entries, &mut chance);
         let next_hops = [member_address(0), member_address(1)];
         let (resealer, ends) = (Resealer::new(sessions), Ends::new(sessions));
-        Self { resealer, table, asked, sessions, ends, next_hops, chance }
+        let missed_per_mille = 0;
+        Self { resealer, table, asked, sessions, ends, next_hops, chance, missed_per_mille }
     }
 }
 
@@ -191,7 +194,12 @@ impl Contestant for Bare {
         for _ in 0..BATCH_DATAGRAMS {
             let entry = self.chance.below(self.asked);
             let session = self.chance.below(self.sessions);
-            let address = |pdu: &mut [u8]| self.table.address(entry, pdu);
+            let missed = self.missed_per_mille > self.chance.below(1000);
+            let unknown = missed.then(|| self.chance.name());
+            let address = |pdu: &mut [u8]| match unknown {
+                Some(name) => self.table.address_nowhere(&name, pdu),
+                None => self.table.address(entry, pdu),
+            };
             self.ends.push(batch, self.next_hops[0], (session, len), address);
         }
     }
@@ -225,9 +233,9 @@ impl Contestant for Bare {
 
 /// A switch and its members, who have joined and between each two of whom a flow is known.
 pub(crate) struct Scene {
-    switch: Switch,
-    members: Vec<Member>,
-    now: Now,
+    pub(crate) switch: Switch,
+    pub(crate) members: Vec<Member>,
+    pub(crate) now: Now,
     chance: Chance,
     /// How PDUs travel.
     pub(crate) form: Form,
@@ -237,9 +245,14 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(members: usize) -> Self {
+        Self::with_ribs(members, Vec::new())
+    }
+
+    /// With a switch that was told of these RIBs, and has not connected to them yet.
+    pub(crate) fn with_ribs(members: usize, ribs: Vec<Remote>) -> Self {
         let now = member::now();
         let pairs = members * (members - 1);
-        let switch = member::switch(pairs, now);
+        let switch = member::switch(pairs, ribs, now);
         let chance = Chance::new(2);
         let members_room = Vec::with_capacity(members);
         let mut scene = Self {
@@ -368,7 +381,7 @@ fn member_index(address: SocketAddr) -> usize {
     }
 }
 
-const ROUTER: SocketAddr =
+pub(crate) const ROUTER: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
 /// Enough to be told a label about.
 const FIRST_PAYLOAD: usize = 16;

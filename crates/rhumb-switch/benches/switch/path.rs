@@ -185,6 +185,8 @@ fn ip(script: &str) -> Result<(), String> {
 }
 
 const MTU: u16 = 9000;
+/// Bytes of UDP payload in a packet of that size.
+pub(crate) const LARGEST_DATAGRAM: usize = MTU as usize - 20 - 8;
 const SOURCE_IP: [u8; 4] = [10, 9, 1, 1];
 const FORWARDER_FACING_SOURCE: [u8; 4] = [10, 9, 1, 2];
 const FORWARDER_FACING_SINK: [u8; 4] = [10, 9, 2, 2];

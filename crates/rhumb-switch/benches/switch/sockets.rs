@@ -5,11 +5,13 @@
 //! CPU time is that of the forwarding thread: what arrives for it, the kernel handles on the load's core; what it sends,
 //! the kernel cuts, carries and puts together on its own.
 
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+
 use crate::cipher_off::CipherOff;
 use crate::load::{Rig, Slice, Store};
 use crate::machine::{self, Core, median};
 use crate::member::Form;
-use crate::path::Path;
+use crate::path::{self, Path};
 
 /// Bytes of a PDU's data.
 pub(crate) const PAYLOADS: [usize; 4] = [64, 1000, 1400, 1766];
@@ -41,11 +43,17 @@ pub(crate) struct Results {
 
 pub(crate) const SWITCH: &str = "switch";
 const WITH_NAMES: &str = "switch, with names";
-const CIPHER_OFF: &str = "switch, cipher off";
+pub(crate) const CIPHER_OFF: &str = "switch, cipher off";
 const RESEAL: &str = "bare, open and seal";
 const REDIRECT: &str = "bare, address only";
 
-pub(crate) fn measure(path: &Path, cipher_off: &mut Option<CipherOff>) -> Results {
+/// Payloads of these sizes, `rounds` slices of each kind.
+pub(crate) fn measure(
+    path: &Path,
+    cipher_off: &mut Option<CipherOff>,
+    payloads: &[usize],
+    rounds: usize,
+) -> Results {
     machine::pin(Core::Load);
     let mut rigs = [
         (SWITCH, Rig::switching(path)),
@@ -54,19 +62,21 @@ pub(crate) fn measure(path: &Path, cipher_off: &mut Option<CipherOff>) -> Result
     ];
     let mut store = Store::new();
     let mut results = Results { rows: Vec::new(), of_bare: Vec::new() };
-    for payload in PAYLOADS {
+    for &payload in payloads {
         for (name, rig) in &mut rigs {
             let Slice { arrived, lost, .. } = rig.slice(payload, &mut store, true);
             assert!(arrived > lost, "{name}: of {payload} bytes, {arrived} came as they should");
         }
         let mut slices: [Vec<Slice>; 5] = Default::default();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             for ((_, rig), slices) in rigs.iter_mut().zip(&mut slices) {
                 slices.push(rig.slice(payload, &mut store, false));
             }
-            rigs[0].1.set_form(Form::Names);
-            slices[3].push(rigs[0].1.slice(payload, &mut store, false));
-            rigs[0].1.set_form(Form::Labels);
+            if Form::Names.header_len() + RECORD_OVERHEAD + payload <= path::LARGEST_DATAGRAM {
+                rigs[0].1.set_form(Form::Names);
+                slices[3].push(rigs[0].1.slice(payload, &mut store, false));
+                rigs[0].1.set_form(Form::Labels);
+            }
             slices[4].extend(cipher_off.as_mut().map(|build| build.udp_slice(payload)));
         }
         let names = [SWITCH, RESEAL, REDIRECT, WITH_NAMES, CIPHER_OFF];

@@ -1,0 +1,305 @@
+//! Traffic for names that are not there (GDP paper, section 5.3 and Figure 6): what is left for known names when a share of
+//! all datagrams goes to names of which the RIB says, signed, that they are absent.
+//!
+//! Four parties, each as if on a core of its own, on a clock that is the worker's measured CPU time: the load, which takes
+//! none; the worker, which is the switch; its verifier, which checks what the RIB signed; and the RIB, the production one over
+//! a store in memory. The verifier and the RIB take as long for each piece of work as it took them here, and what comes
+//! meanwhile waits. So the worker is saturated all the time, and pays for all that a miss makes it do: the NACK, the question,
+//! the answer, the entry in its tables.
+//!
+//! Per batch: 1. sealed by a member, not counted; 2. the worker handles it; 3. RIB and verifier do what they have come to
+//! by now; 4. the worker handles their answers. What is shown is known PDUs forwarded per second of the worker, in
+//! terms of their share times what it forwards without misses.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use rhumb_rib::Server;
+use rhumb_rib::store::Memory;
+use rhumb_switch::{Job, Remote};
+use rhumb_wire::{Batch, Name, Role};
+
+use crate::chance::Chance;
+use crate::machine::{median, thread_cpu};
+use crate::member::{self, Form};
+use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, ENTRIES, ROUTER, Scene};
+
+/// Which names are asked for in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// Another one each time.
+    Fresh,
+    /// A few, over and over: all but the first of each is answered from the table of absences.
+    Few,
+}
+
+/// What one share of misses leaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) payload: usize,
+    /// Misses of a thousand datagrams.
+    pub(crate) per_mille: usize,
+    pub(crate) switch: [Kept; 2],
+    pub(crate) bare: Kept,
+}
+
+/// What is left for known names.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kept {
+    /// Known PDUs forwarded, in millions for each second of the worker.
+    pub(crate) mpps: f64,
+    /// That in terms of their share times the rate without misses that was measured just before.
+    pub(crate) of_share: f64,
+}
+
+/// The kinds, in the order of [`Row::switch`].
+pub(crate) const KINDS: [Absent; 2] = [Absent::Fresh, Absent::Few];
+
+/// All shares, and the rate without misses first.
+pub(crate) fn measure(payload: usize) -> Vec<Row> {
+    let mut switches: Vec<[Misses; 2]> =
+        SHARES.iter().map(|share| KINDS.map(|kind| Misses::new(kind, *share))).collect();
+    let mut bare = Bare::new(Form::Names, ENTRIES, 1, 1);
+    // Of each share, the rates and the full ones measured just before. One slice does not count: tables fill, questions are
+    // under way.
+    let mut rounds: Vec<Vec<[(f64, f64); 3]>> = vec![Vec::new(); SHARES.len()];
+    for round in 0..=ROUNDS {
+        for (index, share) in SHARES.into_iter().enumerate() {
+            let full = switches[0][0].slice(payload);
+            let [fresh, few] = switches[index].each_mut().map(|scene| scene.slice(payload));
+            bare.missed_per_mille = 0;
+            let bare_full = bare_slice(&mut bare, payload);
+            bare.missed_per_mille = share;
+            let bare = bare_slice(&mut bare, payload);
+            if round > 0 {
+                rounds[index].push([(fresh, full), (few, full), (bare, bare_full)]);
+            }
+        }
+    }
+    let kept = |index: usize, kind: usize| {
+        let share = 1.0 - SHARES[index] as f64 / 1000.0;
+        let rates = rounds[index].iter().map(|kinds| kinds[kind]);
+        let of_share = median(rates.clone().map(|(rate, full)| rate / (share * full)));
+        Kept { mpps: median(rates.map(|(rate, _)| rate)), of_share }
+    };
+    let row = |index: usize| Row {
+        payload,
+        per_mille: SHARES[index],
+        switch: [kept(index, 0), kept(index, 1)],
+        bare: kept(index, 2),
+    };
+    (0..SHARES.len()).map(row).collect()
+}
+
+/// Hits in millions per second. A miss of the bare loop is dropped, and costs it the opening.
+fn bare_slice(bare: &mut Bare, payload: usize) -> f64 {
+    let mut batch = Batch::new();
+    let (mut hits, mut took) = (0, Duration::ZERO);
+    while took < SLICE {
+        batch.clear();
+        bare.seal(&mut batch, payload);
+        let begin = thread_cpu();
+        bare.forward(&mut batch);
+        took += thread_cpu() - begin;
+        hits += batch.slots().iter().filter(|slot| !slot.is_empty()).count();
+    }
+    hits as f64 / took.as_secs_f64() / 1e6
+}
+
+/// The switch, and who else has to do with a miss.
+struct Misses {
+    scene: Scene,
+    kind: Absent,
+    per_mille: usize,
+    few: Vec<Name>,
+    chance: Chance,
+    rib: Server<Memory>,
+    /// What the RIB has yet to read.
+    questions: VecDeque<Vec<u8>>,
+    jobs: VecDeque<Job>,
+    rib_free_at: Instant,
+    verifier_free_at: Instant,
+    /// The worker's own.
+    out: Batch,
+}
+
+impl Misses {
+    fn new(kind: Absent, per_mille: usize) -> Self {
+        let now = member::now();
+        let identity = member::identity(Role::Rib, now);
+        let remote = Remote { address: RIB, name: Some(identity.name()) };
+        let config = rhumb_rib::Config::default();
+        let link = rhumb_link::Config::default();
+        let rib = Server::new(identity, Memory::default(), config, link, [5; 32], now);
+        let mut chance = Chance::new(3);
+        let scene = Scene::with_ribs(2, vec![remote]);
+        let now = scene.now.instant;
+        let mut misses = Self {
+            scene,
+            kind,
+            per_mille,
+            few: (0..FEW).map(|_| Name(chance.name())).collect(),
+            chance,
+            rib: rib.expect("a RIB"),
+            questions: VecDeque::new(),
+            jobs: VecDeque::new(),
+            rib_free_at: now,
+            verifier_free_at: now,
+            out: Batch::new(),
+        };
+        misses.connect();
+        misses
+    }
+
+    /// Lets the switch find its RIB.
+    fn connect(&mut self) {
+        for _ in 0..TURNS_TO_CONNECT {
+            self.scene.now = self.scene.now.plus(Duration::from_millis(10));
+            self.advance();
+            self.serve();
+            if self.scene.switch.status(self.scene.now).ribs.iter().all(|rib| rib.name.is_some()) {
+                return;
+            }
+        }
+        panic!("the switch has not connected to its RIB");
+    }
+
+    /// Hits in millions per second of the worker.
+    fn slice(&mut self, payload: usize) -> f64 {
+        self.scene.form = Form::Labels;
+        let data = member::data(payload, &mut self.chance);
+        let (mut hits, mut arrived, mut took) = (0, 0, Duration::ZERO);
+        let mut batch = Batch::new();
+        self.keep_alive(&mut batch);
+        while took < SLICE {
+            batch.clear();
+            let known = self.seal(&mut batch, &data);
+            let mut busy = timed(|| {
+                self.scene.switch.handle_batch(&mut batch, self.scene.now);
+                self.advance();
+            });
+            // A PDU whose flow has to be made anew goes on in a slot of its own.
+            let sink = self.scene.members[1].address;
+            let sent = batch.iter().chain(self.out.iter());
+            arrived += sent.filter(|(peer, _)| *peer == sink).count();
+            self.collect(&batch);
+            self.scene.now = self.scene.now.plus(busy);
+            let answers = self.serve();
+            self.scene.now = self.scene.now.plus(answers);
+            busy += answers;
+            took += busy;
+            hits += known;
+        }
+        // Keep-alives arrive too.
+        assert!(arrived >= hits, "of {hits} known PDUs, {arrived} were passed on");
+        hits as f64 / took.as_secs_f64() / 1e6
+    }
+
+    /// A batch for the destination and for nowhere. How many are for the destination.
+    fn seal(&mut self, batch: &mut Batch, data: &[u8]) -> usize {
+        let known = self.scene.members[1].name();
+        let now = self.scene.now;
+        let mut hits = 0;
+        for _ in 0..BATCH_DATAGRAMS {
+            let to = match (self.per_mille > self.chance.below(1000), self.kind) {
+                (false, _) => {
+                    hits += 1;
+                    (known, Form::Labels)
+                }
+                (true, Absent::Fresh) => (Name(self.chance.name()), Form::Names),
+                (true, Absent::Few) => (self.few[self.chance.below(FEW)], Form::Names),
+            };
+            let source = &mut self.scene.members[0];
+            source.push_data(batch, source.address, to, data, now);
+        }
+        hits
+    }
+
+    /// The rest of a worker's turn.
+    fn advance(&mut self) {
+        let (switch, now) = (&mut self.scene.switch, self.scene.now);
+        self.jobs.extend(std::iter::from_fn(|| switch.poll_job()));
+        if switch.poll_timeout().is_some_and(|due| due <= now.instant) {
+            switch.handle_timeout(now);
+        }
+        while switch.poll_event().is_some() {}
+        switch.poll_transmit(&mut self.out);
+    }
+
+    /// Takes what goes to the RIB, as far as its socket has room; what goes to members is theirs.
+    fn collect(&mut self, batch: &Batch) {
+        let out = std::mem::take(&mut self.out);
+        for (peer, datagram) in batch.iter().chain(out.iter()) {
+            if peer == RIB && self.questions.len() < SOCKET_DATAGRAMS {
+                self.questions.push_back(datagram.to_vec());
+            }
+        }
+        self.out = out;
+        self.out.clear();
+    }
+
+    /// RIB and verifier work until they have caught up with the clock. What their answers cost the worker.
+    fn serve(&mut self) -> Duration {
+        let now = self.scene.now;
+        let mut busy = Duration::ZERO;
+        let mut batch = Batch::new();
+        self.collect(&batch);
+        while self.rib_free_at <= now.instant && !self.questions.is_empty() {
+            batch.clear();
+            let most = self.questions.len().min(BATCH_DATAGRAMS);
+            for datagram in self.questions.drain(..most) {
+                batch.push(ROUTER, &datagram);
+            }
+            let took = timed(|| self.rib.handle_batch(&mut batch, now));
+            self.rib_free_at = now.instant + took;
+            let mut answers = Batch::new();
+            batch.iter().for_each(|(_, datagram)| answers.push(RIB, datagram));
+            busy += timed(|| {
+                self.scene.switch.handle_batch(&mut answers, now);
+                self.advance();
+            });
+            self.collect(&answers);
+        }
+        while self.verifier_free_at <= now.instant
+            && let Some(job) = self.jobs.pop_front()
+        {
+            let begin = thread_cpu();
+            let done = job.run();
+            self.verifier_free_at = now.instant + (thread_cpu() - begin);
+            busy += timed(|| {
+                self.scene.switch.handle_done(done, now);
+                self.advance();
+            });
+        }
+        busy
+    }
+
+    /// The clock has gone on while others had their turn.
+    fn keep_alive(&mut self, batch: &mut Batch) {
+        for member in &mut self.scene.members {
+            batch.clear();
+            member.keep_alive(batch, self.scene.now);
+            (0..batch.len()).for_each(|slot| batch.redirect(slot, member.address));
+            self.scene.switch.handle_batch(batch, self.scene.now);
+        }
+    }
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begin = thread_cpu();
+    work();
+    thread_cpu() - begin
+}
+
+const RIB: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4000));
+/// Misses of a thousand datagrams. The first is none, the measure of all others.
+const SHARES: [usize; 10] = [0, 100, 200, 300, 400, 500, 600, 700, 800, 900];
+/// Names that are asked for over and over.
+const FEW: usize = 256;
+/// Of the worker's time, for each round of each share.
+const SLICE: Duration = Duration::from_millis(8);
+const ROUNDS: usize = 15;
+/// What waits in the RIB's socket at most.
+const SOCKET_DATAGRAMS: usize = 1024;
+const TURNS_TO_CONNECT: usize = 200;
