@@ -42,6 +42,8 @@ pub(crate) struct Ground {
     /// For files of a turn.
     pub(crate) folder: PathBuf,
     pub(crate) tools: Tools,
+    /// Messages under way in a closed loop.
+    pub(crate) window: u64,
 }
 
 /// A contestant that runs.

@@ -16,8 +16,8 @@ use crate::member::{self, Form, Member};
 /// How messages are offered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
-    /// [`WINDOW`] under way at a time.
-    Closed,
+    /// So many under way at a time.
+    Closed(u64),
     /// So many a second, whatever arrives.
     Open(f64),
 }
@@ -179,8 +179,8 @@ impl Pace {
     /// How many messages to send now, at most a batch.
     fn due(self, sent: u64, under_way: u64, elapsed: Duration) -> u64 {
         match self {
-            Self::Closed if under_way + BATCH <= WINDOW => BATCH,
-            Self::Closed => 0,
+            Self::Closed(window) if under_way + BATCH <= window => BATCH,
+            Self::Closed(_) => 0,
             Self::Open(per_s) => {
                 let by_now = (elapsed.as_secs_f64() * per_s) as u64 + 1;
                 by_now.saturating_sub(sent).min(BATCH)
@@ -191,7 +191,7 @@ impl Pace {
     /// When the next message is due, as far as the clock says.
     fn next(self, sent: u64) -> Option<Duration> {
         match self {
-            Self::Closed => None,
+            Self::Closed(_) => None,
             Self::Open(per_s) => Some(Duration::from_secs_f64(sent as f64 / per_s)),
         }
     }
@@ -220,7 +220,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     field.map_or(0, u64::from_le_bytes)
 }
 
-/// Messages under way in a closed loop. No queue on any contestant's way is shorter: a tunnel device's holds 500.
+/// Messages under way in a closed loop, unless told otherwise. No queue on any contestant's way is shorter: a tunnel device's
+/// holds 500.
 pub(crate) const WINDOW: u64 = 256;
 /// Messages sent at once.
 const BATCH: u64 = 64;

@@ -1,7 +1,8 @@
 //! Our router and other routers, set up the same way and measured in the same run: client, router and server in network
 //! namespaces of their own, the same messages, the same load, one contestant at a time, in turns.
 //!
-//! Run by `cargo xtask bench peers`, as root; `--json` prints one object; names of contestants measure those alone. The first
+//! Run by `cargo xtask bench peers`, as root; `--json` prints one object; names of contestants measure those alone,
+//! `--window=N` with so many messages under way. The first
 //! run installs the peers into the target folder, which takes long; then it takes a few minutes.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
@@ -53,7 +54,8 @@ fn main() {
     let is_json = words.iter().any(|word| word == "--json");
     let only: Vec<&str> =
         words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
-    match measure(&only) {
+    let window = words.iter().find_map(|word| word.strip_prefix("--window=")?.parse().ok());
+    match measure(&only, window.unwrap_or(load::WINDOW)) {
         Ok(report) if is_json => report.print_json(),
         Ok(report) => report.print_text(),
         Err(problem) => {
@@ -63,7 +65,7 @@ fn main() {
     }
 }
 
-fn measure(only: &[&str]) -> Result<Report, String> {
+fn measure(only: &[&str], window: u64) -> Result<Report, String> {
     let place = Place::new().map_err(|problem| {
         format!("peers are measured in network namespaces, as root: {problem}")
     })?;
@@ -84,9 +86,9 @@ fn measure(only: &[&str]) -> Result<Report, String> {
     let mut left_out: Map<String, Value> =
         tools.lacking.iter().map(|(name, why)| ((*name).to_owned(), why.as_str().into())).collect();
     left_out.insert("click".to_owned(), NO_CLICK.into());
-    let ground = Ground { place, folder, tools };
+    let ground = Ground { place, folder, tools, window };
     machine::pin(Core::Load);
-    let mut conditions = report::conditions(&contestants);
+    let mut conditions = report::conditions(&contestants, window);
     let (turns, problems) = rounds(&contestants, &ground);
     left_out.extend(problems);
     conditions.insert("load_average_after".to_owned(), machine::load_average().into());

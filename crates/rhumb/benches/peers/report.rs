@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::contestants::{Contestant, OURS};
-use crate::load::WINDOW;
 use crate::machine::{self, median};
 use crate::place::MTU;
 use crate::rounds::{PAYLOADS, SLICE, Sized, TOLERATED_LOSS, Turn};
@@ -18,13 +17,13 @@ pub(crate) struct Report {
 }
 
 /// What the figures depend on.
-pub(crate) fn conditions(contestants: &[Contestant]) -> Map<String, Value> {
+pub(crate) fn conditions(contestants: &[Contestant], window: u64) -> Map<String, Value> {
     let mut conditions = machine::conditions();
     let path = format!(
         "client, router and server in namespaces joined by two veth pairs, MTU {MTU}, runs cut in software, NAPI GRO on arrival; router on core 1, load and ends on core 0"
     );
     let load = format!(
-        "closed loop of {WINDOW} messages for {SLICE:?}, then open loop at half of its rate; every contestant started afresh in each round; medians"
+        "closed loop of {window} messages for {SLICE:?}, then open loop at half of its rate; every contestant started afresh in each round; medians"
     );
     let cpu = "of the router's process, and of the kernel while it runs there; what the kernel does for arrivals on core 0 belongs to nobody and is left out for all alike";
     let about = contestants.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use crate::contestants::{Contestant, Ground, Standing};
-use crate::load::{Pace, Slice};
+use crate::load::{Pace, Slice, WINDOW};
 
 /// What a contestant showed in one round.
 #[derive(Debug, Clone)]
@@ -41,7 +41,9 @@ pub(crate) struct Sized {
 pub(crate) fn turn(contestant: &Contestant, ground: &Ground) -> Result<Turn, String> {
     ground.place.set_forwarding(contestant.needs_forwarding)?;
     let mut standing = (contestant.start)(ground)?;
-    let outcome = standing.warm_up().and_then(|()| standing.measure(contestant.largest_payload));
+    let outcome = standing
+        .warm_up()
+        .and_then(|()| standing.measure(contestant.largest_payload, ground.window));
     // What a process said before it ended explains more than that nothing arrives.
     standing.check()?;
     outcome
@@ -57,23 +59,23 @@ impl Standing {
                 return Err(format!("carries nothing after {TIME_TO_CARRY:?}"));
             }
         }
-        self.load.run(SMALL, Pace::Closed, WARM_UP).map(drop)
+        self.load.run(SMALL, Pace::Closed(WINDOW), WARM_UP).map(drop)
     }
 
-    fn measure(&mut self, largest_payload: usize) -> Result<Turn, String> {
+    fn measure(&mut self, largest_payload: usize, window: u64) -> Result<Turn, String> {
         let mut sizes = Vec::new();
         for payload in PAYLOADS.into_iter().filter(|payload| *payload <= largest_payload) {
-            sizes.push(self.measure_size(payload)?);
+            sizes.push(self.measure_size(payload, window)?);
         }
         let per_s = sizes.first().map_or(0.0, |size| size.per_s);
         let small_per_s = self.climb(per_s)?;
         Ok(Turn { sizes, small_per_s })
     }
 
-    fn measure_size(&mut self, payload: usize) -> Result<Sized, String> {
+    fn measure_size(&mut self, payload: usize, window: u64) -> Result<Sized, String> {
         let cpu = |standing: &Self| standing.router.as_ref().map(crate::process::Process::cpu);
         let before = cpu(self);
-        let closed = self.load.run(payload, Pace::Closed, SLICE)?;
+        let closed = self.load.run(payload, Pace::Closed(window), SLICE)?;
         let spent = cpu(self).zip(before).map(|(after, before)| after - before);
         if closed.arrived == 0 {
             return Err(format!("carries nothing of {payload} bytes"));

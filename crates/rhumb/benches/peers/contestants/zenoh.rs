@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{Contestant, Ground, Standing};
 use crate::install;
-use crate::load::{Load, Pace, Slice, WINDOW};
+use crate::load::{Load, Pace, Slice};
 use crate::machine::Core;
 use crate::process::{Process, output_of};
 
@@ -52,7 +52,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let mut router = Process::start("zenohd", command, (&place.router, Core::Measured), folder)?;
     let listens = |_: &Process| {
         let inside = place.router.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
-        inside.ok()?.ok()?.contains(&format!(":{PORT:04X} ")).then_some(())
+        inside.ok()?.ok()?.contains(&format!(":{PORT:04X} {LISTENING}")).then_some(())
     };
     router.wait_for("listen", listens)?;
 
@@ -111,7 +111,7 @@ struct Messages {
 impl Load for Messages {
     fn run(&mut self, payload: usize, pace: Pace, time: Duration) -> Result<Slice, String> {
         let (window, per_s) = match pace {
-            Pace::Closed => (WINDOW, 0),
+            Pace::Closed(window) => (window, 0),
             Pace::Open(per_s) => (0, per_s.ceil() as u64),
         };
         writeln!(self.orders, "{payload} {window} {per_s} {}", time.as_millis())
@@ -133,5 +133,7 @@ impl Load for Messages {
 }
 
 const PORT: u16 = 7447;
+/// What `/proc/net/tcp` says of a socket that listens: no peer, state 10.
+const LISTENING: &str = "00000000:0000 0A";
 /// Between publisher and subscriber; a file, so that it leads from one namespace to the other.
 const SOCKET: &str = "zenoh.sock";
