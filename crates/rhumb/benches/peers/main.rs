@@ -1,9 +1,9 @@
 //! Our router and other routers, set up the same way and measured in the same run: client, router and server in network
 //! namespaces of their own, the same messages, the same load, one contestant at a time, in turns.
 //!
-//! Run by `cargo xtask bench peers`, as root; `--json` prints one object; names of contestants measure those alone,
-//! `--window=N` with so many messages under way. The first
-//! run installs the peers into the target folder, which takes long; then it takes a few minutes.
+//! Run by `cargo xtask bench peers`, as root; `--json` prints one object. The first run installs the peers into the target
+//! folder, which takes long; then it takes some minutes. `cargo bench -p rhumb --bench peers -- NAME..` measures those
+//! contestants alone, and with `--window=N` so many messages are under way.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 #[path = "../../../rhumb-switch/benches/switch/chance.rs"]

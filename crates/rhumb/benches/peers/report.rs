@@ -56,6 +56,17 @@ struct Target {
     at_most: f64,
 }
 
+/// What can be read from one contestant's turn with one size, if it has it.
+type Figure = fn(&Sized) -> Option<f64>;
+
+/// What was measured against what it should be; what is reported without a target; and what could not be shown, with the
+/// reason.
+struct Judgement {
+    targets: Vec<Target>,
+    figures: Vec<(&'static str, f64)>,
+    left_out: Map<String, Value>,
+}
+
 impl Report {
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -97,7 +108,7 @@ impl Report {
     }
 
     /// The median over the rounds of our figure at the size of the targets, in terms of `other`'s in the same round.
-    fn ratio(&self, other: &str, figure: fn(&Sized) -> Option<f64>) -> Option<f64> {
+    fn ratio(&self, other: &str, figure: Figure) -> Option<f64> {
         let turns_of = |wanted: &str| {
             self.contestants.iter().find(|(name, _)| *name == wanted).map(|(_, turns)| turns)
         };
@@ -110,9 +121,7 @@ impl Report {
         Some(median(ratios))
     }
 
-    /// What was measured against what it should be; what is reported without a target; and what could not be shown, with
-    /// the reason.
-    fn judged(&self) -> (Vec<Target>, Vec<(&'static str, f64)>, Map<String, Value>) {
+    fn judged(&self) -> Judgement {
         let (mut targets, mut figures, mut left_out) =
             (Vec::new(), Vec::new(), self.left_out.clone());
         let mut without = |name: &str, other: &str| {
@@ -125,7 +134,7 @@ impl Report {
                 None => without(name, other),
             }
         }
-        let latencies: [(_, fn(&Sized) -> Option<f64>); 2] = [
+        let latencies: [(&str, Figure); 2] = [
             ("latency_p50_of_bare", |sized| Some(sized.p50_us)),
             ("latency_p99_of_bare", |sized| Some(sized.p99_us)),
         ];
@@ -135,11 +144,11 @@ impl Report {
                 None => without(name, BARE),
             }
         }
-        (targets, figures, left_out)
+        Judgement { targets, figures, left_out }
     }
 
     pub(crate) fn print_json(&self) {
-        let (targets, figures, left_out) = self.judged();
+        let Judgement { targets, figures, left_out } = self.judged();
         let mut conditions = self.conditions.clone();
         conditions.insert("left_out".to_owned(), left_out.into());
         let targets: Vec<Value> = targets
@@ -188,7 +197,7 @@ impl Report {
         for (name, per_s) in self.small_rates() {
             println!("         {name:<14} {:>9.1}", per_s / 1e3);
         }
-        let (targets, figures, left_out) = self.judged();
+        let Judgement { targets, figures, left_out } = self.judged();
         println!();
         for target in &targets {
             let verdict = if target.value <= target.at_most { "met" } else { "MISSED" };

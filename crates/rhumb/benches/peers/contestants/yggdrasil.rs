@@ -27,9 +27,9 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let place = &ground.place;
     let listen = json!({ "Listen": [format!("tls://0.0.0.0:{PORT}")] });
     let peer = |ip: &str| json!({ "Peers": [format!("tls://{ip}:{PORT}")] });
-    let (router, _) = node("r", listen, (&place.router, Core::Measured), ground)?;
-    let (client, from) = node("c", peer("10.9.1.2"), (&place.client, Core::Load), ground)?;
-    let (server, to) = node("s", peer("10.9.2.2"), (&place.server, Core::Load), ground)?;
+    let (router, _) = node("r", &listen, (&place.router, Core::Measured), ground)?;
+    let (client, from) = node("c", &peer("10.9.1.2"), (&place.client, Core::Load), ground)?;
+    let (server, to) = node("s", &peer("10.9.2.2"), (&place.server, Core::Load), ground)?;
     let load = datagrams(place, [from.into(), to.into()], Ends::Plain)?;
     Ok(Standing {
         load: Box::new(load),
@@ -42,7 +42,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
 /// Starts a node with a fresh key, and returns the address that follows from the key.
 fn node(
     letter: &str,
-    own: Value,
+    own: &Value,
     inside: (&Namespace, Core),
     ground: &Ground,
 ) -> Result<(Process, Ipv6Addr), String> {
