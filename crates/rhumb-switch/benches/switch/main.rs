@@ -21,6 +21,7 @@ mod machine;
 mod member;
 mod memory;
 mod misses;
+mod namespace;
 mod path;
 mod report;
 mod sockets;

@@ -211,16 +211,25 @@ impl Member {
         data: &[u8],
         now: Now,
     ) -> bool {
-        let Some(range) = self.open(datagram, now) else { return false };
+        self.data_of(datagram, form, now) == Some(data)
+    }
+
+    /// What a forwarded datagram brings, if it is in `form` and for us.
+    pub(crate) fn data_of<'a>(
+        &mut self,
+        datagram: &'a mut [u8],
+        form: Form,
+        now: Now,
+    ) -> Option<&'a [u8]> {
+        let range = self.open(datagram, now)?;
         match Frame::parse(&datagram[range]) {
-            Ok(Frame::Full(pdu)) => {
-                form == Form::Names && pdu.destination() == self.name() && pdu.data() == data
+            Ok(Frame::Full(pdu)) if form == Form::Names && pdu.destination() == self.name() => {
+                Some(pdu.data())
             }
-            Ok(Frame::Labelled(pdu)) => {
-                let ours = (1..=self.labels_given).contains(&pdu.label().0);
-                form == Form::Labels && ours && pdu.data() == data
+            Ok(Frame::Labelled(pdu)) if form == Form::Labels => {
+                (1..=self.labels_given).contains(&pdu.label().0).then(|| pdu.data())
             }
-            Err(_) => false,
+            _ => None,
         }
     }
 

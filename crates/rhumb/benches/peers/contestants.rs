@@ -1,0 +1,107 @@
+//! Who is measured, and how each is set up between client and server.
+//!
+//! Every turn starts a contestant afresh and ends it: no other one's processes are about, not even idle.
+
+mod nebula;
+mod ours;
+mod plain;
+mod wireguard;
+mod yggdrasil;
+mod zenoh;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::udp::{Options, UdpSocket};
+
+use crate::install::Tools;
+use crate::load::{Datagrams, Ends, Load};
+use crate::namespace::Namespace;
+use crate::place::Place;
+use crate::process::{PATIENCE, Process};
+
+pub(crate) use plain::{FORWARD, forward};
+
+/// One way of getting messages through a router.
+pub(crate) struct Contestant {
+    pub(crate) name: &'static str,
+    /// What it is, and of which version.
+    pub(crate) about: String,
+    /// The largest message that fits the path's MTU in one piece.
+    pub(crate) largest_payload: usize,
+    /// Whether the router's kernel has to forward.
+    pub(crate) needs_forwarding: bool,
+    pub(crate) start: fn(&Ground) -> Result<Standing, String>,
+}
+
+/// What contestants stand on.
+pub(crate) struct Ground {
+    pub(crate) place: Place,
+    /// For files of a turn.
+    pub(crate) folder: PathBuf,
+    pub(crate) tools: Tools,
+    /// Messages under way in a closed loop.
+    pub(crate) window: u64,
+}
+
+/// A contestant that runs.
+pub(crate) struct Standing {
+    pub(crate) load: Box<dyn Load>,
+    /// The process that is the router; `None` when it is the kernel.
+    pub(crate) router: Option<Process>,
+    /// All others.
+    pub(crate) others: Vec<Process>,
+    /// Files outside of the turn's folder that processes leave when they are killed.
+    pub(crate) leftovers: Vec<PathBuf>,
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        for file in &self.leftovers {
+            // If it is gone, all the better.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// All there are.
+pub(crate) fn all() -> [Contestant; 8] {
+    [
+        ours::contestant(),
+        plain::bare(),
+        plain::linux(),
+        wireguard::in_go(),
+        wireguard::in_rust(),
+        yggdrasil::contestant(),
+        nebula::contestant(),
+        zenoh::contestant(),
+    ]
+}
+
+/// Sockets at client and server, as soon as their addresses are there.
+fn datagrams(
+    place: &Place,
+    [client, server]: [IpAddr; 2],
+    ends: Ends,
+) -> Result<Datagrams, String> {
+    let source = bind(&place.client, client)?;
+    let sink = bind(&place.server, server)?;
+    let to = SocketAddr::new(server, sink.local_address().port());
+    Ok(Datagrams::new(source, sink, to, ends))
+}
+
+fn bind(namespace: &Namespace, ip: IpAddr) -> Result<UdpSocket, String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match namespace.run(|| UdpSocket::bind((ip, 0).into(), Options::default()))? {
+            Ok(socket) => return Ok(socket),
+            Err(error) if Instant::now() > deadline => return Err(error.to_string()),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// The contestant that the others are held against.
+pub(crate) const OURS: &str = "rhumb";

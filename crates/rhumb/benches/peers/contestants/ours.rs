@@ -1,0 +1,127 @@
+//! `rhumb router` and `rhumb rib`, and two members that seal and open by the production link.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rhumb_io::PacketIo;
+use rhumb_io::udp::UdpSocket;
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::pdu::LabelledHeader;
+use rhumb_wire::{Batch, Name};
+use serde_json::Value;
+
+use super::plain::IP_AND_UDP;
+use super::{Contestant, Ground, Standing, datagrams};
+use crate::load::Ends;
+use crate::machine::Core;
+use crate::member::{self, Form, Member};
+use crate::namespace::Namespace;
+use crate::place::{CLIENT_IP, MTU, ROUTER_FACING_CLIENT, ROUTER_FACING_SERVER, SERVER_IP};
+use crate::process::{PATIENCE, Process, output_of};
+
+pub(crate) fn contestant() -> Contestant {
+    Contestant {
+        name: super::OURS,
+        about: format!("rhumb {}, router and RIB, AES-256-GCM per hop", env!("CARGO_PKG_VERSION")),
+        largest_payload: MTU - IP_AND_UDP - RECORD_OVERHEAD - LabelledHeader::LEN,
+        needs_forwarding: false,
+        start,
+    }
+}
+
+fn start(ground: &Ground) -> Result<Standing, String> {
+    let inside = &ground.place.router;
+    for role in ["rib", "router"] {
+        let file = format!("{role}.key");
+        // Keys of the turn before are in the way.
+        let _ = std::fs::remove_file(ground.folder.join(&file));
+        output_of(rhumb(&["keygen", "--role", role, "--out", &file], &ground.folder), inside)?;
+    }
+    let _ = std::fs::remove_file(ground.folder.join("rib.redb"));
+    let words = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--store", "rib.redb"];
+    let (rib, (rib_name, rib_address)) = serve("rib", &words, (inside, Core::Load), ground)?;
+    let rib_remote = format!("{rib_name}@{rib_address}");
+    let words = ["router", "--listen", "0.0.0.0:7460", "--locator", "10.9.1.2:7460"];
+    let more = ["--discovery", "off", "--key", "router.key", "--rib", &rib_remote];
+    let words = [&words[..], &more].concat();
+    let (router, (name, address)) = serve("router", &words, (inside, Core::Measured), ground)?;
+
+    let now = member::now();
+    let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
+    let join = |socket: &mut UdpSocket, facing: [u8; 4]| {
+        let to = SocketAddr::from((facing, address.port()));
+        let mut member = Box::new(Member::new(socket.local_address(), name, to, now));
+        exchange_until(&mut member, socket, Member::is_joined).map(|()| member)
+    };
+    let mut source = join(&mut load.source, ROUTER_FACING_CLIENT)?;
+    let mut sink = join(&mut load.sink, ROUTER_FACING_SERVER)?;
+    load.to = (ROUTER_FACING_CLIENT, address.port()).into();
+    let destination = sink.name();
+    let mut first = Batch::new();
+    source.push_data(&mut first, load.to, (destination, Form::Names), &[0; 16], now);
+    load.source.send(&first).map_err(|error| error.to_string())?;
+    exchange_until(&mut sink, &mut load.sink, Member::has_given_labels)?;
+    let has_label = |member: &Member| member.has_label_to(&destination);
+    exchange_until(&mut source, &mut load.source, has_label)?;
+    load.ends = Ends::Members { source, sink };
+    Ok(Standing {
+        load: Box::new(load),
+        router: Some(router),
+        others: vec![rib],
+        leftovers: Vec::new(),
+    })
+}
+
+/// Starts a daemon of ours, and returns its name and address when it is ready.
+fn serve(
+    name: &str,
+    words: &[&str],
+    inside: (&Namespace, Core),
+    ground: &Ground,
+) -> Result<(Process, (Name, SocketAddr)), String> {
+    let mut command = rhumb(&["--json", "--with-parent"], &ground.folder);
+    command.args(words);
+    let mut process = Process::start(name, command, inside, &ground.folder)?;
+    let line = process.first_line()?;
+    let ready: Value = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
+    let field = |key: &str| ready[key].as_str().unwrap_or_default();
+    let own_name = field("name").parse().map_err(|error| format!("{line}: {error}"))?;
+    let address = field("address").parse().map_err(|error| format!("{line}: {error}"))?;
+    Ok((process, (own_name, address)))
+}
+
+fn rhumb(words: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhumb"));
+    command.args(words).current_dir(folder).env("HOME", folder);
+    command.env_remove("RUST_LOG").env_remove("RHUMB_PASSPHRASE");
+    command
+}
+
+/// Lets a member send and receive over its socket until it has come so far.
+fn exchange_until(
+    member: &mut Member,
+    socket: &mut UdpSocket,
+    done: impl Fn(&Member) -> bool,
+) -> Result<(), String> {
+    let describe = |error: std::io::Error| format!("a member's socket: {error}");
+    let deadline = Instant::now() + PATIENCE;
+    let mut batch = Batch::new();
+    loop {
+        batch.clear();
+        member.transmit(&mut batch, member::now());
+        socket.send(&batch).map_err(describe)?;
+        if done(member) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("a member is not ready after {PATIENCE:?}"));
+        }
+        socket.wait(Some(Duration::from_millis(20)), None).map_err(describe)?;
+        let received = socket.receive(&mut batch).map_err(describe)?;
+        for slot in 0..received {
+            member.handle(batch.datagram_mut(slot).1, member::now());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! WireGuard in user space, by two implementations: client and server have a tunnel to the router each, whose kernel forwards
+//! from one to the other.
+//!
+//! Each process is told its keys over its control socket. Source: the cross-platform interface of WireGuard's documentation.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use aws_lc_rs::agreement::{PrivateKey, X25519};
+use aws_lc_rs::encoding::{AsBigEndian, Curve25519SeedBin};
+use data_encoding::HEXLOWER;
+
+use super::plain::IP_AND_UDP;
+use super::{Contestant, Ground, Standing, datagrams};
+use crate::install;
+use crate::load::Ends;
+use crate::machine::Core;
+use crate::namespace::{Namespace, ip};
+use crate::place::MTU;
+use crate::process::Process;
+
+pub(crate) fn in_go() -> Contestant {
+    Contestant {
+        name: "wireguard-go",
+        about: format!("{}, ChaCha20-Poly1305 per hop", install::WIREGUARD_GO),
+        largest_payload: TUNNEL_MTU - IP_AND_UDP,
+        needs_forwarding: true,
+        start: |ground| {
+            start(ground, |device| {
+                let mut command = Command::new(ground.tools.path("wireguard"));
+                command.env("LOG_LEVEL", "error").args(["-f", device]);
+                command
+            })
+        },
+    }
+}
+
+pub(crate) fn in_rust() -> Contestant {
+    Contestant {
+        name: "boringtun",
+        about: format!("{}, ChaCha20-Poly1305 per hop", install::BORINGTUN),
+        largest_payload: TUNNEL_MTU - IP_AND_UDP,
+        needs_forwarding: true,
+        start: |ground| {
+            start(ground, |device| {
+                let mut command = Command::new(ground.tools.path("boringtun-cli"));
+                command
+                    .args(["-f", "--disable-drop-privileges", "--verbosity", "error"])
+                    .arg(device);
+                command
+            })
+        },
+    }
+}
+
+/// One end of a tunnel.
+struct End<'a> {
+    device: String,
+    namespace: &'a Namespace,
+    core: Core,
+    ip: [u8; 4],
+    private: String,
+    public: String,
+}
+
+impl<'a> End<'a> {
+    fn new(letter: char, namespace: &'a Namespace, core: Core, last: u8) -> Result<Self, String> {
+        let unavailable = |_| "no key for WireGuard".to_owned();
+        let key = PrivateKey::generate(&X25519).map_err(unavailable)?;
+        let seed: Curve25519SeedBin<'_> = key.as_be_bytes().map_err(unavailable)?;
+        let public = key.compute_public_key().map_err(unavailable)?;
+        Ok(Self {
+            // The names of control sockets are the machine's, not a namespace's.
+            device: format!("rh{}{letter}", std::process::id()),
+            namespace,
+            core,
+            ip: [10, 77, 0, last],
+            private: HEXLOWER.encode(seed.as_ref()),
+            public: HEXLOWER.encode(public.as_ref()),
+        })
+    }
+
+    fn control_socket(&self) -> PathBuf {
+        PathBuf::from(format!("/var/run/wireguard/{}.sock", self.device))
+    }
+
+    /// Starts the process, tells it its key and `peers`, and gives the device its address.
+    fn start(&self, command: Command, ground: &Ground, peers: &str) -> Result<Process, String> {
+        let inside = (self.namespace, self.core);
+        let name = format!("wireguard-{}", &self.device[self.device.len() - 1..]);
+        let mut process = Process::start(&name, command, inside, &ground.folder)?;
+        let stream = process.wait_for("open its control socket", |_| {
+            UnixStream::connect(self.control_socket()).ok()
+        })?;
+        let settings = format!(
+            "set=1\nprivate_key={}\nlisten_port={PORT}\nreplace_peers=true\n{peers}\n",
+            self.private
+        );
+        configure(stream, &settings)
+            .map_err(|error| format!("the control socket of {name}: {error}"))?;
+        let [a, b, c, d] = self.ip;
+        let device = &self.device;
+        let script = format!(
+            "link set {device} mtu {TUNNEL_MTU}\naddress add {a}.{b}.{c}.{d}/24 dev {device}\nlink set {device} up\n"
+        );
+        self.namespace.run(|| ip(&script))??;
+        Ok(process)
+    }
+}
+
+fn configure(mut stream: UnixStream, settings: &str) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(ANSWER_TIME))?;
+    stream.write_all(settings.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 256];
+    while !answer.ends_with(b"\n\n") {
+        match stream.read(&mut chunk)? {
+            0 => break,
+            len => answer.extend_from_slice(&chunk[..len]),
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    match answer.contains("errno=0") {
+        true => Ok(()),
+        false => Err(std::io::Error::other(answer.trim().to_owned())),
+    }
+}
+
+fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing, String> {
+    let place = &ground.place;
+    let client = End::new('c', &place.client, Core::Load, 1)?;
+    let router = End::new('r', &place.router, Core::Measured, 254)?;
+    let server = End::new('s', &place.server, Core::Load, 2)?;
+    let mut of_router = String::new();
+    for end in [&client, &server] {
+        let [a, b, c, d] = end.ip;
+        let public = &end.public;
+        // Writing to a string cannot fail.
+        let _ = writeln!(of_router, "public_key={public}\nallowed_ip={a}.{b}.{c}.{d}/32");
+    }
+    let to_router = |router_ip: &str| {
+        format!(
+            "public_key={}\nendpoint={router_ip}:{PORT}\nallowed_ip=10.77.0.0/24\npersistent_keepalive_interval=1\n",
+            router.public
+        )
+    };
+    let hub = router.start(command(&router.device), ground, &of_router)?;
+    let others = vec![
+        client.start(command(&client.device), ground, &to_router("10.9.1.2"))?,
+        server.start(command(&server.device), ground, &to_router("10.9.2.2"))?,
+    ];
+    let load = datagrams(place, [client.ip.into(), server.ip.into()], Ends::Plain)?;
+    let leftovers = [&client, &router, &server].map(End::control_socket).into();
+    Ok(Standing { load: Box::new(load), router: Some(hub), others, leftovers })
+}
+
+/// What WireGuard's 60 bytes over IPv4 leave.
+const TUNNEL_MTU: usize = MTU - 60;
+const PORT: u16 = 51820;
+const ANSWER_TIME: Duration = Duration::from_secs(5);
