@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
-use rhumb_switch::{CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus};
+use rhumb_switch::{CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus, WorkerStatus};
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
 
@@ -111,6 +111,17 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         .iter()
         .map(|name| json!({"name": name.name.to_string(), "expires_in_s": name.expires_in_s}))
         .collect();
+    let workers: Vec<Value> = status
+        .workers
+        .iter()
+        .map(|worker| {
+            json!({
+                "forwarded_pdus": worker.forwarded_pdus,
+                "forwarded_bytes": worker.forwarded_bytes,
+                "handed_over": worker.handed_over,
+            })
+        })
+        .collect();
     let counters = &status.counters;
     json!({
         "role": "router",
@@ -141,7 +152,9 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "rib_changes": counters.rib_changes,
             "routes_restored": counters.routes_restored,
             "sessions_moved": counters.sessions_moved,
+            "handed_over": counters.handed_over,
         },
+        "workers": workers,
         "dropped_pdus": by_reason(&status.dropped_pdus),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
     })
@@ -243,6 +256,22 @@ fn metrics(status: &Status) -> Vec<Metric> {
             samples: fill(|table| table.bound),
         },
     ];
+    let by_worker = |value: fn(&WorkerStatus) -> u64| {
+        let workers = WORKER_LABELS.iter().zip(&status.workers);
+        workers.map(|(label, it)| Sample::labelled("worker", label, value(it))).collect()
+    };
+    metrics.push(Metric {
+        name: WORKER_FORWARDED_PDUS,
+        help: "PDUs forwarded, by worker.",
+        kind: Kind::Counter,
+        samples: by_worker(|worker| worker.forwarded_pdus),
+    });
+    metrics.push(Metric {
+        name: WORKER_HANDED_OVER,
+        help: "Datagrams handed to another worker, by worker.",
+        kind: Kind::Counter,
+        samples: by_worker(|worker| worker.handed_over),
+    });
     metrics.extend(status.own_statement.map(|own| {
         plain(OWN_STATEMENT, "Until our own statement ends.", Kind::Gauge, own.expires_in_s)
     }));
@@ -265,6 +294,13 @@ fn by_reason(drops: &[Drops]) -> Value {
 
 /// Load by packets; its rate is what a router is sized by.
 const FORWARDED_PDUS: &str = "rhumb_switch_forwarded_pdus_total";
+/// Should grow alike; a worker far ahead of the others has a neighbour that sends on few lanes.
+const WORKER_FORWARDED_PDUS: &str = "rhumb_switch_worker_forwarded_pdus_total";
+/// Grows with new flows and control traffic. Where it grows as fast as [`WORKER_FORWARDED_PDUS`], peers send names in place of
+/// labels, or datagrams are not steered.
+const WORKER_HANDED_OVER: &str = "rhumb_switch_worker_handed_over_datagrams_total";
+/// As many as there can be workers.
+const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 /// Load by bytes.
 const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
 /// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.
