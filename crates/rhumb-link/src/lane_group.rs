@@ -147,3 +147,75 @@ impl LaneGroup {
         &mut self.lanes[usize::from(index.lane())]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::ExportedKeys;
+    use crate::lane::SendLane;
+    use rhumb_wire::datagram::RECORD_OVERHEAD;
+
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn group() -> (LaneGroup, Instant) {
+        let keys = ExportedKeys::new(&[3; 88]).unwrap();
+        let now = Instant::now();
+        (LaneGroup::new(Cipher::Aes256Gcm, keys.lane_secrets(true).0, now), now)
+    }
+
+    fn record(index: SessionIndex, now: Instant) -> Vec<u8> {
+        let secrets = ExportedKeys::new(&[3; 88]).unwrap().lane_secrets(true).0;
+        let secret = secrets.into_iter().nth(usize::from(index.lane())).unwrap();
+        let mut bytes = vec![0; RECORD_OVERHEAD];
+        let mut lane = SendLane::new(Cipher::Aes256Gcm, secret, index, now);
+        lane.seal(RecordKind::Pdu, &mut bytes, now).unwrap();
+        bytes
+    }
+
+    fn open(group: &mut LaneGroup, record: &[u8], now: Instant) -> bool {
+        let header = RecordHeader::parse(record).unwrap();
+        group.open(header, &mut record.to_vec(), now).is_ok()
+    }
+
+    #[test]
+    fn a_lane_is_made_by_its_first_record_and_by_no_forged_one() {
+        let (mut group, now) = group();
+        let used = |group: &LaneGroup| {
+            group.lanes.iter().filter(|place| matches!(place, Place::Used(_))).count()
+        };
+        let base = SessionIndex::new(0x0123_4560).unwrap();
+        for lane in 0..LANES {
+            let good = record(base.with_lane(lane), now);
+            let mut forged = good.clone();
+            forged[RECORD_OVERHEAD - 1] ^= 1;
+            for _ in 0..3 {
+                assert!(!open(&mut group, &forged, now));
+            }
+            assert_eq!(used(&group), usize::from(lane));
+            assert!(open(&mut group, &good, now) && !open(&mut group, &good, now));
+            assert_eq!(used(&group), usize::from(lane) + 1);
+        }
+    }
+
+    #[test]
+    fn a_lane_that_was_taken_out_is_not_here() {
+        let (mut group, now) = group();
+        let index = SessionIndex::new(0x0123_4562).unwrap();
+        let first = record(index, now);
+        assert!(open(&mut group, &first, now));
+        let lane = group.take(index);
+        assert!(!group.has(index) && group.newest(index) == Some(0));
+        assert!(!open(&mut group, &first, now));
+        group.put(index, lane);
+        assert!(group.has(index) && !open(&mut group, &first, now), "the window came back too");
+    }
+
+    /// What an idle session takes: two groups while it is renewed, a lane used in each, and its own lane to send on.
+    #[test]
+    fn an_idle_session_takes_little_memory() {
+        let lane = size_of::<ReceiveLane>();
+        let group = size_of::<LaneGroup>() + 128;
+        let session = size_of::<crate::session::Session>() + size_of::<SendLane>();
+        let (usual, renewed) = (session + group + lane, session + 2 * (group + lane));
+        assert!(usual < 5_000 && renewed < 10_000, "{usual} {renewed}");
+    }
+}
