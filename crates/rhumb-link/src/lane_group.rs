@@ -34,11 +34,7 @@ pub(crate) enum Place {
 }
 
 impl LaneGroup {
-    pub(crate) fn new(
-        cipher: Cipher,
-        secrets: [LaneSecret; LANES as usize],
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(cipher: Cipher, secrets: [LaneSecret; LANES as usize], now: Instant) -> Self {
         Self { cipher, lanes: secrets.map(Place::Unused), opened_elsewhere: now }
     }
 

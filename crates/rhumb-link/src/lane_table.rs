@@ -156,7 +156,10 @@ mod tests {
         let index = |place, tag| super::index(place, tag).unwrap();
         table.put(index(3, 5), 'a');
         assert_eq!(table.get(index(3, 5).with_lane(7)), Some(&'a'));
-        assert_eq!((table.get(index(3, 4)), table.get(index(2, 0)), table.get(index(4, 5))), (None, None, None));
+        assert_eq!(
+            (table.get(index(3, 4)), table.get(index(2, 0)), table.get(index(4, 5))),
+            (None, None, None)
+        );
         table.put(index(3, 6), 'b');
         assert!(!table.forget(index(3, 5)));
         assert_eq!((table.get(index(3, 5)), table.get(index(3, 6))), (None, Some(&'b')));

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rhumb_wire::datagram::SessionIndex;
 use rhumb_wire::{Metadata, Name};
 
-use crate::lane::SendLane;
 use crate::endpoint::Lanes;
+use crate::lane::SendLane;
 use crate::path::PathCheck;
 use crate::slots::Key;
 use crate::timers::Armed;

@@ -18,11 +18,11 @@ use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::pdu::{Frame, Label, relabel};
 use rhumb_wire::{Action, Batch};
 
+use crate::DropReason;
 use crate::flows::place_of;
 use crate::routes::{Generations, GenerationsWatch};
 use crate::status::Counters;
 use crate::workers::{HandOver, Handed, Order, Report, Told};
-use crate::DropReason;
 
 /// A worker of a switch.
 pub struct FastPath {
@@ -218,7 +218,9 @@ impl FastPath {
             return None;
         }
         let len = datagram.len();
-        let Some((next, next_label)) = self.flow_for(opened.session, &datagram[range.clone()], len, now) else {
+        let Some((next, next_label)) =
+            self.flow_for(opened.session, &datagram[range.clone()], len, now)
+        else {
             self.hand_over(from, datagram, Some(*record));
             return None;
         };
@@ -280,7 +282,8 @@ impl FastPath {
         }
         let FlowCopy { label, ingress, next, next_label, until, max_datagram_len, .. } = copy;
         let stamp = self.stamp;
-        let flow = Flow { label, ingress, next, next_label, until, stamp, max_datagram_len, used: true };
+        let flow =
+            Flow { label, ingress, next, next_label, until, stamp, max_datagram_len, used: true };
         self.flows[place] = Some(flow);
     }
 

@@ -208,12 +208,7 @@ impl Switch {
     }
 
     #[inline]
-    fn seal_for(
-        &mut self,
-        next: SessionId,
-        datagram: &mut [u8],
-        now: Now,
-    ) -> Option<SocketAddr> {
+    fn seal_for(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
         match self.endpoint.seal(next, datagram, now.instant) {
             Ok(peer) => {
                 self.counters.forwarded_pdus += 1;

@@ -221,7 +221,8 @@ impl Switch {
             self.workers.orders.push_back((worker, Order(Told::Lanes(update))));
         }
         for (label, copies) in self.flows.take_outdated() {
-            let workers = (1..=self.workers.reported.len()).filter(|worker| copies & (1 << worker) != 0);
+            let workers =
+                (1..=self.workers.reported.len()).filter(|worker| copies & (1 << worker) != 0);
             for worker in workers {
                 self.workers.orders.push_back((worker, Order(Told::Recall(label))));
             }

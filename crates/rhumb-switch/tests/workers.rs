@@ -128,7 +128,9 @@ fn a_session_of_a_workers_lane_outlives_silence_and_renewal() {
     assert!(after[1] - before[1] > 300, "{before:?} {after:?}");
     let router = &world.routers[0];
     let status = router.switch.status(world.now);
-    assert!(status.sessions.iter().filter(|it| it.role == Role::Node).all(|it| it.age > 3900 * SECOND));
+    assert!(
+        status.sessions.iter().filter(|it| it.role == Role::Node).all(|it| it.age > 3900 * SECOND)
+    );
     let silent = |reason| router.workers[0].dropped_datagrams().of(reason);
     assert_eq!((silent(LinkDrop::BadSeal), silent(LinkDrop::StaleSession)), (0, 0));
 }
@@ -153,7 +155,10 @@ fn a_session_that_ends_ends_the_flows_of_every_worker() {
         world.run(2 * SECOND);
         assert!(bodies(&world, receiver).is_empty());
         assert_eq!(forwarded(&world)[1..], before[1..]);
-        assert!(world.dropped(0, DropReason::Unreachable) + world.dropped(0, DropReason::RoutePending) > 0);
+        assert!(
+            world.dropped(0, DropReason::Unreachable) + world.dropped(0, DropReason::RoutePending)
+                > 0
+        );
     }
 }
 

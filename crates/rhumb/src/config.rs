@@ -349,11 +349,11 @@ pub(crate) fn parse_workers(text: &str) -> Result<u8, String> {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     match text {
         "auto" => Ok(u8::try_from(cores()).unwrap_or(LANES).min(LANES)),
-        text => text
-            .parse()
-            .ok()
-            .filter(|workers| (1..=LANES).contains(workers))
-            .ok_or_else(|| format!("`{text}` is no number of workers; give 1 to {LANES}, or auto")),
+        text => {
+            text.parse().ok().filter(|workers| (1..=LANES).contains(workers)).ok_or_else(|| {
+                format!("`{text}` is no number of workers; give 1 to {LANES}, or auto")
+            })
+        }
     }
 }
 

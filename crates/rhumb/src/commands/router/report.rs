@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
-use rhumb_switch::{CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus, WorkerStatus};
+use rhumb_switch::{
+    CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus, WorkerStatus,
+};
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
 
