@@ -192,7 +192,7 @@ fn what_the_queue_has_no_room_for_is_counted() {
         batch.push(router_address(9), &[22; 60]);
     }
     worker.handle_batch(&mut batch, now);
-    assert!(batch.slots().iter().all(|slot| slot.is_empty()));
+    assert!(batch.slots().iter().all(rhumb_wire::batch::Slot::is_empty));
     assert_eq!(worker.counters().dropped(DropReason::HandOverFull), 5);
     assert_eq!(worker.counters().handed_over, MAX_HAND_OVERS as u64);
     let mut handed = 0;
