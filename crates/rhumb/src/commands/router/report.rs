@@ -113,17 +113,6 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         .iter()
         .map(|name| json!({"name": name.name.to_string(), "expires_in_s": name.expires_in_s}))
         .collect();
-    let workers: Vec<Value> = status
-        .workers
-        .iter()
-        .map(|worker| {
-            json!({
-                "forwarded_pdus": worker.forwarded_pdus,
-                "forwarded_bytes": worker.forwarded_bytes,
-                "handed_over": worker.handed_over,
-            })
-        })
-        .collect();
     let counters = &status.counters;
     json!({
         "role": "router",
@@ -156,9 +145,17 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "sessions_moved": counters.sessions_moved,
             "handed_over": counters.handed_over,
         },
-        "workers": workers,
+        "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
         "dropped_pdus": by_reason(&status.dropped_pdus),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
+    })
+}
+
+fn worker(worker: &WorkerStatus) -> Value {
+    json!({
+        "forwarded_pdus": worker.forwarded_pdus,
+        "forwarded_bytes": worker.forwarded_bytes,
+        "handed_over": worker.handed_over,
     })
 }
 
@@ -258,26 +255,23 @@ fn metrics(status: &Status) -> Vec<Metric> {
             samples: fill(|table| table.bound),
         },
     ];
-    let by_worker = |value: fn(&WorkerStatus) -> u64| {
-        let workers = WORKER_LABELS.iter().zip(&status.workers);
-        workers.map(|(label, it)| Sample::labelled("worker", label, value(it))).collect()
-    };
-    metrics.push(Metric {
-        name: WORKER_FORWARDED_PDUS,
-        help: "PDUs forwarded, by worker.",
-        kind: Kind::Counter,
-        samples: by_worker(|worker| worker.forwarded_pdus),
-    });
-    metrics.push(Metric {
-        name: WORKER_HANDED_OVER,
-        help: "Datagrams handed to another worker, by worker.",
-        kind: Kind::Counter,
-        samples: by_worker(|worker| worker.handed_over),
-    });
+    metrics.extend(worker_metrics(&status.workers));
     metrics.extend(status.own_statement.map(|own| {
         plain(OWN_STATEMENT, "Until our own statement ends.", Kind::Gauge, own.expires_in_s)
     }));
     metrics
+}
+
+fn worker_metrics(workers: &[WorkerStatus]) -> [Metric; 2] {
+    let metric = |name, help, value: fn(&WorkerStatus) -> u64| {
+        let labelled = WORKER_LABELS.iter().zip(workers);
+        let samples = labelled.map(|(label, it)| Sample::labelled("worker", label, value(it)));
+        Metric { name, help, kind: Kind::Counter, samples: samples.collect() }
+    };
+    [
+        metric(WORKER_FORWARDED_PDUS, "PDUs forwarded, by worker.", |it| it.forwarded_pdus),
+        metric(WORKER_HANDED_OVER, "Datagrams handed to another worker.", |it| it.handed_over),
+    ]
 }
 
 fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
