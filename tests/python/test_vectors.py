@@ -385,7 +385,7 @@ class DiscoveryForm:
 
 def epoch_secret(fields):
     roots = sealed.roots(bytes.fromhex(fields["exported"]))
-    secret = sealed.EpochSecret.first(roots[0 if fields["sender"] == "client" else 1])
+    secret = sealed.EpochSecret.first(roots[0 if fields["sender"] == "client" else 1], fields.get("lane", 0))
     for _ in range(fields.get("epoch", 0)):
         secret = secret.next()
     return secret

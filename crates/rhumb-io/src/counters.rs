@@ -47,6 +47,46 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Adds those of another backend.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            receive_calls,
+            received_messages,
+            received_datagrams,
+            received_bytes,
+            receive_malformed,
+            receive_errors,
+            receive_queue_overflows,
+            send_calls,
+            sent_messages,
+            sent_datagrams,
+            sent_bytes,
+            send_dropped_busy,
+            send_dropped_too_big,
+            send_dropped_unreachable,
+            segmentation_refused,
+            xdp_received_datagrams,
+            xdp_sent_datagrams,
+        } = other;
+        self.receive_calls += receive_calls;
+        self.received_messages += received_messages;
+        self.received_datagrams += received_datagrams;
+        self.received_bytes += received_bytes;
+        self.receive_malformed += receive_malformed;
+        self.receive_errors += receive_errors;
+        self.receive_queue_overflows += receive_queue_overflows;
+        self.send_calls += send_calls;
+        self.sent_messages += sent_messages;
+        self.sent_datagrams += sent_datagrams;
+        self.sent_bytes += sent_bytes;
+        self.send_dropped_busy += send_dropped_busy;
+        self.send_dropped_too_big += send_dropped_too_big;
+        self.send_dropped_unreachable += send_dropped_unreachable;
+        self.segmentation_refused += segmentation_refused;
+        self.xdp_received_datagrams += xdp_received_datagrams;
+        self.xdp_sent_datagrams += xdp_sent_datagrams;
+    }
+
     /// Adds the drops of one batch.
     pub(crate) fn add_drops(&mut self, report: &SendReport) {
         self.send_dropped_busy += report.dropped_busy as u64;

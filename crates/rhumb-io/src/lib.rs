@@ -7,12 +7,14 @@
 //! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
 //! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
-//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `poll`, `udp::address`,
-//! `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
+//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `cores`, `poll`,
+//! `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
 
 mod backend;
+#[allow(unsafe_code)]
+mod cores;
 mod counters;
 pub mod discovery;
 mod error;
@@ -27,6 +29,7 @@ mod wake;
 pub mod xdp;
 
 pub use backend::{Backend, Choice, Opened, open};
+pub use cores::pin_thread;
 pub use counters::Counters;
 pub use error::IoError;
 pub use packet_io::{PacketIo, SendReport};

@@ -8,6 +8,7 @@
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod address;
+mod group;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
@@ -19,6 +20,7 @@ mod portable;
 #[allow(unsafe_code)]
 mod sys;
 
+pub use group::Group;
 #[cfg(target_os = "linux")]
 pub use linux::UdpSocket;
 #[cfg(not(target_os = "linux"))]

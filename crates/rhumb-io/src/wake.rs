@@ -7,8 +7,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::IoError;
+use crate::poll::{Interest, poll};
 
 /// Wakes a worker. Cheap to clone and to send to other threads.
 #[derive(Debug, Clone)]
@@ -33,6 +35,14 @@ impl Wake {
     pub fn wake(&self) {
         // The only possible failure is a full counter or pipe, and then the worker is about to wake anyway.
         let _ = (&self.ends.write).write(&1u64.to_ne_bytes());
+    }
+
+    /// Waits until it is woken, or the time is over; says whether it was.
+    ///
+    /// # Errors
+    /// When the system does not let this thread wait.
+    pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        poll(&[Interest::Readable(self.as_fd())], Some(timeout)).map(|_| self.take())
     }
 
     /// Forgets the wakes so far; says whether there were any.

@@ -13,6 +13,13 @@ pub struct Config {
     /// Whether to ask peers if they are still there, and so to notice within about two seconds when one is not. For ends that
     /// have few sessions, and somewhere else to go; others answer, and notice after [`SILENCE`](crate::SILENCE).
     pub watch_peers: bool,
+    /// The lane to send on, below [`LANES`](rhumb_wire::datagram::LANES), to peers that have more than one. It may be chosen
+    /// by anything that differs from end to end, so that a peer's workers have equal shares.
+    pub send_lane: u8,
+    /// Workers that this endpoint's lanes are shared among, 1 to [`LANES`](rhumb_wire::datagram::LANES): lane n belongs to
+    /// worker n modulo their number, and worker 0 is the endpoint itself, which then sends on lane 0. An endpoint that
+    /// watches its peers keeps all lanes.
+    pub workers: u8,
     /// Bounds on memory and work.
     pub limits: Limits,
     /// INSECURE, for simulations only: handshakes draw what they need of chance from the endpoint's secret instead of from the
@@ -29,6 +36,8 @@ impl Default for Config {
             cipher: Cipher::Aes256Gcm,
             accept: true,
             watch_peers: false,
+            send_lane: 0,
+            workers: 1,
             limits: Limits::default(),
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,

@@ -18,6 +18,7 @@ mod intake;
 mod paths;
 mod records;
 mod renewals;
+mod sharing;
 mod timeouts;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,11 +32,13 @@ use rhumb_trust::Identity;
 use rhumb_wire::{Batch, Name};
 
 pub use records::Opened;
+use sharing::Sharing;
 
 use crate::admission::Admission;
 use crate::dtls::Library;
 use crate::exchange::Exchange;
 use crate::handshake::MAX_OUTPUT;
+use crate::lane_group::LaneGroup;
 use crate::lane_table::LaneTable;
 use crate::path::Challenges;
 use crate::retry::RetryTokens;
@@ -59,7 +62,9 @@ pub struct Endpoint {
     routes: HashMap<SocketAddr, Route>,
     sessions: Slots<Session>,
     by_name: HashMap<Name, SessionId>,
-    lanes: LaneTable,
+    lanes: Lanes,
+    /// What workers have to be told.
+    sharing: Sharing,
     timers: Timers,
     outgoing: Batch,
     events: VecDeque<Event>,
@@ -68,6 +73,24 @@ pub struct Endpoint {
     records_from_elsewhere: u64,
     /// Room for one output of the handshake library.
     scratch: Vec<u8>,
+}
+
+/// The lanes that records come in on.
+pub(crate) type Lanes = LaneTable<LaneEntry>;
+
+/// The receiving lanes of one handshake, and whose they are.
+pub(crate) struct LaneEntry {
+    pub(crate) group: LaneGroup,
+    /// The session; none until the peer's parameters have arrived.
+    pub(crate) session: Option<SessionId>,
+    /// Where the session sends to; until there is one, where the handshake is made with.
+    pub(crate) address: SocketAddr,
+    /// Whether a record was opened, so that the peer is known to have our index.
+    pub(crate) confirmed: bool,
+    /// Whether the session's watch dozes: then opening wakes it.
+    pub(crate) dozes: bool,
+    /// The exchange that made it.
+    pub(crate) exchange: Key,
 }
 
 /// The exchanges with one address: both ends may begin one at once.
@@ -165,6 +188,7 @@ impl Endpoint {
             sessions: Slots::new(),
             by_name: HashMap::new(),
             lanes: LaneTable::new(first_tag),
+            sharing: Sharing::new(&config),
             timers: Timers::default(),
             outgoing: Batch::new(),
             events: VecDeque::new(),
@@ -268,8 +292,9 @@ impl Endpoint {
         let doubtful_from =
             watch.and_then(|watch| watch.doubtful_from(session.last_heard(&self.lanes)));
         for index in session.receive.iter() {
-            self.lanes.remove(index);
+            self.remove_lanes(index);
         }
+        self.sharing.ended(id);
         let peer = session.peer.name;
         self.events.push_back(Event::Closed { session: id, peer, reason, doubtful_from });
     }

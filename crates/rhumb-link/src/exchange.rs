@@ -21,8 +21,8 @@ use crate::admission::Ticket;
 use crate::certificate::Claim;
 use crate::dtls::Style;
 use crate::handshake::Handshake;
-use crate::keys::{ExportedKeys, LaneSecret};
-use crate::lane::SendLane;
+use crate::keys::{ExportedKeys, LaneSecrets};
+use crate::lane::{SendLane, UnusedLane};
 use crate::retry::HelloHash;
 use crate::timers::Armed;
 use crate::{AttemptId, IdentityError, Peer, SessionId};
@@ -93,7 +93,8 @@ pub(crate) struct Evidence {
 /// A proven peer whose parameters are awaited.
 pub(crate) struct Agreement {
     pub(crate) peer: Claim,
-    pub(crate) secret: LaneSecret,
+    /// To send with.
+    pub(crate) secrets: Box<LaneSecrets>,
     /// Our receive lane.
     pub(crate) index: SessionIndex,
     pub(crate) repeat: Option<Repeat>,
@@ -102,7 +103,9 @@ pub(crate) struct Agreement {
 /// A session's next keys, which the peer has not shown to have yet.
 pub(crate) struct Renewal {
     pub(crate) peer: Peer,
-    pub(crate) send: SendLane,
+    pub(crate) send: Box<SendLane>,
+    /// What workers will send with.
+    pub(crate) for_workers: Vec<(u8, UnusedLane)>,
     /// Our receive lane.
     pub(crate) index: SessionIndex,
     pub(crate) repeat: Option<Repeat>,

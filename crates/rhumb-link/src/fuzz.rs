@@ -54,8 +54,8 @@ pub fn endpoint(data: &[u8]) {
 pub fn record(data: &[u8]) {
     let start = *START;
     let keys = ExportedKeys::new(&[7; 88]).expect("an export has 88 bytes");
-    let (secret, _) = keys.lane_secrets(true, 0);
-    let (_, same) = keys.lane_secrets(false, 0);
+    let [secret, ..] = keys.lane_secrets(true).0;
+    let [same, ..] = keys.lane_secrets(false).1;
     let index = SessionIndex::new(9).expect("a small index");
     let mut sender = SendLane::new(Cipher::Aes256Gcm, secret, index, start);
     let mut receiver = ReceiveLane::new(Cipher::Aes256Gcm, same, start);

@@ -13,6 +13,7 @@
 use std::fmt;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use rhumb_wire::datagram::LANES;
 use zeroize::Zeroizing;
 
 use crate::Cipher;
@@ -28,11 +29,9 @@ impl ExportedKeys {
         Some(Self(Zeroizing::new(*bytes)))
     }
 
-    /// The secrets to send and to receive with, of `lane`.
-    pub(crate) fn lane_secrets(&self, client: bool, lane: u16) -> (LaneSecret, LaneSecret) {
-        let ours = LaneSecret::first(&self.direction(client), lane);
-        let theirs = LaneSecret::first(&self.direction(!client), lane);
-        (ours, theirs)
+    /// The secrets of all lanes, to send and to receive with. Nothing else is made of the export, so it can go.
+    pub(crate) fn lane_secrets(&self, client: bool) -> (LaneSecrets, LaneSecrets) {
+        (LaneSecret::all(&self.direction(client)), LaneSecret::all(&self.direction(!client)))
     }
 
     /// Key and salt of what the client, or the server, sends.
@@ -53,10 +52,15 @@ impl ExportedKeys {
 /// What the keys of one epoch of a lane, and the next epoch's secret, come from.
 pub(crate) struct LaneSecret(Zeroizing<[u8; SECRET_LEN]>);
 
+/// Those of each lane of one direction.
+pub(crate) type LaneSecrets = [LaneSecret; LANES as usize];
+
 impl LaneSecret {
-    fn first(key_and_salt: &[u8; KEY_LEN + SALT_LEN], lane: u16) -> Self {
+    fn all(key_and_salt: &[u8; KEY_LEN + SALT_LEN]) -> LaneSecrets {
         let root = Salt::new(HKDF_SHA256, b"rhumb/1 root").extract(key_and_salt);
-        Self(expand(&root, &[b"rhumb/1 lane", &lane.to_be_bytes()]))
+        std::array::from_fn(|lane| {
+            Self(expand(&root, &[b"rhumb/1 lane", &(lane as u16).to_be_bytes()]))
+        })
     }
 
     /// The secret of the next epoch.
@@ -129,20 +133,22 @@ mod tests {
     fn directions_mirror_and_differ() {
         let bytes: Vec<u8> = (0..EXPORT_LEN as u8).collect();
         let keys = ExportedKeys::new(&bytes).unwrap();
-        let (client_sends, client_receives) = keys.lane_secrets(true, 0);
-        let (server_sends, server_receives) = keys.lane_secrets(false, 0);
-        assert_eq!(client_sends.0, server_receives.0);
-        assert_eq!(server_sends.0, client_receives.0);
-        assert_ne!(client_sends.0, server_sends.0);
-        assert_ne!(keys.lane_secrets(true, 1).0.0, client_sends.0);
-        assert_ne!(client_sends.next().0, client_sends.0);
+        let (client_sends, client_receives) = keys.lane_secrets(true);
+        let (server_sends, server_receives) = keys.lane_secrets(false);
+        let mut seen = std::collections::HashSet::new();
+        for lane in 0..usize::from(LANES) {
+            assert_eq!(client_sends[lane].0, server_receives[lane].0);
+            assert_eq!(server_sends[lane].0, client_receives[lane].0);
+            assert!(seen.insert(*client_sends[lane].0) && seen.insert(*server_sends[lane].0));
+            assert!(seen.insert(*client_sends[lane].next().0));
+        }
         assert!(ExportedKeys::new(&bytes[1..]).is_none());
     }
 
     #[test]
     fn debug_shows_no_secret() {
         let keys = ExportedKeys::new(&[0xA5; EXPORT_LEN]).unwrap();
-        let (secret, _) = keys.lane_secrets(true, 0);
+        let [secret, ..] = keys.lane_secrets(true).0;
         assert_eq!(format!("{keys:?} {secret:?}"), "ExportedKeys(..) LaneSecret(..)");
     }
 }

@@ -33,6 +33,19 @@ pub(crate) struct SendLane {
     pub(crate) last_sealed: Instant,
 }
 
+/// A sending lane before its first record: it takes little room.
+pub(crate) struct UnusedLane {
+    pub(crate) cipher: Cipher,
+    pub(crate) secret: LaneSecret,
+    pub(crate) index: SessionIndex,
+}
+
+impl UnusedLane {
+    pub(crate) fn begin(self, now: Instant) -> Box<SendLane> {
+        Box::new(SendLane::new(self.cipher, self.secret, self.index, now))
+    }
+}
+
 impl SendLane {
     pub(crate) fn new(
         cipher: Cipher,
@@ -167,6 +180,12 @@ impl ReceiveLane {
         Ok(RecordHeader::LEN..RecordHeader::LEN + len)
     }
 
+    /// Back to what it was made of. Only of a lane on which nothing was opened: any other goes on in a later epoch.
+    pub(crate) fn into_secret(self) -> LaneSecret {
+        debug_assert!(self.epoch == 0 && self.window.newest().is_none());
+        self.secret
+    }
+
     /// The highest packet number that was opened.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.window.newest()
@@ -229,7 +248,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn sender() -> (SendLane, Instant) {
         let now = Instant::now();
-        let (secret, _) = ExportedKeys::new(&[3; 88]).unwrap().lane_secrets(true, 0);
+        let [secret, ..] = ExportedKeys::new(&[3; 88]).unwrap().lane_secrets(true).0;
         let index = SessionIndex::new(1).unwrap();
         (SendLane::new(Cipher::Aes128Gcm, secret, index, now), now)
     }

@@ -10,7 +10,8 @@
 //! | `exchange` | one handshake, from hello to confirmed session |
 //! | `handshake`, `dtls` | what a handshake library does for us; the one that does it |
 //! | `certificate` | how a certificate proves a name |
-//! | `session`, `lane`, `lane_table` | what a session keeps; one direction's keys and counter; look-up by index |
+//! | `session`, `lane`, `lane_group`, `lane_table` | what a session keeps; one direction's keys and counter; eight of them; look-up by index |
+//! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
 //! | `path`, `watch` | where the peer is; whether it still is |
 //! | `retry`, `admission`, `peek` | what keeps strangers cheap |
@@ -36,6 +37,7 @@ pub mod fuzz;
 mod handshake;
 mod keys;
 mod lane;
+mod lane_group;
 mod lane_table;
 mod path;
 mod peek;
@@ -45,6 +47,7 @@ mod session;
 mod slots;
 mod timers;
 mod watch;
+mod worker;
 
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN_FOREIGN, DEFAULT_HALF_OPEN_NATIVE,
@@ -58,3 +61,4 @@ pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
 pub use watch::{PROBE_INTERVAL, PROBES, QUIET};
+pub use worker::{LaneReport, LaneUpdate, OpenedElsewhere, Taken, WorkerLanes};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rhumb_wire::datagram::SessionIndex;
 use rhumb_wire::{Metadata, Name};
 
+use crate::endpoint::Lanes;
 use crate::lane::SendLane;
-use crate::lane_table::LaneTable;
 use crate::path::PathCheck;
 use crate::slots::Key;
 use crate::timers::Armed;
@@ -58,7 +58,10 @@ pub enum CloseReason {
 
 pub(crate) struct Session {
     pub(crate) peer: Peer,
-    pub(crate) send: SendLane,
+    /// Boxed, because sessions move when their table grows.
+    pub(crate) send: Box<SendLane>,
+    /// What workers last told of the lanes that they send on.
+    pub(crate) sent_elsewhere: SentElsewhere,
     pub(crate) receive: ReceiveLanes,
     /// When to begin the next handshake.
     pub(crate) renew_at: Instant,
@@ -73,7 +76,16 @@ pub(crate) struct Session {
     pub(crate) dozes: bool,
 }
 
-/// The lanes a session receives on.
+/// What is known of a session's sending lanes that are not here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SentElsewhere {
+    /// When anything was sealed last.
+    pub(crate) at: Option<Instant>,
+    /// Whether one of them has so few epochs left that a fresh handshake is due.
+    pub(crate) nearly_exhausted: bool,
+}
+
+/// The lanes a session receives on: the indexes of lane 0 of each handshake.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveLanes {
     pub(crate) newest: SessionIndex,
@@ -81,20 +93,25 @@ pub(crate) struct ReceiveLanes {
 }
 
 impl ReceiveLanes {
+    /// Whether an index means one of them.
+    pub(crate) fn contains(&self, index: SessionIndex) -> bool {
+        self.iter().any(|base| base == index.base())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = SessionIndex> {
         std::iter::once(self.newest).chain(self.older)
     }
 
     /// When anything was opened last on any of them.
-    pub(crate) fn last_opened(&self, lanes: &LaneTable) -> Option<Instant> {
-        self.iter().filter_map(|index| Some(lanes.get(index)?.lane.last_opened)).max()
+    pub(crate) fn last_opened(&self, lanes: &Lanes) -> Option<Instant> {
+        self.iter().filter_map(|index| Some(lanes.get(index)?.group.last_opened())).max()
     }
 
     /// Takes a newer lane, and returns the one that has to go: of the two others the one not heard of for longer.
-    pub(crate) fn push(&mut self, index: SessionIndex, lanes: &LaneTable) -> Option<SessionIndex> {
+    pub(crate) fn push(&mut self, index: SessionIndex, lanes: &Lanes) -> Option<SessionIndex> {
         let last = std::mem::replace(&mut self.newest, index);
         let older = self.older.replace(last)?;
-        let opened = |index| lanes.get(index).map(|entry| entry.lane.last_opened);
+        let opened = |index| lanes.get(index).map(|entry| entry.group.last_opened());
         if opened(older) > opened(last) {
             self.older = Some(older);
             Some(last)
@@ -106,20 +123,31 @@ impl ReceiveLanes {
 
 impl Session {
     /// When anything was opened last.
-    pub(crate) fn last_heard(&self, lanes: &LaneTable) -> Instant {
+    pub(crate) fn last_heard(&self, lanes: &Lanes) -> Instant {
         self.receive.last_opened(lanes).unwrap_or(self.peer.renewed_at)
     }
 
+    /// When anything was sealed last, on any lane.
+    pub(crate) fn last_sealed(&self) -> Instant {
+        let here = self.send.last_sealed;
+        self.sent_elsewhere.at.map_or(here, |elsewhere| elsewhere.max(here))
+    }
+
+    /// Whether the counter of one of its lanes will run out.
+    pub(crate) fn nearly_exhausted(&self) -> bool {
+        self.send.nearly_exhausted() || self.sent_elsewhere.nearly_exhausted
+    }
+
     /// When anything has to be done for this session, if nothing is sent or received until then.
-    pub(crate) fn due(&self, lanes: &LaneTable) -> Instant {
+    pub(crate) fn due(&self, lanes: &Lanes) -> Instant {
         let heard = self.last_heard(lanes);
         let older_ends = self
             .receive
             .older
             .and_then(|index| lanes.get(index))
-            .map(|entry| entry.lane.last_opened + SILENCE);
+            .map(|entry| entry.group.last_opened() + SILENCE);
         [
-            Some(self.send.last_sealed + KEEP_ALIVE),
+            Some(self.last_sealed() + KEEP_ALIVE),
             Some(heard + SILENCE),
             Some(self.renew_at),
             older_ends,

@@ -40,6 +40,24 @@ impl<T> Slots<T> {
         Key { slot, generation: 0 }
     }
 
+    /// Puts a value where another table's key points to, in place of what was there.
+    pub(crate) fn put(&mut self, key: Key, value: T) {
+        let slot = key.slot as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, || Slot { generation: 0, value: None });
+        }
+        self.slots[slot] = Slot { generation: key.generation, value: Some(value) };
+    }
+
+    /// Undoes [`Slots::put`].
+    pub(crate) fn forget(&mut self, key: Key) {
+        if let Some(slot) = self.slots.get_mut(key.slot as usize)
+            && slot.generation == key.generation
+        {
+            slot.value = None;
+        }
+    }
+
     #[inline]
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.slot as usize)?;

@@ -121,7 +121,7 @@ fn a_foreign_peer_that_proves_its_name_is_accepted_in_both_directions() {
             let theirs = SessionParameters::parse(&foreign.messages[0]).unwrap();
             assert_ne!(theirs.index.as_u32(), 0);
             let index = SessionIndex::new(5).unwrap();
-            foreign.say(&SessionParameters { index, max_datagram_len: 1300 }.emit());
+            foreign.say(&SessionParameters { index, lanes: 1, max_datagram_len: 1300 }.emit());
             foreign.run(&mut net, Duration::from_millis(100));
             let session = net.hosts[0].endpoint.session_of(&them.name()).unwrap();
             let peer = net.hosts[0].endpoint.peer(session).unwrap();

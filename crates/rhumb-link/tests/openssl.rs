@@ -43,7 +43,7 @@ fn s_server_answers() {
     let mut us = Us::new(UdpSocket::bind("127.0.0.1:0").unwrap());
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     us.endpoint.connect(address, Some(place.name), clock());
-    us.run_until(|_| openssl.output().windows(4).any(|w| w == b"RP\x01\x01").then_some(()));
+    us.run_until(|_| openssl.output().windows(4).any(|w| w == b"RP\x01\x08").then_some(()));
     openssl.say(&PARAMETERS);
     check_session(&mut us, &openssl, &place, address, true);
 }
@@ -60,7 +60,7 @@ fn check_session(us: &mut Us, openssl: &OpenSsl, place: &Place, address: SocketA
     assert_eq!(peer.max_datagram_len, 1452);
 
     let output = openssl.output();
-    let at = output.windows(4).position(|window| window == b"RP\x01\x01").expect("parameters");
+    let at = output.windows(4).position(|window| window == b"RP\x01\x08").expect("parameters");
     let ours = SessionParameters::parse(&output[at..at + SessionParameters::LEN]).unwrap();
     let export = openssl.exported_keys();
     assert_eq!(export.len(), 88);

@@ -45,11 +45,13 @@ pub enum DropReason {
     UnexpectedRibAnswer,
     /// The next hop's session ended in that moment.
     NextHopGone,
+    /// For another worker, to whom as much is on its way already.
+    HandOverFull,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -70,6 +72,7 @@ impl DropReason {
         Self::UnknownFlow,
         Self::UnexpectedRibAnswer,
         Self::NextHopGone,
+        Self::HandOverFull,
     ];
 
     /// The label of the drop counter.
@@ -95,6 +98,7 @@ impl DropReason {
             Self::UnknownFlow => "unknown_flow",
             Self::UnexpectedRibAnswer => "unexpected_rib_answer",
             Self::NextHopGone => "next_hop_gone",
+            Self::HandOverFull => "hand_over_full",
         }
     }
 }

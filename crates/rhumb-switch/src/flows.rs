@@ -33,6 +33,8 @@ pub(crate) struct Flows<S = SessionId> {
     bound: usize,
     /// The last ones made, the newest first.
     made: VecDeque<u32>,
+    /// Flows that other workers have copies of, and that are otherwise by now: the label, and a bit for each worker.
+    outdated: Vec<(Label, u8)>,
 }
 
 /// What the next PDU of a flow needs: one line of the cache, and all that a labelled PDU touches here.
@@ -64,6 +66,8 @@ pub(crate) struct Marks {
     used: bool,
     /// Since [`Flows::visit_active`] last came by.
     active: bool,
+    /// A bit for each other worker that has a copy.
+    copies: u8,
 }
 
 /// What is needed when a flow cannot go on as it is.
@@ -115,6 +119,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             hasher,
             bound,
             made: VecDeque::new(),
+            outdated: Vec::new(),
         }
     }
 
@@ -167,6 +172,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     pub(crate) fn insert(&mut self, flow: Flow<S>, details: &Details) -> Label {
         let known = self.index_of(&details.names);
         let index = known.unwrap_or_else(|| self.place_for(&flow, details));
+        self.recall(index);
         let place = &mut self.places[index as usize];
         let before = *place;
         *place = Flow { marks: before.marks, ..flow };
@@ -199,6 +205,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         if before.next != next {
             return false;
         }
+        self.recall(index);
         self.forget_next_label(index, &before);
         self.places[index as usize].next_label = NextLabel::Given(label);
         self.by_next_label.insert((next, label), index);
@@ -208,6 +215,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// The next hop does not know this label any more: the flow it was for goes back to names. Its previous hop, and names.
     pub(crate) fn lapse_next_label(&mut self, next: S, label: Label) -> Option<(S, &[u8; 64])> {
         let index = *self.by_next_label.get(&(next, label))? as usize;
+        self.recall(index as u32);
         let flow = &mut self.places[index];
         flow.next_label = NextLabel::Lapsed(label);
         Some((flow.ingress, &self.details[index].names))
@@ -215,9 +223,10 @@ impl<S: Copy + Eq + Hash> Flows<S> {
 
     /// Forgets the labels of a next hop that may have forgotten them. Rare, so all flows are looked at.
     pub(crate) fn forget_labels_of(&mut self, next: S) {
-        for place in &mut self.places {
-            if place.next == next {
-                place.next_label = NextLabel::None;
+        for index in 0..self.places.len() {
+            if self.places[index].next == next {
+                self.places[index].next_label = NextLabel::None;
+                self.recall(index as u32);
             }
         }
         self.by_next_label.retain(|(session, _), _| *session != next);
@@ -239,6 +248,28 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         }
     }
 
+    /// The flow that we gave this label, for worker `worker` to have a copy: it is told when the flow changes.
+    pub(crate) fn lend(&mut self, label: Label, worker: usize) -> Option<Flow<S>> {
+        self.by_label(label)?;
+        let flow = &mut self.places[(label.0 & PLACE_MASK) as usize];
+        flow.marks.copies |= 1 << worker;
+        Some(*flow)
+    }
+
+    /// Copies that are to be forgotten: the label, and a bit for each worker that has one.
+    pub(crate) fn take_outdated(&mut self) -> impl Iterator<Item = (Label, u8)> {
+        std::mem::take(&mut self.outdated).into_iter()
+    }
+
+    /// The flow changes: who has a copy has to forget it.
+    fn recall(&mut self, index: u32) {
+        let marks = &mut self.places[index as usize].marks;
+        let copies = std::mem::take(&mut marks.copies);
+        if copies != 0 {
+            self.outdated.push((label(index, marks.tag), copies));
+        }
+    }
+
     fn index_of(&self, names: &[u8; 64]) -> Option<u32> {
         let hash = self.hasher.hash_one(names);
         self.by_names.find(hash, |&index| self.details[index as usize].names == *names).copied()
@@ -247,7 +278,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// A place for a new flow, entered under its names.
     fn place_for(&mut self, flow: &Flow<S>, details: &Details) -> u32 {
         let index = if self.places.len() < self.bound {
-            let marks = Marks { tag: 1, used: false, active: false };
+            let marks = Marks { tag: 1, ..Marks::default() };
             self.places.push(Flow { marks, ..*flow });
             self.details.push(*details);
             let places = &mut self.places;
@@ -255,9 +286,10 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             (self.places.len() - 1) as u32
         } else {
             let index = self.evict();
+            self.recall(index);
             let place = &mut self.places[index as usize];
             let tag = place.marks.tag.wrapping_add(1);
-            *place = Flow { marks: Marks { tag, used: false, active: false }, ..*flow };
+            *place = Flow { marks: Marks { tag, ..Marks::default() }, ..*flow };
             self.details[index as usize] = *details;
             index
         };
@@ -293,6 +325,12 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             self.by_next_label.remove(&(flow.next, label));
         }
     }
+}
+
+/// Where the flow of a label is, in a table of all places.
+#[inline]
+pub(crate) fn place_of(label: Label) -> usize {
+    (label.0 & PLACE_MASK) as usize
 }
 
 fn label(index: u32, tag: u8) -> Label {

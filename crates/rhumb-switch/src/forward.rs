@@ -57,6 +57,9 @@ impl Switch {
                 slots.end = slot;
                 break;
             }
+            if self.workers.are_several() && self.hand_to_its_worker(from, datagram) {
+                continue;
+            }
             // The endpoint counts what it refuses.
             *opened = self.endpoint.open(from, datagram, now.instant).ok();
         }
@@ -80,6 +83,7 @@ impl Switch {
         let is_record = datagram.first().is_some_and(|first| SEALED_OTHERS.contains(&(first >> 4)));
         match is_record {
             // The link's own business; but what is behind a close must not go to the session that it ended.
+            true if self.workers.are_several() && self.hand_to_its_worker(from, datagram) => {}
             true => {
                 drop(self.endpoint.open(from, datagram, now.instant));
                 self.handle_link_events(now);
@@ -88,6 +92,31 @@ impl Switch {
         }
         batch.drop_datagram(slot);
         !is_record
+    }
+
+    /// Handles a sealed datagram that is in no batch. Returns where it goes, as it then stands.
+    pub(crate) fn handle_record(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Option<SocketAddr> {
+        if self.hand_to_its_worker(from, datagram) {
+            return None;
+        }
+        let opened = self.endpoint.open(from, datagram, now.instant).ok()?;
+        self.forward_alone(opened, datagram, now)
+    }
+
+    /// Forwards an opened datagram that is in no batch. Returns where it goes, as it then stands.
+    pub(crate) fn forward_alone(
+        &mut self,
+        opened: Opened,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Option<SocketAddr> {
+        let next = self.handle_opened(datagram, opened, now)?;
+        self.seal_for(next, datagram, now)
     }
 
     /// Readies an opened datagram for its next hop. Returns the session to seal it for.
@@ -131,7 +160,7 @@ impl Switch {
 
     /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too.
     #[inline]
-    fn known_label(
+    pub(crate) fn known_label(
         &mut self,
         session: SessionId,
         pdu: &LabelledPdu<'_>,
@@ -172,22 +201,28 @@ impl Switch {
     /// Seals the datagram of a slot for `next`, and sends it there.
     #[inline]
     fn pass_on(&mut self, next: SessionId, batch: &mut Batch, slot: usize, now: Now) {
-        let (_, datagram) = batch.datagram_mut(slot);
-        let len = datagram.len() as u64;
+        match self.seal_for(next, batch.datagram_mut(slot).1, now) {
+            Some(peer) => batch.redirect(slot, peer),
+            None => batch.drop_datagram(slot),
+        }
+    }
+
+    #[inline]
+    fn seal_for(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
         match self.endpoint.seal(next, datagram, now.instant) {
             Ok(peer) => {
                 self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += len;
-                batch.redirect(slot, peer);
+                self.counters.forwarded_bytes += datagram.len() as u64;
+                Some(peer)
             }
             Err(_) => {
                 self.drop_pdu(DropReason::NextHopGone);
-                batch.drop_datagram(slot);
+                None
             }
         }
     }
 
-    fn handle_handshake(&mut self, from: SocketAddr, datagram: &[u8], now: Now) {
+    pub(crate) fn handle_handshake(&mut self, from: SocketAddr, datagram: &[u8], now: Now) {
         match Datagram::parse(datagram) {
             // A refusal is counted by the endpoint.
             Ok(datagram) => drop(self.endpoint.handle_handshake(from, datagram, now.instant)),

@@ -10,6 +10,8 @@
 //!
 //! Several switches of a process, one for each worker, share what they learn of the world in one [`Tables`].
 //!
+//! A switch may have other workers, each a [`FastPath`] on a thread of its own: [`Switch::fast_path`].
+//!
 //! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no allocation, no public-key
 //! operation (`forward`). Everything else is the slow path (`admit`): who may send, where it goes, what to ask.
 //!
@@ -21,6 +23,7 @@
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `directory` | the RIB client: sessions, questions, publications |
+//! | `fast_path`, `workers` | the path of a known flow on other threads; what they and the switch tell each other |
 //! | `flows` | known flows, by label and by names |
 //! | `routes` | where names are, as one switch sees it |
 //! | `tables`, `newest` | what is known of the world, shared by the switches of a process |
@@ -37,6 +40,7 @@ mod config;
 mod control;
 mod directory;
 mod drop_reason;
+mod fast_path;
 mod flows;
 mod forward;
 mod job;
@@ -49,17 +53,20 @@ mod status;
 mod switch;
 mod table;
 mod tables;
+mod workers;
 
 pub use config::{
     Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
     DEFAULT_MAX_ROUTES, Remote,
 };
 pub use drop_reason::DropReason;
+pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use job::{Done, Job};
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use status::{
     AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RibStatus,
-    SessionStatus, Status, TableStatus,
+    SessionStatus, Status, TableStatus, WorkerStatus,
 };
 pub use switch::{Event, Switch};
 pub use tables::Tables;
+pub use workers::{HandOver, Order};

@@ -7,6 +7,7 @@
 //! made with the generation that was read before what it was made from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rhumb_link::SessionId;
@@ -22,8 +23,29 @@ pub(crate) struct Routes {
     tables: Arc<Tables>,
     /// Counts changes that may make a flow wrong; flows of an older generation ask again.
     generation: u64,
+    /// The same, for the process's other workers to see.
+    shown: Arc<AtomicU64>,
     /// The generation of the tables that is in ours already.
     caught_up_with: u64,
+}
+
+/// What flows are made under: the switch's own generation and that of its tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generations {
+    own: u64,
+    tables: u64,
+}
+
+/// Both generations as they are now: two loads, once per batch, of what is seldom written.
+pub(crate) struct GenerationsWatch {
+    own: Arc<AtomicU64>,
+    tables: Arc<Tables>,
+}
+
+impl GenerationsWatch {
+    pub(crate) fn now(&self) -> Generations {
+        Generations { own: self.own.load(Ordering::Acquire), tables: self.tables.generation() }
+    }
 }
 
 /// A name that advertised itself on one of our sessions.
@@ -81,7 +103,8 @@ pub(crate) enum Found {
 impl Routes {
     pub(crate) fn new(bound: usize, tables: Arc<Tables>) -> Self {
         let caught_up_with = tables.generation();
-        Self { attached: Table::new(bound), tables, generation: 0, caught_up_with }
+        let attached = Table::new(bound);
+        Self { attached, tables, generation: 0, shown: Arc::default(), caught_up_with }
     }
 
     /// The generation, as it was last seen.
@@ -94,7 +117,7 @@ impl Routes {
     pub(crate) fn catch_up(&mut self) -> u64 {
         let shared = self.tables.generation();
         if std::mem::replace(&mut self.caught_up_with, shared) != shared {
-            self.generation += 1;
+            self.invalidate_flows();
         }
         self.generation
     }
@@ -102,6 +125,17 @@ impl Routes {
     /// Flows made before now must ask again.
     pub(crate) fn invalidate_flows(&mut self) {
         self.generation += 1;
+        self.shown.store(self.generation, Ordering::Release);
+    }
+
+    /// What flows are made under, as it was last seen here.
+    pub(crate) fn generations(&self) -> Generations {
+        Generations { own: self.generation, tables: self.caught_up_with }
+    }
+
+    /// For another worker to see when flows end.
+    pub(crate) fn watch_generations(&self) -> GenerationsWatch {
+        GenerationsWatch { own: Arc::clone(&self.shown), tables: Arc::clone(&self.tables) }
     }
 
     pub(crate) fn find(&mut self, destination: &Name, now: Instant) -> Found {

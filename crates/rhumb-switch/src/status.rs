@@ -32,8 +32,10 @@ pub struct Status {
     pub absences: usize,
     /// How full each of its tables is, and those that it shares.
     pub tables: Vec<TableStatus>,
-    /// What it has done.
+    /// What it has done, with all its workers.
     pub counters: Counters,
+    /// What each of its workers has done, the switch's own first.
+    pub workers: Vec<WorkerStatus>,
     /// PDUs dropped, by each [`DropReason`].
     pub dropped_pdus: Vec<(&'static str, u64)>,
     /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
@@ -46,6 +48,17 @@ pub struct Status {
     pub newest_flows: Vec<FlowStatus>,
     /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
     pub some_grants: Vec<GrantStatus>,
+}
+
+/// What one worker has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerStatus {
+    /// PDUs forwarded to a next hop.
+    pub forwarded_pdus: u64,
+    /// Bytes of the datagrams they left in.
+    pub forwarded_bytes: u64,
+    /// Datagrams that it handed to another.
+    pub handed_over: u64,
 }
 
 /// A RIB as a switch sees it.
@@ -214,6 +227,8 @@ pub struct Counters {
     pub sessions_moved: u64,
     /// Routes of an earlier run that were verified and taken over.
     pub routes_restored: u64,
+    /// Datagrams that one worker handed to another.
+    pub handed_over: u64,
     drops: [u64; DropReason::ALL.len()],
 }
 
@@ -226,6 +241,21 @@ impl Counters {
     /// PDUs dropped, each reason with its count.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL.into_iter().map(|reason| (reason, self.dropped(reason)))
+    }
+
+    /// Adds what another worker has done on the path of known flows.
+    pub(crate) fn add_worker(&mut self, other: &Self) {
+        self.forwarded_pdus += other.forwarded_pdus;
+        self.forwarded_bytes += other.forwarded_bytes;
+        self.handed_over += other.handed_over;
+        for (own, other) in self.drops.iter_mut().zip(&other.drops) {
+            *own += other;
+        }
+    }
+
+    pub(crate) fn as_worker(&self) -> WorkerStatus {
+        let Self { forwarded_pdus, forwarded_bytes, handed_over, .. } = *self;
+        WorkerStatus { forwarded_pdus, forwarded_bytes, handed_over }
     }
 
     #[inline]

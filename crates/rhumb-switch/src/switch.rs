@@ -23,6 +23,7 @@ use crate::status::{
 };
 use crate::table::{Expires, Table};
 use crate::tables::{Tables, sweep_after};
+use crate::workers::Workers;
 use crate::{Config, DropReason, Remote};
 
 /// A sans-IO switch.
@@ -62,6 +63,7 @@ pub struct Switch {
     pub(crate) sweep_due: Instant,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
+    pub(crate) workers: Workers,
     pub(crate) outgoing: Batch,
     pub(crate) scratch: Vec<u8>,
 }
@@ -237,6 +239,7 @@ impl Switch {
             sweep_due: now.instant + sweep_after(false),
             events: VecDeque::new(),
             counters: Counters::default(),
+            workers: Workers::new(config.link.workers),
             outgoing: Batch::new(),
             scratch: Vec::new(),
             identity,
@@ -338,6 +341,7 @@ impl Switch {
     /// The switch as it stands.
     pub fn status(&self, now: Now) -> Status {
         let shared = self.routes.tables().fills();
+        let counters = self.workers.total(&self.counters);
         let rib_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
         Status {
             name: self.name,
@@ -369,11 +373,12 @@ impl Switch {
             routes: shared.routes.used,
             absences: shared.absences.used,
             tables: self.table_status(&shared),
-            counters: self.counters,
-            dropped_pdus: self.counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
+            counters,
+            workers: self.workers.status(&self.counters),
+            dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
             dropped_datagrams: {
                 let drops = self.endpoint.drops().iter();
-                drops.map(|(why, count)| (why.as_str(), count)).collect()
+                drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()
             },
             own_statement: self.own_statement.as_ref().map(|own| CertificateStatus::of(own, now)),
             delegations: self.delegation_status(now),

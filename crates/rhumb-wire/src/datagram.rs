@@ -222,6 +222,24 @@ impl SessionIndex {
     pub const fn as_u32(self) -> u32 {
         self.0
     }
+
+    /// Which of the [`LANES`] it means, if its receiver has as many.
+    #[inline]
+    pub const fn lane(self) -> u8 {
+        (self.0 & LANE_MASK) as u8
+    }
+
+    /// The index of the same session's lane 0.
+    #[inline]
+    pub const fn base(self) -> Self {
+        Self(self.0 & !LANE_MASK)
+    }
+
+    /// The index of lane `lane`, this being that of lane 0. What exceeds [`LANES`] is cut off.
+    #[inline]
+    pub const fn with_lane(self, lane: u8) -> Self {
+        Self(self.0 | (lane as u32 & LANE_MASK))
+    }
 }
 
 /// Epoch (16 bits) and packet number (48 bits) of a sealed datagram.
@@ -268,13 +286,15 @@ impl Counter {
 /// |---|---|---|
 /// | 0 | 2 | magic `RP` |
 /// | 2 | 1 | version, 1 |
-/// | 3 | 1 | lanes, 1 |
+/// | 3 | 1 | lanes, 1 or 8 |
 /// | 4 | 4 | session index |
 /// | 8 | 2 | largest datagram it receives, in bytes of UDP payload |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionParameters {
-    /// The index to put into datagrams to it.
+    /// The index to put into datagrams to it; with several lanes, that of lane 0.
     pub index: SessionIndex,
+    /// Lanes that it receives on: 1 or [`LANES`].
+    pub lanes: u8,
     /// The largest datagram it receives, in bytes of UDP payload.
     pub max_datagram_len: u16,
 }
@@ -296,22 +316,23 @@ impl SessionParameters {
             1 => {}
             version => return Err(WireError::UnknownVersion(version)),
         }
-        match reader.u8()? {
-            1 => {}
+        let lanes = match reader.u8()? {
+            lanes @ (1 | LANES) => lanes,
             value => return Err(WireError::UnknownVariant { field: "lanes", value }),
-        }
-        let index =
-            SessionIndex::new(reader.u32()?).ok_or(WireError::NotCanonical("session index"))?;
+        };
+        let index = SessionIndex::new(reader.u32()?)
+            .filter(|index| lanes == 1 || index.lane() == 0)
+            .ok_or(WireError::NotCanonical("session index"))?;
         let max_datagram_len = reader.u16()?;
         reader.finish()?;
-        Ok(Self { index, max_datagram_len })
+        Ok(Self { index, lanes, max_datagram_len })
     }
 
     /// The message's bytes.
     pub fn emit(&self) -> [u8; Self::LEN] {
         let [a, b, c, d] = self.index.0.to_be_bytes();
         let [high, low] = self.max_datagram_len.to_be_bytes();
-        [b'R', b'P', 1, 1, a, b, c, d, high, low]
+        [b'R', b'P', 1, self.lanes, a, b, c, d, high, low]
     }
 }
 
@@ -322,6 +343,10 @@ fn expect_version(reader: &mut Reader<'_>, expected: u32) -> Result<(), WireErro
     }
 }
 
+/// Lanes of each direction of a session, for an end that has more than one: so many workers can receive, or send, without
+/// sharing a counter or a window.
+pub const LANES: u8 = 8;
+const LANE_MASK: u32 = LANES as u32 - 1;
 /// Bytes of a retry token: when it was made, and a MAC.
 pub const TOKEN_LEN: usize = 24;
 /// Bytes of an AES-GCM tag.
@@ -386,13 +411,29 @@ mod tests {
 
     #[test]
     fn parameters_round_trip() {
-        let parameters =
-            SessionParameters { index: SessionIndex(0x0ABC_DEF0), max_datagram_len: 1452 };
-        let bytes = parameters.emit();
-        assert_eq!(SessionParameters::parse(&bytes), Ok(parameters));
-        assert!(SessionParameters::parse(&bytes[..9]).is_err());
-        let mut two_lanes = bytes;
-        two_lanes[3] = 2;
-        assert!(SessionParameters::parse(&two_lanes).is_err());
+        for (lanes, index) in [(1, 0x0ABC_DEF7), (LANES, 0x0ABC_DEF0)] {
+            let index = SessionIndex(index);
+            let parameters = SessionParameters { index, lanes, max_datagram_len: 1452 };
+            let bytes = parameters.emit();
+            assert_eq!(SessionParameters::parse(&bytes), Ok(parameters));
+            assert!(SessionParameters::parse(&bytes[..9]).is_err());
+        }
+        let bytes = |lanes, index: u8| [b'R', b'P', 1, lanes, 0, 0, 1, index, 5, 0xAC];
+        for lanes in [0, 2, 7, 9, 16] {
+            assert!(SessionParameters::parse(&bytes(lanes, 0)).is_err(), "{lanes}");
+        }
+        for index in 1..LANES {
+            assert!(SessionParameters::parse(&bytes(LANES, index)).is_err(), "{index}");
+        }
+    }
+
+    #[test]
+    fn an_index_and_its_lane_make_each_other() {
+        let base = SessionIndex(0x0FFF_FFF8);
+        for lane in 0..LANES {
+            let index = base.with_lane(lane);
+            assert_eq!((index.lane(), index.base()), (lane, base));
+        }
+        assert_eq!(base.with_lane(LANES - 1).as_u32(), SessionIndex::MAX);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
-use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator};
+use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator, parse_workers};
 use crate::remote::{Remote, parse_address, parse_name};
 
 /// Secure routing by name.
@@ -182,6 +182,12 @@ pub(crate) struct RouterArguments {
     /// The network interface for AF_XDP [default: the one with the listen address, or the only one]
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
+    /// Threads that forward, 1 to 8, or `auto` for one a core [default: 1]
+    #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
+    pub(crate) workers: Option<u8>,
+    /// Keep each worker on a core of its own: worker 0 on core 0, and so on
+    #[arg(long)]
+    pub(crate) pin: bool,
     /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use rhumb_io::{Choice, xdp};
 use rhumb_node::RouterChoice;
+use rhumb_wire::datagram::LANES;
 use toml::Spanned;
 
 use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
-use raw::{Fault, RawConfig, line_at};
+use raw::{Fault, RawConfig, RawWorkers, line_at};
 
 /// What a RIB runs with.
 #[derive(Debug)]
@@ -38,6 +39,10 @@ pub(crate) struct RouterSettings {
     pub(crate) discovery: DiscoveryChoice,
     pub(crate) io: Choice,
     pub(crate) lease_s: u32,
+    /// Threads that forward, 1 to 8.
+    pub(crate) workers: u8,
+    /// Whether each keeps to a core of its own.
+    pub(crate) pin: bool,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<SocketAddr>,
 }
@@ -173,6 +178,13 @@ impl ConfigFile {
             (None, false) => DiscoveryChoice::IfPossible,
             (Some(false), _) | (None, true) => DiscoveryChoice::Off,
         };
+        let workers = self.workers(flags.workers)?;
+        let io = self.io(flags)?;
+        if workers > 1 && matches!(io, Choice::Xdp(_)) {
+            return Err(Failure::setup_text(
+                "several workers need sockets; give --workers 1 with --io xdp, or --io socket",
+            ));
+        }
         Ok(RouterSettings {
             listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
@@ -180,8 +192,10 @@ impl ConfigFile {
             upstream,
             locator,
             discovery,
-            io: self.io(flags)?,
+            io,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            workers,
+            pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
@@ -269,6 +283,20 @@ impl ConfigFile {
         }
     }
 
+    fn workers(&self, flag: Option<u8>) -> Outcome<u8> {
+        if let Some(workers) = flag {
+            return Ok(workers);
+        }
+        let Some(raw) = &self.raw.router.workers else { return Ok(DEFAULT_WORKERS) };
+        let text = match raw.get_ref() {
+            RawWorkers::Count(count) => count.to_string(),
+            RawWorkers::Word(word) => word.clone(),
+        };
+        parse_workers(&text).map_err(|problem| {
+            refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
+        })
+    }
+
     fn lease(&self, flag: Option<u32>, raw: Option<&Spanned<u32>>) -> Outcome<u32> {
         if let Some(lease_s) = flag {
             return Ok(lease_s);
@@ -316,6 +344,19 @@ fn parse_io(text: &str) -> Result<IoArgument, String> {
         .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
 }
 
+/// A number of workers, or `auto`: as many as there are cores for this process.
+pub(crate) fn parse_workers(text: &str) -> Result<u8, String> {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    match text {
+        "auto" => Ok(u8::try_from(cores()).unwrap_or(LANES).min(LANES)),
+        text => {
+            text.parse().ok().filter(|workers| (1..=LANES).contains(workers)).ok_or_else(|| {
+                format!("`{text}` is no number of workers; give 1 to {LANES}, or auto")
+            })
+        }
+    }
+}
+
 fn required_key(key: Option<&PathBuf>, role: &str) -> Outcome<PathBuf> {
     key.cloned().ok_or_else(|| {
         Failure::setup_text(format!(
@@ -344,6 +385,8 @@ pub(crate) const DEFAULT_ROUTER_PORT: u16 = 7460;
 pub(crate) const DEFAULT_RIB_PORT: u16 = 7461;
 /// In the working directory, where its owner sees it.
 const DEFAULT_STORE: &str = "rib.redb";
+/// One forwards what a host's usual link carries, and wakes no other core for it.
+const DEFAULT_WORKERS: u8 = 1;
 /// Long enough that renewal at half-life is rare, short enough that a lost router is forgotten within a coffee break.
 pub(crate) const DEFAULT_LEASE_S: u32 = 600;
 /// Shorter than a minute drowns in clock skew; RIBs store a day at most.
@@ -380,6 +423,10 @@ mod tests {
         assert!(listen.starts_with("config file test.toml, line 3: `nowhere` is not an address"));
         let rib = "[router]\nrib = [\"127.0.0.1:9\"]\nkey = \"k\"\n";
         assert!(refused(&format!("{rib}lease_s = 59")).contains("line 4: lease_s is 59; give 60"));
+        for workers in ["0", "9", "\"many\""] {
+            let refused = refused(&format!("{rib}workers = {workers}"));
+            assert!(refused.contains("line 4") && refused.contains("1 to 8, or auto"), "{refused}");
+        }
         assert!(refused(&format!("{rib}locator = \"none\"")).contains("--upstream"));
         assert!(refused(&format!("{rib}admin = \"192.0.2.1:9\"")).contains("loopback"));
         assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));

@@ -43,6 +43,10 @@ pub(crate) trait Service {
     fn close_all(&mut self, now: Now);
     /// When [`Service::advance`] has to be called next.
     fn poll_timeout(&self) -> Option<Instant>;
+    /// What sockets other than the one it is served on have done.
+    fn other_sockets(&self) -> Counters {
+        Counters::default()
+    }
     /// What `status` and metrics show.
     fn snapshot(&mut self, now: Now) -> Snapshot;
 }
@@ -69,7 +73,8 @@ pub(crate) fn serve<S: Service>(
         }
         control.answer(|| {
             let mut snapshot = service.snapshot(clock::now());
-            let counters = io.counters();
+            let mut counters = io.counters();
+            counters.add(&service.other_sockets());
             snapshot.status["io"] = io_json(io, &counters);
             snapshot.metrics.extend(io_metrics(io, &counters));
             snapshot

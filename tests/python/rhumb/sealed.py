@@ -48,9 +48,9 @@ class EpochSecret:
     epoch: int = 0
 
     @classmethod
-    def first(cls, root: bytes) -> "EpochSecret":
-        """The secret of epoch 0."""
-        return cls(_expand(root, b"rhumb/1 lane" + _LANE.to_bytes(2, "big"), 32))
+    def first(cls, root: bytes, lane: int = _LANE) -> "EpochSecret":
+        """The secret of epoch 0 of a lane. This client sends and receives on lane 0 alone."""
+        return cls(_expand(root, b"rhumb/1 lane" + lane.to_bytes(2, "big"), 32))
 
     def next(self) -> "EpochSecret":
         """The secret of the epoch after this. There is no way back."""

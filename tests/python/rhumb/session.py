@@ -41,27 +41,29 @@ Client = Union[Client12, Client13]
 class Parameters:
     """Session parameters: what each end tells the other first."""
 
-    def __init__(self, index: int, largest_datagram: int = _LARGEST_DATAGRAM):
+    def __init__(self, index: int, largest_datagram: int = _LARGEST_DATAGRAM, lanes: int = 1):
         self.index = index
+        self.lanes = lanes
         self.largest_datagram = largest_datagram
 
     def encode(self) -> bytes:
         """The parameters as they travel in DTLS application data."""
-        return b"RP\x01\x01" + self.index.to_bytes(4, "big") + self.largest_datagram.to_bytes(2, "big")
+        return b"RP\x01" + bytes([self.lanes]) + self.index.to_bytes(4, "big") + self.largest_datagram.to_bytes(2, "big")
 
     @classmethod
     def parse(cls, data: bytes) -> "Parameters":
-        """Reads the parameters of version 1 with its one lane."""
+        """Reads the parameters of version 1. Of a peer's lanes, 1 or 8, we send on lane 0 alone, whose index is given."""
         reader = Reader(data, "session parameters")
         reader.expect(b"RP\x01", "not version 1")
-        reader.expect(b"\x01", "lanes")
+        if (lanes := reader.integer(1)) not in (1, 8):
+            raise Malformed("session parameters: lanes")
         index, largest_datagram = reader.integer(4), reader.integer(2)
         reader.end()
-        if not 0 < index <= sealed.MOST_INDEX:
+        if not 0 < index <= sealed.MOST_INDEX or (lanes == 8 and index % 8):
             raise Malformed("session parameters: index")
         if largest_datagram < _LEAST_LARGEST_DATAGRAM:
             raise Malformed("session parameters: largest datagram")
-        return cls(index, largest_datagram)
+        return cls(index, largest_datagram, lanes)
 
 
 class Session:

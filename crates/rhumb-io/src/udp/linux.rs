@@ -16,6 +16,7 @@ use std::time::Duration;
 use rhumb_wire::Batch;
 
 use super::address::Family;
+use super::group::Instruction;
 use super::load::Load;
 use super::sys::{self, Message, Receiver, Sender};
 use super::{Capabilities, Options, Ready};
@@ -76,6 +77,33 @@ impl UdpSocket {
             runs: Runs::new(),
             sender: Sender::new(),
         })
+    }
+
+    /// Another socket at the same address that is meant to send only: what it receives, this one does not.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub(crate) fn sender(&self) -> Result<Self, IoError> {
+        let duplicate = self.fd.try_clone();
+        let fd = duplicate.map_err(|source| IoError::Socket { address: self.local, source })?;
+        Ok(Self {
+            fd,
+            local: self.local,
+            family: self.family,
+            capabilities: self.capabilities,
+            counters: Counters::default(),
+            receiver: Receiver::new(),
+            load: Load::default(),
+            runs: Runs::new(),
+            sender: Sender::new(),
+        })
+    }
+
+    /// Has the system ask `program` which of the sockets at this address a datagram goes to.
+    pub(crate) fn steer(&self, program: &[Instruction]) -> Result<(), IoError> {
+        let option = "SO_ATTACH_REUSEPORT_CBPF";
+        let attached = sys::attach_steering(self.fd.as_fd(), program);
+        attached.map_err(|source| IoError::SocketOption { option, source })
     }
 
     /// What the system allows this socket to do.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rhumb_wire::Batch;
 
+use super::group::Instruction;
 use super::{Capabilities, Options, Ready};
 use crate::poll::{Interest, poll};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
@@ -39,6 +40,23 @@ impl UdpSocket {
         let (local, socket) = open().map_err(|source| IoError::Bind { address, source })?;
         let buffer = vec![0; LARGEST_DATAGRAM].into();
         Ok(Self { socket, local, counters: Counters::default(), buffer })
+    }
+
+    /// Another socket at the same address that is meant to send only: what it receives, this one does not.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub(crate) fn sender(&self) -> Result<Self, IoError> {
+        let duplicate = self.socket.try_clone();
+        let socket = duplicate.map_err(|source| IoError::Socket { address: self.local, source })?;
+        let (local, buffer) = (self.local, vec![0; LARGEST_DATAGRAM].into());
+        Ok(Self { socket, local, counters: Counters::default(), buffer })
+    }
+
+    /// Always an error: several sockets cannot share an address here.
+    pub(crate) fn steer(&self, _: &[Instruction]) -> Result<(), IoError> {
+        let source = io::ErrorKind::Unsupported.into();
+        Err(IoError::SocketOption { option: "SO_ATTACH_REUSEPORT_CBPF", source })
     }
 
     /// What the system allows this socket to do: nothing but plain datagrams.

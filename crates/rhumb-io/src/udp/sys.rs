@@ -15,6 +15,7 @@ use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, socklen_t};
 use rhumb_wire::Batch;
 
 use super::address::{Address, Family};
+use super::group::Instruction;
 use crate::runs::{MAX_SEGMENTS, Runs};
 
 /// Most messages in one system call.
@@ -68,6 +69,33 @@ pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Res
         libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
     })?;
     Ok(value)
+}
+
+/// Has the system ask a program which of the sockets at this one's address a datagram goes to.
+pub(super) fn attach_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut filter: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|&Instruction { code, then, otherwise, operand }| libc::sock_filter {
+            code,
+            jt: then,
+            jf: otherwise,
+            k: operand,
+        })
+        .collect();
+    let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
+    // SAFETY: the value is a sock_fprog on this stack frame, which points to its `len` instructions; the kernel copies both
+    // during the call and checks the program before it runs.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as socklen_t,
+        )
+    })?;
+    Ok(())
 }
 
 /// Messages that the system dropped on arrival because the receive queue was full.

@@ -9,17 +9,16 @@
 
 use std::time::{Duration, Instant};
 
-use rhumb_wire::datagram::SessionParameters;
+use rhumb_wire::datagram::{LANES, SessionParameters};
 
-use super::{Endpoint, Event};
+use super::{Endpoint, Event, LaneEntry};
 use crate::certificate;
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, PHASES, Progress, RETRIES_PER_HELLO, Repeat,
     Side,
 };
 use crate::handshake::Output;
-use crate::lane::ReceiveLane;
-use crate::lane_table::LaneEntry;
+use crate::lane_group::LaneGroup;
 use crate::slots::Key;
 use crate::timers::Owner;
 use crate::{
@@ -83,7 +82,7 @@ impl Endpoint {
     pub(super) fn send_parameters(&mut self, exchange: &mut Exchange) -> Result<(), LinkError> {
         let Some(index) = exchange.lane() else { return Ok(()) };
         let max_datagram_len = self.config.max_datagram_len;
-        let parameters = SessionParameters { index, max_datagram_len }.emit();
+        let parameters = SessionParameters { index, lanes: LANES, max_datagram_len }.emit();
         exchange.handshake.send(&parameters).map_err(LinkError::Handshake)
     }
 
@@ -191,9 +190,9 @@ impl Endpoint {
         if !self.has_room_for(&peer.name) {
             return Err(LinkError::SessionLimit);
         }
-        let (secret, theirs) = keys.lane_secrets(exchange.is_client(), ONLY_LANE);
+        let (ours, theirs) = keys.lane_secrets(exchange.is_client());
         let entry = LaneEntry {
-            lane: ReceiveLane::new(self.config.cipher, theirs, now),
+            group: LaneGroup::new(self.config.cipher, theirs, now),
             session: None,
             address: exchange.address,
             confirmed: false,
@@ -201,8 +200,8 @@ impl Endpoint {
             exchange: id,
         };
         let index = self.lanes.insert(entry).ok_or(LinkError::SessionLimit)?;
-        let repeat = Some(Repeat::first(now));
-        exchange.progress = Progress::Agreeing(Agreement { peer, secret, index, repeat });
+        let (repeat, secrets) = (Some(Repeat::first(now)), Box::new(ours));
+        exchange.progress = Progress::Agreeing(Agreement { peer, secrets, index, repeat });
         exchange.wait_until(now + AGREEMENT_TIME);
         self.send_parameters(exchange)
     }
@@ -241,7 +240,7 @@ impl Endpoint {
 
     fn next_phase(&mut self, exchange: &mut Exchange, now: Instant) {
         if let Some(index) = exchange.pending_lane() {
-            self.lanes.remove(index);
+            self.remove_lanes(index);
         }
         let Side::Initiator(initiation) = &mut exchange.side else { return };
         initiation.phase += 1;
@@ -276,7 +275,7 @@ impl Endpoint {
 
     fn forget(&mut self, id: Key, exchange: Exchange) {
         if let Some(index) = exchange.pending_lane() {
-            self.lanes.remove(index);
+            self.remove_lanes(index);
         }
         if let Some(route) = self.routes.get_mut(&exchange.address) {
             let place = match &exchange.side {
@@ -307,5 +306,3 @@ fn is_worth_another_phase(error: &LinkError) -> bool {
 /// How often the library is called at most when nothing arrives. While a part of a flight is missing, `dimpl` 0.9 wants to
 /// be called again at once, and sends an acknowledgement each time.
 const LIBRARY_TICK: Duration = Duration::from_millis(50);
-/// Lanes beyond the first are for routers with several workers.
-const ONLY_LANE: u16 = 0;

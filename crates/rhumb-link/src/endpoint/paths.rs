@@ -32,10 +32,10 @@ impl Endpoint {
     ) -> Option<NonZeroU64> {
         self.records_from_elsewhere += 1;
         let session = self.sessions.get_mut(id.0)?;
-        if !session.receive.iter().any(|index| index == header.index) {
+        if !session.receive.contains(header.index) {
             return None;
         }
-        let newest = self.lanes.get(header.index)?.lane.newest();
+        let newest = self.lanes.get(header.index)?.group.newest(header.index);
         let number = header.counter.packet_number();
         if !session.path.as_ref().is_some_and(|check| check.is_about(from, header.index)) {
             if newest != Some(number) {
@@ -88,7 +88,8 @@ impl Endpoint {
         if let Some(watch) = &mut session.watch {
             watch.answered(answer, now);
         }
-        let newest = self.lanes.get(header.index).and_then(|entry| entry.lane.newest());
+        let newest =
+            self.lanes.get(header.index).and_then(|entry| entry.group.newest(header.index));
         let passed = session.path.as_ref().is_some_and(|check| {
             check.is_about(from, header.index) && check.is_passed_by(answer, newest)
         });
@@ -107,6 +108,9 @@ impl Endpoint {
                 entry.address = to;
             }
         }
+        let groups = session.receive;
+        self.sharing.moved(id, groups, to);
+        let Some(session) = self.sessions.get_mut(id.0) else { return };
         let mut check = PathCheck::back(from, header.index, self.challenges.next());
         let challenge = Some(check.begin(now));
         session.path = Some(Box::new(check));

@@ -67,7 +67,7 @@ impl Endpoint {
     ) -> Result<Opened, DropReason> {
         let header = RecordHeader::parse(datagram).map_err(|_| DropReason::Malformed)?;
         let entry = self.lanes.get_mut(header.index).ok_or(DropReason::UnknownSession)?;
-        let plaintext = entry.lane.open(header, datagram, now)?;
+        let plaintext = entry.group.open(header, datagram, now)?;
         let usual = header.kind == RecordKind::Pdu
             && entry.confirmed
             && from == entry.address
@@ -82,7 +82,7 @@ impl Endpoint {
     /// while, or no PDU.
     /// `opened` is its header and its plaintext.
     #[cold]
-    fn handle_rare(
+    pub(super) fn handle_rare(
         &mut self,
         from: SocketAddr,
         header: RecordHeader,
@@ -90,6 +90,7 @@ impl Endpoint {
         now: Instant,
     ) -> Result<Opened, DropReason> {
         let session = self.confirm(header, now).ok_or(DropReason::Early)?;
+        self.share_lanes(header.index);
         if header.kind == RecordKind::Close {
             if !self.sends_on(session, header.index) {
                 return Err(DropReason::StaleClose);
@@ -123,8 +124,8 @@ impl Endpoint {
     fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
         let Some(session) = self.sessions.get(id.0) else { return false };
         let newest = session.receive.newest;
-        let opened = |index| self.lanes.get(index).map(|entry| entry.lane.last_opened);
-        index == newest || opened(index) > opened(newest)
+        let opened = |index| self.lanes.get(index).map(|entry| entry.group.last_opened());
+        index.base() == newest || opened(index) > opened(newest)
     }
 
     /// Notes that the peer has our session parameters, and finds the session that a record belongs to.

@@ -14,7 +14,7 @@ use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, Progress, Renewal, Side,
 };
 use crate::lane::SendLane;
-use crate::session::{ReceiveLanes, SILENCE, Session, renewal_time};
+use crate::session::{ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time};
 use crate::slots::Key;
 use crate::timers::{Armed, Owner};
 use crate::watch::Watch;
@@ -29,8 +29,8 @@ impl Endpoint {
         parameters: SessionParameters,
         now: Instant,
     ) -> Result<(), LinkError> {
-        let Agreement { peer: claim, secret, index, repeat } = agreement;
-        let send = SendLane::new(self.config.cipher, secret, parameters.index, now);
+        let Agreement { peer: claim, secrets, index, repeat } = agreement;
+        let (send, for_workers) = self.split_lanes(*secrets, &parameters, now);
         let peer = Peer {
             name: claim.name,
             metadata: claim.metadata,
@@ -53,7 +53,7 @@ impl Endpoint {
             }
             None => false,
         };
-        let renewal = Renewal { peer, send, index, repeat };
+        let renewal = Renewal { peer, send, for_workers, index, repeat };
         if current.is_none() || confirmed {
             return self.promote(exchange, renewal, now).map(drop);
         }
@@ -86,7 +86,7 @@ impl Endpoint {
         renewal: Renewal,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
-        let Renewal { peer, send, index, repeat } = renewal;
+        let Renewal { peer, send, for_workers, index, repeat } = renewal;
         let name = peer.name;
         let current = self.by_name.get(&name).copied();
         let session = match current {
@@ -99,6 +99,8 @@ impl Endpoint {
         if let Some(entry) = self.lanes.get_mut(index) {
             entry.session = Some(session);
         }
+        self.share_session(session, for_workers);
+        self.share_lanes(index);
         exchange.progress = Progress::Established { session, index, repeat };
         exchange.wait_until(now + if repeat.is_some() { SILENCE } else { LINGER });
         let attempt = match &exchange.side {
@@ -130,12 +132,12 @@ impl Endpoint {
     fn make_session(
         &mut self,
         peer: Peer,
-        send: SendLane,
+        send: Box<SendLane>,
         index: SessionIndex,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
         if !self.has_room_for(&peer.name) {
-            self.lanes.remove(index);
+            self.remove_lanes(index);
             return Err(LinkError::SessionLimit);
         }
         let name = peer.name;
@@ -145,6 +147,7 @@ impl Endpoint {
         let session = Session {
             peer,
             send,
+            sent_elsewhere: SentElsewhere::default(),
             receive,
             renew_at,
             armed: Armed::default(),
@@ -163,7 +166,7 @@ impl Endpoint {
         &mut self,
         id: SessionId,
         peer: Peer,
-        send: SendLane,
+        send: Box<SendLane>,
         index: SessionIndex,
         now: Instant,
     ) {
@@ -171,18 +174,22 @@ impl Endpoint {
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
         session.peer = Peer { established_at: session.peer.established_at, ..peer };
         session.send = send;
+        session.sent_elsewhere = SentElsewhere::default();
         session.path = None;
         if let Some(watch) = &mut session.watch {
             watch.sealed(0);
         }
-        if let Some(retired) = session.receive.push(index, &self.lanes) {
-            self.lanes.remove(retired);
-        }
+        let retired = session.receive.push(index, &self.lanes);
         for index in session.receive.iter() {
             if let Some(entry) = self.lanes.get_mut(index) {
                 entry.address = session.peer.address;
                 entry.dozes = session.dozes;
             }
+        }
+        let (groups, address) = (session.receive, session.peer.address);
+        self.sharing.moved(id, groups, address);
+        if let Some(retired) = retired {
+            self.remove_lanes(retired);
         }
     }
 

@@ -56,9 +56,9 @@ impl Endpoint {
             return;
         }
         let Some(session) = self.sessions.get_mut(key) else { return };
-        let silent_us = now.saturating_duration_since(session.send.last_sealed) >= KEEP_ALIVE;
+        let silent_us = now.saturating_duration_since(session.last_sealed()) >= KEEP_ALIVE;
         let renew = now >= session.renew_at
-            || (session.send.nearly_exhausted() && session.renew_at > now + RENEWAL_RETRY);
+            || (session.nearly_exhausted() && session.renew_at > now + RENEWAL_RETRY);
         if renew {
             session.renew_at = now + RENEWAL_RETRY;
         }
@@ -89,14 +89,14 @@ impl Endpoint {
         let Some(session) = self.sessions.get_mut(key) else { return };
         for index in session.receive.iter() {
             if let Some(entry) = self.lanes.get_mut(index) {
-                entry.lane.wipe_previous(now);
+                entry.group.wipe_previous(now);
             }
         }
         let Some(older) = session.receive.older else { return };
-        let opened = self.lanes.get(older).map(|entry| entry.lane.last_opened);
+        let opened = self.lanes.get(older).map(|entry| entry.group.last_opened());
         if opened.is_none_or(|opened| now.saturating_duration_since(opened) >= SILENCE) {
-            self.lanes.remove(older);
             session.receive.older = None;
+            self.remove_lanes(older);
         }
     }
 }

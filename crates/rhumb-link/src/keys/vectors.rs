@@ -41,17 +41,28 @@ fn exported() -> [u8; EXPORT_LEN] {
 }
 
 fn secrets(client: bool) -> LaneSecret {
-    ExportedKeys::new(&exported()).unwrap().lane_secrets(client, 0).0
+    lane_secret(client, 0)
+}
+
+fn lane_secret(client: bool, lane: usize) -> LaneSecret {
+    let secrets = ExportedKeys::new(&exported()).unwrap().lane_secrets(client).0;
+    secrets.into_iter().nth(lane).unwrap()
 }
 
 fn schedule(client: bool, vectors: &mut Vec<Value>) {
-    let mut secret = secrets(client);
-    for epoch in 0..3 {
+    lane_schedule(client, 0, 3, vectors);
+    lane_schedule(client, 7, 2, vectors);
+}
+
+fn lane_schedule(client: bool, lane: usize, epochs: u16, vectors: &mut Vec<Value>) {
+    let mut secret = lane_secret(client, lane);
+    for epoch in 0..epochs {
         let key: [u8; KEY_LEN] = *expand(&secret.prk(), &[b"rhumb/1 key"]);
         let salt: [u8; SALT_LEN] = *expand(&secret.prk(), &[b"rhumb/1 salt"]);
-        let name = format!("sent by the {}, epoch {epoch}", end(client));
+        let on_lane = if lane == 0 { String::new() } else { format!(" on lane {lane}") };
+        let name = format!("sent by the {}{on_lane}, epoch {epoch}", end(client));
         let fields = json!({
-            "exported": hex(&exported()), "sender": end(client), "lane": 0, "epoch": epoch,
+            "exported": hex(&exported()), "sender": end(client), "lane": lane, "epoch": epoch,
             "secret": hex(&*secret.0), "key": hex(&key), "salt": hex(&salt),
         });
         vectors.push(json!({

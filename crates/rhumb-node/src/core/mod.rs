@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError, SessionId};
 use rhumb_trust::{AdCert, Identity, Now};
-use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::discovery::Discovery;
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu};
@@ -116,6 +116,8 @@ impl Core {
         {
             link.repeatable_handshakes = config.repeatable_handshakes;
         }
+        // Names are as good as random: a router's workers have equal shares of its nodes.
+        link.send_lane = identity.name().0[0] % LANES;
         let endpoint = Endpoint::new(identity.clone(), link, seed.link, now.instant)?;
         let mut jitter = Jitter::new(seed.spread);
         Ok(Self {

@@ -2,10 +2,11 @@
 //! have to travel between machines.
 //!
 //! 1. In memory: batches through [`Switch::handle_batch`](rhumb_switch::Switch::handle_batch) against open, look-up, seal.
-//! 2. On sockets: between two ends over veth pairs, beside forwarders that do less.
-//! 3. Both again with the cipher off: a build for measurement, made on the first run.
+//! 2. A worker that is not the switch, alone and beside another on a thread of its own.
+//! 3. On sockets: between two ends over veth pairs, beside forwarders that do less.
+//! 4. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
 //!
-//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it;
+//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it; `fast_path` does 2 alone;
 //! `figures` prints the series behind the paper's figures instead. Takes about a minute,
 //! builds excluded, and a gigabyte of memory for a million flows. The paths over veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
@@ -13,6 +14,7 @@
 mod bare;
 mod chance;
 mod cipher_off;
+mod fast_path;
 mod figures;
 mod forwarder;
 mod instructions;
@@ -41,6 +43,9 @@ fn main() {
     if said(cipher_off::CHILD) {
         return cipher_off::measure_on_demand();
     }
+    if said("fast_path") {
+        return fast_path::measure().print_text();
+    }
     if cipher_off::IS_OFF {
         eprintln!("this build has no cipher: it measures on demand only");
         std::process::exit(2);
@@ -58,13 +63,14 @@ fn main() {
     if said(figures::SERIES) {
         return figures::print(&mut cipher_off, conditions);
     }
+    let fast_path = memory.then(fast_path::measure);
     let memory = if memory { measure_memory(&mut conditions, &mut cipher_off) } else { Vec::new() };
     let (sockets, is_fair) = match udp {
         true => measure_sockets(&mut conditions, &mut cipher_off),
         false => (None, false),
     };
     conditions.insert("load_average_after".to_owned(), machine::load_average().into());
-    let report = Report { conditions, memory, sockets, is_fair };
+    let report = Report { conditions, memory, fast_path, sockets, is_fair };
     if said("--json") { report.print_json() } else { report.print_text() }
 }
 

@@ -64,9 +64,22 @@ impl Member {
         router_address: SocketAddr,
         now: Now,
     ) -> Self {
+        Self::on_lane(0, address, router, router_address, now)
+    }
+
+    /// One that sends on this lane.
+    pub(crate) fn on_lane(
+        lane: u8,
+        address: SocketAddr,
+        router: Name,
+        router_address: SocketAddr,
+        now: Now,
+    ) -> Self {
+        let mut link = link_config();
+        link.send_lane = lane;
         let identity = identity(Role::Node, now);
         let mut endpoint =
-            Endpoint::new(identity.clone(), link_config(), [3; 32], now.instant).expect("endpoint");
+            Endpoint::new(identity.clone(), link, [3; 32], now.instant).expect("endpoint");
         endpoint.connect(router_address, Some(router), now.instant);
         Self {
             identity,
@@ -246,7 +259,14 @@ pub(crate) fn data(payload: usize, chance: &mut Chance) -> Vec<u8> {
 
 /// A switch with no upstream router, and with the RIBs given: its own members need none.
 pub(crate) fn switch(max_flows: usize, ribs: Vec<Remote>, now: Now) -> Switch {
-    let config = Config { max_flows, ribs, link: link_config(), ..Config::default() };
+    switch_with(1, max_flows, ribs, now)
+}
+
+/// The same with so many workers, itself among them.
+pub(crate) fn switch_with(workers: u8, max_flows: usize, ribs: Vec<Remote>, now: Now) -> Switch {
+    let mut link = link_config();
+    link.workers = workers;
+    let config = Config { max_flows, ribs, link, ..Config::default() };
     Switch::new(identity(Role::Router, now), config, [4; 32], now).expect("switch")
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn slice(contestant: &mut impl Contestant, payload: usize) -> f64 {
 }
 
 /// Forwards one batch and has its receivers open it: what is measured does the work.
-fn check(contestant: &mut impl Contestant, payload: usize) {
+pub(crate) fn check(contestant: &mut impl Contestant, payload: usize) {
     let mut batch = Batch::new();
     contestant.seal(&mut batch, payload);
     contestant.forward(&mut batch);
@@ -369,12 +369,12 @@ impl Contestant for Scene {
     }
 }
 
-fn member_address(index: usize) -> SocketAddr {
+pub(crate) fn member_address(index: usize) -> SocketAddr {
     let [high, low] = u16::try_from(index).expect("few members").to_be_bytes();
     SocketAddr::from(([10, 1, high, low], 4000))
 }
 
-fn member_index(address: SocketAddr) -> usize {
+pub(crate) fn member_index(address: SocketAddr) -> usize {
     match address.ip() {
         IpAddr::V4(ip) => usize::from(u16::from_be_bytes([ip.octets()[2], ip.octets()[3]])),
         IpAddr::V6(ip) => panic!("{ip} is no member"),
@@ -384,6 +384,6 @@ fn member_index(address: SocketAddr) -> usize {
 pub(crate) const ROUTER: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
 /// Enough to be told a label about.
-const FIRST_PAYLOAD: usize = 16;
+pub(crate) const FIRST_PAYLOAD: usize = 16;
 /// A handshake takes five turns, the certificate one.
-const TURNS_TO_JOIN: usize = 20;
+pub(crate) const TURNS_TO_JOIN: usize = 20;

@@ -3,12 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::member::Form;
-use crate::{memory, sockets};
+use crate::{fast_path, memory, sockets};
 
 /// All that one run showed.
 pub(crate) struct Report {
     pub(crate) conditions: Map<String, Value>,
     pub(crate) memory: Vec<memory::Row>,
+    pub(crate) fast_path: Option<fast_path::Results>,
     pub(crate) sockets: Option<sockets::Results>,
     /// Whether the path is one that the socket targets are about.
     pub(crate) is_fair: bool,
@@ -18,16 +19,19 @@ struct Target {
     name: String,
     value: f64,
     at_least: f64,
+    /// The other way round: what is less is better.
+    at_most: bool,
     unit: &'static str,
 }
 
 impl Target {
     fn met(&self) -> bool {
-        self.value >= self.at_least
+        if self.at_most { self.value <= self.at_least } else { self.value >= self.at_least }
     }
 
     fn text(&self) -> String {
-        format!("at least {}{}", self.at_least, self.unit)
+        let bound = if self.at_most { "at most" } else { "at least" };
+        format!("{bound} {}{}", self.at_least, self.unit)
     }
 }
 
@@ -35,18 +39,25 @@ impl Report {
     /// What was measured, against what it should be; and what could not be shown, with the reason.
     fn targets(&self) -> (Vec<Target>, Map<String, Value>) {
         let mut targets: Vec<Target> = self.memory.iter().map(memory_target).collect();
+        targets.extend(self.fast_path.as_ref().map(workers_target));
         let mut left_out = Map::new();
         let Some(sockets) = &self.sockets else { return (targets, left_out) };
         for &(payload, value) in sockets.of_bare.iter().filter(|(payload, _)| *payload == SIZE) {
             let name = format!("udp_of_bare_{payload}");
-            targets.push(Target { name, value, at_least: OF_BARE_SOCKETS, unit: "" });
+            targets.push(Target {
+                name,
+                value,
+                at_least: OF_BARE_SOCKETS,
+                at_most: false,
+                unit: "",
+            });
         }
         let row = |row: &&sockets::Row| row.forwarder == sockets::SWITCH && row.payload == SIZE;
         let Some(row) = sockets.rows.iter().find(row) else { return (targets, left_out) };
         let [delivered, per_core] = ["udp_gbps_1000", "udp_gbps_per_core_1000"];
         let mut gbps = |name: &str, value| {
             let (name, at_least, unit) = (name.to_owned(), GBPS, " Gbit/s");
-            targets.push(Target { name, value, at_least, unit });
+            targets.push(Target { name, value, at_least, at_most: false, unit });
         };
         if !self.is_fair {
             let reason = "loopback carries runs whole, which flatters";
@@ -89,6 +100,7 @@ impl Report {
             "bench": "switch",
             "conditions": conditions,
             "memory_ns_per_datagram": memory,
+            "workers": self.fast_path.as_ref().map(fast_path::Results::json),
             "udp": sockets,
             "targets": targets,
         });
@@ -101,6 +113,9 @@ impl Report {
         }
         if !self.memory.is_empty() {
             print_memory(&self.memory);
+        }
+        if let Some(fast_path) = &self.fast_path {
+            fast_path.print_text();
         }
         if let Some(sockets) = &self.sockets {
             print_sockets(sockets);
@@ -119,7 +134,12 @@ impl Report {
 
 fn memory_target(row: &memory::Row) -> Target {
     let name = format!("memory_{}_{}", name_of(row.form), row.payload);
-    Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, unit: "" }
+    Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, at_most: false, unit: "" }
+}
+
+fn workers_target(results: &fast_path::Results) -> Target {
+    let (name, value) = ("two_workers_cpu".to_owned(), results.two.ratio);
+    Target { name, value, at_least: TWO_WORKERS_CPU, at_most: true, unit: "" }
 }
 
 fn name_of(form: Form) -> &'static str {
@@ -211,6 +231,8 @@ fn rounded(value: f64) -> f64 {
 
 /// The switch's rate in memory, in terms of the bare loop's.
 const OF_BARE_MEMORY: f64 = 0.85;
+/// CPU time per datagram of a worker beside another, in terms of the same worker's alone.
+const TWO_WORKERS_CPU: f64 = 1.05;
 /// The switch's rate on sockets, in terms of the forwarder's that opens and seals.
 const OF_BARE_SOCKETS: f64 = 0.9;
 /// Payload on sockets, in Gbit/s.

@@ -21,7 +21,7 @@ use rhumb_node::core::{Core, Event, Seed};
 use rhumb_link::{Endpoint, SessionId};
 use rhumb_rib::Server;
 use rhumb_rib::store::Memory;
-use rhumb_switch::{Config, Counters, DropReason, Remote, Switch, Tables};
+use rhumb_switch::{Config, Counters, DropReason, FastPath, Remote, Switch, Tables};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
@@ -59,6 +59,10 @@ pub struct RibStation {
 
 pub struct Router {
     pub switch: Switch,
+    /// Its other workers: worker 1 first.
+    pub workers: Vec<FastPath>,
+    /// Whether each worker receives what is for it, and not the switch everything.
+    pub steered: bool,
     pub identity: Arc<Identity>,
     pub address: SocketAddr,
     wire: Wire,
@@ -156,7 +160,8 @@ impl World {
             None => Switch::new(identity.clone(), config, secret, self.now).unwrap(),
         };
         let wire = self.network.endpoint(address).unwrap();
-        self.routers.push(Router { switch, identity, address, wire });
+        let workers = (1..switch.workers()).map(|it| switch.fast_path(it, self.now)).collect();
+        self.routers.push(Router { switch, workers, steered: true, identity, address, wire });
         self.routers.len() - 1
     }
 
@@ -180,6 +185,13 @@ impl World {
         let node = Node { core, address, received: Vec::new(), events: Vec::new(), wire };
         self.nodes.push(node);
         self.nodes.len() - 1
+    }
+
+    /// Gives a node another address, from now on.
+    pub fn move_node(&mut self, node: usize) {
+        let address = SocketAddr::from(([10, 0, 9, 1], 1000 + node as u16));
+        let node = &mut self.nodes[node];
+        (node.address, node.wire) = (address, self.network.endpoint(address).unwrap());
     }
 
     pub fn identity(&self, role: Role) -> Arc<Identity> {
@@ -235,7 +247,7 @@ impl World {
         let ribs = self.rib.iter().chain(&self.replicas);
         let rib = ribs.filter_map(|rib| rib.server.poll_timeout());
         let liars = self.liars.iter().filter_map(Liar::poll_timeout);
-        let routers = self.routers.iter().filter_map(|router| router.switch.poll_timeout());
+        let routers = self.routers.iter().filter_map(Router::poll_timeout);
         let nodes = self.nodes.iter().filter_map(|node| node.core.poll_timeout());
         rib.chain(liars).chain(routers).chain(nodes).min()
     }
@@ -247,7 +259,7 @@ impl World {
             .chain(&mut self.replicas)
             .for_each(|rib| rib.server.handle_timeout(now));
         self.liars.iter_mut().for_each(|liar| liar.handle_timeout(now));
-        self.routers.iter_mut().for_each(|router| router.switch.handle_timeout(now));
+        self.routers.iter_mut().for_each(|router| router.handle_timeout(now));
         self.nodes.iter_mut().for_each(|node| node.core.handle_timeout(now));
     }
 
@@ -464,16 +476,78 @@ impl RibStation {
 }
 
 impl Router {
+    fn poll_timeout(&self) -> Option<Instant> {
+        let workers = self.workers.iter().map(FastPath::poll_timeout);
+        workers.chain(self.switch.poll_timeout()).min()
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        self.workers.iter_mut().for_each(|worker| worker.handle_timeout(now));
+        self.switch.handle_timeout(now);
+    }
+
+    /// Which worker a system that steers gives a datagram to.
+    fn steer(&self, datagram: &[u8]) -> usize {
+        match RecordHeader::parse(datagram) {
+            Ok(header) if self.steered => {
+                usize::from(header.index.lane()) % (1 + self.workers.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Lets the other workers have their shares of a batch. Says what they sent.
+    fn work(&mut self, batch: &mut Batch, now: Now) -> usize {
+        let mut shares: Vec<Batch> = self.workers.iter().map(|_| Batch::new()).collect();
+        for slot in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(slot);
+            if let Some(share) = self.steer(datagram).checked_sub(1) {
+                shares[share].push(from, datagram);
+                batch.drop_datagram(slot);
+            }
+        }
+        let mut sent = 0;
+        for (worker, share) in self.workers.iter_mut().zip(&mut shares) {
+            worker.handle_batch(share, now);
+            sent += self.wire.send(share).unwrap().sent;
+        }
+        sent
+    }
+
+    /// Lets the switch hear from the other workers and order them, until there is nothing left. Says what they sent.
+    fn confer(&mut self, now: Now) -> usize {
+        let mut batch = Batch::new();
+        loop {
+            let mut rest = true;
+            for worker in &mut self.workers {
+                while let Some(handed) = worker.poll_hand_over() {
+                    self.switch.handle_hand_over(handed, now);
+                    rest = false;
+                }
+            }
+            while let Some((worker, order)) = self.switch.poll_order() {
+                self.workers[worker - 1].handle_order(order, &mut batch, now);
+                rest = false;
+            }
+            if rest {
+                return self.wire.send(&batch).unwrap().sent;
+            }
+        }
+    }
+
     fn step(&mut self, now: Now) -> usize {
         let mut batch = Batch::new();
         let received = self.wire.receive(&mut batch).unwrap();
+        let by_workers = self.work(&mut batch, now);
+        let by_workers = by_workers + self.confer(now);
         self.switch.handle_batch(&mut batch, now);
         while let Some(job) = self.switch.poll_job() {
             let done = job.run();
             self.switch.handle_done(done, now);
         }
+        let by_workers = by_workers + self.confer(now);
         self.switch.poll_transmit(&mut batch);
-        received + self.wire.send(&batch).unwrap().sent
+        received + by_workers + self.wire.send(&batch).unwrap().sent
     }
 }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use rhumb_wire::datagram::{
-    AEAD_TAG_LEN, Counter, Datagram, PathMessage, RecordHeader, RecordKind, SessionIndex,
+    AEAD_TAG_LEN, Counter, Datagram, LANES, PathMessage, RecordHeader, RecordKind, SessionIndex,
     SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
@@ -26,9 +26,13 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
     Datagram::emit_retry(&token, &mut retry);
     file.good("4.3", "retry", "a token", &json!({"token": hex(&token)}), &retry);
     let index = SessionIndex::new(0x0123_4567).unwrap();
-    let parameters = SessionParameters { index, max_datagram_len: 1472 };
-    let fields = json!({"index": index.as_u32(), "largest_datagram": 1472});
+    let parameters = SessionParameters { index, lanes: 1, max_datagram_len: 1472 };
+    let fields = json!({"index": index.as_u32(), "lanes": 1, "largest_datagram": 1472});
     file.good("4.3", "session parameters", "usual", &fields, &parameters.emit());
+    let base = index.base();
+    let eight = SessionParameters { index: base, lanes: LANES, ..parameters };
+    let fields = json!({"index": base.as_u32(), "lanes": LANES, "largest_datagram": 1472});
+    file.good("4.3", "session parameters", "eight lanes", &fields, &eight.emit());
     datagram_refusals(&retry, file);
     parameter_refusals(parameters.emit(), file);
     path_messages(file);
@@ -103,6 +107,7 @@ fn parameter_refusals(good: [u8; SessionParameters::LEN], file: &mut File) {
         ("another magic", 0, b'X'),
         ("version 2", 2, 2),
         ("two lanes", 3, 2),
+        ("eight lanes from another than lane 0", 3, LANES),
         ("an index of 29 bits", 4, 0x10),
     ] {
         let mut bent = good;

@@ -1,4 +1,4 @@
-//! `rhumb router`: a switch behind a UDP socket or AF_XDP, and a thread for its public-key work.
+//! `rhumb router`: a switch behind a UDP socket or AF_XDP, a thread for its public-key work, and one for each further worker.
 //!
 //! 1. Bind the socket, the discovery port and the admin endpoint; take the key.
 //! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
@@ -8,8 +8,8 @@
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
 
-use rhumb_io::udp::Options;
-use rhumb_io::{Backend, Choice, PacketIo, Wake};
+use rhumb_io::udp::{Group, Options};
+use rhumb_io::{Backend, Choice, Counters, PacketIo, Wake};
 use rhumb_link::LinkError;
 use rhumb_switch::{Done, Event, Job, Switch};
 use rhumb_trust::Now;
@@ -23,16 +23,18 @@ use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
 use beacon::BeaconThread;
 use state::StateFile;
+use workers::WorkerThreads;
 
 mod beacon;
 mod report;
 mod state;
+mod workers;
 
 /// Runs the command.
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Router)?;
     let control = daemon::take_control(settings.admin, with_parent)?;
-    let mut io = open_io(settings)?;
+    let Io { mut io, sockets, steered } = open_io(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
 
@@ -45,7 +47,12 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         Some(path) => Some(StateFile::open(path, &mut switch, now)?),
         None => None,
     };
-    let mut router = Router::new(switch, state, address, control.wake().clone(), now)?;
+    let wake = control.wake();
+    let workers = WorkerThreads::start(&switch, sockets, steered, settings.pin, wake)?;
+    if settings.pin {
+        workers::pin_worker(0);
+    }
+    let mut router = Router::new(switch, state, workers, address, wake.clone(), now)?;
 
     if !daemon::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
@@ -65,12 +72,35 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         address: locator.unwrap_or(address),
         admin: control.admin(),
     });
-    daemon::serve(&mut io, &mut router, &control, |_, _| false)?;
+    let failed = |router: &mut Router, _| router.workers.have_failed();
+    if daemon::serve(&mut io, &mut router, &control, failed)? {
+        router.finish()?;
+        return Err(Failure::operation_text("a worker ended"));
+    }
     router.finish()
 }
 
-/// The packet I/O of choice; or a socket, and a line that says why.
-fn open_io(settings: &RouterSettings) -> Outcome<Backend> {
+/// The packet I/O of all workers.
+struct Io {
+    /// Of worker 0.
+    io: Backend,
+    /// Of the others.
+    sockets: Vec<rhumb_io::udp::UdpSocket>,
+    /// Whether these receive what is for them.
+    steered: bool,
+}
+
+/// The packet I/O of choice; or a socket, and a line that says why. Several workers have sockets.
+fn open_io(settings: &RouterSettings) -> Outcome<Io> {
+    if settings.workers > 1 {
+        let group = Group::bind(settings.listen, Options::default(), settings.workers.into());
+        let Group { mut sockets, steered } = group.map_err(Failure::setup)?;
+        if !steered {
+            tracing::warn!("this system does not spread datagrams over workers; worker 0 does");
+        }
+        let io = sockets.remove(0).into();
+        return Ok(Io { io, sockets, steered });
+    }
     let opened = rhumb_io::open(&settings.io, settings.listen, Options::default());
     let opened = opened.map_err(Failure::setup)?;
     match (&opened.refusal, &settings.io) {
@@ -80,7 +110,7 @@ fn open_io(settings: &RouterSettings) -> Outcome<Backend> {
         (Some(refusal), _) => tracing::info!("packet I/O by sockets: {refusal}"),
         (None, _) => tracing::info!(backend = opened.backend.name(), "packet I/O"),
     }
-    Ok(opened.backend)
+    Ok(Io { io: opened.backend, sockets: Vec::new(), steered: true })
 }
 
 fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_switch::Config> {
@@ -92,11 +122,14 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
         LocatorChoice::Automatic if !bound.ip().is_unspecified() => Some(bound),
         LocatorChoice::Automatic => Some(outward_address(&settings.ribs, bound)?),
     };
+    let mut link = rhumb_link::Config::default();
+    link.workers = settings.workers;
     Ok(rhumb_switch::Config {
         ribs: settings.ribs.iter().map(remote).collect(),
         upstream: settings.upstream.as_ref().map(remote),
         locator,
         lease_s: settings.lease_s.into(),
+        link,
         ..rhumb_switch::Config::default()
     })
 }
@@ -128,6 +161,7 @@ fn unreachable_rib(ribs: &[Remote], error: Option<&LinkError>) -> Failure {
 /// The switch, its verifier, and what is known of the start.
 struct Router {
     switch: Switch,
+    workers: WorkerThreads,
     address: SocketAddr,
     started: Instant,
     startup: Startup,
@@ -147,6 +181,7 @@ impl Router {
     fn new(
         switch: Switch,
         state: Option<StateFile>,
+        workers: WorkerThreads,
         address: SocketAddr,
         wake: Wake,
         now: Now,
@@ -154,7 +189,7 @@ impl Router {
         let verifier = Worker::start("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
-        Ok(Self { switch, address, started, startup, verifier, state, beacon: None })
+        Ok(Self { switch, workers, address, started, startup, verifier, state, beacon: None })
     }
 
     /// Saves what is to be known again after a restart.
@@ -194,9 +229,11 @@ impl Router {
 impl Service for Router {
     fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         self.switch.handle_batch(batch, now);
+        self.workers.pass_orders(&mut self.switch);
     }
 
     fn advance(&mut self, now: Now) {
+        self.workers.take_hand_overs(|handed| self.switch.handle_hand_over(handed, now));
         for done in self.verifier.results() {
             self.switch.handle_done(done, now);
         }
@@ -205,6 +242,7 @@ impl Service for Router {
         }
         self.take_events();
         self.verifier.hand_out(|| self.switch.poll_job());
+        self.workers.pass_orders(&mut self.switch);
         if let Some(state) = &mut self.state {
             state.save_if_due(&mut self.switch, now);
         }
@@ -223,7 +261,12 @@ impl Service for Router {
             Startup::Waiting { until, .. } => Some(until),
             Startup::Over => None,
         };
-        [startup, self.switch.poll_timeout()].into_iter().flatten().min()
+        let at_once = self.workers.goes_on().then(Instant::now);
+        [startup, at_once, self.switch.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn other_sockets(&self) -> Counters {
+        self.workers.counters()
     }
 
     fn snapshot(&mut self, now: Now) -> Snapshot {

@@ -42,8 +42,18 @@ pub(crate) struct RawRouter {
     pub(crate) io: Option<Spanned<String>>,
     pub(crate) interface: Option<String>,
     pub(crate) lease_s: Option<Spanned<u32>>,
+    pub(crate) workers: Option<Spanned<RawWorkers>>,
+    pub(crate) pin: Option<bool>,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<Spanned<String>>,
+}
+
+/// A number, or a word for one.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RawWorkers {
+    Count(u64),
+    Word(String),
 }
 
 /// `[node]`
@@ -128,6 +138,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "io",
             "interface",
             "lease_s",
+            "workers",
+            "pin",
             "state",
             "admin",
         ],

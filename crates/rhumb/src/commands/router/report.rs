@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
-use rhumb_switch::{CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus};
+use rhumb_switch::{
+    CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus, WorkerStatus,
+};
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
 
@@ -141,9 +143,19 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "rib_changes": counters.rib_changes,
             "routes_restored": counters.routes_restored,
             "sessions_moved": counters.sessions_moved,
+            "handed_over": counters.handed_over,
         },
+        "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
         "dropped_pdus": by_reason(&status.dropped_pdus),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
+    })
+}
+
+fn worker(worker: &WorkerStatus) -> Value {
+    json!({
+        "forwarded_pdus": worker.forwarded_pdus,
+        "forwarded_bytes": worker.forwarded_bytes,
+        "handed_over": worker.handed_over,
     })
 }
 
@@ -243,10 +255,23 @@ fn metrics(status: &Status) -> Vec<Metric> {
             samples: fill(|table| table.bound),
         },
     ];
+    metrics.extend(worker_metrics(&status.workers));
     metrics.extend(status.own_statement.map(|own| {
         plain(OWN_STATEMENT, "Until our own statement ends.", Kind::Gauge, own.expires_in_s)
     }));
     metrics
+}
+
+fn worker_metrics(workers: &[WorkerStatus]) -> [Metric; 2] {
+    let metric = |name, help, value: fn(&WorkerStatus) -> u64| {
+        let labelled = WORKER_LABELS.iter().zip(workers);
+        let samples = labelled.map(|(label, it)| Sample::labelled("worker", label, value(it)));
+        Metric { name, help, kind: Kind::Counter, samples: samples.collect() }
+    };
+    [
+        metric(WORKER_FORWARDED_PDUS, "PDUs forwarded, by worker.", |it| it.forwarded_pdus),
+        metric(WORKER_HANDED_OVER, "Datagrams handed to another worker.", |it| it.handed_over),
+    ]
 }
 
 fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
@@ -265,6 +290,13 @@ fn by_reason(drops: &[Drops]) -> Value {
 
 /// Load by packets; its rate is what a router is sized by.
 const FORWARDED_PDUS: &str = "rhumb_switch_forwarded_pdus_total";
+/// Should grow alike; a worker far ahead of the others has a neighbour that sends on few lanes.
+const WORKER_FORWARDED_PDUS: &str = "rhumb_switch_worker_forwarded_pdus_total";
+/// Grows with new flows and control traffic. Where it grows as fast as [`WORKER_FORWARDED_PDUS`], peers send names in place of
+/// labels, or datagrams are not steered.
+const WORKER_HANDED_OVER: &str = "rhumb_switch_worker_handed_over_datagrams_total";
+/// As many as there can be workers.
+const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 /// Load by bytes.
 const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
 /// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.

@@ -1,0 +1,287 @@
+//! The fast half of an endpoint, for another thread: opens and seals on the lanes that it was given, and nothing else.
+//!
+//! A worker shares nothing with the endpoint. [`LaneUpdate`]s come in, in order; [`OpenedElsewhere`] and [`LaneReport`]s go
+//! back. What the endpoint alone can decide (handshakes, closes, addresses, silence) it decides there.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use rhumb_wire::datagram::{LANES, RecordHeader, RecordKind, SessionIndex};
+
+use crate::endpoint::Opened;
+use crate::lane::{SendLane, UnusedLane};
+use crate::lane_group::{LaneGroup, Place};
+use crate::lane_table::LaneTable;
+use crate::session::ReceiveLanes;
+use crate::slots::Slots;
+use crate::{Cipher, DropReason, Drops, SessionId};
+
+/// The lanes of one worker.
+pub struct WorkerLanes {
+    cipher: Cipher,
+    receive: LaneTable<Receiving>,
+    /// Entries of `receive`.
+    groups: usize,
+    send: Slots<Sending>,
+    /// Lanes on which something was opened since the last report.
+    opened: Vec<SessionIndex>,
+    /// Sessions on which something was sealed since the last report.
+    sealed: Vec<SessionId>,
+    drops: Drops,
+}
+
+struct Receiving {
+    group: LaneGroup,
+    session: SessionId,
+    /// Where the session sends to.
+    address: SocketAddr,
+    /// A bit for each lane that stands in `opened`.
+    noted: u8,
+}
+
+struct Sending {
+    address: SocketAddr,
+    max_datagram_len: u16,
+    /// Made at the first record.
+    lane: Option<Box<SendLane>>,
+    unused: Option<UnusedLane>,
+    /// Whether it stands in `sealed`.
+    noted: bool,
+}
+
+/// What a worker has to know: lanes that are its own from now on, or are over. It holds keys.
+pub struct LaneUpdate(pub(crate) Change);
+
+pub(crate) enum Change {
+    /// A receiving lane, which is nowhere else.
+    Receive { index: SessionIndex, session: SessionId, address: SocketAddr, lane: Place },
+    /// A sending lane, which is nowhere else, in place of the one that the worker has of that session.
+    Send { session: SessionId, address: SocketAddr, max_datagram_len: u16, lane: UnusedLane },
+    /// The peer is elsewhere.
+    Address { session: SessionId, groups: ReceiveLanes, address: SocketAddr },
+    /// The receiving lanes of one handshake are over.
+    Forget { index: SessionIndex },
+    /// The worker sends no more on this session.
+    Ended { session: SessionId },
+}
+
+/// A record that a worker opened and the endpoint has to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenedElsewhere {
+    pub(crate) header: RecordHeader,
+    /// The highest packet number of its lane.
+    pub(crate) newest: Option<u64>,
+    /// Where in the datagram its plaintext ends.
+    pub(crate) plaintext_end: usize,
+}
+
+/// What was opened and sealed since the last report.
+#[derive(Debug, Default)]
+pub struct LaneReport {
+    /// The lanes, the highest packet number of each, and when the last was opened.
+    pub(crate) opened: Vec<(SessionIndex, Option<u64>, Instant)>,
+    /// The sessions, when the last was sealed, and whether the counter will run out.
+    pub(crate) sealed: Vec<(SessionId, Instant, bool)>,
+}
+
+/// What became of a datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// It was opened, and holds a PDU from where its session sends to. Hand it to the endpoint if there is no flow for it.
+    Pdu(Opened, OpenedElsewhere),
+    /// It was opened, and has to be handed to the endpoint.
+    Rare(OpenedElsewhere),
+    /// It came on no lane of this worker's, and has to be handed over as it is.
+    NotOurs,
+}
+
+impl WorkerLanes {
+    /// A worker without lanes. `cipher` is the endpoint's.
+    pub fn new(cipher: Cipher) -> Self {
+        Self {
+            cipher,
+            receive: LaneTable::new(0),
+            groups: 0,
+            send: Slots::new(),
+            opened: Vec::new(),
+            sealed: Vec::new(),
+            drops: Drops::default(),
+        }
+    }
+
+    /// Takes an update. Work: constant.
+    pub fn update(&mut self, update: LaneUpdate, now: Instant) {
+        match update.0 {
+            Change::Receive { index, session, address, lane } => {
+                if self.receive.get(index).is_none() {
+                    let group = LaneGroup::empty(self.cipher, now);
+                    let receiving = Receiving { group, session, address, noted: 0 };
+                    self.receive.put(index, receiving);
+                    self.groups += 1;
+                }
+                if let Some(receiving) = self.receive.get_mut(index) {
+                    receiving.group.put(index, lane);
+                }
+                // So that noting what was opened allocates nothing.
+                let most = self.groups * usize::from(LANES);
+                self.opened.reserve(most.saturating_sub(self.opened.len()));
+            }
+            Change::Send { session, address, max_datagram_len, lane } => {
+                let noted = self.send.get(session.0).is_some_and(|before| before.noted);
+                let unused = Some(lane);
+                let sending = Sending { address, max_datagram_len, lane: None, unused, noted };
+                self.send.put(session.0, sending);
+                self.sealed.reserve(self.send.len().saturating_sub(self.sealed.len()));
+            }
+            Change::Address { session, groups, address } => {
+                for index in groups.iter() {
+                    if let Some(receiving) = self.receive.get_mut(index) {
+                        receiving.address = address;
+                    }
+                }
+                if let Some(sending) = self.send.get_mut(session.0) {
+                    sending.address = address;
+                }
+            }
+            Change::Forget { index } => {
+                self.groups -= usize::from(self.receive.forget(index));
+            }
+            Change::Ended { session } => self.send.forget(session.0),
+        }
+    }
+
+    /// Opens a sealed datagram in place. After an error its bytes are garbage.
+    ///
+    /// # Errors
+    /// With the reason, which is counted, when it is no record, or one that was opened before.
+    #[inline]
+    pub fn open(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<Taken, DropReason> {
+        let Ok(header) = RecordHeader::parse(datagram) else {
+            return Err(self.drops.count(DropReason::Malformed));
+        };
+        let Some(receiving) = self.receive.get_mut(header.index) else { return Ok(Taken::NotOurs) };
+        if !receiving.group.has(header.index) {
+            return Ok(Taken::NotOurs);
+        }
+        let plaintext = match receiving.group.open(header, datagram, now) {
+            Ok(plaintext) => plaintext,
+            Err(reason) => return Err(self.drops.count(reason)),
+        };
+        let bit = 1 << header.index.lane();
+        if receiving.noted & bit == 0 {
+            receiving.noted |= bit;
+            self.opened.push(header.index);
+        }
+        let newest = receiving.group.newest(header.index);
+        let record = OpenedElsewhere { header, newest, plaintext_end: plaintext.end };
+        if header.kind == RecordKind::Pdu && from == receiving.address {
+            let opened = Opened { session: receiving.session, plaintext };
+            return Ok(Taken::Pdu(opened, record));
+        }
+        Ok(Taken::Rare(record))
+    }
+
+    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
+    ///
+    /// # Errors
+    /// With the reason, which is counted, when the session has ended or the datagram is larger than the peer receives.
+    #[inline]
+    pub fn seal(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        let sealed = self.seal_record(session, buffer, now);
+        sealed.map_err(|reason| self.drops.count(reason))
+    }
+
+    #[inline]
+    fn seal_record(
+        &mut self,
+        session: SessionId,
+        buffer: &mut [u8],
+        now: Instant,
+    ) -> Result<SocketAddr, DropReason> {
+        let sending = self.send.get_mut(session.0).ok_or(DropReason::StaleSession)?;
+        if buffer.len() > usize::from(sending.max_datagram_len) {
+            return Err(DropReason::TooBig);
+        }
+        let lane = match &mut sending.lane {
+            Some(lane) => lane,
+            None => {
+                let unused = sending.unused.take().ok_or(DropReason::StaleSession)?;
+                sending.lane.insert(unused.begin(now))
+            }
+        };
+        lane.seal(RecordKind::Pdu, buffer, now)?;
+        if !sending.noted {
+            sending.noted = true;
+            self.sealed.push(session);
+        }
+        Ok(sending.address)
+    }
+
+    /// Whether this worker can send on a session: not when its peer has one lane.
+    pub fn can_send(&self, session: SessionId) -> bool {
+        self.send.get(session.0).is_some()
+    }
+
+    /// What was opened and sealed since the last report; some seconds apart, lest the endpoint takes the peer for silent.
+    /// Work: one step for each lane that was used since.
+    pub fn report(&mut self, now: Instant) -> LaneReport {
+        let mut report = LaneReport::default();
+        for index in self.opened.drain(..) {
+            let Some(receiving) = self.receive.get_mut(index) else { continue };
+            receiving.noted &= !(1 << index.lane());
+            // Whoever sends does so every few seconds, so no key of a past epoch is forgotten here.
+            receiving.group.wipe_previous(now);
+            let (newest, at) = (receiving.group.newest(index), receiving.group.last_opened());
+            report.opened.push((index, newest, at));
+        }
+        for session in self.sealed.drain(..) {
+            let Some(sending) = self.send.get_mut(session.0) else { continue };
+            sending.noted = false;
+            if let Some(lane) = &sending.lane {
+                report.sealed.push((session, lane.last_sealed, lane.nearly_exhausted()));
+            }
+        }
+        report
+    }
+
+    /// Datagrams dropped, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+}
+
+impl LaneReport {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.opened.is_empty() && self.sealed.is_empty()
+    }
+}
+
+impl fmt::Debug for WorkerLanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerLanes").field("sessions", &self.send.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LaneUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Change::Receive { .. } => "Receive(..)",
+            Change::Send { .. } => "Send(..)",
+            Change::Address { .. } => "Address(..)",
+            Change::Forget { .. } => "Forget(..)",
+            Change::Ended { .. } => "Ended(..)",
+        })
+    }
+}

@@ -1,0 +1,351 @@
+//! The path of a known flow on a worker that is not the switch: the least a thread needs to forward labelled PDUs.
+//!
+//! Per batch: two loads, of the generations that flows are made under. Per datagram: 1. open, on a lane that is this worker's
+//! alone; 2. the label finds a copy of the flow by one array access; 3. TTL and label; 4. seal, on a lane that is this
+//! worker's alone. No lock, no shared write, no allocation.
+//!
+//! Whatever is otherwise goes to the switch: see `workers`. The queue there is bounded, and what finds no room is dropped
+//! and counted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rhumb_link::{Cipher, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes};
+use rhumb_trust::Now;
+use rhumb_wire::datagram::RecordHeader;
+use rhumb_wire::pdu::{Frame, Label, relabel};
+use rhumb_wire::{Action, Batch};
+
+use crate::DropReason;
+use crate::flows::place_of;
+use crate::routes::{Generations, GenerationsWatch};
+use crate::status::Counters;
+use crate::workers::{HandOver, Handed, Order, Report, Told};
+
+/// A worker of a switch.
+pub struct FastPath {
+    worker: usize,
+    workers: usize,
+    lanes: WorkerLanes,
+    /// By the place that the switch has given each.
+    flows: Vec<Option<Flow>>,
+    watch: GenerationsWatch,
+    /// As of this batch.
+    seen: Generations,
+    /// Counts its changes; copies of another stamp are over. Should it come round, flows still end at their time.
+    stamp: u32,
+    /// Where the next report begins to look for flows that were used.
+    visited: usize,
+    report_due: Instant,
+    hand_overs: VecDeque<HandOver>,
+    /// Datagrams among them.
+    handed: usize,
+    /// Records of unknown sessions that may still be handed over in this batch.
+    strangers_left: usize,
+    counters: Counters,
+}
+
+/// What the switch gives of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowCopy {
+    pub(crate) label: Label,
+    pub(crate) ingress: SessionId,
+    pub(crate) next: SessionId,
+    pub(crate) next_label: Label,
+    pub(crate) until: Instant,
+    pub(crate) max_datagram_len: u16,
+    pub(crate) generations: Generations,
+}
+
+/// A flow as it is kept: one line of the cache.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Flow {
+    label: Label,
+    ingress: SessionId,
+    next: SessionId,
+    next_label: Label,
+    until: Instant,
+    /// The worker's, when the copy was made.
+    stamp: u32,
+    max_datagram_len: u16,
+    /// Since the last report.
+    used: bool,
+}
+
+impl FastPath {
+    pub(crate) fn new(
+        worker: usize,
+        workers: usize,
+        cipher: Cipher,
+        watch: GenerationsWatch,
+        now: Now,
+    ) -> Self {
+        let seen = watch.now();
+        Self {
+            worker,
+            workers,
+            lanes: WorkerLanes::new(cipher),
+            flows: Vec::new(),
+            watch,
+            seen,
+            stamp: 0,
+            visited: 0,
+            report_due: now.instant + REPORT_INTERVAL,
+            hand_overs: VecDeque::with_capacity(MAX_HAND_OVERS + 1),
+            handed: 0,
+            strangers_left: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Turns received datagrams into datagrams to send: forwarded ones in their own slots, the rest handed to the switch, or
+    /// dropped and counted. Bounded work per datagram; no public-key operation.
+    pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
+        self.catch_up();
+        self.strangers_left = MAX_STRANGERS_A_BATCH;
+        for index in 0..batch.len() {
+            let (from, datagram) = batch.datagram_mut(index);
+            match self.handle_datagram(from, datagram, true, now.instant) {
+                Some(peer) => batch.redirect(index, peer),
+                None => batch.drop_datagram(index),
+            }
+        }
+    }
+
+    /// Does what the switch says. What there is to send is appended.
+    pub fn handle_order(&mut self, order: Order, out: &mut Batch, now: Now) {
+        match order.0 {
+            Told::Lanes(update) => self.lanes.update(update, now.instant),
+            Told::Flow(copy) => self.keep(copy),
+            Told::Recall(label) => {
+                if let Some(flow) = self.flows.get_mut(place_of(label)) {
+                    flow.take_if(|flow| flow.label == label);
+                }
+            }
+            Told::Datagram { from, mut bytes } => {
+                self.catch_up();
+                // What the switch sent here goes nowhere else.
+                if let Some(peer) = self.handle_datagram(from, &mut bytes, false, now.instant) {
+                    out.push(peer, &bytes);
+                }
+            }
+        }
+    }
+
+    /// What to give to [`Switch::handle_hand_over`](crate::Switch::handle_hand_over) next. None may be lost.
+    pub fn poll_hand_over(&mut self) -> Option<HandOver> {
+        let next = self.hand_overs.pop_front()?;
+        self.handed -= usize::from(!next.is_report());
+        Some(next)
+    }
+
+    /// When to call [`FastPath::handle_timeout`] at the latest.
+    pub fn poll_timeout(&self) -> Instant {
+        self.report_due
+    }
+
+    /// Makes the report that is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if now.instant < self.report_due {
+            return;
+        }
+        self.report_due = now.instant + REPORT_INTERVAL;
+        let report = Report {
+            lanes: self.lanes.report(now.instant),
+            used: self.take_used(),
+            counters: self.counters,
+            drops: self.lanes.drops().clone(),
+        };
+        self.push(Handed::Report(Box::new(report)));
+    }
+
+    /// What this worker has done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What its links dropped.
+    pub fn dropped_datagrams(&self) -> &Drops {
+        self.lanes.drops()
+    }
+
+    /// Returns where the datagram, as it then stands, goes.
+    #[inline]
+    fn handle_datagram(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        may_pass_on: bool,
+        now: Instant,
+    ) -> Option<SocketAddr> {
+        if !matches!(datagram.first().map(|first| first >> 4), Some(0x8 | 0xB | 0xD)) {
+            if may_pass_on {
+                self.hand_over(from, datagram, None);
+            }
+            return None;
+        }
+        // The link counts what it refuses.
+        match self.lanes.open(from, datagram, now).ok()? {
+            Taken::Pdu(opened, record) => self.forward(from, &opened, &record, datagram, now),
+            Taken::Rare(record) => {
+                self.hand_over(from, datagram, Some(record));
+                None
+            }
+            Taken::NotOurs => {
+                if may_pass_on {
+                    self.pass_on(from, datagram);
+                }
+                None
+            }
+        }
+    }
+
+    /// Forwards a PDU in place, if it has a label whose flow is here, or hands it over.
+    #[inline]
+    fn forward(
+        &mut self,
+        from: SocketAddr,
+        opened: &Opened,
+        record: &OpenedElsewhere,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Option<SocketAddr> {
+        let range = opened.plaintext.clone();
+        if range.is_empty() {
+            return None;
+        }
+        let len = datagram.len();
+        let Some((next, next_label)) =
+            self.flow_for(opened.session, &datagram[range.clone()], len, now)
+        else {
+            self.hand_over(from, datagram, Some(*record));
+            return None;
+        };
+        relabel(&mut datagram[range], next_label);
+        match self.lanes.seal(next, datagram, now) {
+            Ok(peer) => {
+                self.counters.forwarded_pdus += 1;
+                self.counters.forwarded_bytes += len as u64;
+                Some(peer)
+            }
+            Err(_) => {
+                self.counters.count_drop(DropReason::NextHopGone);
+                None
+            }
+        }
+    }
+
+    /// The next hop, and its label, of the flow that a PDU belongs to, if there is a copy that stands.
+    #[inline]
+    fn flow_for(
+        &mut self,
+        session: SessionId,
+        pdu: &[u8],
+        len: usize,
+        now: Instant,
+    ) -> Option<(SessionId, Label)> {
+        let Ok(Frame::Labelled(pdu)) = Frame::parse(pdu) else { return None };
+        if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
+            return None;
+        }
+        let flow = self.flows.get_mut(place_of(pdu.label()))?.as_mut()?;
+        let stands = flow.label == pdu.label()
+            && flow.ingress == session
+            && flow.stamp == self.stamp
+            && now < flow.until
+            && len <= usize::from(flow.max_datagram_len);
+        flow.used |= stands;
+        stands.then_some((flow.next, flow.next_label))
+    }
+
+    /// Sees whether flows have become wrong.
+    #[inline]
+    fn catch_up(&mut self) {
+        let now = self.watch.now();
+        if now != self.seen {
+            self.seen = now;
+            self.stamp = self.stamp.wrapping_add(1);
+        }
+    }
+
+    fn keep(&mut self, copy: FlowCopy) {
+        self.catch_up();
+        if !self.lanes.can_send(copy.next) || copy.generations != self.seen {
+            return;
+        }
+        let place = place_of(copy.label);
+        if self.flows.len() <= place {
+            self.flows.resize(place + 1, None);
+        }
+        let FlowCopy { label, ingress, next, next_label, until, max_datagram_len, .. } = copy;
+        let stamp = self.stamp;
+        let flow =
+            Flow { label, ingress, next, next_label, until, stamp, max_datagram_len, used: true };
+        self.flows[place] = Some(flow);
+    }
+
+    /// Flows that were used since they were last asked about, among the next [`MAX_PASSED`] places.
+    fn take_used(&mut self) -> Vec<Label> {
+        let mut used = Vec::new();
+        for _ in 0..MAX_PASSED.min(self.flows.len()) {
+            self.visited = (self.visited + 1) % self.flows.len();
+            let Some(flow) = &mut self.flows[self.visited] else { continue };
+            if std::mem::take(&mut flow.used) {
+                used.push(flow.label);
+            }
+        }
+        used
+    }
+
+    /// Hands over a record that came on no lane of ours.
+    #[cold]
+    fn pass_on(&mut self, from: SocketAddr, datagram: &[u8]) {
+        let lane = RecordHeader::parse(datagram).map_or(0, |header| header.index.lane());
+        // Ours, but of no session that we have: it has just begun, or never was. Strangers shall not crowd out others.
+        if usize::from(lane) % self.workers == self.worker {
+            let Some(left) = self.strangers_left.checked_sub(1) else {
+                return self.counters.count_drop(DropReason::HandOverFull);
+            };
+            self.strangers_left = left;
+        }
+        self.hand_over(from, datagram, None);
+    }
+
+    #[cold]
+    fn hand_over(&mut self, from: SocketAddr, datagram: &[u8], record: Option<OpenedElsewhere>) {
+        if self.handed >= MAX_HAND_OVERS {
+            return self.counters.count_drop(DropReason::HandOverFull);
+        }
+        self.handed += 1;
+        self.counters.handed_over += 1;
+        let bytes = datagram.to_vec();
+        self.push(match record {
+            Some(record) => Handed::Opened { from, bytes, record },
+            None => Handed::Datagram { from, bytes },
+        });
+    }
+
+    fn push(&mut self, what: Handed) {
+        self.hand_overs.push_back(HandOver { worker: self.worker, what });
+    }
+}
+
+impl fmt::Debug for FastPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FastPath").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+/// Datagrams that wait for the switch: 1.5 MB, and some milliseconds of its work.
+pub const MAX_HAND_OVERS: usize = 1024;
+/// Records of unknown sessions handed over from one batch. A session's first records come one by one, and are repeated.
+const MAX_STRANGERS_A_BATCH: usize = 8;
+/// A fifth of the time after which an end sends a keep-alive, and a twentieth of that after which a peer counts as silent.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// A tenth of a millisecond; a million places are passed in a minute.
+const MAX_PASSED: usize = 1 << 14;
+
+const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow is one line of the cache");

@@ -1,0 +1,264 @@
+//! A switch and its other workers: what they tell each other, and the switch's side of it.
+//!
+//! 1. The switch is worker 0: it makes handshakes and decisions, and forwards what comes on its own lanes.
+//! 2. Each other worker is a [`FastPath`]: it opens what comes on its lanes, forwards the labelled PDUs of flows it has a copy
+//!    of, and hands everything else to the switch, opened ([`HandOver`]).
+//! 3. The switch handles that as if it had opened it itself. When it forwards a labelled PDU by a known flow, the worker
+//!    had no copy, and gets one ([`Order`]). So a copy is made where it is needed, and one that got lost is made again.
+//! 4. A flow that changes is recalled from who has a copy; all copies end when the generation changes, which a worker sees
+//!    by itself at its next batch.
+//! 5. Once a second a worker reports what it used: sessions, which would seem silent, flows, which would make room
+//!    for others, and its counters.
+//!
+//! Nothing that a worker reads for each packet is written by another.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::SocketAddr;
+
+use rhumb_link::{Drops, LaneReport, LaneUpdate, OpenedElsewhere};
+use rhumb_trust::Now;
+use rhumb_wire::pdu::{Frame, Label};
+
+use crate::fast_path::{FastPath, FlowCopy};
+use crate::status::{Counters, WorkerStatus};
+use crate::{DropReason, Switch};
+
+/// What a worker hands to the switch.
+pub struct HandOver {
+    pub(crate) worker: usize,
+    pub(crate) what: Handed,
+}
+
+pub(crate) enum Handed {
+    /// A datagram as it came: no record, or of a lane that is not the worker's.
+    Datagram { from: SocketAddr, bytes: Vec<u8> },
+    /// A datagram that was opened in place.
+    Opened { from: SocketAddr, bytes: Vec<u8>, record: OpenedElsewhere },
+    /// What was done since the last report, and ever.
+    Report(Box<Report>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) lanes: LaneReport,
+    /// Flows that were used.
+    pub(crate) used: Vec<Label>,
+    pub(crate) counters: Counters,
+    pub(crate) drops: Drops,
+}
+
+/// What the switch tells a worker. It may hold keys.
+pub struct Order(pub(crate) Told);
+
+pub(crate) enum Told {
+    /// About the lanes it has.
+    Lanes(LaneUpdate),
+    /// A flow to forward by itself.
+    Flow(FlowCopy),
+    /// The flow of this label is otherwise by now.
+    Recall(Label),
+    /// A datagram of one of its lanes that came elsewhere.
+    Datagram { from: SocketAddr, bytes: Vec<u8> },
+}
+
+/// The switch's other workers.
+pub(crate) struct Workers {
+    orders: VecDeque<(usize, Order)>,
+    /// What each last reported; the first is worker 1.
+    reported: Vec<(Counters, Drops)>,
+}
+
+impl Workers {
+    pub(crate) fn new(workers: u8) -> Self {
+        let others = usize::from(workers.saturating_sub(1));
+        Self { orders: VecDeque::new(), reported: vec![Default::default(); others] }
+    }
+
+    #[inline]
+    pub(crate) fn are_several(&self) -> bool {
+        !self.reported.is_empty()
+    }
+
+    /// What all have done, `own` being the switch's.
+    pub(crate) fn total(&self, own: &Counters) -> Counters {
+        let mut total = *own;
+        self.reported.iter().for_each(|(counters, _)| total.add_worker(counters));
+        total
+    }
+
+    pub(crate) fn status(&self, own: &Counters) -> Vec<WorkerStatus> {
+        let others = self.reported.iter().map(|(counters, _)| counters.as_worker());
+        std::iter::once(own.as_worker()).chain(others).collect()
+    }
+
+    /// Datagrams that the links of the others dropped for `reason`.
+    pub(crate) fn dropped(&self, reason: rhumb_link::DropReason) -> u64 {
+        self.reported.iter().map(|(_, drops)| drops.of(reason)).sum()
+    }
+}
+
+impl Switch {
+    /// The workers of this switch, itself among them: what its link's configuration says.
+    pub fn workers(&self) -> usize {
+        1 + self.workers.reported.len()
+    }
+
+    /// Worker `worker`, 1 to [`Switch::workers`] - 1, for another thread. To be made once each, before any datagram is handled;
+    /// from then on it has to be given its orders.
+    pub fn fast_path(&self, worker: usize, now: Now) -> FastPath {
+        let watch = self.routes.watch_generations();
+        FastPath::new(worker, self.workers(), self.config.link.cipher, watch, now)
+    }
+
+    /// What a worker has to be told next, and which. Orders must reach it in this order and none may be lost.
+    pub fn poll_order(&mut self) -> Option<(usize, Order)> {
+        self.collect_orders();
+        self.workers.orders.pop_front()
+    }
+
+    /// Takes what a worker handed over. What comes of it is to be sent by [`Switch::poll_transmit`].
+    pub fn handle_hand_over(&mut self, handed: HandOver, now: Now) {
+        let HandOver { worker, what } = handed;
+        match what {
+            Handed::Datagram { from, mut bytes } => {
+                self.routes.catch_up();
+                match bytes.first().map(|first| first >> 4) {
+                    Some(0x8 | 0xB | 0xD) => {
+                        if let Some(peer) = self.handle_record(from, &mut bytes, now) {
+                            self.outgoing.push(peer, &bytes);
+                        }
+                        self.handle_link_events(now);
+                    }
+                    _ => {
+                        self.handle_handshake(from, &bytes, now);
+                        self.after_control(now);
+                    }
+                }
+            }
+            Handed::Opened { from, bytes, record } => {
+                self.routes.catch_up();
+                self.take_opened(worker, from, bytes, &record, now);
+                self.handle_link_events(now);
+            }
+            Handed::Report(report) => self.take_report(worker, *report),
+        }
+    }
+
+    fn take_opened(
+        &mut self,
+        worker: usize,
+        from: SocketAddr,
+        mut bytes: Vec<u8>,
+        record: &OpenedElsewhere,
+        now: Now,
+    ) {
+        let taken = self.endpoint.take_opened(from, &bytes, record, now.instant);
+        // The endpoint counts what it refuses.
+        let Ok(opened) = taken else { return };
+        let label = match Frame::parse(&bytes[opened.plaintext.clone()]) {
+            Ok(Frame::Labelled(pdu)) => {
+                let known = self.known_label(opened.session, &pdu, bytes.len(), now);
+                known.map(|(_, next_label)| (pdu.label(), next_label))
+            }
+            _ => None,
+        };
+        if let Some(peer) = self.forward_alone(opened, &mut bytes, now) {
+            self.outgoing.push(peer, &bytes);
+        }
+        if let Some((label, next_label)) = label {
+            self.lend_flow(worker, label, next_label);
+        }
+    }
+
+    /// Gives a worker a copy of a flow that it was asked to forward.
+    fn lend_flow(&mut self, worker: usize, label: Label, next_label: Label) {
+        let Some(flow) = self.flows.lend(label, worker) else { return };
+        let generations = self.routes.generations();
+        let copy = FlowCopy {
+            label,
+            ingress: flow.ingress,
+            next: flow.next,
+            next_label,
+            until: flow.until,
+            max_datagram_len: flow.max_datagram_len,
+            generations,
+        };
+        self.order(worker, Told::Flow(copy));
+    }
+
+    fn take_report(&mut self, worker: usize, report: Report) {
+        self.endpoint.take_report(&report.lanes);
+        for label in report.used {
+            self.flows.by_label(label);
+        }
+        if let Some(reported) = self.workers.reported.get_mut(worker.wrapping_sub(1)) {
+            *reported = (report.counters, report.drops);
+        }
+    }
+
+    /// Hands a record to the worker that has its lane; whether there is one.
+    #[cold]
+    pub(crate) fn hand_to_its_worker(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(worker) = self.endpoint.worker_of(datagram) else { return false };
+        if self.workers.orders.len() >= MAX_ORDERS {
+            self.drop_pdu(DropReason::HandOverFull);
+            return true;
+        }
+        self.counters.handed_over += 1;
+        self.order(worker, Told::Datagram { from, bytes: datagram.to_vec() });
+        true
+    }
+
+    fn order(&mut self, worker: usize, what: Told) {
+        self.collect_orders();
+        self.workers.orders.push_back((worker, Order(what)));
+    }
+
+    /// What the link and the flows have to tell workers, in front of what is ordered from now on.
+    fn collect_orders(&mut self) {
+        while let Some((worker, update)) = self.endpoint.poll_update() {
+            self.workers.orders.push_back((worker, Order(Told::Lanes(update))));
+        }
+        for (label, copies) in self.flows.take_outdated() {
+            let workers =
+                (1..=self.workers.reported.len()).filter(|worker| copies & (1 << worker) != 0);
+            for worker in workers {
+                self.workers.orders.push_back((worker, Order(Told::Recall(label))));
+            }
+        }
+    }
+}
+
+impl HandOver {
+    /// Whether it is a report, which comes by the clock and not with datagrams.
+    pub fn is_report(&self) -> bool {
+        matches!(self.what, Handed::Report(_))
+    }
+}
+
+impl fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.what {
+            Handed::Datagram { .. } => "datagram",
+            Handed::Opened { .. } => "opened",
+            Handed::Report(_) => "report",
+        };
+        f.debug_struct("HandOver").field("worker", &self.worker).field("what", &what).finish()
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Told::Lanes(update) => update.fmt(f),
+            Told::Flow(copy) => copy.label.fmt(f),
+            Told::Recall(label) => f.debug_tuple("Recall").field(label).finish(),
+            Told::Datagram { .. } => f.write_str("Datagram(..)"),
+        }
+    }
+}
+
+/// Orders that wait when no more datagrams are handed to workers: 6 MB of them. Only where the system does not steer
+/// datagrams, or joins those of several lanes, are there any.
+const MAX_ORDERS: usize = 4096;
