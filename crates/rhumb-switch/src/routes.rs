@@ -122,7 +122,7 @@ impl Routes {
         self.generation
     }
 
-    /// Flows made before now must ask again.
+    /// Flows made before now must ask again. Nothing else changes the generation, so that every worker sees it.
     pub(crate) fn invalidate_flows(&mut self) {
         self.generation += 1;
         self.shown.store(self.generation, Ordering::Release);
@@ -172,7 +172,9 @@ impl Routes {
             return Err(NotAttached::Full);
         }
         let elsewhere = before.filter(|current| current.session != attached.session).cloned();
-        self.generation += u64::from(elsewhere.is_some());
+        if elsewhere.is_some() {
+            self.invalidate_flows();
+        }
         self.tables.forget_absence(&name);
         self.forget(&name);
         self.attached.insert(name, attached);
@@ -181,7 +183,7 @@ impl Routes {
 
     pub(crate) fn detach(&mut self, name: &Name) {
         if self.attached.remove(name).is_some() {
-            self.generation += 1;
+            self.invalidate_flows();
         }
     }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use rhumb_link::DropReason as LinkDrop;
 use rhumb_switch::{DropReason, MAX_HAND_OVERS};
+use rhumb_trust::Window;
 use rhumb_wire::datagram::{Counter, LANES, RecordHeader, RecordKind, SessionIndex};
 use rhumb_wire::metadata::Role;
-use rhumb_wire::{Batch, Name};
-use world::{World, router_address};
+use rhumb_wire::{Action, Batch, Name, PduHeader, Statement};
+use world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -179,6 +180,37 @@ fn a_flow_that_changes_is_recalled_from_its_worker() {
         world.run(SECOND);
     }
     assert_eq!(bodies(&world, b).len(), 5);
+}
+
+#[test]
+fn workers_go_on_with_their_flows_after_another_name_has_left() {
+    let mut world = world_of(2);
+    let (a, b) = (node_on(&mut world, 1), node_on(&mut world, 0));
+    let router = world.routers[0].switch.name();
+    let mut leaving = Stranger::new(&mut world, 0, Role::Node);
+    let header = PduHeader::new(Action::Advertise, leaving.name(), router);
+    let route = leaving.route(router, &world);
+    leaving.send(&mut world, header, &[], &[route]);
+    warm_up(&mut world, a, b);
+    let attached = |world: &World| world.routers[0].switch.status(world.now).attached.len();
+    assert_eq!(attached(&world), 3);
+    // It takes its name back, and stays: all flows end once, for the switch and for its worker.
+    let window = Window::starting(world.now.unix_s(), 600);
+    let withdrawal =
+        leaving.identity.certify(Statement::Withdrawal, world.now.unix_ms + 1, window).unwrap();
+    leaving.send(&mut world, header, &[], &[withdrawal]);
+    assert_eq!(attached(&world), 2);
+    for body in [&b"enters the flow anew"[..], b"goes by the switch, which lends a copy"] {
+        world.send(a, b, body);
+        world.run(SECOND / 10);
+    }
+    let before = forwarded(&world);
+    for _ in 0..20 {
+        world.send(a, b, b"on and on");
+        world.run(SECOND / 10);
+    }
+    let after = forwarded(&world);
+    assert_eq!(after[1] - before[1], 20, "{before:?} {after:?}");
 }
 
 #[test]

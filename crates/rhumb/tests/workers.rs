@@ -65,7 +65,7 @@ fn both_workers_forward() {
         place.start(&["receive", "--dir", "inbox", "--key", "b.key", "--router", &router]);
     receiving.next_object();
 
-    let content = "a line of a letter\n".repeat(100_000);
+    let content = "a line of a letter\n".repeat(400_000);
     place.write("letter", &content);
     for (odd, key) in [(false, "even.key"), (true, "odd.key")] {
         keygen_on(&place, odd, key);
@@ -97,7 +97,7 @@ fn both_workers_forward() {
     assert_eq!(total, forwarded(&told).iter().sum::<u64>());
     // What is handed over is how flows begin, not how they go on.
     let handed = told["counters"]["handed_over"].as_u64().unwrap();
-    assert!(handed * 5 < total, "{told:#}");
+    assert!(handed * 2 < total, "{told:#}");
     assert_eq!(net.router.end().0, 0);
     assert_eq!(receiving.end().0, 0);
     assert_eq!(net.rib.end().0, 0);
