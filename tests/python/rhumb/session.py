@@ -203,9 +203,11 @@ class Session:
         self._flush()
         # Parameters may have come in one datagram with the end of the handshake.
         self._take_parameters()
-        while not self._has_opened:
+        # The peer's first record may overtake its parameters, which it repeats until it has opened one of ours.
+        while not self._has_opened or self._peer_parameters is None:
             self._repeat_parameters(time.monotonic())
-            datagram = self._read(self._repeat_at - time.monotonic())
+            next_event = self._deadline if self._has_opened else self._repeat_at
+            datagram = self._read(next_event - time.monotonic())
             if datagram is not None:
                 self._take(datagram)
             if time.monotonic() > self._deadline:
