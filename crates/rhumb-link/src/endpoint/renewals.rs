@@ -146,7 +146,7 @@ impl Endpoint {
         let watch = self.config.watch_peers.then(|| Box::new(Watch::new(now)));
         let session = Session {
             peer,
-            send,
+            send: *send,
             sent_elsewhere: SentElsewhere::default(),
             receive,
             renew_at,
@@ -173,7 +173,7 @@ impl Endpoint {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
         session.peer = Peer { established_at: session.peer.established_at, ..peer };
-        session.send = send;
+        session.send = *send;
         session.sent_elsewhere = SentElsewhere::default();
         session.path = None;
         if let Some(watch) = &mut session.watch {
