@@ -91,10 +91,10 @@ impl Endpoint {
         let current = self.by_name.get(&name).copied();
         let session = match current {
             Some(session) => {
-                self.renew_session(session, peer, send, index, now);
+                self.renew_session(session, peer, *send, index, now);
                 session
             }
-            None => self.make_session(peer, send, index, now)?,
+            None => self.make_session(peer, *send, index, now)?,
         };
         if let Some(entry) = self.lanes.get_mut(index) {
             entry.session = Some(session);
@@ -132,7 +132,7 @@ impl Endpoint {
     fn make_session(
         &mut self,
         peer: Peer,
-        send: Box<SendLane>,
+        send: SendLane,
         index: SessionIndex,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
@@ -146,7 +146,7 @@ impl Endpoint {
         let watch = self.config.watch_peers.then(|| Box::new(Watch::new(now)));
         let session = Session {
             peer,
-            send: *send,
+            send,
             sent_elsewhere: SentElsewhere::default(),
             receive,
             renew_at,
@@ -166,14 +166,14 @@ impl Endpoint {
         &mut self,
         id: SessionId,
         peer: Peer,
-        send: Box<SendLane>,
+        send: SendLane,
         index: SessionIndex,
         now: Instant,
     ) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
         session.peer = Peer { established_at: session.peer.established_at, ..peer };
-        session.send = *send;
+        session.send = send;
         session.sent_elsewhere = SentElsewhere::default();
         session.path = None;
         if let Some(watch) = &mut session.watch {
