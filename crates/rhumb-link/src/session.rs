@@ -58,8 +58,7 @@ pub enum CloseReason {
 
 pub(crate) struct Session {
     pub(crate) peer: Peer,
-    /// Boxed, because sessions move when their table grows.
-    pub(crate) send: Box<SendLane>,
+    pub(crate) send: SendLane,
     /// What workers last told of the lanes that they send on.
     pub(crate) sent_elsewhere: SentElsewhere,
     pub(crate) receive: ReceiveLanes,

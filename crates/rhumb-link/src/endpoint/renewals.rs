@@ -91,10 +91,10 @@ impl Endpoint {
         let current = self.by_name.get(&name).copied();
         let session = match current {
             Some(session) => {
-                self.renew_session(session, peer, send, index, now);
+                self.renew_session(session, peer, *send, index, now);
                 session
             }
-            None => self.make_session(peer, send, index, now)?,
+            None => self.make_session(peer, *send, index, now)?,
         };
         if let Some(entry) = self.lanes.get_mut(index) {
             entry.session = Some(session);
@@ -132,7 +132,7 @@ impl Endpoint {
     fn make_session(
         &mut self,
         peer: Peer,
-        send: Box<SendLane>,
+        send: SendLane,
         index: SessionIndex,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
@@ -166,7 +166,7 @@ impl Endpoint {
         &mut self,
         id: SessionId,
         peer: Peer,
-        send: Box<SendLane>,
+        send: SendLane,
         index: SessionIndex,
         now: Instant,
     ) {
