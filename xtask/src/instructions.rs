@@ -63,20 +63,17 @@ fn executable_in(messages: &str) -> Option<PathBuf> {
 
 /// What the switch takes over the bare loop, in instructions a datagram.
 fn overhead(bench: &Path, form: &str) -> Result<i64, String> {
-    let forwarding = |who| {
-        let count = |half| count(bench, &[who, form, PAYLOAD, half]);
-        Ok::<i64, String>(count("forward")? - count("seal")?)
-    };
-    Ok((forwarding("switch")? - forwarding("bare")?) / DATAGRAMS)
+    Ok((count(bench, "switch", form)? - count(bench, "bare", form)?) / DATAGRAMS)
 }
 
-/// Instructions of one run of the bench's half.
-fn count(bench: &Path, words: &[&str]) -> Result<i64, String> {
+/// Instructions in which a contestant forwards all datagrams.
+fn count(bench: &Path, contestant: &str, form: &str) -> Result<i64, String> {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    command.arg(bench).arg("--instructions").args(words);
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED]);
+    command.arg(bench).args(["--instructions", contestant, form, PAYLOAD]);
     let finished = process::run(&mut command, RUN_DEADLINE, Echo::Kept)?;
-    let collected = collected_in(&finished.output).filter(|_| finished.succeeded());
+    // Where the function is not found, nothing is collected.
+    let collected = collected_in(&finished.output).filter(|it| *it > 0 && finished.succeeded());
     collected.ok_or_else(|| format!("callgrind {}\n{}", finished.end, finished.tail(5)))
 }
 
@@ -86,13 +83,14 @@ fn collected_in(output: &str) -> Option<i64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// By the form in which PDUs travel. Measured: 371 with labels, 446 with names, of which up to 90 are chance: the entropy
-/// source of the handshakes' keys does not take as many each run. Without it, 290 with labels.
+/// By the form in which PDUs travel. Measured: LABELS with labels, NAMES with names; a twentieth is left for other compilers.
 const BUDGETS: [(&str, i64); 2] = [("labels", 400), ("names", 500)];
+/// Collects within the bench's function of this name alone.
+const COUNTED: &str = "--toggle-collect=*instructions*counted*";
 /// Bytes: the difference is the same at every size.
 const PAYLOAD: &str = "64";
-/// In one run: 2,000 batches of 64.
-const DATAGRAMS: i64 = 2000 * 64;
+/// In one run: 1,000 batches of 64.
+const DATAGRAMS: i64 = 1000 * 64;
 const BUILD_DEADLINE: Duration = Duration::from_secs(15 * 60);
 const RUN_DEADLINE: Duration = Duration::from_secs(3 * 60);
 

@@ -37,7 +37,7 @@ use serde_json::{Map, Value};
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|other| other == word);
-    if let Some(at) = words.iter().position(|word| word == instructions::HALF) {
+    if let Some(at) = words.iter().position(|word| word == instructions::CHILD) {
         return instructions::work(&words[at + 1..]);
     }
     if said(cipher_off::CHILD) {

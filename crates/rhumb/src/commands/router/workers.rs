@@ -5,7 +5,7 @@
 //! 2. wait for datagrams, a wake or the next report;
 //! 3. receive batches, forward, send; what it cannot forward is put into the queue to the switch, which is woken.
 //!
-//! Where the system does not steer datagrams to sockets ([`Group`]), a worker's datagrams come as orders.
+//! Where the system does not steer datagrams to sockets ([`rhumb_io::udp::Group`]), a worker's datagrams come as orders.
 //!
 //! Invariant: the queues are bounded, the one to the switch by its length, the one from it by what is ordered: changes of
 //! sessions, which handshakes bound, and of flows and datagrams, which the switch bounds.
