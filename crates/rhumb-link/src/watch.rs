@@ -3,10 +3,14 @@
 //! 1. While something is opened now and then, nothing is done.
 //! 2. When traffic goes one way only, or stops, the peer is asked after [`QUIET`]; on an idle session, in place of each
 //!    keep-alive.
-//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent.
+//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent. That the first was left
+//!    unanswered is told, for those who would get ready.
 //!
 //! A question is a challenge to the present address, so any peer answers it and it costs no more than a keep-alive of each.
 //! Whoever has many sessions leaves this to the other ends, and finds out by [`SILENCE`](crate::SILENCE).
+//!
+//! Of lanes that other workers have it is known once a second what was opened and sealed on them. So busy sessions of several
+//! workers may be asked needlessly, and the answer, which comes here, settles it.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -37,8 +41,8 @@ pub(crate) struct Watch {
 pub(crate) enum Finding {
     /// Nothing; on an idle session, nothing until something is sealed.
     Present { idle: bool },
-    /// Ask it.
-    Doubtful,
+    /// Ask it. Whether it has just left the first question unanswered.
+    Doubtful { suspicious: bool },
     /// It is not there any more.
     Silent,
 }
@@ -66,11 +70,17 @@ impl Watch {
             if now < self.look_at {
                 return Finding::Present { idle: false };
             }
-            return if self.probes.len() < PROBES { Finding::Doubtful } else { Finding::Silent };
+            return match self.probes.len() {
+                asked if asked < PROBES => Finding::Doubtful { suspicious: asked == 1 },
+                _ => Finding::Silent,
+            };
         }
         let idle = heard <= self.answered_at && sealed <= self.sealed_before;
         self.look_at = heard + if idle { KEEP_ALIVE } else { self.patience() };
-        if now < self.look_at { Finding::Present { idle } } else { Finding::Doubtful }
+        match now < self.look_at {
+            true => Finding::Present { idle },
+            false => Finding::Doubtful { suspicious: false },
+        }
     }
 
     /// The challenge to send as a probe now. `fresh` is one that was never used. Call [`Watch::sealed`] after it.
@@ -147,6 +157,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FRESH: NonZeroU64 = NonZeroU64::MIN;
+    const ASKED_FIRST: Finding = Finding::Doubtful { suspicious: false };
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn begun() -> (Watch, Instant) {
@@ -158,26 +169,27 @@ mod tests {
     fn an_idle_peer_is_asked_in_place_of_keep_alives() {
         let (mut watch, start) = begun();
         assert_eq!(watch.look(start, 0, start + KEEP_ALIVE - MS), Finding::Present { idle: true });
-        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE), Finding::Doubtful);
+        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE), ASKED_FIRST);
     }
 
     #[test]
     fn traffic_without_an_answer_is_doubtful_soon() {
         let (mut watch, start) = begun();
         assert_eq!(watch.look(start, 1, start + QUIET - MS), Finding::Present { idle: false });
-        assert_eq!(watch.look(start, 1, start + QUIET), Finding::Doubtful);
+        assert_eq!(watch.look(start, 1, start + QUIET), ASKED_FIRST);
         // The same when the peer sent something other than answers, and then stopped.
         let heard = start + 3 * MS;
         assert_eq!(watch.look(heard, 0, heard + QUIET - MS), Finding::Present { idle: false });
-        assert_eq!(watch.look(heard, 0, heard + QUIET), Finding::Doubtful);
+        assert_eq!(watch.look(heard, 0, heard + QUIET), ASKED_FIRST);
     }
 
     #[test]
     fn all_probes_have_to_go_unanswered() {
         let (mut watch, start) = begun();
         let mut now = start + KEEP_ALIVE;
-        for _ in 0..PROBES {
-            assert_eq!(watch.look(start, 0, now), Finding::Doubtful);
+        for asked in 0..PROBES {
+            let suspicious = asked == 1;
+            assert_eq!(watch.look(start, 0, now), Finding::Doubtful { suspicious });
             watch.probe(FRESH, now);
             now = watch.look_at;
             assert_eq!(watch.look(start, 0, now - MS), Finding::Present { idle: false });

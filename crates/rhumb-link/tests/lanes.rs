@@ -5,7 +5,9 @@ mod pair;
 use std::time::Duration;
 
 use pair::{Flying, Net};
-use rhumb_link::{Cipher, Config, DropReason, Event, Opened, SessionId, Taken, WorkerLanes};
+use rhumb_link::{
+    Cipher, Config, DropReason, Event, Opened, SessionId, Taken, WatchPeers, WorkerLanes,
+};
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader, SessionIndex};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -275,7 +277,7 @@ fn a_renewed_session_has_new_lanes_and_keeps_the_old_for_a_while() {
 #[test]
 fn an_endpoint_that_watches_keeps_its_lanes() {
     let mut watching = with_workers(4);
-    watching.watch_peers = true;
+    watching.watch_peers = WatchPeers::Everybody;
     let mut net = Net::pair_with(on_lane(1), watching);
     net.establish();
     assert!(net.hosts[1].endpoint.poll_update().is_none());

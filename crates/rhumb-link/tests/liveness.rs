@@ -7,7 +7,9 @@ mod pair;
 use std::time::Duration;
 
 use pair::{Fate, Net, is_record};
-use rhumb_link::{CloseReason, Config, DropReason, Event, KEEP_ALIVE, PROBES, QUIET, SILENCE};
+use rhumb_link::{
+    CloseReason, Config, DropReason, Event, KEEP_ALIVE, PROBES, QUIET, SILENCE, WatchPeers,
+};
 
 #[test]
 fn an_idle_session_lives_by_keep_alives_alone() {
@@ -106,7 +108,7 @@ fn an_old_close_does_not_end_a_renewed_session() {
 
 fn watchful() -> Config {
     let mut config = Config::default();
-    config.watch_peers = true;
+    config.watch_peers = WatchPeers::Everybody;
     config
 }
 

@@ -132,10 +132,16 @@ impl Endpoint {
         }
         let session = self.sessions.get_mut(key)?;
         let heard = session.last_heard(&self.lanes);
+        let sealed = session.sealed();
         let watch = session.watch.as_mut().filter(|watch| watch.look_at <= now)?;
-        match watch.look(heard, session.send.sealed(), now) {
+        match watch.look(heard, sealed, now) {
             Finding::Present { idle } => self.let_doze(id, idle),
-            Finding::Doubtful => self.probe(id, now),
+            Finding::Doubtful { suspicious } => {
+                if suspicious {
+                    self.events.push_back(Event::Doubtful { session: id });
+                }
+                self.probe(id, now);
+            }
             Finding::Silent => return Some(CloseReason::Silent),
         }
         None
@@ -196,7 +202,7 @@ impl Endpoint {
         if let Some(check) = session.path.as_mut().filter(|check| check.address == to) {
             check.spend();
         }
-        let sealed = session.send.sealed();
+        let sealed = session.sealed();
         if let Some(watch) = &mut session.watch {
             watch.sealed(sealed);
         }
