@@ -154,6 +154,11 @@ impl Switch {
                 && pdu.certificates().is_ok_and(|list| list != grant.chain.certificates())
         };
         let Some(grant) = grant.filter(|grant| !news(grant)) else {
+            if self.is_inquiry(from, pdu) {
+                // Whatever is missing is sought now; the rest is for when the peer has joined.
+                let _ = self.next_hop(source, pdu.destination(), from, now);
+                return Ok(None);
+            }
             return self.submit_chain(from, pdu, now).map(|()| None);
         };
         if !grant.chain.permits(pdu.destination()) {
@@ -166,6 +171,15 @@ impl Switch {
         }
         let next = self.next_hop(source, pdu.destination(), from, now)?;
         self.enter_flow(from, pdu, &grant, &next, generation, now)
+    }
+
+    /// Whether a peer that has not joined only wants a way to be there when it does: an empty ping in its own name. Nothing is
+    /// carried, and it costs us no more than what anybody can have who joins.
+    fn is_inquiry(&self, from: SessionId, pdu: &Pdu<'_>) -> bool {
+        pdu.action() == Action::Ping
+            && pdu.data().is_empty()
+            && !pdu.has_certificates()
+            && self.endpoint.peer(from).is_some_and(|peer| peer.name == pdu.source())
     }
 
     /// Step 1: the grant in force for a source on a session.
@@ -347,7 +361,11 @@ impl Switch {
             None => match address {
                 Some(address) => {
                     self.dial(hop, address.address(), now);
-                    Err(pending(RETRY_AFTER_HANDSHAKE_MS))
+                    Err(match self.is_out_of_reach(&hop) {
+                        // Routers before us look the way up again: perhaps the name is elsewhere by now.
+                        true => unreachable(RETRY_AFTER_HANDSHAKE_MS),
+                        false => pending(RETRY_AFTER_HANDSHAKE_MS),
+                    })
                 }
                 None => {
                     self.routes.forget(&destination);
