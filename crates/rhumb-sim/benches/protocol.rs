@@ -170,8 +170,8 @@ fn hand_over(figures: &mut Vec<Figure>) {
             "router",
             "two homes, B's router dies",
             |world, _, routers| world.apply(&Fault::Crash(routers[1])),
-            2.0 * TWO_HOMES_RTT_MS + ms(QUIET + PROBE_INTERVAL * PROBES as u32) + JOIN_MS,
-            "two round trips, detection by probes, and joining another router",
+            2.0 * TWO_HOMES_RTT_MS + ms(QUIET + PROBE_INTERVAL * PROBES as u32),
+            "two round trips, and detection by probes",
         ),
     ];
     for (name, what, fault, bound, reason) in scenes {
@@ -353,8 +353,6 @@ const STREAM_PDUS: usize = 1000;
 const STREAM_EVERY: Duration = Duration::from_millis(10);
 /// A, R1, R2, B and back.
 const TWO_HOMES_RTT_MS: f64 = 30.0;
-/// A handshake of three round trips, the advertisement, and its publication.
-const JOIN_MS: f64 = 100.0;
 const MANY: usize = 16;
 const ROUNDS: usize = 200;
 const NOW_S: u64 = 1_000_000;
