@@ -10,6 +10,8 @@ use pair::{Fate, Net, is_record};
 use rhumb_link::{
     CloseReason, Config, DropReason, Event, KEEP_ALIVE, PROBES, QUIET, SILENCE, WatchPeers,
 };
+use rhumb_trust::Identity;
+use rhumb_wire::Role;
 
 #[test]
 fn an_idle_session_lives_by_keep_alives_alone() {
@@ -107,8 +109,12 @@ fn an_old_close_does_not_end_a_renewed_session() {
 }
 
 fn watchful() -> Config {
+    watching(WatchPeers::Everybody)
+}
+
+fn watching(peers: WatchPeers) -> Config {
     let mut config = Config::default();
-    config.watch_peers = WatchPeers::Everybody;
+    config.watch_peers = peers;
     config
 }
 
@@ -136,9 +142,11 @@ fn a_watched_peer_that_falls_silent_during_traffic_is_given_up_soon() {
         let took = net.now - cut;
         assert!(took <= QUIET + PROBING + Duration::from_millis(20), "{took:?}");
         assert!(took >= PROBING, "{took:?}: not all probes had their time");
-        let [Event::Closed { session: closed, reason, doubtful_from, .. }] = net.take_events(0)[..]
+        let events = net.take_events(0);
+        let [Event::Doubtful { .. }, Event::Closed { session: closed, reason, doubtful_from, .. }] =
+            events[..]
         else {
-            panic!("closed, and nothing else")
+            panic!("doubted and closed, and nothing else: {events:?}")
         };
         assert_eq!((closed, reason), (session, CloseReason::Silent));
         let from = doubtful_from.unwrap();
@@ -201,7 +209,9 @@ fn both_ends_may_watch() {
     net.set_fate(|_, _| Fate::Lost);
     net.run(KEEP_ALIVE + PROBING + Duration::from_millis(20));
     for host in 0..2 {
-        assert!(matches!(net.take_events(host)[..], [Event::Closed { .. }]), "{host}");
+        let events = net.take_events(host);
+        let expected = matches!(events[..], [Event::Doubtful { .. }, Event::Closed { .. }]);
+        assert!(expected, "{host}: {events:?}");
     }
 }
 
@@ -227,4 +237,41 @@ fn a_watched_peer_is_not_given_up_where_a_fifth_is_lost() {
     }
     let ends = |event: &Event| matches!(event, Event::Closed { .. });
     assert!(!net.hosts[0].events.iter().chain(&net.hosts[1].events).any(ends));
+}
+
+#[test]
+fn who_watches_routers_leaves_others_alone() {
+    for role in [Role::Router, Role::Node] {
+        let mut net = Net::new();
+        net.add(watching(WatchPeers::Routers));
+        net.add_identity(Identity::generate(role, 1).unwrap().into(), Config::default());
+        net.establish();
+        for _ in 0..100 {
+            net.send(0, 1, b"one way");
+            net.run(Duration::from_millis(10));
+        }
+        net.set_fate(|_, _| Fate::Lost);
+        net.run(QUIET + PROBING + Duration::from_millis(20));
+        assert_eq!(net.find_session(0, 1).is_none(), role == Role::Router, "{role:?}");
+    }
+}
+
+#[test]
+fn a_first_question_left_unanswered_is_told_once() {
+    let mut net = Net::pair_with(watchful(), Config::default());
+    let (session, _) = net.establish();
+    net.take_events(0);
+    for pause in [QUIET / 2, QUIET + Duration::from_millis(50), QUIET + PROBING / 2] {
+        net.send(0, 1, b"before");
+        net.run(Duration::from_millis(30));
+        net.set_fate(|_, _| Fate::Lost);
+        net.send(0, 1, b"in vain");
+        net.run(pause);
+        net.set_fate(|_, _| Fate::Arrives);
+        net.run(Duration::from_millis(300));
+        let told = net.take_events(0);
+        let expected = if pause > QUIET { vec![Event::Doubtful { session }] } else { Vec::new() };
+        assert_eq!(told, expected, "{pause:?}");
+    }
+    net.assert_carries("after suspicion");
 }

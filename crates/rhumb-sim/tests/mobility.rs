@@ -217,15 +217,16 @@ fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
         // Traffic both ways showed that it was there until it died; the last was under way.
         let probing = 100 * MS * PROBES as u32;
         assert!(detection <= DELAY + QUIET + probing + READING, "{detection:?}");
-        // The pause before the first try, the query, hello with and without token, two flights of the handshake, the
-        // parameters, the advertisement; the verifications take less than a delay.
-        let pause = 100 * MS;
-        assert!(replacement <= pause + 6 * ROUND_TRIP + DELAY, "{replacement:?}");
-        // From the last that the dead router passed on, to the first over the new one, whose flow has to be set up.
-        let set_up = 4 * ROUND_TRIP;
-        assert!(up.gap <= detection + replacement + 2 * ROUND_TRIP + set_up, "{up:?}");
-        // The other way also takes the publication, and the change to the other router.
-        assert!(down.gap <= detection + replacement + 4 * ROUND_TRIP + set_up, "{down:?}");
+        // Another router stands by: what is left is the advertisement, which it verifies and accepts.
+        assert!(replacement <= ROUND_TRIP + READING, "{replacement:?}");
+        // Issue 3 asks for two round trips between the nodes, and detection. Up, there remain the Accept, which is waited for,
+        // and the way: the new router has looked it up and shaken hands with the router there.
+        let nodes_round_trip = 3 * ROUND_TRIP;
+        let gap = up.gap.saturating_sub(detection);
+        assert!(gap <= nodes_round_trip, "{gap:?} over detection: {up:?}");
+        // Down, advertisement, publication and change take one delay each, then the next message has three to go.
+        let gap = down.gap.saturating_sub(detection);
+        assert!(gap <= nodes_round_trip + INTERVAL + READING, "{gap:?} over detection: {down:?}");
 
         assert!(up.lost <= reported, "{} lost, {reported} reported", up.lost);
         assert!(reported <= up.lost + (QUIET.as_millis() / INTERVAL.as_millis()) as usize + 10);

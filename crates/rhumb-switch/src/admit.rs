@@ -361,10 +361,11 @@ impl Switch {
             None => match address {
                 Some(address) => {
                     self.dial(hop, address.address(), now);
-                    Err(match self.is_out_of_reach(&hop) {
+                    let dial = self.dialling.get(&hop);
+                    Err(match dial.and_then(|dial| dial.in_vain_for(now.instant)) {
                         // Routers before us look the way up again: perhaps the name is elsewhere by now.
-                        true => unreachable(RETRY_AFTER_HANDSHAKE_MS),
-                        false => pending(RETRY_AFTER_HANDSHAKE_MS),
+                        Some(time) => unreachable(retry_out_of_reach_ms(time)),
+                        None => pending(RETRY_AFTER_HANDSHAKE_MS),
                     })
                 }
                 None => {
@@ -509,10 +510,19 @@ fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
     PduHeader { action, ttl, tag, ..of.header() }
 }
 
+/// When to come back to a router that has been out of reach for `time`: half as long again, so that a return is used soon and
+/// an absence costs ever less.
+fn retry_out_of_reach_ms(time: Duration) -> u16 {
+    let half = u16::try_from(time.as_millis() / 2).unwrap_or(u16::MAX);
+    half.clamp(RETRY_AFTER_HANDSHAKE_MS, MAX_RETRY_OUT_OF_REACH_MS)
+}
+
 /// A look-up at a RIB nearby, and its verification.
 const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
 /// A handshake with a router: three round trips and two signatures.
 const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
+/// A source keeps what is unreachable for some seconds: it should come back a few times.
+const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
 /// A chain of eight takes half of this.
 const RETRY_AFTER_VERIFYING_MS: u16 = 2;
 /// A chain that went ahead and got lost is sent again no sooner.

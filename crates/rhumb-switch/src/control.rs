@@ -484,14 +484,10 @@ impl Switch {
             let retry_at = now + reconnect_delay(1);
             self.make_room_to_dial(peer, now);
             if self.dialling.len() < MAX_DIALS {
-                self.dialling.insert(peer, Dial { attempt: None, failures: 1, retry_at });
+                let dial = Dial { attempt: None, failures: 1, begun_at: now, retry_at };
+                self.dialling.insert(peer, dial);
             }
         }
-    }
-
-    /// Whether the last that is known of a router is that it does not answer.
-    pub(crate) fn is_out_of_reach(&self, router: &Name) -> bool {
-        self.dialling.get(router).is_some_and(|dial| dial.failures > 0)
     }
 
     /// Forgets dials that are over, if there are too many.
@@ -507,7 +503,8 @@ impl Switch {
         if self.dialling.len() >= MAX_DIALS && !self.dialling.contains_key(&router) {
             return;
         }
-        let fresh = Dial { attempt: None, failures: 0, retry_at: now.instant };
+        let (begun_at, retry_at) = (now.instant, now.instant);
+        let fresh = Dial { attempt: None, failures: 0, begun_at, retry_at };
         let dial = self.dialling.entry(router).or_insert(fresh);
         if dial.is_idle(now.instant) {
             dial.attempt = Some(self.endpoint.connect(address, Some(router), now.instant));

@@ -113,10 +113,17 @@ pub(crate) struct Dial {
     pub(crate) attempt: Option<AttemptId>,
     /// In a row; a session that fell silent counts as one.
     pub(crate) failures: u32,
+    /// When the first was begun, or the session ended.
+    pub(crate) begun_at: Instant,
     pub(crate) retry_at: Instant,
 }
 
 impl Dial {
+    /// How long nothing has come of it, once it has failed.
+    pub(crate) fn in_vain_for(&self, now: Instant) -> Option<Duration> {
+        (self.failures > 0).then(|| now.saturating_duration_since(self.begun_at))
+    }
+
     /// Whether it may be begun, or begun again.
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
         self.attempt.is_none() && self.retry_at <= now
