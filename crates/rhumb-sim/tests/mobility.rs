@@ -260,3 +260,28 @@ fn a_fifth_lost_is_not_taken_for_silence() {
         assert_eq!(lost, None, "{node:?}");
     }
 }
+
+#[test]
+fn after_a_minute_without_loss_a_dead_router_is_replaced_within_a_second() {
+    for seed in 1..=3 {
+        let mut world = World::new(seed, conditions());
+        world.add_rib();
+        let routers = [0; 3].map(|_| world.add_router(None));
+        let b = world.add_node(routers[2]);
+        let a =
+            world.add_node_with(routers[0], |config| config.router = RouterChoice::discovered());
+        world.put_nearby(a, &routers[..2]);
+        world.run(5 * SECOND);
+        let (mut up, mut down) = (Flow::new(3 * DELAY), Flow::new(3 * DELAY));
+        flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 60 * SECOND);
+        let of = world.core(a).unwrap().router();
+        let dies = *routers.iter().find(|router| Some(world.name(**router)) == of).unwrap();
+        let fault = world.now();
+        world.apply(&Fault::Crash(dies));
+        flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 3 * SECOND);
+        world.run(SECOND);
+        let (up, down) = (up.account(&world, fault), down.account(&world, fault));
+        println!("router died after a minute: up {up:?}, down {down:?}");
+        assert!(up.gap <= SECOND && down.gap <= SECOND, "{up:?}, {down:?}");
+    }
+}

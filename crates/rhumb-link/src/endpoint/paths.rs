@@ -147,6 +147,14 @@ impl Endpoint {
         None
     }
 
+    /// Says whether there is somewhere else to go at once if the peer of a watched session falls silent. Then it counts as silent
+    /// after fewer questions, where hardly any were lost before.
+    pub fn hasten(&mut self, session: SessionId, hasty: bool) {
+        if let Some(watch) = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut()) {
+            watch.hasty = hasty;
+        }
+    }
+
     /// Has the watch woken by the next traffic, or lets it look by the clock.
     fn let_doze(&mut self, id: SessionId, dozes: bool) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };

@@ -122,6 +122,7 @@ impl Membership {
                 }
                 let renews = connection.renewal_is_due(turn.now.instant);
                 self.standby.handle_timeout(&mut self.search, turn);
+                turn.endpoint.hasten(connection.session, self.standby.is_ready());
                 if renews { self.advertise(turn) } else { None }
             }
             _ => None,
@@ -280,6 +281,9 @@ impl Membership {
             }
             _ => {
                 self.standby.handle_closed(session);
+                if let Some(present) = self.session() {
+                    turn.endpoint.hasten(present, self.standby.is_ready());
+                }
                 None
             }
         }

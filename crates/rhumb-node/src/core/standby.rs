@@ -175,6 +175,10 @@ impl Standby {
         std::mem::replace(self, Self::nobody())
     }
 
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
     /// The session on which to ask for ways, when it is time to.
     pub(super) fn poll_inquiry(&mut self, now: Instant) -> Option<SessionId> {
         let Self::Ready(ready) = self else { return None };
