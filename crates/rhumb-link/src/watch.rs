@@ -81,7 +81,8 @@ impl Watch {
             self.probes.clear();
         }
         if let Some(last) = self.probes.last() {
-            self.look_at = *last + self.interval();
+            // A sample was sent while something came in: until that is in doubt, its answer may take its time.
+            self.look_at = (*last + self.interval()).max(heard + self.patience());
             if now < self.look_at {
                 return Finding::Present { idle: false };
             }
@@ -330,6 +331,12 @@ mod tests {
         ] {
             assert_eq!(watch.look(start + after - MS, sealed, start + after), expected);
         }
+        // Nothing comes in from then on: that is a doubt no sooner than without the question.
+        let heard = start + second - MS;
+        watch.probe(FRESH, start + second);
+        assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET - MS), present);
+        let doubtful = Finding::Doubtful { suspicious: true };
+        assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET), doubtful);
     }
 
     #[test]

@@ -96,7 +96,8 @@ fn a_router_that_pauses_again_and_again_costs_one_handshake() {
     let mut handshakes = Vec::new();
     for _ in 0..20 {
         scene.world.apply(&Fault::Freeze(scene.present));
-        scene.send_for(SECOND);
+        // Five questions take half a second, and with somebody standing by they may be enough.
+        scene.send_for(450 * MS);
         scene.world.apply(&Fault::Thaw(scene.present));
         scene.send_for(4 * SECOND);
         handshakes.push(scene.handshakes());

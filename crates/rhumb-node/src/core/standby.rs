@@ -37,9 +37,9 @@ pub(super) struct Ready {
     pub(super) router: Name,
     pub(super) address: SocketAddr,
     let_go_at: Instant,
-    /// Inquiries about ways since the last suspicion, and when the next one is due.
+    /// When this round of inquiries about ways began, and how many there have been.
+    inquiring_since: Instant,
     inquiries: usize,
-    inquire_at: Instant,
 }
 
 impl Standby {
@@ -107,15 +107,10 @@ impl Standby {
                     return false;
                 }
                 search.end();
-                let mut ready = Ready {
-                    session,
-                    router,
-                    address,
-                    let_go_at: now,
-                    inquiries: 0,
-                    inquire_at: now,
-                };
-                ready.suspected(now);
+                let let_go_at = now + KEPT_FOR;
+                let (inquiring_since, inquiries) = (now, 0);
+                let ready =
+                    Ready { session, router, address, let_go_at, inquiring_since, inquiries };
                 *self = Self::Ready(ready);
                 true
             }
@@ -182,10 +177,8 @@ impl Standby {
     /// The session on which to ask for ways, when it is time to.
     pub(super) fn poll_inquiry(&mut self, now: Instant) -> Option<SessionId> {
         let Self::Ready(ready) = self else { return None };
-        let interval =
-            *INQUIRY_INTERVALS.get(ready.inquiries).filter(|_| ready.inquire_at <= now)?;
+        ready.next_inquiry().filter(|at| *at <= now)?;
         ready.inquiries += 1;
-        ready.inquire_at = now + interval;
         Some(ready.session)
     }
 
@@ -195,9 +188,7 @@ impl Standby {
             Self::Nobody { .. } => None,
             Self::Seeking(seeking) => seeking.poll_timeout(search),
             Self::Ready(ready) => {
-                let goes_on = ready.inquiries < INQUIRY_INTERVALS.len();
-                let inquiry = goes_on.then_some(ready.inquire_at);
-                [inquiry, Some(ready.let_go_at)].into_iter().flatten().min()
+                [ready.next_inquiry(), Some(ready.let_go_at)].into_iter().flatten().min()
             }
         }
     }
@@ -206,19 +197,26 @@ impl Standby {
 impl Ready {
     fn suspected(&mut self, now: Instant) {
         self.let_go_at = now + KEPT_FOR;
-        self.inquiries = 0;
-        self.inquire_at = self.inquire_at.max(now);
+        if now >= self.inquiring_since + INQUIRE_AGAIN_AFTER {
+            (self.inquiring_since, self.inquiries) = (now, 0);
+        }
+    }
+
+    fn next_inquiry(&self) -> Option<Instant> {
+        Some(self.inquiring_since + *INQUIRIES_AT.get(self.inquiries)?)
     }
 }
 
-/// After an inquiry. The first one has the router look a way up, a later one has it connect to where the way leads; several,
-/// because they get lost, and the router's own RIB may be slow.
-const INQUIRY_INTERVALS: [Duration; 4] = [
+/// The first inquiry has the router look a way up, a later one has it connect to where the way leads; several, because they get
+/// lost, and the router's own RIB may be slow.
+const INQUIRIES_AT: [Duration; 4] = [
+    Duration::ZERO,
     Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(400),
+    Duration::from_millis(150),
+    Duration::from_millis(350),
 ];
+/// On a bad path suspicions follow each other at once, and ways stay known for longer than this.
+const INQUIRE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// A router that leaves one question unanswered, and answers the next, often does so again soon.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 /// Each search asks all of the local network.
