@@ -219,7 +219,7 @@ fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
         assert!(detection <= DELAY + QUIET + probing + READING, "{detection:?}");
         // Another router stands by: what is left is the advertisement, which it verifies and accepts.
         assert!(replacement <= ROUND_TRIP + READING, "{replacement:?}");
-        // Issue 3 asks for two round trips between the nodes, and detection. Up, there remain the Accept, which is waited for,
+        // Two round trips between the nodes and detection are asked for; one is enough. Up, there remain the Accept, which is waited for,
         // and the way: the new router has looked it up and shaken hands with the router there.
         let nodes_round_trip = 3 * ROUND_TRIP;
         let gap = up.gap.saturating_sub(detection);
