@@ -20,8 +20,6 @@ mod frame;
 #[cfg(target_os = "linux")]
 mod interface;
 #[cfg(target_os = "linux")]
-mod netlink;
-#[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]

@@ -8,8 +8,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::Range;
 
-/// A hardware address.
-pub(super) type Mac = [u8; 6];
+use crate::checksum::{fold, sum};
+use crate::netlink::Mac;
 
 /// Between whom a frame travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,26 +136,6 @@ fn parse_udp(packet: &[u8], at: usize) -> Option<(u16, Range<usize>)> {
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..at + 2)?;
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
-}
-
-/// Sum of the 16-bit words in the order of this machine, which the ones' complement sum does not care about, not folded
-/// yet. An odd byte at the end counts as the first of a word. Four words at a time, so that it is done in wide registers.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(4);
-    let whole: u64 = words
-        .by_ref()
-        .map(|word| u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
-        .sum();
-    let mut last = [0; 4];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    whole + u64::from(u32::from_ne_bytes(last))
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    sum as u16
 }
 
 pub(super) const ETHERNET_LEN: usize = 14;

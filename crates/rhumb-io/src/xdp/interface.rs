@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::frame::{ETHERNET_LEN, Ends};
-use super::netlink::{Link, Netlink};
 use super::queue::{FRAME_LEN, HEADROOM_LEN};
 use super::ways::{Asking, Way};
 use super::{Refusal, bpf};
+use crate::netlink::{Link, Netlink};
 
 /// The interface, as it was a moment ago.
 pub(super) struct Interface {

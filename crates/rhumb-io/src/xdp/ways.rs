@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::frame::{ETHERNET_LEN, Mac, headers_len};
-use super::netlink::{Netlink, Route};
+use super::frame::{ETHERNET_LEN, headers_len};
+use crate::netlink::{Mac, Netlink, Route};
 
 /// How frames reach a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
