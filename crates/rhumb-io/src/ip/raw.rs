@@ -28,8 +28,8 @@ use crate::{Counters, IoError, SendReport, Wake};
 /// What to ask of raw sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawOptions {
-    /// The IP protocol to receive. `None`: nothing is received, and packets of all protocols can be sent, as they can with
-    /// one.
+    /// The IP protocol to receive. Packets of all protocols can be sent. `None`: nothing is received. The kernel learns
+    /// what paths take from the ICMP of routers about packets of this protocol, and without one not at all.
     pub protocol: Option<u8>,
     /// Receive packets to this address; to all addresses of this host when it is unspecified. `None`: no IPv4 at all.
     pub ipv4: Option<Ipv4Addr>,
@@ -59,6 +59,8 @@ pub struct RawSocket {
     protocol: Option<u8>,
     /// IPv4, IPv6.
     sockets: [Option<OwnedFd>; 2],
+    /// See [`sys::believer`].
+    _believer: Option<OwnedFd>,
     /// Which family is asked first, so that neither starves the other.
     first: usize,
     counters: Counters,
@@ -85,7 +87,13 @@ impl RawSocket {
         };
         let ipv4 = options.ipv4.map(|address| open(address.into())).transpose()?;
         let ipv6 = options.ipv6.map(|address| open(address.into())).transpose()?;
+        let believer = options.protocol.zip(options.ipv6).map(|(protocol, address)| {
+            let failed =
+                |source| IoError::Raw { address: address.into(), call: "SO_ATTACH_FILTER", source };
+            sys::believer(protocol).map_err(failed)
+        });
         Ok(Self {
+            _believer: believer.transpose()?,
             protocol: options.protocol,
             sockets: [ipv4, ipv6],
             first: IPV4,

@@ -41,6 +41,31 @@ pub(super) fn raw_socket(family: Family, protocol: u8) -> io::Result<OwnedFd> {
 
 pub(super) use crate::udp::sys::{queue_overflows, set_option};
 
+/// A socket whose being there has the kernel believe routers that say what a path takes: for IPv6 it asks whether any socket of
+/// the protocol wants to hear of errors. It is never read: packets are refused, and few errors fit into its queue. A socket
+/// that is read would have to drain errors, and would get them as those of packets that are not to blame.
+pub(super) fn believer(protocol: u8) -> io::Result<OwnedFd> {
+    let socket = raw_socket(Family::V6, protocol)?;
+    let fd = socket.as_fd();
+    // BPF_RET | BPF_K: no byte of any packet.
+    let mut refuse = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut refuse };
+    // SAFETY: the value is a sock_fprog on this stack frame, which points to its one instruction; the kernel copies both
+    // during the call.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    })?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
+    set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+    Ok(socket)
+}
+
 /// Binds a raw socket: it receives what is for this address.
 pub(super) fn bind(fd: BorrowedFd<'_>, address: IpAddr) -> io::Result<()> {
     let address = SocketAddr::new(address, 0);
