@@ -115,6 +115,17 @@ impl Netlink {
         found
     }
 
+    /// Whether packets to this address are for this host.
+    pub(crate) fn is_here(&mut self, address: IpAddr) -> bool {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let header = [family(address), bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut question = Message::new(libc::RTM_GETROUTE, &header);
+        question.attribute(libc::RTA_DST, &octets(address));
+        let mut here = false;
+        let asked = self.ask(question, |body| here = body.get(7) == Some(&libc::RTN_LOCAL));
+        asked.is_ok() && here
+    }
+
     /// The hardware address of a neighbour, if the kernel believes in it.
     pub(crate) fn neighbour(&mut self, interface: u32, address: IpAddr) -> Option<Mac> {
         let mut header = [0; 12];
@@ -382,6 +393,8 @@ mod tests {
         let addresses = netlink.addresses().expect("addresses");
         assert!(addresses.contains(&(link.index, loopback)), "{addresses:?}");
         assert_eq!(netlink.route(loopback, None, None), None, "a host's own address is no way");
+        assert!(netlink.is_here(loopback));
+        assert!(!netlink.is_here([192, 0, 2, 1].into()));
         assert_eq!(netlink.neighbour(link.index, loopback), None);
         let error = netlink.link_by_name("no such").expect_err("no such interface");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));

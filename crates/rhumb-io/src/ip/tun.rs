@@ -91,6 +91,13 @@ impl Tun {
         for &(address, prefix) in &options.addresses {
             netlink.add_address(index, address, prefix).map_err(step("RTM_NEWADDR"))?;
         }
+        // The kernel puts the route to an IPv6 address of its own up a moment later, and loses what comes before.
+        for _ in 0..ADDRESS_ATTEMPTS {
+            if options.addresses.iter().all(|(address, _)| netlink.is_here(*address)) {
+                break;
+            }
+            poll(&[], Some(ADDRESS_WAIT)).map_err(step("poll"))?;
+        }
         Ok(())
     }
 
@@ -195,3 +202,8 @@ fn step(name: &str, call: &'static str) -> impl FnOnce(io::Error) -> IoError {
 
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;
+
+/// How often it is looked whether the addresses are in use, and how long between: a second in all, after which the device is
+/// used as it is.
+const ADDRESS_ATTEMPTS: u32 = 1000;
+const ADDRESS_WAIT: Duration = Duration::from_millis(1);
