@@ -24,6 +24,7 @@ use std::time::Duration;
 
 pub use batch::{Fate, HEADROOM, IpBatch};
 pub use header::{PROTOCOL_UDP, ends_of};
+pub(crate) use raw::settle;
 pub use raw::{RawOptions, RawSocket};
 pub use tun::{Tun, TunOptions};
 pub use udp::UdpCarriage;

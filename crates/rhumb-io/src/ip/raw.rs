@@ -23,6 +23,7 @@ use super::{IpIo, RECEIVE_MOST};
 use crate::poll::{Interest, poll};
 use crate::udp::address::Family;
 use crate::udp::{DEFAULT_BUFFER_BYTES, Ready, ask_buffer, is_final};
+use crate::xdp::Listening;
 use crate::{Counters, IoError, SendReport, Wake};
 
 /// What to ask of raw sockets.
@@ -57,6 +58,7 @@ impl Default for RawOptions {
 /// Raw sockets, one per family.
 pub struct RawSocket {
     protocol: Option<u8>,
+    listening: Listening,
     /// IPv4, IPv6.
     sockets: [Option<OwnedFd>; 2],
     /// See [`sys::believer`].
@@ -95,6 +97,7 @@ impl RawSocket {
         Ok(Self {
             _believer: believer.transpose()?,
             protocol: options.protocol,
+            listening: Listening { ipv4: options.ipv4, ipv6: options.ipv6, whole_host: true },
             sockets: [ipv4, ipv6],
             first: IPV4,
             counters: Counters::default(),
@@ -103,6 +106,16 @@ impl RawSocket {
             numbers: Default::default(),
             all: Vec::new(),
         })
+    }
+
+    /// The protocol that is received.
+    pub(crate) fn protocol(&self) -> Option<u8> {
+        self.protocol
+    }
+
+    /// Where packets are received.
+    pub(crate) fn listening(&self) -> Listening {
+        self.listening
     }
 
     /// What there is to wait for: the socket of each family.

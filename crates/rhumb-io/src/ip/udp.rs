@@ -17,13 +17,13 @@ use super::batch::{Fate, HEADROOM, IpBatch};
 use super::header::{self, HOP_LIMIT, Ipv6Fields};
 use super::raw::settle;
 use super::{IpIo, ends_of};
-use crate::udp::{Ready, UdpSocket};
-use crate::{Counters, IoError, PacketIo, SendReport, Wake};
+use crate::udp::Ready;
+use crate::{Backend, Counters, IoError, PacketIo, SendReport, Wake};
 
-/// A UDP socket that carries the packets of one IP protocol.
+/// A UDP socket, or what goes past the kernel in its place, that carries the packets of one IP protocol.
 #[derive(Debug)]
 pub struct UdpCarriage {
-    socket: UdpSocket,
+    socket: Backend,
     local: IpAddr,
     protocol: u8,
     port: u16,
@@ -36,7 +36,8 @@ impl UdpCarriage {
     ///
     /// # Errors
     /// When the socket is bound to all addresses: a packet received would not have a destination then.
-    pub fn new(socket: UdpSocket, protocol: u8, port: u16) -> Result<Self, IoError> {
+    pub fn new(socket: impl Into<Backend>, protocol: u8, port: u16) -> Result<Self, IoError> {
+        let socket = socket.into();
         let address = socket.local_address();
         if address.ip().is_unspecified() {
             return Err(IoError::NoOneAddress { address });
