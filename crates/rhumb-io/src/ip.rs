@@ -13,6 +13,7 @@
 mod batch;
 mod header;
 mod raw;
+mod superpacket;
 #[allow(unsafe_code)]
 mod sys;
 mod tun;
@@ -36,8 +37,8 @@ use crate::{Counters, SendReport, Wake};
 /// A source and sink of IP packets in batches. Never blocks for longer than a few milliseconds, but in [`IpIo::wait`].
 /// All its calls are per batch, so a `Box<dyn IpIo>` costs nothing that shows.
 pub trait IpIo {
-    /// Forgets what is in the batch and fills it with the packets that wait, [`RECEIVE_MOST`] at most; returns how many.
-    /// 0 when none wait.
+    /// Forgets what is in the batch and fills it with the packets that wait; returns how many. 0 when none wait. They are
+    /// [`RECEIVE_MOST`] at most, or what stood in one superpacket more.
     fn receive(&mut self, packets: &mut IpBatch) -> io::Result<usize>;
 
     /// Sends every packet of the batch that was not dropped, and notes in it what became of each: [`IpBatch::fate`]. The
@@ -52,7 +53,7 @@ pub trait IpIo {
     fn counters(&self) -> Counters;
 }
 
-/// Packets that one call receives at most: so many share a system call, and all of them stay in the second-level cache.
+/// Packets after which a call receives no more: so many share a system call, and all of them stay in the second-level cache.
 pub const RECEIVE_MOST: usize = 64;
 
 /// What the kernel knows about paths: for the answer to a packet that was too big. It belongs to the network namespace of the

@@ -5,11 +5,14 @@
 mod packets;
 mod wire;
 
+use std::io::{Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use packets::{packet, send};
+use rhumb_io::Counters;
 use rhumb_io::ip::{Fate, HEADROOM, IpBatch, IpIo, Tun, TunOptions};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::Host;
@@ -135,6 +138,65 @@ fn what_is_too_large_for_the_room_or_no_packet_is_counted() {
     assert_eq!(tun.counters().send_dropped_unreachable, 3);
     host.run(&format!("ip link set {} up", tun.name()));
     assert_eq!(send(&mut tun, &[&good]), [Fate::Sent]);
+}
+
+/// What is wrong in a header or a checksum, the stack at the other end drops.
+#[test]
+fn tcp_goes_through_two_devices_as_superpackets_and_without() {
+    for superpackets in [true, false] {
+        let (Some(one), Some(other)) = (host(), host()) else { return };
+        let device = |host: &Host, ips: [&str; 2], superpackets| {
+            let addresses = vec![(ips[0].parse().unwrap(), 24), (ips[1].parse().unwrap(), 64)];
+            let options =
+                TunOptions { addresses, superpackets, mtu: 1400, ..TunOptions::default() };
+            host.enter(|| Tun::open(&options)).unwrap()
+        };
+        let mut tuns = [device(&one, HERE, superpackets), device(&other, THERE, false)];
+        let stop = AtomicBool::new(false);
+        let carried = std::thread::scope(|scope| {
+            let carrier = scope.spawn(|| carry(&mut tuns, &stop));
+            for ip in THERE {
+                let to = SocketAddr::new(ip.parse().unwrap(), 0);
+                let listener = other.enter(|| TcpListener::bind(to)).unwrap();
+                let to = listener.local_addr().unwrap();
+                let mut stream = one.enter(|| TcpStream::connect(to)).unwrap();
+                let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 3) as u8).collect();
+                let sending = scope.spawn({
+                    let sent = sent.clone();
+                    move || stream.write_all(&sent)
+                });
+                let (mut stream, mut received) = (listener.accept().unwrap().0, Vec::new());
+                stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                stream.read_to_end(&mut received).unwrap();
+                sending.join().unwrap().unwrap();
+                assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+            }
+            stop.store(true, Ordering::Release);
+            carrier.join().unwrap()
+        });
+        // 1360 bytes go into a packet, or less.
+        assert!(carried.received_datagrams > 4400, "{carried:?}");
+        let together = carried.received_datagrams > 2 * carried.received_messages;
+        assert_eq!(together, superpackets, "{carried:?}");
+        assert_eq!(carried.receive_malformed, 0);
+    }
+}
+
+/// Carries packets between two devices until told to stop. Returns what the first one counted.
+fn carry(tuns: &mut [Tun; 2], stop: &AtomicBool) -> Counters {
+    let mut batch = IpBatch::new(1400);
+    while !stop.load(Ordering::Acquire) {
+        let mut moved = 0;
+        for (from, to) in [(0, 1), (1, 0)] {
+            moved += tuns[from].receive(&mut batch).unwrap();
+            assert!(batch.iter().all(|(_, packet)| packet.len() <= 1400));
+            tuns[to].send(&mut batch).unwrap();
+        }
+        if moved == 0 {
+            tuns[0].wait(Some(Duration::from_millis(1)), None).unwrap();
+        }
+    }
+    tuns[0].counters()
 }
 
 #[test]

@@ -278,8 +278,12 @@ impl Control {
 }
 
 /// The TUN device called `name`, made if there is none; several times, each a queue of it, where `several`. A name that ends in
-/// `%d` gets the first number that is free. Returns the name, too.
-pub(super) fn open_tun(name: &str, several: bool) -> io::Result<(File, String)> {
+/// `%d` gets the first number that is free. Returns the name, too. With `superpackets` each packet has a prefix, on both ways.
+pub(super) fn open_tun(
+    name: &str,
+    several: bool,
+    superpackets: bool,
+) -> io::Result<(File, String)> {
     let mut options = File::options();
     let options = options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
     let file = options.open("/dev/net/tun")?;
@@ -292,13 +296,26 @@ pub(super) fn open_tun(name: &str, several: bool) -> io::Result<(File, String)> 
         *to = from.cast_signed() as libc::c_char;
     }
     let queues = if several { libc::IFF_MULTI_QUEUE } else { 0 };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | queues) as libc::c_short;
+    let prefix = if superpackets { libc::IFF_VNET_HDR } else { 0 };
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TUN | libc::IFF_NO_PI | queues | prefix) as libc::c_short;
     // SAFETY: the request is initialized and its name ends with a zero; the call reads and writes it only.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })?;
+    if superpackets {
+        let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+        // SAFETY: no pointers are passed.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) })?;
+    }
     let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
     let name: Vec<u8> = name.map(|byte| byte.cast_unsigned()).collect();
     Ok((file, String::from_utf8_lossy(&name).into_owned()))
 }
+
+/// What the stack may leave to us: checksums, and TCP segments. Source: Linux `include/uapi/linux/if_tun.h`.
+const TUN_F_CSUM: libc::c_uint = 0x01;
+const TUN_F_TSO4: libc::c_uint = 0x02;
+const TUN_F_TSO6: libc::c_uint = 0x04;
+const TUN_F_TSO_ECN: libc::c_uint = 0x08;
 
 /// Packets that one call sends at most.
 const SEND_MOST: usize = 64;

@@ -1,19 +1,21 @@
 //! TUN devices: what the host's own stack routes into the device comes here, and what is sent here the stack takes as if it had
 //! arrived on the device.
 //!
-//! One packet is one system call: the device has no call for several. The device's offloads are off, so that every packet
-//! fits its MTU: see `docs/decisions/0018-ip-packets.md` for what they would be worth.
+//! One packet is one system call: the device has no call for several. But the stack hands over TCP segments by the dozen, as
+//! one superpacket, and leaves their checksums to us; they are cut on the way into the batch, so that every packet in it
+//! fits the MTU and is whole. See `docs/decisions/0018-ip-packets.md` for what that is worth.
 //!
 //! Invariant: the device belongs to this process, and is gone with it. Source: Linux `Documentation/networking/tuntap.rst`.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::batch::{Fate, HEADROOM, IpBatch};
 use super::raw::settle;
+use super::superpacket::{self, PREFIX_LEN};
 use super::{IpIo, RECEIVE_MOST, header, sys};
 use crate::netlink::Netlink;
 use crate::poll::{Interest, poll};
@@ -27,6 +29,8 @@ pub struct TunOptions {
     pub name: String,
     /// Bytes of the largest packet that the stack gives it.
     pub mtu: u32,
+    /// Take TCP segments together as superpackets.
+    pub superpackets: bool,
     /// Addresses of this host on it, each with the bits of the network that is reached by it.
     pub addresses: Vec<(IpAddr, u8)>,
 }
@@ -34,7 +38,7 @@ pub struct TunOptions {
 impl Default for TunOptions {
     /// `rhumb0` or the next free one, with the MTU of Ethernet and no address.
     fn default() -> Self {
-        Self { name: "rhumb%d".into(), mtu: DEFAULT_MTU, addresses: Vec::new() }
+        Self { name: "rhumb%d".into(), mtu: DEFAULT_MTU, superpackets: true, addresses: Vec::new() }
     }
 }
 
@@ -44,6 +48,8 @@ pub struct Tun {
     file: File,
     name: String,
     mtu: u32,
+    /// Where superpackets are received, with their prefix; empty where there are none.
+    buffer: Vec<u8>,
     counters: Counters,
 }
 
@@ -78,9 +84,10 @@ impl Tun {
     }
 
     fn open_queue(options: &TunOptions, several: bool) -> Result<Self, IoError> {
-        let (file, name) =
-            sys::open_tun(&options.name, several).map_err(step(&options.name, "TUNSETIFF"))?;
-        Ok(Self { file, name, mtu: options.mtu, counters: Counters::default() })
+        let (file, name) = sys::open_tun(&options.name, several, options.superpackets)
+            .map_err(step(&options.name, "TUNSETIFF"))?;
+        let buffer = vec![0; if options.superpackets { BUFFER_LEN } else { 0 }];
+        Ok(Self { file, name, mtu: options.mtu, buffer, counters: Counters::default() })
     }
 
     fn set_up(&self, options: &TunOptions) -> Result<(), IoError> {
@@ -116,7 +123,14 @@ impl Tun {
         if !header::is_whole(packet) {
             return Ok(Some(Fate::Unreachable));
         }
-        let Err(error) = (&self.file).write(packet) else { return Ok(Some(Fate::Sent)) };
+        let written = if self.buffer.is_empty() {
+            (&self.file).write(packet)
+        } else {
+            // It says nothing: the packet is whole, and its checksum has yet to be looked at.
+            let prefix = [0; PREFIX_LEN];
+            (&self.file).write_vectored(&[IoSlice::new(&prefix), IoSlice::new(packet)])
+        };
+        let Err(error) = written else { return Ok(Some(Fate::Sent)) };
         Ok(match error.raw_os_error() {
             Some(libc::EINTR) => None,
             Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Some(Fate::Busy),
@@ -125,26 +139,38 @@ impl Tun {
             _ => Some(Fate::Unreachable),
         })
     }
+
+    /// Receives what is next, one packet or many, behind those in the batch. Returns how many; 0 when it was none.
+    fn receive_one(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
+        self.counters.receive_calls += 1;
+        if !self.buffer.is_empty() {
+            let len = (&self.file).read(&mut self.buffer)?;
+            return Ok(superpacket::accept(&mut self.buffer[..len], packets).unwrap_or(0));
+        }
+        let end = HEADROOM + packets.packet_len();
+        let room = &mut packets.spare(1)[HEADROOM..end];
+        let len = (&self.file).read(room)?;
+        // One that was larger than the room was cut without a word, but does not have the length that it says.
+        let is_whole = header::is_whole(&room[..len]);
+        if is_whole {
+            packets.received(HEADROOM, len);
+        }
+        Ok(usize::from(is_whole))
+    }
 }
 
 impl IpIo for Tun {
     fn receive(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
         packets.clear();
-        let end = HEADROOM + packets.packet_len();
-        let mut received = 0;
         while packets.len() < RECEIVE_MOST {
-            let room = &mut packets.spare(1)[HEADROOM..end];
-            self.counters.receive_calls += 1;
-            match (&self.file).read(room) {
-                // One that was larger than the room was cut without a word, but does not have the length that it says.
-                Ok(len) if header::is_whole(&room[..len]) => {
-                    packets.received(HEADROOM, len);
-                    received += 1;
+            let before = packets.len();
+            match self.receive_one(packets) {
+                Ok(0) => self.counters.receive_malformed += 1,
+                Ok(_) => {
                     self.counters.received_messages += 1;
-                    self.counters.received_datagrams += 1;
-                    self.counters.received_bytes += len as u64;
+                    let bytes = (before..packets.len()).map(|it| packets.packet(it).len() as u64);
+                    self.counters.received_bytes += bytes.sum::<u64>();
                 }
-                Ok(_) => self.counters.receive_malformed += 1,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_final(&error) => return Err(error),
@@ -154,7 +180,8 @@ impl IpIo for Tun {
                 }
             }
         }
-        Ok(received)
+        self.counters.received_datagrams += packets.len() as u64;
+        Ok(packets.len())
     }
 
     /// Never too big: the stack takes packets of any size from a device, and itself says so when they fit no way on.
@@ -199,6 +226,9 @@ fn step(name: &str, call: &'static str) -> impl FnOnce(io::Error) -> IoError {
     let name = name.to_owned();
     move |source| IoError::Tun { name, call, source }
 }
+
+/// The largest IP packet, and the prefix.
+const BUFFER_LEN: usize = PREFIX_LEN + 65_535;
 
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;
