@@ -161,7 +161,7 @@ impl Receiver {
         };
         let mut destination = None;
         let mut fields = Ipv6Fields { flow: 0, protocol, hop_limit: HOP_LIMIT };
-        for (kind, value) in self.controls[index].messages(header.msg_controllen as usize) {
+        for (kind, value) in self.controls[index].messages(header.msg_controllen as _) {
             let word = || Some(u32::from_ne_bytes(value.get(..4)?.try_into().ok()?));
             match kind {
                 libc::IPV6_PKTINFO => {
@@ -265,9 +265,11 @@ impl Control {
                 // SAFETY: a cmsghdr is integers, of which every bit pattern is one; the copy needs no alignment.
                 let header: cmsghdr = unsafe { header.as_ptr().cast::<cmsghdr>().read_unaligned() };
                 let (level, kind) = (header.cmsg_level, header.cmsg_type);
-                let value = rest.get(size_of::<cmsghdr>()..header.cmsg_len as usize)?;
+                // A word of 32 bits with some C libraries.
+                let len: usize = header.cmsg_len as _;
+                let value = rest.get(size_of::<cmsghdr>()..len)?;
                 // Each begins at a multiple of the size of a word.
-                let next = (header.cmsg_len as usize).next_multiple_of(size_of::<usize>());
+                let next = len.next_multiple_of(size_of::<usize>());
                 rest = rest.get(next..).unwrap_or_default();
                 if level == libc::IPPROTO_IPV6 {
                     return Some((kind, value));

@@ -85,12 +85,17 @@ pub(super) fn program(
         Load(Byte, R3, R7, 20),
         IfNot(R3, i32::from(protocol), Label::Pass),
     ];
-    let end = [
-        Copy(-16, 38),
-        Copy(-12, 42),
-        Copy(-8, 46),
-        Copy(-4, 50),
-        //
+    // The key is the destination.
+    let key = [Copy(-16, 38), Copy(-12, 42), Copy(-8, 46), Copy(-4, 50)];
+    let end = look_up(addresses, rings, miss);
+    assemble(&[&begin, &port_at(36)[..], &between, &port_at(56), &key, &end].concat())
+}
+
+/// The end of the program: is the address in the key one of ours, and is there a ring for it?
+fn look_up(addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Vec<Op> {
+    use Op::*;
+    use Size::*;
+    vec![
         At(Label::LookUp),
         LoadMap(R1, addresses.as_raw_fd()),
         Move(R2, R10),
@@ -106,8 +111,7 @@ pub(super) fn program(
         At(Label::Pass),
         Set(R0, Action::Pass as i32),
         Exit,
-    ];
-    assemble(&[&begin, &port_at(36)[..], &between, &port_at(56), &end].concat())
+    ]
 }
 
 /// What becomes of a frame. Source: Linux `include/uapi/linux/bpf.h`, `enum xdp_action`.
