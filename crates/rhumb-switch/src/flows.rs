@@ -90,6 +90,13 @@ pub(crate) enum NextLabel {
     Lapsed(Label),
 }
 
+/// A place that a flow may be in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sought {
+    index: u32,
+    by_names: bool,
+}
+
 impl<S: Copy + Eq> Flow<S> {
     /// Whether the flow still stands for PDUs that come in on `session`.
     #[inline]
@@ -140,6 +147,42 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let flow = &mut self.places[index];
         (flow.marks.used, flow.marks.active) = (true, true);
         Some(flow)
+    }
+
+    /// Whether the table is larger than what of the cache it can count on, so that look-ups wait for memory.
+    #[inline]
+    pub(crate) fn is_far(&self) -> bool {
+        self.places.len() > NEAR_PLACES
+    }
+
+    /// Where the flow that we gave this label would be.
+    #[inline]
+    pub(crate) fn seek_label(&self, label: Label) -> Sought {
+        Sought { index: label.0 & PLACE_MASK, by_names: false }
+    }
+
+    /// Where the flow of these names is likely to be.
+    #[inline]
+    pub(crate) fn seek_names(&self, names: &[u8; 64]) -> Option<Sought> {
+        // Whatever has the bits of the hash that the index keeps: to ask whether it is the one is to wait for its names.
+        let index = *self.by_names.find(self.hasher.hash_one(names), |_| true)?;
+        Some(Sought { index, by_names: true })
+    }
+
+    /// Reads the first of what the flow stands in, so that it is in the cache when it is looked up.
+    #[inline]
+    pub(crate) fn touch(&self, sought: Sought) -> u8 {
+        let index = sought.index as usize;
+        let flow = self.places.get(index).map_or(0, |flow| flow.marks.tag);
+        match sought.by_names {
+            true => {
+                flow ^ self
+                    .details
+                    .get(index)
+                    .map_or(0, |details| details.names[0] ^ details.names[63])
+            }
+            false => flow,
+        }
     }
 
     /// The flow of these names, without marking it as used.
@@ -340,6 +383,8 @@ fn label(index: u32, tag: u8) -> Label {
 const PLACE_BITS: u32 = 24;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const MAX_PLACES: usize = 1 << PLACE_BITS;
+/// A quarter of a megabyte of flows: a part of a second-level cache.
+const NEAR_PLACES: usize = 1 << 12;
 /// A tenth of a millisecond; a million places are passed in a minute.
 const MAX_PASSED: usize = 1 << 14;
 

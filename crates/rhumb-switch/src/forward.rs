@@ -64,6 +64,9 @@ impl Switch {
             // The endpoint counts what it refuses.
             *opened = self.endpoint.open(from, datagram, now.instant).ok();
         }
+        if self.flows.is_far() {
+            self.touch_flows(batch, slots.clone(), &all_opened);
+        }
         for ((slot, opened), next) in slots.clone().zip(all_opened).zip(&mut next_hops) {
             if let Some(opened) = opened {
                 *next = self.handle_opened(batch.datagram_mut(slot).1, opened, now);
@@ -76,6 +79,27 @@ impl Switch {
             }
         }
         slots.len()
+    }
+
+    /// Touches the flows of these PDUs, as the first step of their look-ups: reads alone, so that many are under way at once.
+    fn touch_flows(
+        &self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        all_opened: &[Option<Opened>; GROUP],
+    ) {
+        let mut all_sought = [None; GROUP];
+        for ((slot, opened), sought) in slots.zip(all_opened).zip(&mut all_sought) {
+            let Some(opened) = opened else { continue };
+            *sought = match Frame::parse(&batch.datagram_mut(slot).1[opened.plaintext.clone()]) {
+                Ok(Frame::Labelled(pdu)) => Some(self.flows.seek_label(pdu.label())),
+                Ok(Frame::Full(pdu)) => self.flows.seek_names(pdu.names()),
+                Err(_) => None,
+            };
+        }
+        let touched =
+            all_sought.into_iter().flatten().fold(0, |all, it| all ^ self.flows.touch(it));
+        std::hint::black_box(touched);
     }
 
     /// Handles a datagram that is no sealed PDU. Whether it was a handshake, or tried to be one.
