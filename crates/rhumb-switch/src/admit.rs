@@ -22,7 +22,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey}
 
 use crate::answer::split_names;
 use crate::directory::Question;
-use crate::flows::{Details, Flow, Marks, NextLabel};
+use crate::flows::{Flow, Marks, NextLabel};
 use crate::forward::TELL_LABEL_AGAIN_MS;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
@@ -82,7 +82,7 @@ impl Switch {
     /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may miss. If not, its source is
     /// told while there are NACKs for it: before anything but the flow table and the session's share is looked at.
     fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
-        if self.flows.peek(pdu.names()).is_some_and(|(flow, _)| flow.ingress == from) {
+        if self.flows.peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
             return true;
         }
         let neighbour = self.neighbour(from, now.instant);
@@ -441,29 +441,27 @@ impl Switch {
                 .and_then(|acceptance| acceptance.until),
         }
         .filter(|until| *until > now.instant);
-        let known = self.flows.peek(pdu.names()).map(|(flow, details)| (*flow, *details));
+        let known = self.flows.peek(pdu.names()).copied();
         let told_it =
             |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
-        let tell = !known.is_some_and(|(flow, _)| told_it(&flow));
+        let tell = !known.is_some_and(|flow| told_it(&flow));
         let flow = Flow {
             ingress: from,
             next: next.session,
             next_label: known
-                .filter(|(flow, _)| flow.next == next.session)
-                .map_or(NextLabel::None, |(flow, _)| flow.next_label),
+                .filter(|flow| flow.next == next.session)
+                .map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
             generation,
             label_told_ms: match tell {
                 true => now.unix_ms,
-                false => known.map_or(0, |(flow, _)| flow.label_told_ms),
+                false => known.map_or(0, |flow| flow.label_told_ms),
             },
             max_datagram_len,
             ready: accepted_until.is_some(),
             marks: Marks::default(),
         };
-        let chain_ahead_at = known.and_then(|(_, details)| details.chain_ahead_at);
-        let details = Details { names: *pdu.names(), chain_ahead_at };
-        let label = self.flows.insert(flow, &details);
+        let label = self.flows.insert(flow, pdu.names());
         if tell {
             self.tell_label(from, pdu, label, now);
         }
@@ -489,7 +487,7 @@ impl Switch {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
         let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
-        if !details.chain_ahead_at.is_some_and(recently) {
+        if !self.flows.chain_ahead_at(pdu.names()).is_some_and(recently) {
             self.send(next.session, chain_ahead(pdu), &[], &chain, now);
             self.flows.chain_went_ahead(pdu.names(), now.instant);
         }

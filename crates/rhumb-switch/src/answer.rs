@@ -145,7 +145,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let (source, destination) = (pdu.destination(), pdu.source());
-        let flow = self.flows.peek(&flow_key(source, destination)).map(|(flow, _)| *flow);
+        let flow = self.flows.peek(&flow_key(source, destination)).copied();
         let Some(flow) = flow.filter(|flow| flow.next == from && pdu.ttl() > 1) else {
             self.drop_pdu(DropReason::UnexpectedAnswer);
             return None;
