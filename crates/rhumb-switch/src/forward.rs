@@ -5,9 +5,10 @@
 //!
 //! Per group, three passes, so that the memory its flows and sessions stand in is waited for together and not one after the
 //! other. 1. Open: the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
-//! `rhumb-link`). 2. Look up: the label finds the flow by one array access, and names by one look-up; the TTL loses one,
-//! and the label becomes the next hop's. 3. Seal: in place for the next session, and the slot is redirected. Everything else
-//! takes the slow path in `admit`, during the second pass.
+//! `rhumb-link`); what the flows of a large table stand in is read ahead, all of it at once. 2. Look up: the label finds the
+//! flow by one array access, and names by one look-up; the TTL loses one, and the label becomes the next hop's. 3. Seal: in
+//! place for the next session, and the slot is redirected. Everything else takes the slow path in `admit`, during the second
+//! pass.
 //!
 //! A close ends a session, so it is no part of a group: PDUs that came before it are passed on before it.
 
