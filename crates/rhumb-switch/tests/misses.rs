@@ -64,9 +64,10 @@ fn flood(world: &mut World, stranger: &mut Stranger, count: usize) {
 /// The label that the router gave.
 fn label_of(stranger: &Stranger) -> Label {
     let accept = |(header, data): &(PduHeader, Vec<u8>)| {
-        (header.action == Action::FlowAccept).then(|| FlowAccept::parse(data).unwrap().label)
+        (header.action == Action::FlowAccept)
+            .then(|| FlowAccept::parse(data).expect("a label").label)
     };
-    stranger.inbox.iter().find_map(accept).unwrap()
+    stranger.inbox.iter().find_map(accept).expect("it was told one")
 }
 
 #[test]
@@ -165,7 +166,8 @@ fn an_honest_burst_beyond_the_bound_arrives() {
 fn send_to_all(world: &mut World, from: usize, names: &[Name]) {
     for names in names.chunks(50) {
         for name in names {
-            world.nodes[from].core.send(*name, 7, b"one of a flow", world.now).unwrap();
+            let sent = world.nodes[from].core.send(*name, 7, b"one of a flow", world.now);
+            sent.expect("room");
         }
         world.settle();
     }
@@ -186,7 +188,8 @@ fn serve(world: &mut World, server: &mut Stranger, owner: &Arc<Identity>) {
     let via = world.routers[0].switch.name();
     let window = Window::starting(world.now.unix_s(), 600);
     let statement = Statement::Service { server: server.name() };
-    let word: Certificate = owner.certify(statement, world.now.unix_ms, window).unwrap();
+    let word: Certificate =
+        owner.certify(statement, world.now.unix_ms, window).expect("a key that signs");
     let mut metadata = Vec::new();
     Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
     let header = PduHeader::new(Action::Advertise, owner.name(), via);
