@@ -294,7 +294,13 @@ impl KeyClient {
                         };
                         let transport = Transport::Datagram;
                         let question = question(window);
-                        self.fetches.push(Fetch { question, due_ms, attempts: 0, transport, is_urgent });
+                        self.fetches.push(Fetch {
+                            question,
+                            due_ms,
+                            attempts: 0,
+                            transport,
+                            is_urgent,
+                        });
                     }
                 }
             }
@@ -321,17 +327,16 @@ impl KeyClient {
         }
         let asked = parsed.sole_question().ok()?;
         let name: Name<Vec<u8>> = asked.qname().to_name();
-        let is_ours = asked.qtype() == Rtype::TXT
-            && name.name_eq(&self.zone.name(&pending.question.label()));
+        let is_ours =
+            asked.qtype() == Rtype::TXT && name.name_eq(&self.zone.name(&pending.question.label()));
         is_ours.then_some(pending.question)
     }
 
     fn open(&self, question: &KeyQuestion, message: &Message<&[u8]>) -> Option<Credential> {
         let name = self.zone.query_name(&question.label());
         let texts = message.answer().ok()?.limit_to::<Txt<_>>().flatten();
-        let mut sealed = texts.map(|text| {
-            text.data().iter().flat_map(<[u8]>::iter).copied().collect::<Vec<u8>>()
-        });
+        let mut sealed = texts
+            .map(|text| text.data().iter().flat_map(<[u8]>::iter).copied().collect::<Vec<u8>>());
         sealed
             .find_map(|sealed| record::open(&sealed, self.file.key(), question, &name))
             .map(Credential::from)

@@ -209,10 +209,16 @@ impl std::fmt::Display for FeedError {
             Self::Connection(error) => write!(f, "the connection failed: {error}"),
             Self::Forged => f.write_str("an answer is not signed with the key for its question"),
             Self::KeyRefused(code) => {
-                write!(f, "the key server refuses the signature: {code}; compare key files and clocks")
+                write!(
+                    f,
+                    "the key server refuses the signature: {code}; compare key files and clocks"
+                )
             }
             Self::Refused(code) => {
-                write!(f, "the key server refuses the question: {code}; is the key that of a waypoint?")
+                write!(
+                    f,
+                    "the key server refuses the question: {code}; is the key that of a waypoint?"
+                )
             }
             Self::Backward { ours, theirs } => write!(
                 f,

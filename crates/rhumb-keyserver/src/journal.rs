@@ -92,7 +92,8 @@ impl Journal {
         if self.has_failed {
             return Err(JournalError::Stopped(self.path.clone()));
         }
-        let written = self.file.write_all(line(batch).as_bytes()).and_then(|()| self.file.sync_data());
+        let written =
+            self.file.write_all(line(batch).as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|source| {
             self.has_failed = true;
             JournalError::File { path: self.path.clone(), source }

@@ -78,9 +78,8 @@ impl PrincipalFile {
         waypoints: Vec<KnownWaypoint>,
     ) -> Option<Self> {
         let zone = Zone::elsewhere(zone).ok()?;
-        let twice = (1..waypoints.len()).any(|at| {
-            waypoints[..at].iter().any(|before| before.address == waypoints[at].address)
-        });
+        let twice = (1..waypoints.len())
+            .any(|at| waypoints[..at].iter().any(|before| before.address == waypoints[at].address));
         let fits = (1..=MAX_WAYPOINTS).contains(&waypoints.len()) && !twice;
         fits.then_some(Self { principal, zone, key, waypoints })
     }
@@ -211,7 +210,10 @@ fn master_parts(text: &str) -> Result<(IpAddr, Epoch, Master), LineFault> {
 #[must_use]
 pub fn master_text(waypoint: IpAddr, epoch: Epoch, master: &Master) -> Zeroizing<String> {
     let key = to_hex(master.expose());
-    Zeroizing::new(format!("rhumb-master 1\nwaypoint {waypoint}\nepoch {}\nkey {}\n", epoch.0, *key))
+    Zeroizing::new(format!(
+        "rhumb-master 1\nwaypoint {waypoint}\nepoch {}\nkey {}\n",
+        epoch.0, *key
+    ))
 }
 
 fn to_hex(bytes: &[u8]) -> Zeroizing<String> {

@@ -55,10 +55,8 @@ pub fn seal(record: &KeyRecord, key: &SharedKey, query_name: &str) -> Option<Vec
     clear.push(capability.epoch.0);
     clear.extend(u32::try_from(record.not_after_s).ok()?.to_be_bytes());
     clear.extend(record.secret.expose());
-    let tag = key
-        .aead()?
-        .seal_in_place_separate_tag(nonce(), Aad::from(query_name), &mut clear)
-        .ok()?;
+    let tag =
+        key.aead()?.seal_in_place_separate_tag(nonce(), Aad::from(query_name), &mut clear).ok()?;
     Some([&clear[..], tag.as_ref()].concat())
 }
 
@@ -74,8 +72,7 @@ pub fn open(
         return None;
     }
     let mut buffer = Zeroizing::new(sealed.to_vec());
-    let clear =
-        key.aead()?.open_in_place(nonce(), Aad::from(query_name), &mut buffer).ok()?;
+    let clear = key.aead()?.open_in_place(nonce(), Aad::from(query_name), &mut buffer).ok()?;
     let (&[kind, scheme, epoch], rest) = clear.split_first_chunk()?;
     let (not_after, secret) = rest.split_first_chunk()?;
     if kind >> 4 != VERSION {

@@ -188,11 +188,13 @@ impl KeyServer {
                 Allowance::Truncated => {
                     self.counters.truncated += 1;
                     let extension = Extension::of(&parsed).unwrap_or_default();
-                    return self.short(Reply::default().compose_truncated(&parsed, extension), message);
+                    return self
+                        .short(Reply::default().compose_truncated(&parsed, extension), message);
                 }
             }
         }
-        let mut request = Request { message: message.to_vec(), transport, extension: None, signature: None };
+        let mut request =
+            Request { message: message.to_vec(), transport, extension: None, signature: None };
         let faultless = match (Extension::of(&parsed), signature) {
             (Err(rcode), _) => Err((Refusal::Malformed, rcode)),
             (Ok(extension), Ok(signature)) => {
@@ -327,8 +329,7 @@ impl KeyServer {
         request: &Request,
         now_ms: u64,
     ) -> Result<Next, (Refusal, Rcode)> {
-        let question =
-            message.sole_question().map_err(|_| (Refusal::Malformed, Rcode::FORMERR))?;
+        let question = message.sole_question().map_err(|_| (Refusal::Malformed, Rcode::FORMERR))?;
         let name: Name<Vec<u8>> = question.qname().to_name();
         let place = self.zone.place(&name);
         if place == Place::Outside || !matches!(question.qclass(), Class::IN | Class::ANY) {

@@ -83,7 +83,12 @@ impl Zone {
             return Err(ZoneError::NoAddress(name.to_string()));
         }
         let text = apex.to_string().to_ascii_lowercase();
-        Ok(Self { text: text.trim_end_matches('.').to_owned(), apex, name_servers: servers, addresses })
+        Ok(Self {
+            text: text.trim_end_matches('.').to_owned(),
+            apex,
+            name_servers: servers,
+            addresses,
+        })
     }
 
     /// A zone that somebody else serves.
@@ -144,8 +149,8 @@ impl Zone {
 
     /// The record that begins the zone; its serial is that of the newest revocation.
     pub(crate) fn soa(&self, serial: u32) -> Entry {
-        let mailbox = parse_name(&format!("{MAILBOX}.{}", self.apex))
-            .unwrap_or_else(|_| self.apex.clone());
+        let mailbox =
+            parse_name(&format!("{MAILBOX}.{}", self.apex)).unwrap_or_else(|_| self.apex.clone());
         let soa = Soa::new(
             self.name_servers[0].clone(),
             mailbox,
@@ -187,7 +192,8 @@ impl Zone {
 
     /// A name of the zone.
     pub(crate) fn name(&self, labels: &str) -> DomainName {
-        parse_name(&format!("{labels}.{}", self.apex)).expect("invariant: an apex leaves room for labels")
+        parse_name(&format!("{labels}.{}", self.apex))
+            .expect("invariant: an apex leaves room for labels")
     }
 }
 
@@ -216,7 +222,10 @@ impl std::fmt::Display for ZoneError {
         match self {
             Self::Name(name) => write!(f, "`{name}` is no domain name"),
             Self::TooLong(name) => {
-                write!(f, "`{name}` leaves no room for labels; a zone has {MAX_APEX_LEN} bytes at most")
+                write!(
+                    f,
+                    "`{name}` leaves no room for labels; a zone has {MAX_APEX_LEN} bytes at most"
+                )
             }
             Self::NoAddress(name) => {
                 write!(f, "`{name}` is in the zone itself; say at which addresses it is")
