@@ -193,6 +193,14 @@ impl KeyClient {
         }
     }
 
+    /// Fetches the keys of the next windows at once: for who hands them on, and does not wait for the end of a window.
+    pub fn hurry(&mut self, now_ms: u64, mut random: impl FnMut() -> u64) {
+        self.plan(now_ms, &mut random);
+        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.attempts == 0) {
+            fetch.due_ms = fetch.due_ms.min(now_ms);
+        }
+    }
+
     /// The query under way cannot be sent, or its connection broke: it is asked again, later.
     pub fn handle_failure(&mut self, now_ms: u64, mut random: impl FnMut() -> u64) {
         if self.pending.is_some() {

@@ -5,6 +5,7 @@
 //! | [`server`] | the authoritative server of a zone of keys: messages in, answers out |
 //! | [`question`], [`record`] | the label that a key is asked by, and the sealed record that answers |
 //! | [`update`], [`revocation`], [`journal`] | what an operator takes back: as DNS UPDATE, in the book, on disk |
+//! | [`operator`] | an operator's side: revokes, and learns when it is everywhere |
 //! | [`feed`] | a waypoint's side: has each revocation within a moment |
 //! | [`client`], [`principal`] | a principal's side: has each window's key before it is needed |
 //! | [`tsig`] | signatures of messages |
@@ -19,6 +20,7 @@ mod counters;
 pub mod feed;
 pub mod journal;
 mod limiter;
+pub mod operator;
 pub mod principal;
 pub mod question;
 pub mod record;
