@@ -1,8 +1,8 @@
 //! A waypoint's side: follows the key server's book over one TCP connection.
 //!
-//! 1. [`RevocationFeed::question`] makes the signed question "what came after serial N?", which also says that everything up to N
-//!    is in force here.
-//! 2. The server answers as soon as there is something, or after [`HOLD_WORDS_MS`] that there is nothing.
+//! 1. [`RevocationFeed::question`] makes a signed question: at first, and after a fault, "what is there since serial N?", which is
+//!    answered at once; then "what comes after serial N?", which also says that everything up to N is in force here.
+//! 2. The server answers that one as soon as there is something, or after [`HOLD_WORDS_MS`] that there is nothing.
 //! 3. [`RevocationFeed::handle_answer`] checks the signature, which covers the question's, so that no old answer passes, and
 //!    takes the words. Then 1 again, over the same connection; after a fault over another one.
 //!
@@ -19,7 +19,7 @@ use crate::revocation::{Action, Batch, Book, Subject};
 use crate::server::HOLD_WORDS_MS;
 use crate::tsig::{AnswerFault, QuestionMac, TsigKey, check_answer, sign_question};
 use crate::update::{parse_owner, parse_serial};
-use crate::zone::{Zone, ZoneError};
+use crate::zone::{AFTER, SINCE, Zone, ZoneError};
 
 /// What a waypoint knows of revocations, and how it comes to know more.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct RevocationFeed {
     book: Book,
     pending: Option<(u16, QuestionMac)>,
     current_ms: Option<u64>,
+    /// Whether the server has answered since the last fault.
+    is_joined: bool,
 }
 
 /// Why an answer is not taken. The connection is of no use any more.
@@ -61,12 +63,20 @@ impl RevocationFeed {
     /// When the zone is none.
     pub fn new(apex: &str, key: TsigKey) -> Result<Self, ZoneError> {
         let zone = Zone::elsewhere(apex)?;
-        Ok(Self { zone, key, book: Book::default(), pending: None, current_ms: None })
+        Ok(Self {
+            zone,
+            key,
+            book: Book::default(),
+            pending: None,
+            current_ms: None,
+            is_joined: false,
+        })
     }
 
     /// The next question, under a random `id`.
     pub fn question(&mut self, id: u16, now_ms: u64) -> Vec<u8> {
-        let name = self.zone.name(&format!("{}.after", self.book.last_serial()));
+        let verb = if self.is_joined { AFTER } else { SINCE };
+        let name = self.zone.name(&format!("{}.{verb}", self.book.last_serial()));
         let mut builder = MessageBuilder::new_vec();
         builder.header_mut().set_id(id);
         let mut question = builder.question();
@@ -82,6 +92,7 @@ impl RevocationFeed {
     /// # Errors
     /// As [`FeedError`] says.
     pub fn handle_answer(&mut self, message: &[u8], now_ms: u64) -> Result<bool, FeedError> {
+        self.is_joined = false;
         let (id, mac) = self.pending.take().ok_or(FeedError::Forged)?;
         match check_answer(&self.key, &mac, message, now_ms / 1000) {
             Ok(()) => {}
@@ -110,6 +121,7 @@ impl RevocationFeed {
         }
         self.book.expire(now_ms / 1000);
         self.current_ms = Some(now_ms);
+        self.is_joined = true;
         Ok(changed)
     }
 
@@ -124,7 +136,10 @@ impl RevocationFeed {
         mut now_ms: impl FnMut() -> u64,
     ) -> Result<bool, FeedError> {
         let question = self.question(id, now_ms());
-        let answer = ask_over_stream(stream, &question).map_err(FeedError::Connection)?;
+        let answer = ask_over_stream(stream, &question).map_err(|error| {
+            self.is_joined = false;
+            FeedError::Connection(error)
+        })?;
         self.handle_answer(&answer, now_ms())
     }
 

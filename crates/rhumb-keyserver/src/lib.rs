@@ -18,6 +18,9 @@
 pub mod client;
 mod counters;
 pub mod feed;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod journal;
 mod limiter;
 pub mod operator;

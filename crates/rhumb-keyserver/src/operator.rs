@@ -180,7 +180,9 @@ impl Operator {
 impl std::fmt::Display for OperatorError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Forged => f.write_str("the answer is not signed with this key; is it the right server?"),
+            Self::Forged => {
+                f.write_str("the answer is not signed with this key; is it the right server?")
+            }
             Self::KeyRefused(code) => write!(
                 f,
                 "the key server refuses the signature: {code}; compare key files (BADKEY, BADSIG) or \
@@ -188,9 +190,9 @@ impl std::fmt::Display for OperatorError {
             ),
             Self::Stale => f.write_str("the serial is not above the last one; leave --serial out"),
             Self::Refused => f.write_str("the key server refuses: is the key that of an operator?"),
-            Self::NotStored => {
-                f.write_str("the key server could not store the revocation; see its log and its disk")
-            }
+            Self::NotStored => f.write_str(
+                "the key server could not store the revocation; see its log and its disk",
+            ),
             Self::Other(code) => write!(f, "the key server answers {code}; is it the right zone?"),
             Self::Malformed => f.write_str("the key server's answer cannot be read"),
         }

@@ -131,10 +131,11 @@ impl Zone {
             [] => Place::Apex,
             [label] => KeyQuestion::parse(label).map_or(Place::Nothing, Place::Key),
             [serial, verb] => {
-                let place = match verb.to_ascii_lowercase().as_slice() {
-                    AFTER => Place::After,
-                    SINCE => Place::Since,
-                    EVERYWHERE => Place::Everywhere,
+                let place = match std::str::from_utf8(verb).map(str::to_ascii_lowercase).as_deref()
+                {
+                    Ok(AFTER) => Place::After,
+                    Ok(SINCE) => Place::Since,
+                    Ok(EVERYWHERE) => Place::Everywhere,
                     _ => return Place::Nothing,
                 };
                 parse_number(serial).map_or(Place::Nothing, place)
@@ -240,9 +241,9 @@ impl std::error::Error for ZoneError {}
 const MAX_APEX_LEN: usize = 200;
 const DEFAULT_SERVER: &str = "ns";
 const MAILBOX: &str = "hostmaster";
-pub(crate) const AFTER: &[u8] = b"after";
-pub(crate) const SINCE: &[u8] = b"since";
-pub(crate) const EVERYWHERE: &[u8] = b"everywhere";
+pub(crate) const AFTER: &str = "after";
+pub(crate) const SINCE: &str = "since";
+pub(crate) const EVERYWHERE: &str = "everywhere";
 /// Whoever is given a principal's number today asks today: an old "there is none" must not outlive a coffee.
 pub(crate) const NEGATIVE_TTL_S: u32 = 10;
 /// Servers move seldom.

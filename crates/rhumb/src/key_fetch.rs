@@ -110,7 +110,8 @@ impl KeyFetch {
                 Err(error) => return Err(error),
             };
             let now_ms = clock::now().unix_ms;
-            if self.client.handle_answer(&buffer[..len], now_ms, &mut *numbers) != Answered::Ignored {
+            if self.client.handle_answer(&buffer[..len], now_ms, &mut *numbers) != Answered::Ignored
+            {
                 return Ok(());
             }
         }
@@ -148,7 +149,10 @@ fn system_resolvers(path: &Path) -> Vec<SocketAddr> {
         // An address of this link has its interface behind it.
         address.split_whitespace().next()?.split('%').next()?.parse().ok()
     });
-    addresses.map(|address| SocketAddr::new(address, DEFAULT_KEYSERVER_PORT)).take(MAX_RESOLVERS).collect()
+    addresses
+        .map(|address| SocketAddr::new(address, DEFAULT_KEYSERVER_PORT))
+        .take(MAX_RESOLVERS)
+        .collect()
 }
 
 /// Eight random bytes.

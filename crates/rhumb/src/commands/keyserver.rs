@@ -138,7 +138,11 @@ async fn apply(shared: Rc<Shared>, mut results: mpsc::UnboundedReceiver<Written>
         let batch = &job.staged.batch;
         match &written {
             Ok(()) => {
-                tracing::info!(serial = batch.serial, changes = batch.changes.len(), "revocations stored");
+                tracing::info!(
+                    serial = batch.serial,
+                    changes = batch.changes.len(),
+                    "revocations stored"
+                );
             }
             Err(error) => tracing::error!(%error, serial = batch.serial, "revocations not stored"),
         }

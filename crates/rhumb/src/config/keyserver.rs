@@ -140,7 +140,8 @@ impl ConfigFile {
         let bits = raw.window_bits.unwrap_or(DEFAULT_WINDOW_BITS);
         let grace_ms = raw.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
         let skew_ms = raw.skew_ms.unwrap_or(DEFAULT_SKEW_MS);
-        let known = address.and_then(|address| KnownWaypoint::new(address, bits, grace_ms, skew_ms));
+        let known =
+            address.and_then(|address| KnownWaypoint::new(address, bits, grace_ms, skew_ms));
         let known = known.ok_or_else(|| {
             let problem = "window_bits is 10, 11 or 12, and grace_ms and skew_ms together are at \
                            most half a window"

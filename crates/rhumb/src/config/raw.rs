@@ -213,7 +213,10 @@ mod tests {
         assert_eq!(fault.line, 5);
         assert_eq!(fault.problem, "unknown key `lese_s` in [router]; did you mean `lease_s`?");
         let fault = parse("zzz = 1").unwrap_err();
-        assert_eq!(fault.problem, "unknown key `zzz`; known are: log, rib, router, node, keyserver");
+        assert_eq!(
+            fault.problem,
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver"
+        );
     }
 
     #[test]

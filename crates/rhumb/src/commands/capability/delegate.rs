@@ -26,7 +26,8 @@ pub(super) fn run(arguments: &DelegateArguments, form: Form) -> Outcome {
     };
     let text = secret_file::read(&arguments.from, "rhumb capability mint NUMBER")?;
     let delegated = if text.starts_with("rhumb-principal ") {
-        let principal = PrincipalFile::parse(&text).map_err(|fault| bad(&arguments.from, &fault))?;
+        let principal =
+            PrincipalFile::parse(&text).map_err(|fault| bad(&arguments.from, &fault))?;
         let waypoint = choose_waypoint(&principal, arguments.waypoint)?;
         let mut fetch = KeyFetch::new(KeyClient::new(principal), &arguments.resolver)?;
         let credential = fetch_key(&mut fetch, waypoint, arguments.next)?;

@@ -29,7 +29,9 @@ pub(super) fn run(
         let followed = follow(&mut feed, address, |heard| {
             match heard {
                 Heard::Current(feed) => form.print(&report(feed)),
-                Heard::Lost(error) => tracing::warn!(%error, "the key server is lost; trying again"),
+                Heard::Lost(error) => {
+                    tracing::warn!(%error, "the key server is lost; trying again")
+                }
             }
             true
         });
@@ -57,7 +59,8 @@ fn report(feed: &RevocationFeed) -> Report {
     let mut text = format!("serial {}, {} revoked", feed.serial(), orders.len());
     for order in &orders {
         let left_s = order.until_s.saturating_sub(now_s);
-        let id = order.delegation.map_or(String::new(), |id| format!(", what it delegated as {id}"));
+        let id =
+            order.delegation.map_or(String::new(), |id| format!(", what it delegated as {id}"));
         text += &format!("\n  principal {}{id}, for {left_s} s", order.principal);
     }
     let orders: Vec<serde_json::Value> = orders

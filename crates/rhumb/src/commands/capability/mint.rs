@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rhumb_capability::{Epoch, Master};
 use rhumb_keyserver::principal::{
-    KnownWaypoint, PRINCIPALS_HEAD, PrincipalFile, master_text, parse_master_head, parse_principals,
-    principal_line,
+    KnownWaypoint, PRINCIPALS_HEAD, PrincipalFile, master_text, parse_master_head,
+    parse_principals, principal_line,
 };
 use rhumb_keyserver::record::SharedKey;
 use rhumb_keyserver::tsig::{FRESH_SECRET_LEN, TsigKey};
@@ -95,8 +95,7 @@ pub(super) fn principal(arguments: &MintArguments, file: &ConfigFile, form: Form
     let made = made.ok_or_else(|| {
         Failure::setup_text(format!("zone `{zone}` or the waypoints cannot be used; see --check"))
     })?;
-    let out =
-        arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{number}.principal")));
+    let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("{number}.principal")));
     if out.exists() {
         return Err(Failure::setup_text(format!(
             "file {} exists and is never overwritten; give another with --out",
@@ -158,7 +157,9 @@ fn append_to_book(book: &Path, number: u32, line: &str) -> Outcome<bool> {
     new.sync_all().map_err(failed)?;
     std::fs::rename(&new_path, book).map_err(failed)?;
     let folder = book.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    File::open(folder.unwrap_or(Path::new(".")))
+        .and_then(|folder| folder.sync_all())
+        .map_err(failed)?;
     Ok(is_new)
 }
 

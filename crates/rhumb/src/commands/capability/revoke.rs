@@ -32,7 +32,9 @@ pub(super) fn run(arguments: &RevokeArguments, file: &ConfigFile, form: Form) ->
         (Action::Revoke, None) => format!("principal {} revoked", arguments.principal),
         (Action::Revoke, Some(id)) => format!("{id} of principal {} revoked", arguments.principal),
         (Action::Restore, None) => format!("principal {} restored", arguments.principal),
-        (Action::Restore, Some(id)) => format!("{id} of principal {} restored", arguments.principal),
+        (Action::Restore, Some(id)) => {
+            format!("{id} of principal {} restored", arguments.principal)
+        }
     };
     form.say(&format!("{what}, serial {serial}"));
     let reach = server.ask(|operator, id, now_s| operator.everywhere(serial, id, now_s))?;
@@ -41,7 +43,9 @@ pub(super) fn run(arguments: &RevokeArguments, file: &ConfigFile, form: Form) ->
     let missing = reach.missing.join(", ");
     let text = match reach.followers {
         0 => "no waypoint follows this key server".to_owned(),
-        all if reach.reached == all => format!("in force at all {all} waypoints after {elapsed_ms} ms"),
+        all if reach.reached == all => {
+            format!("in force at all {all} waypoints after {elapsed_ms} ms")
+        }
         all => format!(
             "in force at {} of {all} waypoints after {elapsed_ms} ms; missing: {missing}",
             reach.reached
@@ -83,14 +87,15 @@ fn send(
                 let answer = server.ask(Operator::last_serial)?;
                 let last = server.operator.read_serial(&answer, clock::now().unix_s());
                 let next = last.map_err(refused)?.checked_add(1).ok_or_else(|| {
-                    Failure::operation_text("the last serial there is has been used; start a new zone")
+                    Failure::operation_text(
+                        "the last serial there is has been used; start a new zone",
+                    )
                 })?;
                 next.max(u32::try_from(clock::now().unix_s()).unwrap_or(next))
             }
         };
-        let answer = server.ask(|operator, id, now_s| {
-            operator.update(serial, &[(action, subject)], id, now_s)
-        })?;
+        let answer = server
+            .ask(|operator, id, now_s| operator.update(serial, &[(action, subject)], id, now_s))?;
         match server.operator.read_update(&answer, clock::now().unix_s()) {
             Ok(()) => return Ok(serial),
             // Another operator was faster.

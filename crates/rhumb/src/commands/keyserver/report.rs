@@ -67,9 +67,10 @@ fn metrics(server: &KeyServer) -> Vec<Metric> {
     let counters = server.counters();
     let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
     let plain = |value| vec![Sample::plain(value)];
-    let behind = server.followers().iter().filter(|follower| {
-        follower.serial < Some(server.book().last_serial())
-    });
+    let behind = server
+        .followers()
+        .iter()
+        .filter(|follower| follower.serial < Some(server.book().last_serial()));
     let answers = [
         ("key", counters.keys),
         ("zone", counters.zone),

@@ -47,7 +47,9 @@ fn bind_one(wanted: SocketAddr) -> Outcome<Sockets> {
                     io::ErrorKind::AddrInUse => "; is another name server running?",
                     _ => "",
                 };
-                return Err(Failure::setup_text(format!("listen address {wanted}: {error}{advice}")));
+                return Err(Failure::setup_text(format!(
+                    "listen address {wanted}: {error}{advice}"
+                )));
             }
         }
     }
@@ -83,8 +85,12 @@ async fn serve_datagrams(socket: Rc<UdpSocket>, shared: Rc<Shared>) {
         };
         let now_ms = clock::now().unix_ms;
         let source_ip = source.ip().to_canonical();
-        let handled =
-            shared.server.borrow_mut().handle(&buffer[..len], source_ip, Transport::Datagram, now_ms);
+        let handled = shared.server.borrow_mut().handle(
+            &buffer[..len],
+            source_ip,
+            Transport::Datagram,
+            now_ms,
+        );
         match handled {
             Handled::Answer(answer) => send(&socket, &answer, source).await,
             Handled::Store(staged) => {
