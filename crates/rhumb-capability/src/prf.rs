@@ -16,8 +16,6 @@ pub(crate) struct PrfInput {
 }
 
 impl PrfInput {
-    pub(crate) const EMPTY: Self = Self { bytes: [0; 2 * BLOCK], len: 1 };
-
     /// The parts, one after the other.
     #[inline]
     pub(crate) fn new(parts: &[&[u8]]) -> Self {
@@ -29,6 +27,17 @@ impl PrfInput {
         }
         bytes[0] = len as u8 - 1;
         Self { bytes, len: len as u8 }
+    }
+
+    /// Three bytes, and what of the wire follows them. Its length is a constant, so copying it takes no call.
+    #[inline(always)]
+    pub(crate) fn with_wire<const N: usize>(head: [u8; 3], wire: &[u8; N], tail: [u8; 4]) -> Self {
+        let mut bytes = [0; 2 * BLOCK];
+        bytes[0] = (7 + N) as u8;
+        bytes[1..4].copy_from_slice(&head);
+        bytes[4..4 + N].copy_from_slice(wire);
+        bytes[4 + N..8 + N].copy_from_slice(&tail);
+        Self { bytes, len: (8 + N) as u8 }
     }
 
     /// Padded with zeros to one or two blocks.
