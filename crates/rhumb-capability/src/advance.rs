@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use crate::header::{Fields, HeaderView, Layout, POINTER_AT};
+use crate::bits::Bits;
+use crate::header::{Fields, Layout, POINTER_AT};
 use crate::outer::{
     Change, DO_NOT_FRAGMENT, IpHeader, MORE_OR_OFFSET, Outer, V4_LEN, redirect, write_v4_checksum,
 };
@@ -56,8 +57,8 @@ pub(crate) fn check_whole(packet: &[u8], fields: &Fields) -> Result<(), DropReas
     let is_same = header[0] >> 4 == 4
         && (V4_LEN..=packet.len()).contains(&header_len)
         && total == packet.len()
-        && fields.source == crate::header::address(&header[12..16])
-        && fields.destination == crate::header::address(&header[16..20]);
+        && fields.source == Bits::read(Family::V4, &header[12..])
+        && fields.destination == Bits::read(Family::V4, &header[16..]);
     is_same.then_some(()).ok_or(DropReason::InnerMismatch)
 }
 
@@ -75,13 +76,12 @@ pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_
     let change = |pointer| u16::from_be_bytes([count, pointer]);
     let pointer = Change { old: change(layout.pointer), new: change(layout.pointer + 1) };
     header[POINTER_AT] = layout.pointer + 1;
-    let view = HeaderView::of(&packet[outer.header_at..outer.end], *layout);
-    let own = view.waypoint(usize::from(layout.pointer));
-    let next = view.waypoint(usize::from(layout.pointer) + 1);
+    let next_at = usize::from(layout.places[usize::from(layout.pointer) + 1].at);
+    let next = Bits::read(layout.family, &header[next_at..]);
     if is_ip {
-        redirect(&mut packet[..outer.end], outer, own, next, pointer);
+        redirect(&mut packet[..outer.end], outer, outer.destination, next, pointer);
     }
-    Next::Waypoint(next)
+    Next::Waypoint(next.address(layout.family))
 }
 
 /// Makes the original packet again. Returns where it is.
@@ -91,7 +91,7 @@ pub(crate) fn to_destination(
     layout: &Layout,
     fields: &Fields,
 ) -> (Next, Range<usize>) {
-    let next = Next::Destination(fields.destination);
+    let next = Next::Destination(fields.destination.address(layout.family));
     let payload_at = outer.header_at + usize::from(layout.header_len);
     if is_whole(layout, fields) {
         let range = payload_at..outer.end;
@@ -102,6 +102,7 @@ pub(crate) fn to_destination(
         return (next, range);
     }
     let header = IpHeader {
+        family: layout.family,
         source: fields.source,
         destination: fields.destination,
         protocol: fields.protocol,

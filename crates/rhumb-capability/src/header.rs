@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::bits::Bits;
 use crate::{
     Delegation, DelegationId, Delegations, DropReason, Epoch, Flags, PacketId, Prefix, Principal,
     Scheme, Suite,
@@ -87,7 +88,7 @@ impl Place {
 
 impl Layout {
     /// Checks a header with the payload behind it, which together are all of `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
             return Err(DropReason::Truncated);
@@ -174,8 +175,10 @@ fn check_capability(
     }
     for level in 0..levels {
         let start = at + width + 8 + level * (width + 4);
-        let prefix = address(&header[start..start + width]);
-        Prefix::canonical(prefix, header[start + width]).ok_or(DropReason::Prefix)?;
+        let (prefix, len) = (Bits::read(family, &header[start..]), header[start + width]);
+        if usize::from(len) > 8 * width || prefix.prefix(len) != prefix {
+            return Err(DropReason::Prefix);
+        }
     }
     Ok((Place { at: at as u16, levels: levels as u8, scheme }, end))
 }
@@ -183,11 +186,11 @@ fn check_capability(
 /// What of a header the verifier looks at, read at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields {
-    pub(crate) source: IpAddr,
-    pub(crate) destination: IpAddr,
+    pub(crate) source: Bits,
+    pub(crate) destination: Bits,
     pub(crate) protocol: u8,
     pub(crate) id: PacketId,
-    pub(crate) waypoint: IpAddr,
+    pub(crate) waypoint: Bits,
     pub(crate) principal: Principal,
     pub(crate) window_byte: u8,
     pub(crate) epoch: Epoch,
@@ -195,7 +198,7 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// The fixed part, and the capability that the pointer is at.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {
         let capability = &header[usize::from(layout.current().at)..];
         match layout.family {
@@ -203,21 +206,21 @@ impl Fields {
                 let fixed: &[u8; 24] = chunk(header);
                 let capability: &[u8; 12] = chunk(capability);
                 let addresses = [chunk(&fixed[4..]), chunk(&fixed[8..]), chunk(capability)];
-                let addresses = addresses.map(|octets: &[u8; 4]| Ipv4Addr::from(*octets).into());
+                let addresses = addresses.map(|octets| Bits::v4(*octets));
                 Self::of(addresses, chunk(&fixed[12..]), chunk(&capability[4..]))
             }
             Family::V6 => {
                 let fixed: &[u8; 48] = chunk(header);
                 let capability: &[u8; 24] = chunk(capability);
                 let addresses = [chunk(&fixed[4..]), chunk(&fixed[20..]), chunk(capability)];
-                let addresses = addresses.map(|octets: &[u8; 16]| Ipv6Addr::from(*octets).into());
+                let addresses = addresses.map(|octets| Bits::v6(*octets));
                 Self::of(addresses, chunk(&fixed[36..]), chunk(&capability[16..]))
             }
         }
     }
 
     #[inline(always)]
-    fn of(addresses: [IpAddr; 3], fixed: &[u8; 12], capability: &[u8; 8]) -> Self {
+    fn of(addresses: [Bits; 3], fixed: &[u8; 12], capability: &[u8; 8]) -> Self {
         let [source, destination, waypoint] = addresses;
         let [protocol, _, _, _, id @ ..] = *fixed;
         let [a, b, c, d, window_byte, epoch, _, _] = *capability;
@@ -249,14 +252,26 @@ pub(crate) fn address(bytes: &[u8]) -> IpAddr {
     Ipv6Addr::from(v6).into()
 }
 
+/// Prefix, length and id of delegation `level` of a capability on the wire that was found to be well-formed.
+#[inline]
+pub(crate) fn delegation_bits(
+    wire: &[u8],
+    family: Family,
+    level: usize,
+) -> (Bits, u8, DelegationId) {
+    let width = family.address_len();
+    let wire = &wire[width + 8 + level * (width + 4)..];
+    let id = DelegationId::from_bytes(*chunk(&wire[width + 1..]));
+    (Bits::read(family, wire), wire[width], id)
+}
+
 /// Delegation `level` of a capability on the wire that was found to be well-formed.
 #[inline]
 pub(crate) fn delegation_at(wire: &[u8], family: Family, level: usize) -> Delegation {
-    let width = family.address_len();
-    let wire = &wire[width + 8 + level * (width + 4)..];
-    let prefix = Prefix::canonical(address(&wire[..width]), wire[width])
+    let (prefix, len, id) = delegation_bits(wire, family, level);
+    let prefix = Prefix::canonical(prefix.address(family), len)
         .expect("invariant: prefixes were checked when the header was parsed");
-    Delegation { prefix, id: DelegationId::from_bytes(*chunk(&wire[width + 1..])) }
+    Delegation { prefix, id }
 }
 
 /// A well-formed header and its payload.
@@ -273,10 +288,6 @@ impl<'a> HeaderView<'a> {
     /// The reason for which a waypoint would drop it.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DropReason> {
         Ok(Self { bytes, layout: Layout::parse(bytes)? })
-    }
-
-    pub(crate) fn of(bytes: &'a [u8], layout: Layout) -> Self {
-        Self { bytes, layout }
     }
 
     /// The family of all addresses.

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
-use crate::header::{Fields, Layout, Place, delegation_at};
+use crate::bits::Bits;
+use crate::header::{Fields, Layout, Place, delegation_bits};
 use crate::lanes::{LANES, Lanes, Work};
 use crate::outer::Outer;
 use crate::prf::BLOCK;
@@ -122,6 +123,8 @@ impl Packet {
 /// The verifier of one core of a waypoint.
 pub struct Verifier {
     config: VerifierConfig,
+    /// Those of the configuration.
+    addresses: Vec<(Family, Bits)>,
     /// Two at most: the present epoch's, and the one before or after.
     epochs: Vec<EpochKeys>,
     revocations: Arc<Revocations>,
@@ -134,6 +137,7 @@ pub struct Verifier {
 }
 
 /// A packet whose structure is right.
+#[derive(Clone, Copy)]
 struct Opened {
     outer: Outer,
     layout: Layout,
@@ -160,7 +164,9 @@ impl Verifier {
         }
         let (filter, accounts) =
             (ReplayFilter::new(config.packets_per_s), Accounts::with_limit(config.accounts));
+        let addresses = config.addresses.iter().map(|own| (Family::of(*own), Bits::from(*own)));
         Ok(Self {
+            addresses: addresses.collect(),
             config,
             epochs: Vec::with_capacity(LIVE_EPOCHS),
             revocations: Arc::default(),
@@ -236,7 +242,7 @@ impl Verifier {
     }
 
     fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
-        let mut opened: [Option<Opened>; LANES] = [const { None }; LANES];
+        let mut opened: [Option<Opened>; LANES] = [None; LANES];
         for (lane, packet) in packets.iter_mut().enumerate() {
             let bytes = &arena[packet.start..packet.start + packet.len];
             match self.open(bytes, packet.carriage, now_us) {
@@ -271,7 +277,7 @@ impl Verifier {
     }
 
     /// Everything that can be told without a key.
-    #[inline]
+    #[inline(always)]
     fn open(&self, bytes: &[u8], carriage: Carriage, now_us: u64) -> Result<Opened, DropReason> {
         let outer = match carriage {
             Carriage::Ip => Outer::parse(bytes, self.config.port)?,
@@ -279,7 +285,7 @@ impl Verifier {
                 family: Family::of(destination),
                 header_at: 0,
                 end: bytes.len(),
-                destination,
+                destination: destination.into(),
                 hop_limit,
                 traffic_class,
                 flow_label: 0,
@@ -297,11 +303,11 @@ impl Verifier {
             return Err(DropReason::InnerLength);
         }
         let cores = self.config.cores;
-        if cores > 1 && steer(fields.source, fields.destination, cores) != self.config.core {
+        if cores > 1 && self.owner(&layout, &fields) != self.config.core {
             return Err(DropReason::WrongCore);
         }
         let waypoint = fields.waypoint;
-        if waypoint != outer.destination || !self.config.addresses.contains(&waypoint) {
+        if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
             return Err(DropReason::WrongWaypoint);
         }
         let account = self.check_delegations(header, &layout, &fields)?;
@@ -317,6 +323,13 @@ impl Verifier {
         let place = layout.current();
         let work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
         Ok(Opened { outer, layout, fields, account, work })
+    }
+
+    /// The core that a packet belongs to.
+    fn owner(&self, layout: &Layout, fields: &Fields) -> u16 {
+        let [source, destination] =
+            [fields.source, fields.destination].map(|bits| bits.address(layout.family));
+        steer(source, destination, self.config.cores)
     }
 
     /// Scheme, nesting and destination; and whose account it will be.
@@ -337,22 +350,21 @@ impl Verifier {
         if !is_allowed {
             return Err(DropReason::SchemeRefused);
         }
-        let mut outside = None;
+        let mut outside = (Bits::v4([0; 4]), 0);
         for level in 0..usize::from(levels) {
-            let delegation = delegation_at(&header[usize::from(at)..], layout.family, level);
-            if outside
-                .is_some_and(|wider: crate::Prefix| !wider.contains_prefix(&delegation.prefix))
-            {
+            let wire = &header[usize::from(at)..];
+            let (prefix, len, id) = delegation_bits(wire, layout.family, level);
+            if len < outside.1 || prefix.prefix(outside.1) != outside.0 {
                 return Err(DropReason::NotNested);
             }
-            if !delegation.prefix.contains(fields.destination) {
+            if fields.destination.prefix(len) != prefix {
                 return Err(DropReason::OutsidePrefix);
             }
-            if scheme == Scheme::Xor && delegation.prefix.is_host() {
+            if scheme == Scheme::Xor && len == HOST_V4 {
                 return Err(DropReason::SchemeRefused);
             }
-            account.set_level(level, delegation.id);
-            outside = Some(delegation.prefix);
+            account.set_level(level, id);
+            outside = (prefix, len);
         }
         Ok(account)
     }
@@ -418,6 +430,8 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
 const LIVE_EPOCHS: usize = 2;
 /// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.
 const STANDS_STILL_US: u64 = 5_000_000;
+/// The length of a prefix of one address; the paper's schemes are for IPv4.
+const HOST_V4: u8 = 32;
 /// What one core is known to forward in this project.
 const DEFAULT_PACKETS_PER_S: u32 = 1_000_000;
 /// The filter of more would exceed 5 GB.
