@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use crate::header::{HeaderView, Layout, POINTER_AT};
+use crate::bits::Bits;
+use crate::header::{Fields, Layout, POINTER_AT};
 use crate::outer::{
     Change, DO_NOT_FRAGMENT, IpHeader, MORE_OR_OFFSET, Outer, V4_LEN, redirect, write_v4_checksum,
 };
@@ -44,21 +45,20 @@ impl Next {
 pub(crate) const WHOLE_PACKET: u8 = 4;
 
 /// Whether the payload is a whole IPv4 packet.
-pub(crate) fn is_whole(view: &HeaderView<'_>) -> bool {
-    view.family() == Family::V4 && view.protocol() == WHOLE_PACKET
+pub(crate) fn is_whole(layout: &Layout, fields: &Fields) -> bool {
+    layout.family == Family::V4 && fields.protocol == WHOLE_PACKET
 }
 
 /// Checks a packet carried whole: bindings need not cover it, so it must be from and to whom its header says.
-pub(crate) fn check_whole(view: &HeaderView<'_>) -> Result<(), DropReason> {
-    let packet = view.payload();
+pub(crate) fn check_whole(packet: &[u8], fields: &Fields) -> Result<(), DropReason> {
     let header: &[u8; V4_LEN] = packet.first_chunk().ok_or(DropReason::InnerMismatch)?;
     let header_len = usize::from(header[0] & 0x0F) * 4;
     let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
     let is_same = header[0] >> 4 == 4
         && (V4_LEN..=packet.len()).contains(&header_len)
         && total == packet.len()
-        && view.source() == crate::header::address(&header[12..16])
-        && view.destination() == crate::header::address(&header[16..20]);
+        && fields.source == Bits::read(Family::V4, &header[12..])
+        && fields.destination == Bits::read(Family::V4, &header[16..]);
     is_same.then_some(()).ok_or(DropReason::InnerMismatch)
 }
 
@@ -76,13 +76,12 @@ pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_
     let change = |pointer| u16::from_be_bytes([count, pointer]);
     let pointer = Change { old: change(layout.pointer), new: change(layout.pointer + 1) };
     header[POINTER_AT] = layout.pointer + 1;
-    let view = HeaderView::of(&packet[outer.header_at..outer.end], *layout);
-    let own = view.waypoint(usize::from(layout.pointer));
-    let next = view.waypoint(usize::from(layout.pointer) + 1);
+    let next_at = usize::from(layout.places[usize::from(layout.pointer) + 1].at);
+    let next = Bits::read(layout.family, &header[next_at..]);
     if is_ip {
-        redirect(&mut packet[..outer.end], outer, own, next, pointer);
+        redirect(&mut packet[..outer.end], outer, outer.destination, next, pointer);
     }
-    Next::Waypoint(next)
+    Next::Waypoint(next.address(layout.family))
 }
 
 /// Makes the original packet again. Returns where it is.
@@ -90,11 +89,11 @@ pub(crate) fn to_destination(
     packet: &mut [u8],
     outer: &Outer,
     layout: &Layout,
+    fields: &Fields,
 ) -> (Next, Range<usize>) {
-    let view = HeaderView::of(&packet[outer.header_at..outer.end], *layout);
-    let next = Next::Destination(view.destination());
+    let next = Next::Destination(fields.destination.address(layout.family));
     let payload_at = outer.header_at + usize::from(layout.header_len);
-    if is_whole(&view) {
+    if is_whole(layout, fields) {
         let range = payload_at..outer.end;
         let inner = &mut packet[range.clone()];
         let header_len = usize::from(inner[0] & 0x0F) * 4;
@@ -103,14 +102,15 @@ pub(crate) fn to_destination(
         return (next, range);
     }
     let header = IpHeader {
-        source: view.source(),
-        destination: view.destination(),
-        protocol: view.protocol(),
+        family: layout.family,
+        source: fields.source,
+        destination: fields.destination,
+        protocol: fields.protocol,
         hop_limit: outer.hop_limit - 1,
         traffic_class: outer.traffic_class,
         flow_label: outer.flow_label,
         // Fragments that a router may make of it are told from others' by this alone (RFC 6864).
-        identification: if layout.do_not_fragment { 0 } else { view.id().fold() },
+        identification: if layout.do_not_fragment { 0 } else { fields.id.fold() },
         do_not_fragment: layout.do_not_fragment,
     };
     let range = payload_at - IpHeader::len(layout.family)..outer.end;

@@ -108,16 +108,30 @@ impl fmt::Debug for EpochKeys {
 #[inline]
 pub(crate) fn secret_input(wire: &[u8], family: Family, window: Window) -> PrfInput {
     let width = family.address_len();
-    let (scheme, flags) = (wire[width + 6] >> 4, wire[width + 7]);
-    PrfInput::new(&[&[b'S', scheme, flags], &wire[..width + 4], &window.0.to_be_bytes()])
+    let head = [b'S', wire[width + 6] >> 4, wire[width + 7]];
+    let tail = window.0.to_be_bytes();
+    match family {
+        Family::V4 => PrfInput::with_wire(head, first::<8>(wire), tail),
+        Family::V6 => PrfInput::with_wire(head, first::<20>(wire), tail),
+    }
 }
 
 /// The input for s of delegation `level`, from 0, of a capability as it is on the wire.
 #[inline]
 pub(crate) fn delegation_input(wire: &[u8], family: Family, level: usize) -> PrfInput {
     let len = family.address_len() + 4;
-    let start = family.address_len() + 8 + level * len;
-    PrfInput::new(&[&[b'D', level as u8 + 1], &wire[start..start + len]])
+    let wire = &wire[family.address_len() + 8 + level * len..];
+    // The first byte of the prefix stands in the head, and the last four bytes are length and id.
+    let head = [b'D', level as u8 + 1, wire[0]];
+    match family {
+        Family::V4 => PrfInput::with_wire(head, first::<3>(&wire[1..]), *first(&wire[4..])),
+        Family::V6 => PrfInput::with_wire(head, first::<15>(&wire[1..]), *first(&wire[16..])),
+    }
+}
+
+#[inline(always)]
+fn first<const N: usize>(wire: &[u8]) -> &[u8; N] {
+    wire.first_chunk().expect("invariant: a capability is longer")
 }
 
 /// The input for m.

@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::bits::Bits;
 use crate::{
     Delegation, DelegationId, Delegations, DropReason, Epoch, Flags, PacketId, Prefix, Principal,
     Scheme, Suite,
@@ -87,7 +88,7 @@ impl Place {
 
 impl Layout {
     /// Checks a header with the payload behind it, which together are all of `bytes`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
             return Err(DropReason::Truncated);
@@ -135,6 +136,14 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// The capability that the pointer is at.
+    #[inline]
+    pub(crate) fn current(&self) -> Place {
+        self.places[usize::from(self.pointer) % MAX_CAPABILITIES]
+    }
+}
+
 /// One capability that begins at `at`, and where the next one would.
 #[inline]
 fn check_capability(
@@ -166,10 +175,71 @@ fn check_capability(
     }
     for level in 0..levels {
         let start = at + width + 8 + level * (width + 4);
-        let prefix = address(&header[start..start + width]);
-        Prefix::canonical(prefix, header[start + width]).ok_or(DropReason::Prefix)?;
+        let (prefix, len) = (Bits::read(family, &header[start..]), header[start + width]);
+        if usize::from(len) > 8 * width || prefix.prefix(len) != prefix {
+            return Err(DropReason::Prefix);
+        }
     }
     Ok((Place { at: at as u16, levels: levels as u8, scheme }, end))
+}
+
+/// What of a header the verifier looks at, read at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields {
+    pub(crate) source: Bits,
+    pub(crate) destination: Bits,
+    pub(crate) protocol: u8,
+    pub(crate) id: PacketId,
+    pub(crate) waypoint: Bits,
+    pub(crate) principal: Principal,
+    pub(crate) window_byte: u8,
+    pub(crate) epoch: Epoch,
+}
+
+impl Fields {
+    /// The fixed part, and the capability that the pointer is at.
+    #[inline(always)]
+    pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {
+        let capability = &header[usize::from(layout.current().at)..];
+        match layout.family {
+            Family::V4 => {
+                let fixed: &[u8; 24] = chunk(header);
+                let capability: &[u8; 12] = chunk(capability);
+                let addresses = [chunk(&fixed[4..]), chunk(&fixed[8..]), chunk(capability)];
+                let addresses = addresses.map(|octets| Bits::v4(*octets));
+                Self::of(addresses, chunk(&fixed[12..]), chunk(&capability[4..]))
+            }
+            Family::V6 => {
+                let fixed: &[u8; 48] = chunk(header);
+                let capability: &[u8; 24] = chunk(capability);
+                let addresses = [chunk(&fixed[4..]), chunk(&fixed[20..]), chunk(capability)];
+                let addresses = addresses.map(|octets| Bits::v6(*octets));
+                Self::of(addresses, chunk(&fixed[36..]), chunk(&capability[16..]))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn of(addresses: [Bits; 3], fixed: &[u8; 12], capability: &[u8; 8]) -> Self {
+        let [source, destination, waypoint] = addresses;
+        let [protocol, _, _, _, id @ ..] = *fixed;
+        let [a, b, c, d, window_byte, epoch, _, _] = *capability;
+        Self {
+            source,
+            destination,
+            protocol,
+            id: PacketId(u64::from_be_bytes(id)),
+            waypoint,
+            principal: Principal(u32::from_be_bytes([a, b, c, d])),
+            window_byte,
+            epoch: Epoch(epoch),
+        }
+    }
+}
+
+#[inline(always)]
+fn chunk<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+    bytes.first_chunk().expect("invariant: the layout lies within the bytes")
 }
 
 /// An address of 4 or 16 bytes.
@@ -180,6 +250,28 @@ pub(crate) fn address(bytes: &[u8]) -> IpAddr {
     }
     let v6: [u8; 16] = bytes.try_into().expect("invariant: an address has 4 or 16 bytes");
     Ipv6Addr::from(v6).into()
+}
+
+/// Prefix, length and id of delegation `level` of a capability on the wire that was found to be well-formed.
+#[inline]
+pub(crate) fn delegation_bits(
+    wire: &[u8],
+    family: Family,
+    level: usize,
+) -> (Bits, u8, DelegationId) {
+    let width = family.address_len();
+    let wire = &wire[width + 8 + level * (width + 4)..];
+    let id = DelegationId::from_bytes(*chunk(&wire[width + 1..]));
+    (Bits::read(family, wire), wire[width], id)
+}
+
+/// Delegation `level` of a capability on the wire that was found to be well-formed.
+#[inline]
+pub(crate) fn delegation_at(wire: &[u8], family: Family, level: usize) -> Delegation {
+    let (prefix, len, id) = delegation_bits(wire, family, level);
+    let prefix = Prefix::canonical(prefix.address(family), len)
+        .expect("invariant: prefixes were checked when the header was parsed");
+    Delegation { prefix, id }
 }
 
 /// A well-formed header and its payload.
@@ -196,10 +288,6 @@ impl<'a> HeaderView<'a> {
     /// The reason for which a waypoint would drop it.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DropReason> {
         Ok(Self { bytes, layout: Layout::parse(bytes)? })
-    }
-
-    pub(crate) fn of(bytes: &'a [u8], layout: Layout) -> Self {
-        Self { bytes, layout }
     }
 
     /// The family of all addresses.
@@ -307,19 +395,9 @@ impl<'a> HeaderView<'a> {
         usize::from(self.place(index).levels)
     }
 
-    /// Capability `index` as it is on the wire, without its binding.
-    pub(crate) fn capability_bytes(&self, index: usize) -> &'a [u8] {
-        &self.bytes[self.at(index)..self.place(index).binding_at(self.family())]
-    }
-
     /// Delegation `level` of capability `index`.
     pub(crate) fn delegation(&self, index: usize, level: usize) -> Delegation {
-        let width = self.family().address_len();
-        let start = self.at(index) + width + 8 + level * (width + 4);
-        let prefix = address(&self.bytes[start..start + width]);
-        let prefix = Prefix::canonical(prefix, self.bytes[start + width])
-            .expect("invariant: prefixes were checked when the header was parsed");
-        Delegation { prefix, id: DelegationId::from_bytes(self.array(start + width + 1)) }
+        delegation_at(&self.bytes[self.at(index)..], self.family(), level)
     }
 
     fn place(&self, index: usize) -> Place {

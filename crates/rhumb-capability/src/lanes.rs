@@ -8,50 +8,33 @@ use std::mem::ManuallyDrop;
 use zeroize::Zeroize;
 
 use crate::derive::{binding_key, binding_key_input, delegation_input, secret_input};
-use crate::header::{HeaderView, Layout};
+use crate::header::{Layout, Place, delegation_at};
 use crate::mac::{Message, mac_once};
 use crate::prf::{AesKey, BLOCK, PrfInput, prf, xor};
-use crate::{Delegation, EpochKeys, MAX_LEVELS, Scheme, Suite, Window, reference};
+use crate::{EpochKeys, Family, Scheme, Suite, Window, reference};
 
 /// Packets side by side.
 pub(crate) const LANES: usize = 8;
 
 /// What the key of a packet's binding is derived from.
+#[derive(Clone, Copy)]
 pub(crate) struct Work {
-    suite: Suite,
-    scheme: Scheme,
+    pub(crate) suite: Suite,
+    pub(crate) family: Family,
+    pub(crate) place: Place,
     /// Which of the live epochs.
-    epoch: usize,
-    secret: PrfInput,
-    levels: usize,
-    delegations: [PrfInput; MAX_LEVELS],
-    /// Of a scheme of the paper's.
-    reference: Option<Delegation>,
+    pub(crate) epoch: usize,
+    pub(crate) window: Window,
 }
 
 impl Work {
     #[inline]
-    pub(crate) fn new(view: &HeaderView<'_>, epoch: usize, window: Window) -> Self {
-        let current = view.pointer();
-        let (wire, family, levels) =
-            (view.capability_bytes(current), view.family(), view.levels(current));
-        let scheme = view.scheme(current);
-        let mut delegations = [PrfInput::EMPTY; MAX_LEVELS];
-        let mut reference = None;
-        if scheme == Scheme::CaveatChain {
-            for (level, input) in delegations[..levels].iter_mut().enumerate() {
-                *input = delegation_input(wire, family, level);
-            }
-        } else if levels > 0 {
-            reference = Some(view.delegation(current, 0));
-        }
-        let secret = secret_input(wire, family, window);
-        Self { suite: view.suite(), scheme, epoch, secret, levels, delegations, reference }
+    fn is_aes_chain(&self) -> bool {
+        self.suite != Suite::HeaderSip && self.place.scheme == Scheme::CaveatChain
     }
 
-    #[inline]
-    fn is_aes_chain(&self) -> bool {
-        self.suite != Suite::HeaderSip && self.scheme == Scheme::CaveatChain
+    fn levels(&self) -> usize {
+        usize::from(self.place.levels)
     }
 }
 
@@ -94,7 +77,8 @@ impl Lanes {
             let Some(work) = work else { continue };
             let message = &self.messages[lane];
             if !work.is_aes_chain() {
-                let key = single_key(&epochs[work.epoch], work);
+                let wire = message.header_from(work.place.at);
+                let key = single_key(&epochs[work.epoch], work, wire);
                 macs[lane] = mac_once(work.suite, &key, message, payloads[lane]);
             } else if work.suite == Suite::PacketPolyval {
                 macs[lane] = mac_once(work.suite, &self.keys[lane], message, payloads[lane]);
@@ -109,18 +93,30 @@ impl Lanes {
         let mut most_levels = 0;
         for (lane, work) in work.iter().enumerate() {
             let Some(work) = work else { continue };
-            self.keys[lane] = epochs[work.epoch].expanded(work.suite).prf(&work.secret);
-            most_levels = most_levels.max(work.levels);
+            let wire = self.messages[lane].header_from(work.place.at);
+            let input = secret_input(wire, work.family, work.window);
+            self.keys[lane] = epochs[work.epoch].expanded(work.suite).prf(&input);
+            most_levels = most_levels.max(work.levels());
         }
-        let binding_key = binding_key_input();
-        for step in 0..=most_levels {
+        for level in 0..most_levels {
             for (lane, work) in work.iter().enumerate() {
-                let Some(work) = work.filter(|work| step <= work.levels) else { continue };
-                let input = work.delegations[..work.levels].get(step).unwrap_or(&binding_key);
-                self.schedules[lane] = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-                self.keys[lane] = self.schedules[lane].prf(input);
+                let Some(work) = work.filter(|work| level < work.levels()) else { continue };
+                let wire = self.messages[lane].header_from(work.place.at);
+                self.step(lane, &delegation_input(wire, work.family, level));
             }
         }
+        let binding_key = binding_key_input();
+        for (lane, work) in work.iter().enumerate() {
+            if work.is_some() {
+                self.step(lane, &binding_key);
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, lane: usize, input: &PrfInput) {
+        self.schedules[lane] = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
+        self.keys[lane] = self.schedules[lane].prf(input);
     }
 
     /// CBC-MAC of all lanes of suite 1, block by block.
@@ -158,14 +154,15 @@ impl Drop for Lanes {
 }
 
 /// The key of one packet's binding, step by step: SipHash, and the paper's schemes.
-fn single_key(epoch: &EpochKeys, work: &Work) -> [u8; BLOCK] {
-    let suite = work.suite;
-    let mut secret = prf(suite, epoch.key(suite), &work.secret);
-    if work.scheme != Scheme::CaveatChain {
-        return reference::binding_key(suite, work.scheme, &secret, work.reference.as_ref());
+fn single_key(epoch: &EpochKeys, work: &Work, wire: &[u8]) -> [u8; BLOCK] {
+    let Work { suite, family, window, .. } = *work;
+    let mut secret = prf(suite, epoch.key(suite), &secret_input(wire, family, window));
+    if work.place.scheme != Scheme::CaveatChain {
+        let delegation = (work.levels() > 0).then(|| delegation_at(wire, family, 0));
+        return reference::binding_key(suite, work.place.scheme, &secret, delegation.as_ref());
     }
-    for input in &work.delegations[..work.levels] {
-        secret = prf(suite, &secret, input);
+    for level in 0..work.levels() {
+        secret = prf(suite, &secret, &delegation_input(wire, family, level));
     }
     *binding_key(suite, &secret)
 }

@@ -17,6 +17,7 @@
 
 mod accounts;
 mod advance;
+mod bits;
 mod capability;
 mod credential;
 mod derive;

@@ -41,7 +41,7 @@ impl Message {
             self.bytes[at..at + BINDING_LEN].fill(0);
         }
         self.len = PREAMBLE + len;
-        self.bytes[self.len..self.len.next_multiple_of(BLOCK)].fill(0);
+        self.bytes[self.len..self.len + BLOCK].fill(0);
     }
 
     /// Another capability of the same header.
@@ -58,6 +58,12 @@ impl Message {
 
     fn unpadded(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// What stands at an offset of the header; bindings and pointer are zero.
+    #[inline]
+    pub(crate) fn header_from(&self, at: u16) -> &[u8] {
+        &self.bytes[PREAMBLE + usize::from(at)..]
     }
 }
 
@@ -139,4 +145,5 @@ fn arrays(blocks: &[[u8; BLOCK]]) -> &[Array<u8, U16>] {
 
 /// Before the header: its length, the index, a letter.
 const PREAMBLE: usize = 4;
-const MESSAGE_MAX: usize = (PREAMBLE + MAX_HEADER_LEN).next_multiple_of(BLOCK);
+/// With one block more, since padding is written a whole block at a time.
+const MESSAGE_MAX: usize = (PREAMBLE + MAX_HEADER_LEN).next_multiple_of(BLOCK) + BLOCK;

@@ -3,9 +3,7 @@
 //! Checksums of what comes in are not looked at: they protect nothing that a binding does not, and whoever receives for us
 //! has looked at them. Those of what goes out are made anew.
 
-use std::net::IpAddr;
-
-use crate::header::address;
+use crate::bits::Bits;
 use crate::{DropReason, Family};
 
 /// The IP protocol of Platypus: one of the two that are set aside for experiments (RFC 3692).
@@ -21,7 +19,7 @@ pub(crate) struct Outer {
     pub(crate) header_at: usize,
     /// From the start of the packet to its end; what follows is padding.
     pub(crate) end: usize,
-    pub(crate) destination: IpAddr,
+    pub(crate) destination: Bits,
     pub(crate) hop_limit: u8,
     /// TOS, or traffic class: DSCP and ECN.
     pub(crate) traffic_class: u8,
@@ -31,7 +29,7 @@ pub(crate) struct Outer {
 
 impl Outer {
     /// Reads the headers of an IP packet up to the Platypus header.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse(packet: &[u8], port: u16) -> Result<Self, DropReason> {
         match packet.first().map(|first| first >> 4) {
             Some(4) => Self::parse_v4(packet, port),
@@ -41,6 +39,7 @@ impl Outer {
         }
     }
 
+    #[inline(always)]
     fn parse_v4(packet: &[u8], port: u16) -> Result<Self, DropReason> {
         let header: &[u8; V4_LEN] = packet.first_chunk().ok_or(DropReason::Truncated)?;
         if header[0] != 0x45 {
@@ -58,7 +57,7 @@ impl Outer {
             family: Family::V4,
             header_at,
             end,
-            destination: address(&header[16..20]),
+            destination: Bits::read(Family::V4, &header[16..]),
             hop_limit: header[8],
             traffic_class: header[1],
             flow_label: 0,
@@ -81,7 +80,7 @@ impl Outer {
             family: Family::V6,
             header_at,
             end,
-            destination: address(&header[24..40]),
+            destination: Bits::read(Family::V6, &header[24..]),
             hop_limit: header[7],
             traffic_class: (first >> 20) as u8,
             flow_label: first & FLOW_LABEL,
@@ -111,8 +110,9 @@ fn inside(packet: &[u8], at: usize, protocol: u8, port: u16) -> Result<(usize, b
 
 /// An IP header to write.
 pub(crate) struct IpHeader {
-    pub(crate) source: IpAddr,
-    pub(crate) destination: IpAddr,
+    pub(crate) family: Family,
+    pub(crate) source: Bits,
+    pub(crate) destination: Bits,
     pub(crate) protocol: u8,
     pub(crate) hop_limit: u8,
     pub(crate) traffic_class: u8,
@@ -134,27 +134,28 @@ impl IpHeader {
     /// Writes the header of a packet of which `packet` is all, itself included.
     #[inline]
     pub(crate) fn write(&self, packet: &mut [u8]) {
+        let long_enough = "invariant: a packet begins with its header";
         let len = packet.len() as u16;
-        match (self.source, self.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let [len_high, len_low] = len.to_be_bytes();
-                let [id_high, id_low] = self.identification.to_be_bytes();
+        match self.family {
+            Family::V4 => {
+                let header: &mut [u8; V4_LEN] = packet.first_chunk_mut().expect(long_enough);
+                header[..2].copy_from_slice(&[0x45, self.traffic_class]);
+                header[2..4].copy_from_slice(&len.to_be_bytes());
+                header[4..6].copy_from_slice(&self.identification.to_be_bytes());
                 let flags = if self.do_not_fragment { 0x40 } else { 0 };
-                let (class, hops, protocol) = (self.traffic_class, self.hop_limit, self.protocol);
-                let start =
-                    [0x45, class, len_high, len_low, id_high, id_low, flags, 0, hops, protocol];
-                packet[..10].copy_from_slice(&start);
-                packet[12..16].copy_from_slice(&source.octets());
-                packet[16..20].copy_from_slice(&destination.octets());
-                write_v4_checksum(&mut packet[..V4_LEN]);
+                header[6..12].copy_from_slice(&[flags, 0, self.hop_limit, self.protocol, 0, 0]);
+                header[12..16].copy_from_slice(&self.source.octets_v4());
+                header[16..20].copy_from_slice(&self.destination.octets_v4());
+                write_v4_checksum(header);
             }
-            (source, destination) => {
+            Family::V6 => {
+                let header: &mut [u8; V6_LEN] = packet.first_chunk_mut().expect(long_enough);
                 let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label;
-                packet[..4].copy_from_slice(&first.to_be_bytes());
-                packet[4..6].copy_from_slice(&(len - V6_LEN as u16).to_be_bytes());
-                packet[6..8].copy_from_slice(&[self.protocol, self.hop_limit]);
-                packet[8..24].copy_from_slice(&octets16(source));
-                packet[24..40].copy_from_slice(&octets16(destination));
+                header[..4].copy_from_slice(&first.to_be_bytes());
+                header[4..6].copy_from_slice(&(len - V6_LEN as u16).to_be_bytes());
+                header[6..8].copy_from_slice(&[self.protocol, self.hop_limit]);
+                header[8..24].copy_from_slice(&self.source.octets_v6());
+                header[24..40].copy_from_slice(&self.destination.octets_v6());
             }
         }
     }
@@ -164,8 +165,8 @@ impl IpHeader {
 pub(crate) fn redirect(
     packet: &mut [u8],
     outer: &Outer,
-    source: IpAddr,
-    destination: IpAddr,
+    source: Bits,
+    destination: Bits,
     pointer: Change,
 ) {
     let (addresses, hops) = match outer.family {
@@ -176,13 +177,18 @@ pub(crate) fn redirect(
     let mut sum = Checksum::default();
     sum.change(pointer);
     sum.remove(&packet[addresses.clone()]);
-    let (to_source, to_destination) = packet[addresses.clone()].split_at_mut(addresses.len() / 2);
-    put_address(to_source, source);
-    put_address(to_destination, destination);
-    sum.add(&packet[addresses]);
-    if outer.family == Family::V4 {
-        write_v4_checksum(&mut packet[..V4_LEN]);
+    match outer.family {
+        Family::V4 => {
+            packet[12..16].copy_from_slice(&source.octets_v4());
+            packet[16..20].copy_from_slice(&destination.octets_v4());
+            write_v4_checksum(&mut packet[..V4_LEN]);
+        }
+        Family::V6 => {
+            packet[8..24].copy_from_slice(&source.octets_v6());
+            packet[24..40].copy_from_slice(&destination.octets_v6());
+        }
     }
+    sum.add(&packet[addresses]);
     if outer.is_udp {
         let at = outer.header_at - 2;
         let old = u16::from_be_bytes([packet[at], packet[at + 1]]);
@@ -246,20 +252,6 @@ fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-fn put_address(place: &mut [u8], address: IpAddr) {
-    match address {
-        IpAddr::V4(v4) => place.copy_from_slice(&v4.octets()),
-        IpAddr::V6(v6) => place.copy_from_slice(&v6.octets()),
-    }
-}
-
-fn octets16(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    }
-}
-
 pub(crate) const UDP: u8 = 17;
 pub(crate) const UDP_LEN: usize = 8;
 pub(crate) const V4_LEN: usize = 20;
@@ -280,8 +272,9 @@ mod tests {
     fn a_header_with_its_checksum_sums_to_zero() {
         let mut packet = [0; 28];
         let header = IpHeader {
-            source: [192, 0, 2, 1].into(),
-            destination: [198, 51, 100, 7].into(),
+            family: Family::V4,
+            source: Bits::v4([192, 0, 2, 1]),
+            destination: Bits::v4([198, 51, 100, 7]),
             protocol: 17,
             hop_limit: 63,
             traffic_class: 0xB8,

@@ -33,6 +33,15 @@ impl ReplayFilter {
         Self { words, offset, lines_per_part }
     }
 
+    /// Reads what `take` will look at, so that eight packets wait for memory together and not one after the other.
+    #[inline]
+    pub(crate) fn touch(&self, id: PacketId, fingerprint: u64) -> u32 {
+        let slice = (id.time_us() >> SLICE_BITS) as usize;
+        let line = slice % PARTS * self.lines_per_part
+            + (fingerprint as usize & (self.lines_per_part - 1));
+        self.words[self.offset + line * LINE]
+    }
+
     /// Takes a packet that was not here, or says why not.
     #[inline]
     pub(crate) fn take(&mut self, id: PacketId, fingerprint: u64) -> Result<(), DropReason> {

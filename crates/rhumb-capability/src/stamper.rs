@@ -247,8 +247,9 @@ impl Stamper {
             }
         };
         let header = IpHeader {
-            source: source.unwrap_or(original.source),
-            destination: self.first_waypoint,
+            family: self.family,
+            source: source.unwrap_or(original.source).into(),
+            destination: self.first_waypoint.into(),
             protocol,
             hop_limit: original.hop_limit,
             traffic_class: original.traffic_class,
