@@ -57,7 +57,7 @@ impl Limiter {
             return Allowance::Whole;
         }
         bucket.withheld = bucket.withheld.wrapping_add(1);
-        if bucket.withheld % SLIP == 0 { Allowance::Truncated } else { Allowance::Nothing }
+        if bucket.withheld.is_multiple_of(SLIP) { Allowance::Truncated } else { Allowance::Nothing }
     }
 
     fn index(&self, source: IpAddr) -> usize {

@@ -264,9 +264,8 @@ impl KeyServer {
 
     /// The keys of a waypoint's newest epoch, from now on.
     pub fn set_epoch(&mut self, waypoint: IpAddr, keys: EpochKeys) {
-        for known in self.waypoints.iter_mut().filter(|known| known.address == waypoint) {
+        if let Some(known) = self.waypoints.iter_mut().find(|known| known.address == waypoint) {
             known.keys = keys;
-            return;
         }
     }
 
@@ -345,7 +344,7 @@ impl KeyServer {
             Place::NameServer => Ok(Next::Say(self.name_server(&name, qtype))),
             Place::Key(key) => Ok(Next::Say(self.key(&key, name, qtype, now_ms))),
             Place::After(_) | Place::Since(_) | Place::Everywhere(_) => {
-                self.follow(place, request, now_ms)
+                self.follow(&place, request, now_ms)
             }
         }
     }
@@ -422,7 +421,7 @@ impl KeyServer {
     /// Questions of waypoints and operators, which are signed.
     fn follow(
         &mut self,
-        place: Place,
+        place: &Place,
         request: &Request,
         now_ms: u64,
     ) -> Result<Next, (Refusal, Rcode)> {
@@ -437,7 +436,7 @@ impl KeyServer {
             // A datagram waits for nobody.
             Transport::Datagram => Next::Hold(wish, now_ms),
         };
-        match place {
+        match *place {
             Place::After(serial) => {
                 for follower in self.followers.iter_mut().filter(|known| known.key == key) {
                     follower.serial = Some(serial.min(self.book.last_serial()));

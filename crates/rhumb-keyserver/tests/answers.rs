@@ -1,5 +1,7 @@
 //! What a key server answers to whom, to the millisecond and the byte.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
 mod world;
 
 use domain::base::iana::{Class, Opcode, Rcode, Rtype};

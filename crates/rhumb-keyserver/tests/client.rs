@@ -1,5 +1,7 @@
 //! A principal always has a key, in virtual time: over rollovers, losses, dead and lying resolvers.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
 mod world;
 
 use std::collections::HashMap;

@@ -1,5 +1,7 @@
 //! Revocations: who may, in which order, and how soon everybody knows.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
 mod world;
 
 use domain::base::iana::{Rcode, Rtype};

@@ -120,7 +120,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     if let Some(DeValue::Table(table)) = root.get_ref().get("keyserver").map(Spanned::get_ref)
         && let Some(DeValue::Array(waypoints)) = table.get("waypoint").map(Spanned::get_ref)
     {
-        for waypoint in waypoints.iter() {
+        for waypoint in waypoints {
             if let DeValue::Table(table) = waypoint.get_ref() {
                 check_keys(text, table, "keyserver.waypoint", WAYPOINT_KEYS)?;
             }

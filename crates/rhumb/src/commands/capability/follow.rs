@@ -30,7 +30,7 @@ pub(super) fn run(
             match heard {
                 Heard::Current(feed) => form.print(&report(feed)),
                 Heard::Lost(error) => {
-                    tracing::warn!(%error, "the key server is lost; trying again")
+                    tracing::warn!(%error, "the key server is lost; trying again");
                 }
             }
             true

@@ -78,11 +78,9 @@ fn metrics(server: &KeyServer) -> Vec<Metric> {
         ("told", counters.told),
     ];
     let answers = answers.map(|(kind, count)| Sample::labelled("kind", kind, count)).to_vec();
-    let refused = counters.refusals().map(|(why, count)| (why.as_str(), count));
-    let dropped = counters.drops().map(|(why, count)| (why.as_str(), count));
-    let by_reason = |reasons: &mut dyn Iterator<Item = (&'static str, u64)>| {
-        reasons.map(|(reason, count)| Sample::labelled("reason", reason, count)).collect()
-    };
+    let reason = |reason, count| Sample::labelled("reason", reason, count);
+    let refused = counters.refusals().map(|(why, count)| reason(why.as_str(), count)).collect();
+    let dropped = counters.drops().map(|(why, count)| reason(why.as_str(), count)).collect();
     vec![
         metric(ANSWERS, "Questions answered, by kind.", Kind::Counter, answers),
         metric(
@@ -98,18 +96,8 @@ fn metrics(server: &KeyServer) -> Vec<Metric> {
             Kind::Counter,
             plain(counters.store_failures),
         ),
-        metric(
-            REFUSED,
-            "Messages answered with an error, by reason.",
-            Kind::Counter,
-            by_reason(&mut { refused }),
-        ),
-        metric(
-            DROPPED,
-            "Messages without an answer, by reason.",
-            Kind::Counter,
-            by_reason(&mut { dropped }),
-        ),
+        metric(REFUSED, "Messages answered with an error, by reason.", Kind::Counter, refused),
+        metric(DROPPED, "Messages without an answer, by reason.", Kind::Counter, dropped),
         metric(
             PRINCIPALS,
             "Principals that are given keys.",
