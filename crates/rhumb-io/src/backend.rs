@@ -111,6 +111,11 @@ impl Backend {
         }
     }
 
+    /// Whether datagrams go by AF_XDP: not any more once its interface is gone.
+    pub fn is_xdp(&self) -> bool {
+        self.name() != "socket"
+    }
+
     /// The interface that AF_XDP works on.
     pub fn interface(&self) -> Option<&str> {
         match self {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What went wrong when a backend was made.
 #[derive(Debug)]
@@ -30,6 +30,29 @@ pub enum IoError {
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
+    },
+    /// A raw socket could not be made.
+    Raw {
+        /// The address that it was for.
+        address: IpAddr,
+        /// Which step failed, by the system's name.
+        call: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A TUN device could not be made, or set up.
+    Tun {
+        /// Its name.
+        name: String,
+        /// Which step failed, by the system's name.
+        call: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// UDP that carries packets has to be bound to one address.
+    NoOneAddress {
+        /// The address that it is bound to.
+        address: SocketAddr,
     },
     /// A [`Wake`](crate::Wake) could not be made.
     Wake {
@@ -61,6 +84,34 @@ impl fmt::Display for IoError {
                 ),
                 _ => write!(f, "UDP {address} cannot be bound: {source}"),
             },
+            Self::Raw { address, call, source } => match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    write!(f, "raw sockets need CAP_NET_RAW, or root ({call}: {source})")
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    write!(f, "no raw socket at {address}: that is not an address of this machine")
+                }
+                _ => write!(f, "no raw socket can be made for {address} ({call}: {source})"),
+            },
+            Self::Tun { name, call, source } => match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => {
+                    write!(f, "TUN device {name} needs CAP_NET_ADMIN, or root ({call}: {source})")
+                }
+                Some(libc::EBUSY) => {
+                    write!(f, "TUN device {name} is in use by another process; choose another name")
+                }
+                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+                    write!(
+                        f,
+                        "there are no TUN devices here: /dev/net/tun is missing ({call}: {source})"
+                    )
+                }
+                _ => write!(f, "TUN device {name} cannot be set up ({call}: {source})"),
+            },
+            Self::NoOneAddress { address } => write!(
+                f,
+                "UDP that carries packets needs one address of this machine to listen at, not {address}"
+            ),
             Self::Wake { source } => write!(f, "no event descriptor can be made: {source}"),
         }
     }
@@ -72,7 +123,10 @@ impl std::error::Error for IoError {
             Self::Socket { source, .. }
             | Self::SocketOption { source, .. }
             | Self::Bind { source, .. }
+            | Self::Raw { source, .. }
+            | Self::Tun { source, .. }
             | Self::Wake { source } => Some(source),
+            Self::NoOneAddress { .. } => None,
         }
     }
 }

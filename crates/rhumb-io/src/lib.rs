@@ -1,24 +1,30 @@
-//! Batched packet I/O behind one name, [`PacketIo`]: [`udp`] for real sockets, [`xdp`] past the kernel's network stack,
-//! [`memory`] for tests; [`open`] chooses between the first two as told. And [`discovery`]: the links of this host, and how
-//! a router is found on them.
+//! Batched packet I/O. Datagrams behind one name, [`PacketIo`]: [`udp`] for real sockets, [`xdp`] past the kernel's network
+//! stack, [`memory`] for tests; [`open`] chooses between the first two as told. Whole IP packets behind another, `IpIo`, in
+//! `ip` (on Linux). And [`discovery`]: the links of this host, and how a router is found on them.
 //!
 //! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
 //! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
 //! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
 //! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
-//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `cores`, `poll`,
-//! `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
+//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `cores`, `ip::sys`,
+//! `poll`, `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
 
 mod backend;
+#[cfg(target_os = "linux")]
+mod checksum;
 #[allow(unsafe_code)]
 mod cores;
 mod counters;
 pub mod discovery;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod ip;
 pub mod memory;
+#[cfg(target_os = "linux")]
+mod netlink;
 mod packet_io;
 #[allow(unsafe_code)]
 mod poll;

@@ -7,7 +7,7 @@
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-mod address;
+pub(crate) mod address;
 mod group;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -18,11 +18,13 @@ mod load;
 mod portable;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
-mod sys;
+pub(crate) mod sys;
 
 pub use group::Group;
 #[cfg(target_os = "linux")]
 pub use linux::UdpSocket;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{ask_buffer, is_final};
 #[cfg(not(target_os = "linux"))]
 pub use portable::UdpSocket;
 

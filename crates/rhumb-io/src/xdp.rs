@@ -1,4 +1,5 @@
-//! AF_XDP: the datagrams of one UDP port past the kernel's network stack, beside the kernel on the same interface.
+//! AF_XDP: the datagrams of one UDP port ([`XdpSocket`]), or the packets of one IP protocol ([`XdpPackets`]), past the kernel's
+//! network stack, beside the kernel on the same interface.
 //!
 //! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we share with the kernel;
 //! everything else that arrives goes on as before. We answer through the same rings, on ways that the kernel tells. What
@@ -13,6 +14,8 @@
 //! Invariant: the program is tied to this process. When it ends, however it ends, the interface is as it was before.
 
 #[cfg(target_os = "linux")]
+mod attached;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 mod bpf;
 #[cfg(target_os = "linux")]
@@ -20,7 +23,7 @@ mod frame;
 #[cfg(target_os = "linux")]
 mod interface;
 #[cfg(target_os = "linux")]
-mod netlink;
+mod packets;
 #[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
@@ -38,15 +41,19 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod ways;
 
+#[cfg(target_os = "linux")]
+pub(crate) use interface::Listening;
+#[cfg(target_os = "linux")]
+pub use packets::XdpPackets;
 pub use refusal::Refusal;
 #[cfg(target_os = "linux")]
 pub use socket::XdpSocket;
 
 /// A socket that got no rings, as it was, and why.
 #[derive(Debug)]
-pub struct Refused {
+pub struct Refused<S = crate::udp::UdpSocket> {
     /// The socket.
-    pub socket: crate::udp::UdpSocket,
+    pub socket: S,
     /// Why it got none.
     pub refusal: Refusal,
 }

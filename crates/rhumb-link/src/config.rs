@@ -10,15 +10,15 @@ pub struct Config {
     pub cipher: Cipher,
     /// Whether others may connect to us.
     pub accept: bool,
-    /// Whether to ask peers if they are still there, and so to notice within about two seconds when one is not. For ends that
-    /// have few sessions, and somewhere else to go; others answer, and notice after [`SILENCE`](crate::SILENCE).
-    pub watch_peers: bool,
+    /// Which peers to ask if they are still there, and so to notice within about two seconds of traffic when one is not. Of
+    /// others that is noticed after [`SILENCE`](crate::SILENCE).
+    pub watch_peers: WatchPeers,
     /// The lane to send on, below [`LANES`](rhumb_wire::datagram::LANES), to peers that have more than one. It may be chosen
     /// by anything that differs from end to end, so that a peer's workers have equal shares.
     pub send_lane: u8,
     /// Workers that this endpoint's lanes are shared among, 1 to [`LANES`](rhumb_wire::datagram::LANES): lane n belongs to
     /// worker n modulo their number, and worker 0 is the endpoint itself, which then sends on lane 0. An endpoint that
-    /// watches its peers keeps all lanes.
+    /// watches everybody keeps all lanes.
     pub workers: u8,
     /// Bounds on memory and work.
     pub limits: Limits,
@@ -35,7 +35,7 @@ impl Default for Config {
             max_datagram_len: DEFAULT_MAX_DATAGRAM_LEN,
             cipher: Cipher::Aes256Gcm,
             accept: true,
-            watch_peers: false,
+            watch_peers: WatchPeers::Nobody,
             send_lane: 0,
             workers: 1,
             limits: Limits::default(),
@@ -43,6 +43,17 @@ impl Default for Config {
             repeatable_handshakes: false,
         }
     }
+}
+
+/// Which peers are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchPeers {
+    /// None: for ends that have many sessions, and nowhere else to go.
+    Nobody,
+    /// Routers alone: for routers, which have few sessions with others and tell whoever sends by way of one that is gone.
+    Routers,
+    /// All: for ends that have few sessions, and somewhere else to go.
+    Everybody,
 }
 
 /// The AEAD of records.

@@ -137,6 +137,11 @@ pub enum Event {
         /// Where it sends to.
         to: SocketAddr,
     },
+    /// The peer of a watched session has left a first question unanswered: perhaps it is gone. Told once each time.
+    Doubtful {
+        /// The session.
+        session: SessionId,
+    },
     /// A session ended.
     Closed {
         /// The session, whose id is stale now.

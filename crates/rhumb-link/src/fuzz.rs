@@ -15,7 +15,7 @@ use rhumb_wire::{Batch, Role};
 
 use crate::keys::ExportedKeys;
 use crate::lane::{ReceiveLane, SendLane};
-use crate::{Cipher, Config, EPOCH_LIFETIME, Endpoint, LinkError};
+use crate::{Cipher, Config, EPOCH_LIFETIME, Endpoint, LinkError, WatchPeers};
 
 /// Sequences of operations on two endpoints and some strangers' addresses.
 ///
@@ -109,7 +109,8 @@ impl World {
     fn new() -> Result<Self, LinkError> {
         let now = *START;
         let endpoint = |host: usize| {
-            let config = Config { watch_peers: host == 0, ..Config::default() };
+            let watch_peers = if host == 0 { WatchPeers::Everybody } else { WatchPeers::Nobody };
+            let config = Config { watch_peers, ..Config::default() };
             Endpoint::new(Arc::clone(&IDENTITIES[host]), config, [host as u8; 32], now)
         };
         Ok(Self {

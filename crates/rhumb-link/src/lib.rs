@@ -52,7 +52,7 @@ mod worker;
 pub use config::{
     Cipher, Config, DEFAULT_HALF_OPEN_FOREIGN, DEFAULT_HALF_OPEN_NATIVE,
     DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS, Limits,
-    MIN_DATAGRAM_LEN,
+    MIN_DATAGRAM_LEN, WatchPeers,
 };
 pub use drop_reason::{DropReason, Drops};
 pub use endpoint::{AttemptId, Endpoint, Event, Opened};

@@ -82,6 +82,8 @@ pub(crate) struct SentElsewhere {
     pub(crate) at: Option<Instant>,
     /// Whether one of them has so few epochs left that a fresh handshake is due.
     pub(crate) nearly_exhausted: bool,
+    /// How often something was, in reports.
+    pub(crate) reports: u64,
 }
 
 /// The lanes a session receives on: the indexes of lane 0 of each handshake.
@@ -130,6 +132,11 @@ impl Session {
     pub(crate) fn last_sealed(&self) -> Instant {
         let here = self.send.last_sealed;
         self.sent_elsewhere.at.map_or(here, |elsewhere| elsewhere.max(here))
+    }
+
+    /// Grows whenever something is sealed, and, on lanes that are not here, is reported.
+    pub(crate) fn sealed(&self) -> u64 {
+        self.send.sealed() + self.sent_elsewhere.reports
     }
 
     /// Whether the counter of one of its lanes will run out.

@@ -3,10 +3,16 @@
 //! 1. While something is opened now and then, nothing is done.
 //! 2. When traffic goes one way only, or stops, the peer is asked after [`QUIET`]; on an idle session, in place of each
 //!    keep-alive.
-//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent.
+//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent. That the first was left
+//!    unanswered is told, for those who would get ready.
+//! 4. Once they are, fewer questions do where few were ever lost: as many as it takes to be as sure. So that this is known, a
+//!    busy peer is asked now and then, too ([`Loss`]).
 //!
 //! A question is a challenge to the present address, so any peer answers it and it costs no more than a keep-alive of each.
 //! Whoever has many sessions leaves this to the other ends, and finds out by [`SILENCE`](crate::SILENCE).
+//!
+//! Of lanes that other workers have it is known once a second what was opened and sealed on them. So busy sessions of several
+//! workers may be asked needlessly, and the answer, which comes here, settles it.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -20,6 +26,14 @@ pub(crate) struct Watch {
     round_trip: Option<Duration>,
     /// When the probes were sent since which nothing was opened.
     probes: Vec<Instant>,
+    /// How many of them were answered.
+    answered: usize,
+    /// How former ones fared.
+    loss: Loss,
+    /// When the last was sent.
+    asked_at: Instant,
+    /// Whether there is somewhere else to go at once.
+    pub(crate) hasty: bool,
     /// The challenge of the first of them; each further one is greater by one.
     first_challenge: NonZeroU64,
     /// Records sealed when the last probe had been.
@@ -37,8 +51,8 @@ pub(crate) struct Watch {
 pub(crate) enum Finding {
     /// Nothing; on an idle session, nothing until something is sealed.
     Present { idle: bool },
-    /// Ask it.
-    Doubtful,
+    /// Ask it. Whether it has just left the first question unanswered.
+    Doubtful { suspicious: bool },
     /// It is not there any more.
     Silent,
 }
@@ -48,6 +62,10 @@ impl Watch {
         Self {
             round_trip: None,
             probes: Vec::new(),
+            answered: 0,
+            loss: Loss::default(),
+            asked_at: now,
+            hasty: false,
             first_challenge: NonZeroU64::MIN,
             sealed_before: 0,
             answered_at: now,
@@ -59,18 +77,28 @@ impl Watch {
     /// Finds out what to do. `heard`: when a record was opened last; `sealed`: how many were sealed with the present keys.
     pub(crate) fn look(&mut self, heard: Instant, sealed: u64, now: Instant) -> Finding {
         if self.probes.first().is_some_and(|first| heard > *first) {
+            self.loss.note(self.probes.len(), std::mem::take(&mut self.answered));
             self.probes.clear();
         }
         if let Some(last) = self.probes.last() {
-            self.look_at = *last + self.interval();
+            // A sample was sent while something came in: until that is in doubt, its answer may take its time.
+            self.look_at = (*last + self.interval()).max(heard + self.patience());
             if now < self.look_at {
                 return Finding::Present { idle: false };
             }
-            return if self.probes.len() < PROBES { Finding::Doubtful } else { Finding::Silent };
+            return match self.probes.len() {
+                asked if asked < self.enough() => Finding::Doubtful { suspicious: asked == 1 },
+                _ => Finding::Silent,
+            };
         }
         let idle = heard <= self.answered_at && sealed <= self.sealed_before;
         self.look_at = heard + if idle { KEEP_ALIVE } else { self.patience() };
-        if now < self.look_at { Finding::Present { idle } } else { Finding::Doubtful }
+        let is_sample = sealed >= self.sealed_before + SAMPLED_RECORDS
+            && now >= self.asked_at + SAMPLE_INTERVAL;
+        match now < self.look_at && !is_sample {
+            true => Finding::Present { idle },
+            false => Finding::Doubtful { suspicious: false },
+        }
     }
 
     /// The challenge to send as a probe now. `fresh` is one that was never used. Call [`Watch::sealed`] after it.
@@ -80,6 +108,7 @@ impl Watch {
         }
         let challenge = self.first_challenge.saturating_add(self.probes.len() as u64);
         self.probes.push(now);
+        self.asked_at = now;
         self.look_at = now + self.interval();
         challenge
     }
@@ -101,6 +130,7 @@ impl Watch {
         let which = answer.get().wrapping_sub(self.first_challenge.get());
         let sent_at = usize::try_from(which).ok().and_then(|which| self.probes.get(which));
         let Some(&sent_at) = sent_at else { return };
+        self.answered = (self.answered + 1).min(self.probes.len());
         self.reached_at = self.reached_at.max(Some(sent_at));
         let sample = now.saturating_duration_since(sent_at);
         // RFC 6298, section 2.
@@ -116,6 +146,11 @@ impl Watch {
         heard.checked_sub(self.round_trip() * 2).max(self.reached_at)
     }
 
+    /// How many questions have to be left unanswered.
+    fn enough(&self) -> usize {
+        if self.hasty { self.loss.questions_needed() } else { PROBES }
+    }
+
     fn round_trip(&self) -> Duration {
         self.round_trip.unwrap_or(ASSUMED_ROUND_TRIP)
     }
@@ -129,6 +164,39 @@ impl Watch {
     }
 }
 
+/// How many questions were asked of late while the peer was there, and how many of them went unanswered.
+#[derive(Debug, Clone, Copy, Default)]
+struct Loss {
+    asked: u32,
+    lost: u32,
+}
+
+impl Loss {
+    fn note(&mut self, asked: usize, answered: usize) {
+        self.asked = self.asked.saturating_add(asked as u32);
+        self.lost = self.lost.saturating_add(asked.saturating_sub(answered) as u32);
+        if self.asked >= LOSS_WINDOW {
+            self.asked /= 2;
+            self.lost = self.lost.div_ceil(2);
+        }
+    }
+
+    /// How many in a row go unanswered by chance no more often than [`FALSE_ALARM`] says, by what was seen. The chance that the
+    /// next one is lost is (lost + 1) / (asked + 2), and those after it follow in the same way: Laplace's rule of succession,
+    /// which takes every share of loss for as likely as any other beforehand, and so needs many questions while it knows little.
+    fn questions_needed(self) -> usize {
+        let (asked, lost) = (f64::from(self.asked), f64::from(self.lost));
+        let mut chance = 1.0;
+        for (n, count) in (0..PROBES).zip(0u32..) {
+            chance *= (lost + 1.0 + f64::from(count)) / (asked + 2.0 + f64::from(count));
+            if chance <= FALSE_ALARM {
+                return (n + 1).max(LEAST_PROBES);
+            }
+        }
+        PROBES
+    }
+}
+
 /// How long traffic goes unanswered before the peer is asked, if two round trips are not longer. So who only sends adds four
 /// probes a second at most, and none while anything comes back.
 pub const QUIET: Duration = Duration::from_millis(250);
@@ -136,6 +204,16 @@ pub const QUIET: Duration = Duration::from_millis(250);
 /// unanswered with probability 1 - 0.8^2 = 0.36, and all of them with 0.36^16 = 8e-8: once in 36 days of asking four
 /// times a second. With 3 of them it would be every few seconds.
 pub const PROBES: usize = 16;
+/// What [`PROBES`] come to where a fifth is lost.
+const FALSE_ALARM: f64 = 8e-8;
+/// Where nothing is ever lost: an interruption of half a second, as when a station changes its access point, is sat out.
+const LEAST_PROBES: usize = 5;
+/// So many questions are remembered, half of them after a while: what a path was like an hour ago tells little.
+const LOSS_WINDOW: u32 = 512;
+/// A busy peer is asked once in so many records, and [`SAMPLE_INTERVAL`], at most: one percent of the traffic, which makes fifty
+/// answers, and six questions instead of sixteen, of a minute.
+const SAMPLED_RECORDS: u64 = 100;
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Between probes at least, if two round trips are not longer: an interruption of a second and a half is sat out.
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Until one was measured: to most of the world.
@@ -147,6 +225,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FRESH: NonZeroU64 = NonZeroU64::MIN;
+    const ASKED_FIRST: Finding = Finding::Doubtful { suspicious: false };
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn begun() -> (Watch, Instant) {
@@ -158,26 +237,27 @@ mod tests {
     fn an_idle_peer_is_asked_in_place_of_keep_alives() {
         let (mut watch, start) = begun();
         assert_eq!(watch.look(start, 0, start + KEEP_ALIVE - MS), Finding::Present { idle: true });
-        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE), Finding::Doubtful);
+        assert_eq!(watch.look(start, 0, start + KEEP_ALIVE), ASKED_FIRST);
     }
 
     #[test]
     fn traffic_without_an_answer_is_doubtful_soon() {
         let (mut watch, start) = begun();
         assert_eq!(watch.look(start, 1, start + QUIET - MS), Finding::Present { idle: false });
-        assert_eq!(watch.look(start, 1, start + QUIET), Finding::Doubtful);
+        assert_eq!(watch.look(start, 1, start + QUIET), ASKED_FIRST);
         // The same when the peer sent something other than answers, and then stopped.
         let heard = start + 3 * MS;
         assert_eq!(watch.look(heard, 0, heard + QUIET - MS), Finding::Present { idle: false });
-        assert_eq!(watch.look(heard, 0, heard + QUIET), Finding::Doubtful);
+        assert_eq!(watch.look(heard, 0, heard + QUIET), ASKED_FIRST);
     }
 
     #[test]
     fn all_probes_have_to_go_unanswered() {
         let (mut watch, start) = begun();
         let mut now = start + KEEP_ALIVE;
-        for _ in 0..PROBES {
-            assert_eq!(watch.look(start, 0, now), Finding::Doubtful);
+        for asked in 0..PROBES {
+            let suspicious = asked == 1;
+            assert_eq!(watch.look(start, 0, now), Finding::Doubtful { suspicious });
             watch.probe(FRESH, now);
             now = watch.look_at;
             assert_eq!(watch.look(start, 0, now - MS), Finding::Present { idle: false });
@@ -197,6 +277,66 @@ mod tests {
         watch.answered(challenges[0], start + 440 * MS);
         assert_eq!(watch.round_trip, Some((30 * 7 + 440) * MS / 8));
         assert_eq!(watch.reached_at, Some(start + 400 * MS));
+    }
+
+    #[test]
+    fn few_questions_do_where_few_were_lost_and_haste_helps() {
+        let needed = |asked, lost| Loss { asked, lost }.questions_needed();
+        assert_eq!((needed(0, 0), needed(20, 0), needed(50, 0)), (PROBES, 9, 6));
+        assert_eq!((needed(200, 0), needed(LOSS_WINDOW, 0)), (LEAST_PROBES, LEAST_PROBES));
+        // 1 %, 5 %, 20 % each way.
+        assert_eq!((needed(250, 5), needed(250, 25), needed(250, 90)), (5, 8, PROBES));
+        for (asked, lost) in
+            (0..LOSS_WINDOW).flat_map(|n| [(n, 0), (n, n / 10), (n, n / 3), (n, n)])
+        {
+            assert!((LEAST_PROBES..=PROBES).contains(&needed(asked, lost)), "{lost} of {asked}");
+            assert!(needed(asked, lost) <= needed(asked, lost + 1), "{lost} of {asked}");
+        }
+        let (mut watch, _) = begun();
+        watch.loss = Loss { asked: 50, lost: 0 };
+        assert_eq!(watch.enough(), PROBES, "nowhere else to go");
+        watch.hasty = true;
+        assert_eq!(watch.enough(), 6);
+    }
+
+    #[test]
+    fn what_becomes_of_questions_is_remembered_for_a_while() {
+        let (mut watch, start) = begun();
+        let mut now = start;
+        for round in 0..2000 {
+            let challenge = watch.probe(FRESH, now);
+            if round % 4 != 0 {
+                watch.answered(challenge, now + 20 * MS);
+            }
+            now += 200 * MS;
+            watch.look(now - 100 * MS, 0, now);
+            assert!(watch.loss.asked < LOSS_WINDOW);
+        }
+        let Loss { asked, lost } = watch.loss;
+        assert!(
+            asked >= LOSS_WINDOW / 2 && (asked / 4..=asked / 4 + 2).contains(&lost),
+            "{lost} of {asked}"
+        );
+    }
+
+    #[test]
+    fn a_busy_peer_is_asked_once_in_a_hundred_records_and_a_second() {
+        let (mut watch, start) = begun();
+        let second = SAMPLE_INTERVAL;
+        let present = Finding::Present { idle: false };
+        for (sealed, after, expected) in [
+            (SAMPLED_RECORDS - 1, second, present),
+            (SAMPLED_RECORDS, second - MS, present),
+            (SAMPLED_RECORDS, second, ASKED_FIRST),
+        ] {
+            assert_eq!(watch.look(start + after - MS, sealed, start + after), expected);
+        }
+        // Nothing comes in from then on: that is a doubt no sooner than without the question.
+        let heard = start + second - MS;
+        watch.probe(FRESH, start + second);
+        assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET - MS), present);
+        let doubtful = Finding::Doubtful { suspicious: true };
+        assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET), doubtful);
     }
 
     #[test]

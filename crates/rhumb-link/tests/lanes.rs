@@ -4,11 +4,18 @@ mod pair;
 
 use std::time::Duration;
 
-use pair::{Flying, Net};
-use rhumb_link::{Cipher, Config, DropReason, Event, Opened, SessionId, Taken, WorkerLanes};
+use pair::{Fate, Flying, Net};
+use rhumb_link::{
+    Cipher, Config, DropReason, Event, KEEP_ALIVE, Opened, PROBES, QUIET, SessionId, Taken,
+    WatchPeers, WorkerLanes,
+};
+use rhumb_trust::Identity;
+use rhumb_wire::Role;
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader, SessionIndex};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// What a silent peer costs at most, over and above the wait for the first probe.
+const PROBING: Duration = Duration::from_millis(100 * PROBES as u64);
 
 fn on_lane(lane: u8) -> Config {
     let mut config = Config::default();
@@ -273,9 +280,33 @@ fn a_renewed_session_has_new_lanes_and_keeps_the_old_for_a_while() {
 }
 
 #[test]
-fn an_endpoint_that_watches_keeps_its_lanes() {
+fn a_watched_router_is_asked_when_only_a_worker_sends_to_it() {
+    let mut net = Net::new();
+    net.add_identity(Identity::generate(Role::Router, 1).expect("a key").into(), on_lane(1));
+    let mut watching = with_workers(2);
+    watching.watch_peers = WatchPeers::Routers;
+    net.add(watching);
+    let (_, b) = net.establish();
+    let mut workers = Workers::new(1, 2);
+    workers.update(&mut net);
+    // Idle until the next keep-alive; then there is traffic that the endpoint has to be told of.
+    net.run(KEEP_ALIVE * 3);
+    net.set_fate(|_, _| Fate::Lost);
+    let cut = net.now;
+    while net.find_session(1, 0).is_some() {
+        workers.seal(&net, 1, b, b"into the void");
+        net.run(SECOND / 10);
+        let report = workers.lanes[0].report(net.now);
+        net.hosts[1].endpoint.take_report(&report);
+    }
+    let took = net.now - cut;
+    assert!(took <= QUIET + PROBING + 2 * SECOND / 10, "{took:?}");
+}
+
+#[test]
+fn an_endpoint_that_watches_everybody_keeps_its_lanes() {
     let mut watching = with_workers(4);
-    watching.watch_peers = true;
+    watching.watch_peers = WatchPeers::Everybody;
     let mut net = Net::pair_with(on_lane(1), watching);
     net.establish();
     assert!(net.hosts[1].endpoint.poll_update().is_none());

@@ -207,6 +207,10 @@ impl Driver {
                     _ => {}
                 }
             }
+            Order::Renew { ad_cert, done } => {
+                // The name's handle is there: it asked. Whether anybody waits for the answer is their affair.
+                let _ = done.send(self.core.serve(*ad_cert, now));
+            }
             Order::StopServing { name } => {
                 if self.serving.end(name) {
                     self.core.stop_serving(name);

@@ -104,6 +104,11 @@ pub enum ServeError {
         /// Whose name.
         owner: Name,
     },
+    /// The AdCert is of another owner than the one that it should take the place of.
+    OtherOwner {
+        /// Whose name.
+        owner: Name,
+    },
     /// The node serves as many names as it can.
     TooMany,
 }
@@ -240,6 +245,12 @@ impl fmt::Display for ServeError {
             Self::AdCert(error) => error.fmt(f),
             Self::Older { owner } => {
                 write!(f, "{owner} is served here by a newer AdCert already; leave this one out")
+            }
+            Self::OtherOwner { owner } => {
+                write!(
+                    f,
+                    "the AdCert is of another name, {owner}; serve that besides, or leave it out"
+                )
             }
             Self::TooMany => {
                 write!(f, "a node serves at most {MAX_SERVED} names; start another one")

@@ -385,6 +385,11 @@ impl Drop for AlertOnDrop {
 }
 
 impl Handle {
+    /// Why the node has ended, for whoever gets no answer.
+    pub(crate) fn end(&self) -> NodeError {
+        self.shared.end()
+    }
+
     /// Queues an order. When the thread has ended, the order is dropped, and with it the channel for the answer.
     pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);

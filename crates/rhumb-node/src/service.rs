@@ -1,11 +1,12 @@
 //! A program's handle of a name that its node serves.
 
+use rhumb_trust::AdCert;
 use rhumb_wire::Name;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::driver::{Order, ServiceState};
 use crate::node::Handle;
-use crate::{NodeError, SendError};
+use crate::{NodeError, SendError, ServeError};
 
 /// A name that a node answers for by its owner's AdCert. What is for it arrives at the node's ports and as its files; this
 /// handle sends in its name. The name is served until this is dropped.
@@ -54,6 +55,22 @@ impl Service {
             ServiceState::Ended(reason) => Err(NodeError::NotServing { name, reason }),
             _ => Ok(()),
         }
+    }
+
+    /// Goes on by a newer AdCert of the same owner. The name is served all the while; [`Service::changed`] tells when routers and
+    /// RIB have the new one. After an error the one before is in use as long as it holds.
+    ///
+    /// # Errors
+    /// When it is of another owner, not for this node, does not hold now, or is older than the one there is.
+    pub async fn renew(&self, ad_cert: AdCert) -> Result<(), NodeError> {
+        let owner = ad_cert.owner();
+        if owner != self.name {
+            return Err(ServeError::OtherOwner { owner }.into());
+        }
+        let (done, taken) = oneshot::channel();
+        self.handle.order(Order::Renew { ad_cert: Box::new(ad_cert), done });
+        taken.await.map_err(|_| self.handle.end())??;
+        Ok(())
     }
 
     /// Sends a datagram in the name served, as [`Port::send_to`](crate::Port::send_to) does in the node's own.

@@ -158,11 +158,12 @@ fn chain_of(len: usize) -> (Vec<Certificate>, Vec<Identity>) {
 // Moving.
 
 fn hand_over(figures: &mut Vec<Figure>) {
-    let scenes: [(&str, &str, Blow, f64, &str); 2] = [
+    let scenes: [(&str, &str, Blow, usize, f64, &str); 3] = [
         (
             "address",
             "two homes, B's address changes",
             |world, b, _| world.apply(&Fault::MoveAddress(b)),
+            0,
             2.0 * TWO_HOMES_RTT_MS + ms(STREAM_EVERY),
             "two round trips, and detection: the next PDU of its own",
         ),
@@ -170,12 +171,21 @@ fn hand_over(figures: &mut Vec<Figure>) {
             "router",
             "two homes, B's router dies",
             |world, _, routers| world.apply(&Fault::Crash(routers[1])),
-            2.0 * TWO_HOMES_RTT_MS + ms(QUIET + PROBE_INTERVAL * PROBES as u32) + JOIN_MS,
-            "two round trips, detection by probes, and joining another router",
+            0,
+            2.0 * TWO_HOMES_RTT_MS + ms(QUIET + PROBE_INTERVAL * PROBES as u32),
+            "two round trips, and detection by probes",
+        ),
+        (
+            "router_known",
+            "two homes, B's router dies after a minute",
+            |world, _, routers| world.apply(&Fault::Crash(routers[1])),
+            MINUTE_PDUS,
+            1000.0,
+            "one second: fewer probes where none was lost before",
         ),
     ];
-    for (name, what, fault, bound, reason) in scenes {
-        let stream = move_while_streaming(fault);
+    for (name, what, fault, before, bound, reason) in scenes {
+        let stream = move_while_streaming(fault, before);
         let mut add = |suffix: &str, what, value, unit, at_most| {
             let name = format!("hand_over_{name}_{suffix}");
             figures.push(Figure { name, what, value, unit, at_most });
@@ -195,8 +205,8 @@ struct Stream {
     lost: f64,
 }
 
-/// A sends to B every 10 ms, and B to A, while B moves.
-fn move_while_streaming(fault: Blow) -> Stream {
+/// A sends to B every 10 ms, and B to A, while B moves; so many PDUs each way before.
+fn move_while_streaming(fault: Blow, known: usize) -> Stream {
     let mut world = World::new(4, LINKS);
     world.add_rib();
     let routers = [world.add_router(None), world.add_router(None)];
@@ -211,6 +221,11 @@ fn move_while_streaming(fault: Blow) -> Stream {
         delivery_ms(&mut world, b, a, 100);
     }
     let usual = Duration::from_secs_f64(delivery_ms(&mut world, a, b, 100) / 1e3);
+    for _ in 0..known {
+        let _ = (world.send(a, b, 100), world.send(b, a, 100));
+        world.run(STREAM_EVERY);
+    }
+    world.run(SETTLING);
     let before = world.received(b).len();
     let mut sent = 0;
     for at in 0..STREAM_PDUS {
@@ -350,11 +365,10 @@ const LINKS: Conditions = Conditions { delay: Duration::from_millis(5), ..Condit
 const SETTLING: Duration = Duration::from_secs(10);
 const BODY_BYTES: usize = 500;
 const STREAM_PDUS: usize = 1000;
+const MINUTE_PDUS: usize = 6000;
 const STREAM_EVERY: Duration = Duration::from_millis(10);
 /// A, R1, R2, B and back.
 const TWO_HOMES_RTT_MS: f64 = 30.0;
-/// A handshake of three round trips, the advertisement, and its publication.
-const JOIN_MS: f64 = 100.0;
 const MANY: usize = 16;
 const ROUNDS: usize = 200;
 const NOW_S: u64 = 1_000_000;

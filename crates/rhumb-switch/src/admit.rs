@@ -154,6 +154,11 @@ impl Switch {
                 && pdu.certificates().is_ok_and(|list| list != grant.chain.certificates())
         };
         let Some(grant) = grant.filter(|grant| !news(grant)) else {
+            if self.is_inquiry(from, pdu) {
+                // Whatever is missing is sought now; the rest is for when the peer has joined.
+                let _ = self.next_hop(source, pdu.destination(), from, now);
+                return Ok(None);
+            }
             return self.submit_chain(from, pdu, now).map(|()| None);
         };
         if !grant.chain.permits(pdu.destination()) {
@@ -166,6 +171,15 @@ impl Switch {
         }
         let next = self.next_hop(source, pdu.destination(), from, now)?;
         self.enter_flow(from, pdu, &grant, &next, generation, now)
+    }
+
+    /// Whether a peer that has not joined only wants a way to be there when it does: an empty ping in its own name. Nothing is
+    /// carried, and it costs us no more than what anybody can have who joins.
+    fn is_inquiry(&self, from: SessionId, pdu: &Pdu<'_>) -> bool {
+        pdu.action() == Action::Ping
+            && pdu.data().is_empty()
+            && !pdu.has_certificates()
+            && self.endpoint.peer(from).is_some_and(|peer| peer.name == pdu.source())
     }
 
     /// Step 1: the grant in force for a source on a session.
@@ -347,7 +361,12 @@ impl Switch {
             None => match address {
                 Some(address) => {
                     self.dial(hop, address.address(), now);
-                    Err(pending(RETRY_AFTER_HANDSHAKE_MS))
+                    let dial = self.dialling.get(&hop);
+                    Err(match dial.and_then(|dial| dial.in_vain_for(now.instant)) {
+                        // Routers before us look the way up again: perhaps the name is elsewhere by now.
+                        Some(time) => unreachable(retry_out_of_reach_ms(time)),
+                        None => pending(RETRY_AFTER_HANDSHAKE_MS),
+                    })
                 }
                 None => {
                     self.routes.forget(&destination);
@@ -491,10 +510,19 @@ fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
     PduHeader { action, ttl, tag, ..of.header() }
 }
 
+/// When to come back to a router that has been out of reach for `time`: half as long again, so that a return is used soon and
+/// an absence costs ever less.
+fn retry_out_of_reach_ms(time: Duration) -> u16 {
+    let half = u16::try_from(time.as_millis() / 2).unwrap_or(u16::MAX);
+    half.clamp(RETRY_AFTER_HANDSHAKE_MS, MAX_RETRY_OUT_OF_REACH_MS)
+}
+
 /// A look-up at a RIB nearby, and its verification.
 const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
 /// A handshake with a router: three round trips and two signatures.
 const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
+/// A source keeps what is unreachable for some seconds: it should come back a few times.
+const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
 /// A chain of eight takes half of this.
 const RETRY_AFTER_VERIFYING_MS: u16 = 2;
 /// A chain that went ahead and got lost is sent again no sooner.

@@ -23,7 +23,7 @@ pub struct Config {
     pub max_routes: usize,
     /// Most names whose statements are kept until all RIBs have them; who brings one more is told to come back.
     pub max_publications: usize,
-    /// The secure links below.
+    /// The secure links below. Other routers are watched whatever is said there.
     pub link: rhumb_link::Config,
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{AttemptId, LinkError, SessionId};
+use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
@@ -376,7 +376,12 @@ impl Switch {
                 rhumb_link::Event::Failed { attempt, error, .. } => {
                     self.failed(attempt, error, now);
                 }
-                rhumb_link::Event::Closed { session, .. } => self.closed(session, now),
+                rhumb_link::Event::Closed { session, peer, reason, .. } => {
+                    if reason == CloseReason::Silent {
+                        self.note_silent(peer, now.instant);
+                    }
+                    self.closed(session, now);
+                }
                 // Flows lead to the session, wherever its peer is.
                 rhumb_link::Event::Moved { .. } => self.counters.sessions_moved += 1,
                 _ => {}
@@ -473,18 +478,35 @@ impl Switch {
         }
     }
 
+    /// A peer fell silent: if a route leads there, it counts as unreachable until a handshake says otherwise.
+    fn note_silent(&mut self, peer: Name, now: Instant) {
+        if self.delegations.peek(&peer).is_some() {
+            let retry_at = now + reconnect_delay(1);
+            self.make_room_to_dial(peer, now);
+            if self.dialling.len() < MAX_DIALS {
+                let dial = Dial { attempt: None, failures: 1, begun_at: now, retry_at };
+                self.dialling.insert(peer, dial);
+            }
+        }
+    }
+
+    /// Forgets dials that are over, if there are too many.
+    fn make_room_to_dial(&mut self, router: Name, now: Instant) {
+        if self.dialling.len() >= MAX_DIALS {
+            self.dialling.retain(|name, dial| *name == router || !dial.is_idle(now));
+        }
+    }
+
     /// Connects to a router that a route leads to, unless that is under way or was in vain a moment ago.
     pub(crate) fn dial(&mut self, router: Name, address: SocketAddr, now: Now) {
-        let idle = |dial: &Dial| dial.attempt.is_none() && dial.retry_at <= now.instant;
-        if self.dialling.len() >= MAX_DIALS {
-            self.dialling.retain(|name, dial| *name == router || !idle(dial));
-        }
+        self.make_room_to_dial(router, now.instant);
         if self.dialling.len() >= MAX_DIALS && !self.dialling.contains_key(&router) {
             return;
         }
-        let fresh = Dial { attempt: None, failures: 0, retry_at: now.instant };
+        let (begun_at, retry_at) = (now.instant, now.instant);
+        let fresh = Dial { attempt: None, failures: 0, begun_at, retry_at };
         let dial = self.dialling.entry(router).or_insert(fresh);
-        if idle(dial) {
+        if dial.is_idle(now.instant) {
             dial.attempt = Some(self.endpoint.connect(address, Some(router), now.instant));
         }
     }

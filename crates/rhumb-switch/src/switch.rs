@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId};
+use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Chain, Identity, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::rib::Refusal;
@@ -111,8 +111,23 @@ pub(crate) struct Neighbour {
 
 pub(crate) struct Dial {
     pub(crate) attempt: Option<AttemptId>,
+    /// In a row; a session that fell silent counts as one.
     pub(crate) failures: u32,
+    /// When the first was begun, or the session ended.
+    pub(crate) begun_at: Instant,
     pub(crate) retry_at: Instant,
+}
+
+impl Dial {
+    /// How long nothing has come of it, once it has failed.
+    pub(crate) fn in_vain_for(&self, now: Instant) -> Option<Duration> {
+        (self.failures > 0).then(|| now.saturating_duration_since(self.begun_at))
+    }
+
+    /// Whether it may be begun, or begun again.
+    pub(crate) fn is_idle(&self, now: Instant) -> bool {
+        self.attempt.is_none() && self.retry_at <= now
+    }
 }
 
 pub(crate) enum Upstream {
@@ -206,7 +221,10 @@ impl Switch {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let endpoint = Endpoint::new(identity.clone(), config.link, secret, now.instant)?;
+        let mut link = config.link;
+        // Of nodes there are many, and they watch us.
+        link.watch_peers = WatchPeers::Routers;
+        let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         let mut switch = Self {
             name: identity.name(),
             endpoint,

@@ -59,7 +59,13 @@ pub(crate) fn serve<S: Service>(
     mut until: impl FnMut(&mut S, Now) -> bool,
 ) -> Outcome<bool> {
     let mut batch = Batch::new();
+    let mut was_xdp = io.is_xdp();
     loop {
+        let is_xdp = io.is_xdp();
+        if std::mem::replace(&mut was_xdp, is_xdp) && !is_xdp {
+            let interface = io.interface().unwrap_or_default();
+            tracing::warn!(interface, "the interface of AF_XDP is gone, going on with sockets");
+        }
         let now = clock::now();
         service.advance(now);
         flush(io, service, &mut batch)?;

@@ -98,6 +98,52 @@ fn a_capsule_moves_and_whoever_sends_to_it_notices_nothing() {
 }
 
 #[test]
+fn a_renewed_adcert_is_read_when_asked_and_a_bad_one_changes_nothing() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let server: Name = place.keygen("node", "server.key").parse().unwrap();
+    let owner = Identity::generate(Role::Capsule, 1).unwrap();
+    let capsule = owner.name().to_string();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let sign = |owner: &Identity, sequence: u64, lasts_s: u64| {
+        std::fs::remove_file(place.path("word")).ok();
+        let window = Window::starting(now_s, lasts_s);
+        AdCert::sign(owner, server, sequence, window).unwrap().save(&place.path("word")).unwrap();
+    };
+    let until = || {
+        let facts = place.run(&["--json", "inspect", "word"]).object();
+        facts["not_after_s"].as_u64().unwrap()
+    };
+    sign(&owner, 2, 3600);
+    let router = network.router();
+    let arguments = ["--log", "info", "receive", "--key", "server.key", "--serve", "word"];
+    let mut serving = place.start(&[&arguments[..], &["--router", &router]].concat());
+    assert_eq!(serving.next_object()["serves"][0], capsule.as_str());
+    assert_eq!(until(), now_s + 3600);
+
+    // Older than the one in use, of another name, none at all: each is said, and the name is served as before.
+    sign(&owner, 1, 3600);
+    serving.nudge("HUP");
+    serving.wait_for_error("going on with the AdCert from before");
+    sign(&Identity::generate(Role::Capsule, 1).unwrap(), 9, 3600);
+    serving.nudge("HUP");
+    serving.wait_for_error("of another name");
+    place.write("word", "not an AdCert\n");
+    serving.nudge("HUP");
+    serving.wait_for_error("is no AdCert");
+    let ping = |router: &str| place.run(&["ping", &capsule, "--count", "1", "--router", router]);
+    assert_eq!(ping(&router).code, 0);
+
+    sign(&owner, 3, 7200);
+    serving.nudge("HUP");
+    serving.wait_for_error("read the AdCert again");
+    let told = serving.next_object();
+    assert_eq!((&told["service"], &told["state"]), (&capsule.as_str().into(), &"serving".into()));
+    assert_eq!(ping(&router).code, 0);
+    assert_eq!(serving.end().0, 0);
+}
+
+#[test]
 fn an_adcert_is_read_in_words_and_is_no_secret() {
     let place = Place::new();
     let server = place.keygen("node", "server.key");

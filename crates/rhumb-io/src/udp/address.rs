@@ -10,13 +10,13 @@ use libc::{c_int, sockaddr_in, sockaddr_in6, socklen_t};
 
 /// Which protocol a socket speaks. An IPv6 socket reaches IPv4 peers by mapped addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    pub(super) fn of(address: &SocketAddr) -> Self {
+    pub(crate) fn of(address: &SocketAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 }
@@ -24,17 +24,17 @@ impl Family {
 /// A socket address in the kernel's form.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) union Address {
+pub(crate) union Address {
     v4: sockaddr_in,
     v6: sockaddr_in6,
 }
 
 impl Address {
     /// Bytes that suit every family.
-    pub(super) const LEN: socklen_t = size_of::<Self>() as socklen_t;
+    pub(crate) const LEN: socklen_t = size_of::<Self>() as socklen_t;
 
     /// No address: what the kernel writes into.
-    pub(super) const ZERO: Self = Self {
+    pub(crate) const ZERO: Self = Self {
         v6: sockaddr_in6 {
             sin6_family: 0,
             sin6_port: 0,
@@ -45,7 +45,7 @@ impl Address {
     };
 
     /// `address` as a socket of `family` takes it, and its length; `None` when such a socket cannot reach it.
-    pub(super) fn new(address: SocketAddr, family: Family) -> Option<(Self, socklen_t)> {
+    pub(crate) fn new(address: SocketAddr, family: Family) -> Option<(Self, socklen_t)> {
         let mut raw = Self::ZERO;
         match (family, address) {
             (Family::V4, SocketAddr::V4(address)) => {
@@ -76,7 +76,18 @@ impl Address {
     }
 
     /// The address in the `len` bytes that the kernel wrote. A mapped IPv4 address comes out as the IPv4 address.
-    pub(super) fn read(&self, len: socklen_t) -> Option<SocketAddr> {
+    pub(crate) fn read(&self, len: socklen_t) -> Option<SocketAddr> {
+        self.read_as_it_is(len).map(|address| match address {
+            SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
+                Some(ip) => SocketAddrV4::new(ip, v6.port()).into(),
+                None => address,
+            },
+            SocketAddr::V4(_) => address,
+        })
+    }
+
+    /// The address in the `len` bytes that the kernel wrote, of the family that it says.
+    pub(crate) fn read_as_it_is(&self, len: socklen_t) -> Option<SocketAddr> {
         let len = len as usize;
         // SAFETY: all bytes are initialized (ZERO, or `new`, or the kernel's on top), every bit pattern is a
         // `sockaddr_in`, and the family stands at the same place in both members.
@@ -91,10 +102,7 @@ impl Address {
                 let v6 = unsafe { self.v6 };
                 let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
                 let port = u16::from_be(v6.sin6_port);
-                Some(match ip.to_ipv4_mapped() {
-                    Some(ip) => SocketAddrV4::new(ip, port).into(),
-                    None => SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into(),
-                })
+                Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
             }
             _ => None,
         }

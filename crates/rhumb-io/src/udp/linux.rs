@@ -334,7 +334,7 @@ fn require(
 }
 
 /// Asks for a buffer size: beyond the system's limit if we have the privilege, else up to it.
-fn ask_buffer(fd: BorrowedFd<'_>, force: i32, plain: i32, bytes: Option<usize>) {
+pub(crate) fn ask_buffer(fd: BorrowedFd<'_>, force: i32, plain: i32, bytes: Option<usize>) {
     let Some(bytes) = bytes else { return };
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     if sys::set_option(fd, libc::SOL_SOCKET, force, bytes).is_err() {
@@ -348,7 +348,7 @@ fn buffer_bytes(fd: BorrowedFd<'_>, number: i32) -> usize {
 }
 
 /// Whether an error means that the socket is of no further use, not that a datagram or peer is.
-fn is_final(error: &io::Error) -> bool {
+pub(crate) fn is_final(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EPIPE | libc::ENOSYS)

@@ -47,7 +47,7 @@ pub(super) fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<Socket
 }
 
 /// Sets a socket option that is an int.
-pub(super) fn set_option(
+pub(crate) fn set_option(
     fd: BorrowedFd<'_>,
     level: c_int,
     option: c_int,
@@ -99,7 +99,7 @@ pub(super) fn attach_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io
 }
 
 /// Messages that the system dropped on arrival because the receive queue was full.
-pub(super) fn queue_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
+pub(crate) fn queue_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut figures = [0u32; 16];
     let mut len = size_of_val(&figures) as socklen_t;
     // SAFETY: `figures` is valid for writes of the `len` bytes announced; every bit pattern is an array of u32.

@@ -8,8 +8,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::Range;
 
-/// A hardware address.
-pub(super) type Mac = [u8; 6];
+use crate::checksum::{fold, sum};
+use crate::netlink::Mac;
 
 /// Between whom a frame travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,10 +87,47 @@ pub(super) fn emit(frame: &mut [u8], ends: &Ends, payload: &[u8]) -> usize {
     len
 }
 
+/// The sender of the packet of `protocol` in a frame, and where the packet stands. `None` when it is malformed, or from nobody
+/// in particular.
+pub(super) fn parse_packet(frame: &[u8], protocol: u8) -> Option<(IpAddr, Range<usize>)> {
+    let packet = frame.get(ETHERNET_LEN..)?;
+    let (source, packet) = match u16_at(frame, 12)? {
+        ETHERTYPE_IPV4 => ipv4(packet, protocol).map(|(from, it)| (IpAddr::V4(from), it))?,
+        ETHERTYPE_IPV6 => ipv6(packet, protocol).map(|(from, it)| (IpAddr::V6(from), it))?,
+        _ => return None,
+    };
+    Some((source, ETHERNET_LEN..ETHERNET_LEN + packet.len()))
+}
+
+/// Writes a frame with an IP packet and returns its length. The packet must fit.
+pub(super) fn emit_packet(frame: &mut [u8], source: Mac, next: Mac, packet: &[u8]) -> usize {
+    let version = packet.first().map_or(0, |first| first >> 4);
+    let ethertype = if version == 4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
+    frame[..6].copy_from_slice(&next);
+    frame[6..12].copy_from_slice(&source);
+    frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    let len = ETHERNET_LEN + packet.len();
+    frame[ETHERNET_LEN..len].copy_from_slice(packet);
+    len
+}
+
 fn parse_v4(packet: &[u8]) -> Option<(SocketAddr, Range<usize>)> {
+    let (source, packet) = ipv4(packet, PROTOCOL_UDP)?;
+    let (port, range) = parse_udp(packet, IPV4_LEN)?;
+    Some((SocketAddrV4::new(source, port).into(), range))
+}
+
+fn parse_v6(packet: &[u8], interface: u32) -> Option<(SocketAddr, Range<usize>)> {
+    let (source, packet) = ipv6(packet, PROTOCOL_UDP)?;
+    let (port, range) = parse_udp(packet, IPV6_LEN)?;
+    let scope = if source.is_unicast_link_local() { interface } else { 0 };
+    Some((SocketAddrV6::new(source, port, 0, scope).into(), range))
+}
+
+/// The sender of a plain packet of `protocol`, and the packet without what stands behind it.
+fn ipv4(packet: &[u8], protocol: u8) -> Option<(Ipv4Addr, &[u8])> {
     let header = packet.get(..IPV4_LEN)?;
-    let is_plain =
-        header[0] == 0x45 && u16_at(header, 6)? & 0x3FFF == 0 && header[9] == PROTOCOL_UDP;
+    let is_plain = header[0] == 0x45 && u16_at(header, 6)? & 0x3FFF == 0 && header[9] == protocol;
     let source = Ipv4Addr::from(<[u8; 4]>::try_from(&header[12..16]).ok()?);
     let is_somebody = !source.is_unspecified()
         && !source.is_multicast()
@@ -100,13 +137,13 @@ fn parse_v4(packet: &[u8]) -> Option<(SocketAddr, Range<usize>)> {
         return None;
     }
     let total = usize::from(u16_at(header, 2)?);
-    let (port, range) = parse_udp(packet.get(..total)?, IPV4_LEN)?;
-    Some((SocketAddrV4::new(source, port).into(), range))
+    Some((source, packet.get(..total).filter(|packet| packet.len() >= IPV4_LEN)?))
 }
 
-fn parse_v6(packet: &[u8], interface: u32) -> Option<(SocketAddr, Range<usize>)> {
+/// The same for IPv6.
+fn ipv6(packet: &[u8], protocol: u8) -> Option<(Ipv6Addr, &[u8])> {
     let header = packet.get(..IPV6_LEN)?;
-    let is_plain = header[0] >> 4 == 6 && header[6] == PROTOCOL_UDP;
+    let is_plain = header[0] >> 4 == 6 && header[6] == protocol;
     let address =
         |at: usize| Some(Ipv6Addr::from(<[u8; 16]>::try_from(&header[at..at + 16]).ok()?));
     let (source, destination) = (address(8)?, address(24)?);
@@ -119,9 +156,7 @@ fn parse_v6(packet: &[u8], interface: u32) -> Option<(SocketAddr, Range<usize>)>
         return None;
     }
     let total = IPV6_LEN + usize::from(u16_at(header, 4)?);
-    let (port, range) = parse_udp(packet.get(..total)?, IPV6_LEN)?;
-    let scope = if source.is_unicast_link_local() { interface } else { 0 };
-    Some((SocketAddrV6::new(source, port, 0, scope).into(), range))
+    Some((source, packet.get(..total)?))
 }
 
 /// The source port, and where the payload stands in `packet`.
@@ -136,26 +171,6 @@ fn parse_udp(packet: &[u8], at: usize) -> Option<(u16, Range<usize>)> {
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..at + 2)?;
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
-}
-
-/// Sum of the 16-bit words in the order of this machine, which the ones' complement sum does not care about, not folded
-/// yet. An odd byte at the end counts as the first of a word. Four words at a time, so that it is done in wide registers.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(4);
-    let whole: u64 = words
-        .by_ref()
-        .map(|word| u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])))
-        .sum();
-    let mut last = [0; 4];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    whole + u64::from(u32::from_ne_bytes(last))
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    sum as u16
 }
 
 pub(super) const ETHERNET_LEN: usize = 14;

@@ -4,15 +4,15 @@
 //! noticed, the kernel stands in: it gets what the program does not take, and drops what is not for this host.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::frame::{ETHERNET_LEN, Ends};
-use super::netlink::{Link, Netlink};
 use super::queue::{FRAME_LEN, HEADROOM_LEN};
 use super::ways::{Asking, Way};
 use super::{Refusal, bpf};
+use crate::netlink::{Link, Mac, Netlink};
 
 /// The interface, as it was a moment ago.
 pub(super) struct Interface {
@@ -23,10 +23,37 @@ pub(super) struct Interface {
     refresh_at: Instant,
 }
 
+/// Where the sockets beside the rings are bound: each family's address, unspecified for all of them, `None` for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listening {
+    pub(crate) ipv4: Option<Ipv4Addr>,
+    pub(crate) ipv6: Option<Ipv6Addr>,
+    /// Whether packets that arrive here for an address of another interface are ours, too.
+    pub(crate) whole_host: bool,
+}
+
+impl Listening {
+    /// A UDP socket at this address.
+    pub(super) fn at(address: IpAddr) -> Self {
+        let (ipv4, ipv6) = match address {
+            IpAddr::V4(address) => (Some(address), None),
+            IpAddr::V6(any) if any.is_unspecified() => (Some(Ipv4Addr::UNSPECIFIED), Some(any)),
+            IpAddr::V6(address) => (None, Some(address)),
+        };
+        Self { ipv4, ipv6, whole_host: false }
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(it) => self.ipv4.is_some_and(|bound| bound.is_unspecified() || bound == it),
+            IpAddr::V6(it) => self.ipv6.is_some_and(|bound| bound.is_unspecified() || bound == it),
+        }
+    }
+}
+
 /// The addresses at which datagrams are ours, and the program's copy of them.
 struct Addresses {
-    /// Where the socket is bound.
-    bound: IpAddr,
+    listening: Listening,
     map: OwnedFd,
     inserted: Vec<IpAddr>,
     /// All addresses of this host, sorted: nobody outside of it has one of them.
@@ -34,14 +61,32 @@ struct Addresses {
 }
 
 impl Interface {
-    /// The interface called `name`, or else the one that `local` tells.
-    pub(super) fn open(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
-        let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => find_interface(&mut netlink, local)
-                .ok_or(Refusal::WhichInterface { address: local })?,
+    /// The interface called `name`, or else the one that `local` tells, for a UDP socket at `local`.
+    pub(super) fn of_socket(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
+        let found = |netlink: &mut Netlink| match name {
+            Some(name) => Ok(name.to_owned()),
+            None => {
+                find_interface(netlink, local).ok_or(Refusal::WhichInterface { address: local })
+            }
         };
+        let interface = Self::open(found, Listening::at(local.ip()))?;
+        if interface.addresses.inserted.is_empty() && !local.ip().is_unspecified() {
+            return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
+        }
+        Ok(interface)
+    }
+
+    /// The interface called `name`.
+    pub(super) fn named(name: &str, listening: Listening) -> Result<Self, Refusal> {
+        Self::open(|_| Ok(name.to_owned()), listening)
+    }
+
+    fn open(
+        name: impl FnOnce(&mut Netlink) -> Result<String, Refusal>,
+        listening: Listening,
+    ) -> Result<Self, Refusal> {
+        let mut netlink = Netlink::new().map_err(|error| Refusal::of("socket(NETLINK)", error))?;
+        let name = name(&mut netlink)?;
         let link = netlink.link_by_name(&name);
         let link = link.map_err(|source| Refusal::Interface { interface: name.clone(), source })?;
         if !link.ethernet {
@@ -53,14 +98,10 @@ impl Interface {
         }
         let map = bpf::set_of_addresses(MAX_ADDRESSES)
             .map_err(|error| Refusal::of("BPF_MAP_CREATE(HASH)", error))?;
-        let addresses =
-            Addresses { bound: local.ip(), map, inserted: Vec::new(), host: Vec::new() };
+        let addresses = Addresses { listening, map, inserted: Vec::new(), host: Vec::new() };
         let mut interface = Self { name, link, netlink, addresses, refresh_at: Instant::now() };
         let ours = interface.read_addresses();
         let ours = ours.map_err(|error| Refusal::of("RTM_GETADDR", error))?;
-        if ours.is_empty() && !local.ip().is_unspecified() {
-            return Err(Refusal::AddressElsewhere { interface: interface.name, address: local });
-        }
         interface.addresses.replace(&ours);
         Ok(interface)
     }
@@ -78,10 +119,23 @@ impl Interface {
         self.addresses.map.as_fd()
     }
 
-    /// Whom to ask for ways that begin here.
-    pub(super) fn kernel(&mut self) -> Asking<'_> {
-        let (interface, mtu, bound) = (self.link.index, self.link.mtu, self.addresses.bound);
-        Asking { netlink: &mut self.netlink, interface, mtu, bound }
+    /// Its hardware address.
+    pub(super) fn mac(&self) -> Mac {
+        self.link.mac
+    }
+
+    /// Its index, and bytes of its largest packet.
+    pub(super) fn index_and_mtu(&self) -> (u32, u32) {
+        (self.link.index, self.link.mtu)
+    }
+
+    /// Whom to ask for ways that begin at one of `interfaces`, from address `source` where only that is sent from.
+    pub(super) fn kernel<'a>(
+        &'a mut self,
+        interfaces: &'a [(u32, u32)],
+        source: Option<IpAddr>,
+    ) -> Asking<'a> {
+        Asking { netlink: &mut self.netlink, interfaces, source }
     }
 
     /// Reads what may have changed, if it is time to.
@@ -99,20 +153,17 @@ impl Interface {
         }
     }
 
-    /// The addresses of this interface at which the socket receives. Notes those of the whole host, too.
+    /// The addresses at which what arrives here is ours. Notes those of the whole host, too.
     fn read_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
-        let (index, bound) = (self.link.index, self.addresses.bound);
-        let is_ours = |address: &IpAddr| match bound {
-            IpAddr::V4(any) if any.is_unspecified() => address.is_ipv4(),
-            IpAddr::V6(any) if any.is_unspecified() => true,
-            bound => *address == bound,
-        };
+        let (index, listening) = (self.link.index, self.addresses.listening);
         let all = self.netlink.addresses()?;
         self.addresses.host = all.iter().map(|(_, address)| *address).collect();
         self.addresses.host.sort_unstable();
-        let here = all.into_iter().filter(|(interface, _)| *interface == index);
-        let ours = here.map(|(_, address)| address).filter(is_ours);
-        Ok(ours.take(MAX_ADDRESSES as usize).collect())
+        let here = |(interface, address): &(u32, IpAddr)| {
+            *interface == index || (listening.whole_host && !address.is_loopback())
+        };
+        let ours = all.into_iter().filter(here).map(|(_, address)| address);
+        Ok(ours.filter(|it| listening.has(*it)).take(MAX_ADDRESSES as usize).collect())
     }
 
     /// Whether a sender claims to be this host. The kernel drops such packets; an answer would come back to ourselves, and
@@ -135,6 +186,13 @@ impl Interface {
     pub(super) fn ends(&self, way: &Way, port: u16, peer: SocketAddr) -> Ends {
         let source = SocketAddr::new(way.source, port);
         Ends { source_mac: self.link.mac, next_mac: way.mac, source, destination: peer }
+    }
+}
+
+impl AsFd for Interface {
+    /// Some socket in its network namespace.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.netlink.as_fd()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The XDP program: which frames go to our rings, and which to the kernel. Written as a table of instructions, with a
 //! small assembler, so that building needs no compiler for it.
 //!
-//! Redirected are whole UDP datagrams to our port at one of our addresses, in plain Ethernet frames: IPv4 without options
-//! or IPv6 without extension headers. Everything else passes to the kernel as if we were not there: ARP, neighbour
-//! discovery, ICMP, TCP, other ports and hosts, fragments, tagged frames, and our own datagrams on queues that have no
-//! ring of ours.
+//! Redirected are whole UDP datagrams to our port, or whole packets of our protocol, at one of our addresses, in plain Ethernet
+//! frames: IPv4 without options or IPv6 without extension headers. Everything else passes to the kernel as if we were not
+//! there: ARP, neighbour discovery, ICMP, TCP, other ports, protocols and hosts, fragments, tagged frames, and what is ours
+//! on queues that have no ring of ours.
 //!
 //! Invariant: a frame that is not surely ours passes. Source: Linux `Documentation/bpf/standardization/instruction-set.rst`.
 
@@ -12,24 +12,44 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::frame::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, PROTOCOL_UDP};
 
-/// The program for `port`. `addresses` and `rings` are the maps it looks into: keys of 16 bytes (IPv4 mapped), and rings by
-/// receive queue. `miss` is what becomes of our datagrams on a queue that has no ring.
+/// What is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// UDP datagrams to this port.
+    Port(u16),
+    /// Packets of this IP protocol.
+    Protocol(u8),
+}
+
+/// The program for what is `wanted`. `addresses` and `rings` are the maps it looks into: keys of 16 bytes (IPv4 mapped), and
+/// rings by receive queue. `miss` is what becomes of our packets on a queue that has no ring.
 pub(super) fn program(
-    port: u16,
+    wanted: Wanted,
     addresses: BorrowedFd<'_>,
     rings: BorrowedFd<'_>,
     miss: Action,
 ) -> Vec<Instruction> {
     use Op::*;
     use Size::*;
-    assemble(&[
+    // What stands behind the IP header, as far as it is looked at.
+    let (protocol, behind) = match wanted {
+        Wanted::Port(_) => (PROTOCOL_UDP, UDP),
+        Wanted::Protocol(protocol) => (protocol, 0),
+    };
+    let port_at = |at: i16| match wanted {
+        Wanted::Port(port) => {
+            vec![Load(Half, R3, R7, at), IfNot(R3, network(port), Label::Pass)]
+        }
+        Wanted::Protocol(_) => Vec::new(),
+    };
+    let begin = [
         // The context is needed at the end again, when the call has clobbered R1 to R5.
         Move(R6, R1),
         Load(Word, R7, R6, CONTEXT_DATA),
         Load(Word, R8, R6, CONTEXT_DATA_END),
         // Ethernet, IPv4 and UDP headers are there? Ethernet and IPv6 alone are longer.
         Move(R2, R7),
-        Add(R2, ETHERNET + IPV4 + UDP),
+        Add(R2, ETHERNET + IPV4 + behind),
         IfGreater(R2, R8, Label::Pass),
         Load(Half, R3, R7, 12),
         IfEqual(R3, network(ETHERTYPE_IPV4), Label::V4),
@@ -45,9 +65,9 @@ pub(super) fn program(
         And(R3, network(0x3FFF)),
         IfNot(R3, 0, Label::Pass),
         Load(Byte, R3, R7, 23),
-        IfNot(R3, i32::from(PROTOCOL_UDP), Label::Pass),
-        Load(Half, R3, R7, 36),
-        IfNot(R3, network(port), Label::Pass),
+        IfNot(R3, i32::from(protocol), Label::Pass),
+    ];
+    let between = [
         // The key is ::ffff:destination.
         StoreValue(Double, R10, -16, 0),
         StoreValue(Word, R10, -8, i32::from_ne_bytes([0, 0, 0xFF, 0xFF])),
@@ -56,21 +76,26 @@ pub(super) fn program(
         //
         At(Label::V6),
         Move(R2, R7),
-        Add(R2, ETHERNET + IPV6 + UDP),
+        Add(R2, ETHERNET + IPV6 + behind),
         IfGreater(R2, R8, Label::Pass),
         Load(Byte, R3, R7, 14),
         And(R3, 0xF0),
         IfNot(R3, 0x60, Label::Pass),
-        // The next header is UDP itself.
+        // The next header is the protocol itself.
         Load(Byte, R3, R7, 20),
-        IfNot(R3, i32::from(PROTOCOL_UDP), Label::Pass),
-        Load(Half, R3, R7, 56),
-        IfNot(R3, network(port), Label::Pass),
-        Copy(-16, 38),
-        Copy(-12, 42),
-        Copy(-8, 46),
-        Copy(-4, 50),
-        //
+        IfNot(R3, i32::from(protocol), Label::Pass),
+    ];
+    // The key is the destination.
+    let key = [Copy(-16, 38), Copy(-12, 42), Copy(-8, 46), Copy(-4, 50)];
+    let end = look_up(addresses, rings, miss);
+    assemble(&[&begin, &port_at(36)[..], &between, &port_at(56), &key, &end].concat())
+}
+
+/// The end of the program: is the address in the key one of ours, and is there a ring for it?
+fn look_up(addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Vec<Op> {
+    use Op::*;
+    use Size::*;
+    vec![
         At(Label::LookUp),
         LoadMap(R1, addresses.as_raw_fd()),
         Move(R2, R10),
@@ -86,7 +111,7 @@ pub(super) fn program(
         At(Label::Pass),
         Set(R0, Action::Pass as i32),
         Exit,
-    ])
+    ]
 }
 
 /// What becomes of a frame. Source: Linux `include/uapi/linux/bpf.h`, `enum xdp_action`.
@@ -296,14 +321,14 @@ mod tests {
 
     impl Loaded {
         /// `None`, and why, where the test may not load programs.
-        fn new() -> Option<Self> {
+        fn new(wanted: Wanted) -> Option<Self> {
             let load = || -> io::Result<Self> {
                 let (addresses, rings) = (bpf::set_of_addresses(4)?, bpf::ring_map(1)?);
                 for address in ["::ffff:192.0.2.2", "2001:db8::2"] {
                     let address: std::net::Ipv6Addr = address.parse().expect("an address");
                     bpf::insert_address(addresses.as_fd(), &address.octets())?;
                 }
-                let code = program(PORT, addresses.as_fd(), rings.as_fd(), Action::Drop);
+                let code = program(wanted, addresses.as_fd(), rings.as_fd(), Action::Drop);
                 Ok(Self { program: bpf::load(&code)?, _maps: [addresses, rings] })
             };
             match load() {
@@ -328,7 +353,7 @@ mod tests {
 
     #[test]
     fn our_datagrams_are_taken_and_nothing_else_is() {
-        let Some(loaded) = Loaded::new() else { return };
+        let Some(loaded) = Loaded::new(Wanted::Port(PORT)) else { return };
         let to = |destination: &str| {
             let source =
                 if destination.starts_with('[') { "[2001:db8::9]:7" } else { "192.0.2.9:7" };
@@ -355,8 +380,36 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_our_protocol_are_taken_and_nothing_else_is() {
+        let Some(loaded) = Loaded::new(Wanted::Protocol(253)) else { return };
+        let of = |source: &str, destination: &str, protocol| {
+            let mut frame = frame(&ends(source, destination), b"payload");
+            let at = if destination.starts_with('[') { 20 } else { 23 };
+            frame[at] = protocol;
+            frame
+        };
+        let v4 = of("192.0.2.9:7", "192.0.2.2:7460", 253);
+        let v6 = of("[2001:db8::9]:7", "[2001:db8::2]:7460", 253);
+        assert!(loaded.takes(&v4) && loaded.takes(&v6));
+        assert!(loaded.takes(&v4[..34]) && loaded.takes(&v6[..54]), "headers alone");
+        for len in 14..34 {
+            assert!(!loaded.takes(&v4[..len]), "{len} bytes");
+        }
+        for len in 14..54 {
+            assert!(!loaded.takes(&v6[..len]), "{len} bytes");
+        }
+        assert!(!loaded.takes(&of("192.0.2.9:7", "192.0.2.2:7460", 17)), "UDP");
+        assert!(!loaded.takes(&of("[2001:db8::9]:7", "[2001:db8::2]:7460", 58)), "ICMPv6");
+        assert!(!loaded.takes(&of("192.0.2.9:7", "192.0.2.3:7460", 253)), "another host's");
+        assert!(!loaded.takes(&of("[2001:db8::9]:7", "[2001:db8::3]:7460", 253)), "another host's");
+        let mut fragment = v4.clone();
+        fragment[20] = 0x20;
+        assert!(!loaded.takes(&fragment));
+    }
+
+    #[test]
     fn what_is_no_plain_datagram_passes() {
-        let Some(loaded) = Loaded::new() else { return };
+        let Some(loaded) = Loaded::new(Wanted::Port(PORT)) else { return };
         let v4 = frame(&ends("192.0.2.9:7", "192.0.2.2:7460"), b"payload");
         let v6 = frame(&ends("[2001:db8::9]:7", "[2001:db8::2]:7460"), b"payload");
         let takes = |frame: &[u8], at: usize, byte: u8| {

@@ -17,6 +17,13 @@ pub enum Refusal {
         /// The address that the socket is bound to.
         address: SocketAddr,
     },
+    /// No interface was named for packets.
+    NoInterface,
+    /// More interfaces were named than there can be rings for.
+    TooManyInterfaces {
+        /// How many there can be.
+        limit: usize,
+    },
     /// The interface cannot be read: it is not there, most likely.
     Interface {
         /// Its name.
@@ -88,6 +95,10 @@ impl fmt::Display for Refusal {
                     f,
                     "AF_XDP works on one interface, and {address} does not tell which; name it"
                 )
+            }
+            Self::NoInterface => write!(f, "AF_XDP works on interfaces that are named; name one"),
+            Self::TooManyInterfaces { limit } => {
+                write!(f, "AF_XDP works on {limit} interfaces at most; name fewer")
             }
             Self::Interface { interface, source } => {
                 write!(f, "interface {interface} cannot be used: {source}")

@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 
 use rhumb_wire::Batch;
 
-use super::frame::{self, Ends};
+use super::attached::Attached;
+use super::frame::{self, ETHERNET_LEN, Ends, headers_len};
 use super::interface::Interface;
-use super::program::{self, Action};
+use super::program::Wanted;
 use super::queue::{FRAME_LEN, Queue};
 use super::ways::{Way, Ways};
-use super::{MAX_QUEUES, Options, Refusal, Refused, bpf, sys};
+use super::{MAX_QUEUES, Options, Refused};
 use crate::poll::{Interest, poll};
 use crate::udp::{Ready, UdpSocket};
 use crate::{Counters, PacketIo, SendReport, Wake};
@@ -48,8 +49,11 @@ impl XdpSocket {
     /// # Errors
     /// When the system, the interface or its driver cannot: then the socket comes back as it was, with the reason.
     pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, Box<Refused>> {
-        match Parts::open(&socket, options) {
-            Ok(Parts { program, queues, interface }) => Ok(Self {
+        let local = socket.local_address();
+        let interface = Interface::of_socket(options.interface.as_deref(), local);
+        let wanted = Wanted::Port(local.port());
+        match interface.and_then(|it| Attached::open(it, wanted, options, MAX_QUEUES)) {
+            Ok(Attached { program, queues, interface }) => Ok(Self {
                 _program: program,
                 socket,
                 queues,
@@ -174,12 +178,13 @@ impl XdpSocket {
         let mut last: Option<(SocketAddr, Ends, usize)> = None;
         for slot in batch.slots().iter().filter(|slot| !slot.is_empty()) {
             let payload = batch.bytes(slot);
-            let known = last.filter(|(peer, _, most)| *peer == slot.peer && payload.len() <= *most);
+            let len = headers_len(slot.peer.ip()) - ETHERNET_LEN + payload.len();
+            let known = last.filter(|(peer, _, most)| *peer == slot.peer && len <= *most);
             let ends = match known {
                 Some((_, ends, _)) => Some(ends),
-                None => self.find(slot.peer, payload.len(), now).map(|way| {
+                None => self.find(slot.peer, len, now).map(|way| {
                     let ends = self.interface.ends(&way, local.port(), slot.peer);
-                    last = Some((slot.peer, ends, way.max_payload));
+                    last = Some((slot.peer, ends, way.max_packet));
                     ends
                 }),
             };
@@ -215,7 +220,11 @@ impl XdpSocket {
         if self.queues.is_empty() || !self.interface.has(&peer) {
             return None;
         }
-        self.ways.find(&mut self.interface.kernel(), peer.ip(), len, self.batch, now)
+        let bound = self.socket.local_address().ip();
+        let source = Some(bound).filter(|address| !address.is_unspecified());
+        let interfaces = [self.interface.index_and_mtu()];
+        let mut kernel = self.interface.kernel(&interfaces, source);
+        self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
     }
 
     /// Whether frames wait in the ring that a full queue, or an interface that is down, has not taken.
@@ -285,53 +294,6 @@ impl fmt::Debug for XdpSocket {
             .field("interface", &self.interface.name())
             .field("queues", &self.queues.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// What is made when rings are given to a socket.
-struct Parts {
-    program: OwnedFd,
-    queues: Vec<Queue>,
-    interface: Interface,
-}
-
-impl Parts {
-    fn open(socket: &UdpSocket, options: &Options) -> Result<Self, Refusal> {
-        let local = socket.local_address();
-        let interface = Interface::open(options.interface.as_deref(), local)?;
-        let name = || interface.name().to_owned();
-        let numbers = match options.queue {
-            Some(queue) => queue..queue + 1,
-            None => {
-                let queues = sys::receive_queues(socket.as_fd(), interface.name());
-                0..queues.min(MAX_QUEUES as u32)
-            }
-        };
-        let rings = bpf::ring_map(numbers.end)
-            .map_err(|error| Refusal::of("BPF_MAP_CREATE(XSKMAP)", error))?;
-        let addresses = interface.addresses();
-        let code = program::program(local.port(), addresses, rings.as_fd(), Action::Pass);
-        let program = bpf::load(&code).map_err(|error| Refusal::of("BPF_PROG_LOAD", error))?;
-        let index = interface.index();
-        let attach = || bpf::attach(program.as_fd(), index, options.generic);
-        let program = sys::patiently(attach).map_err(|source| match source.raw_os_error() {
-            Some(libc::EBUSY | libc::EEXIST) => Refusal::ProgramThere { interface: name() },
-            Some(libc::EOPNOTSUPP | libc::ERANGE | libc::ENOSPC) => {
-                Refusal::NoNativeMode { interface: name(), source }
-            }
-            _ => Refusal::of("BPF_LINK_CREATE", source),
-        })?;
-        let mut queues = Vec::new();
-        for number in numbers {
-            let queue = Queue::open(index, number)?;
-            if options.zero_copy_only && !queue.is_zero_copy() {
-                return Err(Refusal::NoZeroCopy { interface: name() });
-            }
-            bpf::insert_ring(rings.as_fd(), number, queue.as_fd())
-                .map_err(|error| Refusal::of("BPF_MAP_UPDATE_ELEM(XSKMAP)", error))?;
-            queues.push(queue);
-        }
-        Ok(Self { program, queues, interface })
     }
 }
 

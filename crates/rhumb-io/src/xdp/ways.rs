@@ -14,18 +14,19 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::frame::{ETHERNET_LEN, Mac, headers_len};
-use super::netlink::{Netlink, Route};
+use crate::netlink::{Mac, Netlink, Route};
 
 /// How frames reach a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
+    /// Index of the interface that it begins at.
+    pub(super) interface: u32,
     /// Our address towards the peer.
     pub(super) source: IpAddr,
     /// The next hop.
     pub(super) mac: Mac,
-    /// Bytes of the largest datagram that fits into a packet.
-    pub(super) max_payload: usize,
+    /// Bytes of the largest packet that it takes.
+    pub(super) max_packet: usize,
 }
 
 /// Whom the kernel is asked.
@@ -54,7 +55,7 @@ impl Ways {
         Self { entries: HashMap::new(), new_left: 0, new_until: None }
     }
 
-    /// The way for a datagram of `len` bytes to `peer` in batch number `batch`; `None` says that it goes through the
+    /// The way for a packet of `len` bytes to `peer` in batch number `batch`; `None` says that it goes through the
     /// socket.
     pub(super) fn find(
         &mut self,
@@ -68,7 +69,7 @@ impl Ways {
             if entry.until <= now {
                 *entry = Entry::new(kernel.way_to(peer), batch, now);
             }
-            let fits = entry.way.filter(|way| entry.by_socket != batch && len <= way.max_payload);
+            let fits = entry.way.filter(|way| entry.by_socket != batch && len <= way.max_packet);
             if fits.is_none() {
                 entry.by_socket = batch;
             }
@@ -107,32 +108,31 @@ impl Entry {
 /// The kernel, asked over rtnetlink.
 pub(super) struct Asking<'a> {
     pub(super) netlink: &'a mut Netlink,
-    /// The interface that our frames leave by.
-    pub(super) interface: u32,
-    /// Largest packet of the interface.
-    pub(super) mtu: u32,
-    /// The address that the socket is bound to.
-    pub(super) bound: IpAddr,
+    /// The interfaces that our frames leave by: index, and bytes of the largest packet.
+    pub(super) interfaces: &'a [(u32, u32)],
+    /// The address that is sent from, where there is only one.
+    pub(super) source: Option<IpAddr>,
 }
 
 impl Kernel for Asking<'_> {
     fn way_to(&mut self, peer: IpAddr) -> Option<Way> {
         let one_link = matches!(peer, IpAddr::V6(address) if address.is_unicast_link_local());
-        let bound = Some(self.bound).filter(|address| !address.is_unspecified());
-        let through = one_link.then_some(self.interface);
-        let route = self.netlink.route(peer, bound, through)?;
-        if route.interface != self.interface {
-            return None;
-        }
+        let through = match self.interfaces {
+            [(only, _)] if one_link => Some(*only),
+            _ if one_link => return None,
+            _ => None,
+        };
+        let route = self.netlink.route(peer, self.source, through)?;
+        let ours = |(index, _): &&(u32, u32)| *index == route.interface;
+        let &(interface, interface_mtu) = self.interfaces.iter().find(ours)?;
         let Route { gateway, source, mtu, .. } = route;
-        let source = bound.or(source)?;
+        let source = self.source.or(source)?;
         if source.is_ipv4() != peer.is_ipv4() {
             return None;
         }
-        let mac = self.netlink.neighbour(self.interface, gateway.unwrap_or(peer))?;
-        let mtu = mtu.map_or(self.mtu, |mtu| mtu.min(self.mtu)) as usize;
-        let max_payload = (mtu + ETHERNET_LEN).checked_sub(headers_len(peer))?;
-        Some(Way { source, mac, max_payload })
+        let mac = self.netlink.neighbour(interface, gateway.unwrap_or(peer))?;
+        let max_packet = mtu.map_or(interface_mtu, |mtu| mtu.min(interface_mtu)) as usize;
+        Some(Way { interface, source, mac, max_packet })
     }
 }
 
@@ -169,8 +169,12 @@ mod tests {
         }
     }
 
-    const WAY: Way =
-        Way { source: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), mac: [7; 6], max_payload: 1472 };
+    const WAY: Way = Way {
+        interface: 1,
+        source: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+        mac: [7; 6],
+        max_packet: 1472,
+    };
 
     fn peer(number: u32) -> IpAddr {
         std::net::Ipv4Addr::from_bits(0x0A00_0000 + number).into()

@@ -1,9 +1,14 @@
-//! Two network namespaces joined by a veth pair, as two hosts on one wire. They have no name in the system and are gone
-//! with the process. Used by tests and by the bench, in turns from one thread or from several.
+//! Network namespaces as hosts: two joined by a veth pair, as on one wire, or four in a [`Line`]. They have no name in the
+//! system and are gone with the process. Used by tests and by benches, also of other crates, in turns from one thread or
+//! from several.
 
 #![allow(clippy::unwrap_used, reason = "what sets a test up may panic as the test may")]
-#![allow(dead_code, reason = "each user takes a part")]
+#![allow(dead_code, unused_imports, reason = "each user takes a part")]
 #![allow(unsafe_code, reason = "unshare and setns have no safe form in the standard library")]
+
+mod line;
+
+pub(crate) use line::Line;
 
 use std::fs::File;
 use std::io;

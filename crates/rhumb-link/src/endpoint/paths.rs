@@ -132,13 +132,27 @@ impl Endpoint {
         }
         let session = self.sessions.get_mut(key)?;
         let heard = session.last_heard(&self.lanes);
+        let sealed = session.sealed();
         let watch = session.watch.as_mut().filter(|watch| watch.look_at <= now)?;
-        match watch.look(heard, session.send.sealed(), now) {
+        match watch.look(heard, sealed, now) {
             Finding::Present { idle } => self.let_doze(id, idle),
-            Finding::Doubtful => self.probe(id, now),
+            Finding::Doubtful { suspicious } => {
+                if suspicious {
+                    self.events.push_back(Event::Doubtful { session: id });
+                }
+                self.probe(id, now);
+            }
             Finding::Silent => return Some(CloseReason::Silent),
         }
         None
+    }
+
+    /// Says whether there is somewhere else to go at once if the peer of a watched session falls silent. Then it counts as silent
+    /// after fewer questions, where hardly any were lost before.
+    pub fn hasten(&mut self, session: SessionId, hasty: bool) {
+        if let Some(watch) = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut()) {
+            watch.hasty = hasty;
+        }
     }
 
     /// Has the watch woken by the next traffic, or lets it look by the clock.
@@ -196,7 +210,7 @@ impl Endpoint {
         if let Some(check) = session.path.as_mut().filter(|check| check.address == to) {
             check.spend();
         }
-        let sealed = session.send.sealed();
+        let sealed = session.sealed();
         if let Some(watch) = &mut session.watch {
             watch.sealed(sealed);
         }

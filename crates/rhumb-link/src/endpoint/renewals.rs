@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rhumb_wire::Name;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordKind, SessionIndex, SessionParameters};
+use rhumb_wire::metadata::Role;
 
 use super::{Endpoint, Event};
 use crate::exchange::{
@@ -18,7 +19,7 @@ use crate::session::{ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time
 use crate::slots::Key;
 use crate::timers::{Armed, Owner};
 use crate::watch::Watch;
-use crate::{LinkError, Peer, SessionId};
+use crate::{LinkError, Peer, SessionId, WatchPeers};
 
 impl Endpoint {
     /// The peer's parameters are here: we can send. A first session begins at once.
@@ -143,7 +144,12 @@ impl Endpoint {
         let name = peer.name;
         let renew_at = renewal_time(&name, peer.initiator, now);
         let receive = ReceiveLanes { newest: index, older: None };
-        let watch = self.config.watch_peers.then(|| Box::new(Watch::new(now)));
+        let is_watched = match self.config.watch_peers {
+            WatchPeers::Nobody => false,
+            WatchPeers::Routers => peer.metadata.role == Role::Router,
+            WatchPeers::Everybody => true,
+        };
+        let watch = is_watched.then(|| Box::new(Watch::new(now)));
         let session = Session {
             peer,
             send,

@@ -20,7 +20,7 @@ use crate::keys::LaneSecrets;
 use crate::lane::{SendLane, UnusedLane};
 use crate::session::ReceiveLanes;
 use crate::worker::{Change, LaneReport, LaneUpdate, OpenedElsewhere};
-use crate::{Config, DropReason, SessionId};
+use crate::{Config, DropReason, SessionId, WatchPeers};
 
 /// What workers have to be told, in order.
 pub(super) struct Sharing {
@@ -30,7 +30,8 @@ pub(super) struct Sharing {
 
 impl Sharing {
     pub(super) fn new(config: &Config) -> Self {
-        let workers = if config.watch_peers { 1 } else { config.workers.clamp(1, LANES) };
+        let watches_all = config.watch_peers == WatchPeers::Everybody;
+        let workers = if watches_all { 1 } else { config.workers.clamp(1, LANES) };
         Self { workers, updates: VecDeque::new() }
     }
 
@@ -121,7 +122,9 @@ impl Endpoint {
                 let sent = &mut session.sent_elsewhere;
                 sent.at = sent.at.max(Some(*at));
                 sent.nearly_exhausted |= nearly_exhausted;
+                sent.reports += 1;
             }
+            self.wake_watch(*session, *at);
         }
     }
 

@@ -63,6 +63,13 @@ impl Discovery {
         });
     }
 
+    /// Whoever is at `address` counts as tried in this round.
+    pub(super) fn skip(&mut self, address: SocketAddr) {
+        if let Some(round) = &mut self.round {
+            round.tried.push(address);
+        }
+    }
+
     /// Ends the round: there is a router.
     pub(super) fn end(&mut self) {
         self.round = None;

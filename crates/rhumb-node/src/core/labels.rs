@@ -109,6 +109,11 @@ impl Labels {
         self.given_for.get(position).filter(|_| known).copied()
     }
 
+    /// Who sends to us, the newest flow first.
+    pub(super) fn newest_sources(&self) -> impl Iterator<Item = Name> {
+        self.given_for.iter().rev().map(|flow| flow.from)
+    }
+
     fn forget_given(&mut self) {
         self.given.clear();
         self.given_for.clear();

@@ -4,7 +4,8 @@
 //! 2. `Seeking`: one router after the other is tried, as the search finds them. [`Membership::handle_established`] follows
 //!    the first finished handshake; [`Membership::handle_failed`] leads to the next router, or back to `Waiting`.
 //! 3. `Connected`: an advertisement is resent until [`Membership::handle_accept`], which begins a lease; at its
-//!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`.
+//!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`; or, when the
+//!    router was suspected already, to the one that stands by ([`Standby`]).
 //! 4. [`Membership::leave`] advertises a withdrawal, waits briefly for the Accept, and ends in `Over`.
 //!
 //! Invariant: sequences of certificates only grow, so a late copy of an old statement never supersedes a newer one. Nobody
@@ -24,14 +25,18 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
 use super::event::{Disconnection, Event};
 use super::lease::{Lease, LeaseStatus};
 use super::search::Search;
+use super::seeking::Seeking;
+use super::standby::{Ready, Standby};
 use super::turn::Turn;
-use crate::{Config, Remote};
+use crate::Config;
 
 /// The relation to one router.
 #[derive(Debug)]
 pub(super) struct Membership {
     identity: Arc<Identity>,
     search: Search,
+    /// While a router is connected: who takes over when that one is lost.
+    standby: Standby,
     lease_s: u64,
     phase: Phase,
     /// Connections that ended since the last Accept.
@@ -47,22 +52,6 @@ enum Phase {
     Seeking(Seeking),
     Connected(Connection),
     Over,
-}
-
-/// Routers that are being tried.
-#[derive(Debug)]
-struct Seeking {
-    attempts: Vec<Attempt>,
-    /// When to try the next one although those before have not failed yet; `None`: as soon as there is one.
-    hold_until: Option<Instant>,
-    /// Why the last one that failed did.
-    last: Disconnection,
-}
-
-#[derive(Debug)]
-struct Attempt {
-    id: AttemptId,
-    address: SocketAddr,
 }
 
 #[derive(Debug)]
@@ -110,6 +99,7 @@ impl Membership {
         Self {
             identity,
             search: Search::new(&config.router, secret),
+            standby: Standby::nobody(),
             lease_s: config.lease_s,
             phase: Phase::Waiting { until: now.instant },
             failures: 0,
@@ -122,10 +112,7 @@ impl Membership {
     pub(super) fn handle_timeout(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         match &mut self.phase {
             Phase::Waiting { until } if *until <= turn.now.instant => {
-                self.search.begin(turn.now.instant);
-                let last = Disconnection::NotFound;
-                let seeking = Seeking { attempts: Vec::new(), hold_until: None, last };
-                self.phase = Phase::Seeking(seeking);
+                self.phase = Phase::Seeking(Seeking::begin(&mut self.search, turn.now.instant));
                 self.seek(turn)
             }
             Phase::Seeking(_) => self.seek(turn),
@@ -133,34 +120,38 @@ impl Membership {
                 if let Some(reason) = connection.overdue(turn.now.instant) {
                     return Some(self.give_up(reason, turn));
                 }
-                if connection.renewal_is_due(turn.now.instant) {
-                    return self.advertise(turn);
-                }
-                None
+                let renews = connection.renewal_is_due(turn.now.instant);
+                self.standby.handle_timeout(&mut self.search, turn);
+                turn.endpoint.hasten(connection.session, self.standby.is_ready());
+                if renews { self.advertise(turn) } else { None }
             }
             _ => None,
         }
     }
 
-    /// Tries the next router, unless there is none yet, or the one before deserves some patience.
+    /// Tries the next router, or comes back later.
     fn seek(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
-        let now = turn.now.instant;
         let Phase::Seeking(seeking) = &mut self.phase else { return None };
-        if seeking.hold_until.is_some_and(|until| until > now) {
-            return None;
+        match seeking.go_on(&mut self.search, turn) {
+            Ok(()) => None,
+            Err(last) => Some(self.wait(last, turn)),
         }
-        if let Some(Remote { address, name }) = self.search.next(now) {
-            let id = turn.endpoint.connect(address, name, now);
-            seeking.attempts.push(Attempt { id, address });
-            seeking.hold_until = Some(now + TRY_ANOTHER_AFTER).filter(|_| !self.search.is_fixed());
-            return None;
+    }
+
+    /// The router left a question unanswered: another one is sought, lest time is lost when this one is gone.
+    pub(super) fn handle_doubtful(&mut self, session: SessionId, now: Instant) {
+        if let Phase::Connected(connection) = &self.phase
+            && connection.session == session
+            && connection.lease.is_some()
+            && !connection.leaving
+        {
+            self.standby.suspect(connection.address, &mut self.search, now);
         }
-        seeking.hold_until = None;
-        if seeking.attempts.is_empty() && self.search.is_exhausted() {
-            let last = std::mem::replace(&mut seeking.last, Disconnection::NotFound);
-            return Some(self.wait(last, turn));
-        }
-        None
+    }
+
+    /// The session with the router that stands by, when it is time to ask it for the ways to whom this node talks with.
+    pub(super) fn poll_inquiry(&mut self, now: Instant) -> Option<SessionId> {
+        self.standby.poll_inquiry(now)
     }
 
     /// The nonce to ask the local network for routers with, when it is time to.
@@ -171,10 +162,10 @@ impl Membership {
     /// Somebody on the local network answers, and may be tried at the next timeout. False when nobody asked.
     pub(super) fn handle_answer(&mut self, from: SocketAddr, nonce: Nonce, now: Instant) -> bool {
         let is_answer = self.search.handle_answer(from, nonce);
-        if let Phase::Seeking(seeking) = &mut self.phase
-            && is_answer
-        {
-            seeking.hold_until.get_or_insert(now);
+        match &mut self.phase {
+            Phase::Seeking(seeking) if is_answer => seeking.heard_of_another(now),
+            Phase::Connected(_) if is_answer => self.standby.heard_of_another(now),
+            _ => {}
         }
         is_answer
     }
@@ -190,13 +181,18 @@ impl Membership {
             turn.endpoint.close(session, turn.now.instant);
             return None;
         }
+        let (address, now) = (turn.endpoint.peer(session)?.address, turn.now.instant);
         if self.session() == Some(session) {
+            // By another address, perhaps: whoever stands by has to be somebody else.
+            let same = Disconnection::NotFound;
+            self.standby.pass_over(address, same, &mut self.search, now);
             return None;
         }
-        let address = turn.endpoint.peer(session)?.address;
         if matches!(self.phase, Phase::Connected(_)) {
-            // Several were tried, and this one was not the first.
-            turn.endpoint.close(session, turn.now.instant);
+            if !self.standby.takes(session, router, address, &mut self.search, now) {
+                // Several were tried, and this one was not the first.
+                turn.endpoint.close(session, now);
+            }
             return None;
         }
         if !self.search.allows(&router) {
@@ -204,6 +200,17 @@ impl Membership {
             return self.pass_over(address, Disconnection::NotAllowed { address, router }, turn);
         }
         self.search.end();
+        self.connected(session, router, address, turn)
+    }
+
+    /// There is a session with a router to join.
+    fn connected(
+        &mut self,
+        session: SessionId,
+        router: Name,
+        address: SocketAddr,
+        turn: &mut Turn<'_>,
+    ) -> Option<Event> {
         self.phase = Phase::Connected(Connection {
             session,
             router,
@@ -226,11 +233,12 @@ impl Membership {
     ) -> Option<Event> {
         // Also when another one was faster, and the node is a member there: next time that one shall not wait again.
         self.search.avoid(address, turn.now.instant);
-        let Phase::Seeking(seeking) = &mut self.phase else { return None };
-        if !seeking.attempts.iter().any(|attempt| attempt.id == failed) {
+        let reason = Disconnection::Connect { address, error };
+        let now = turn.now.instant;
+        self.standby.handle_failed(failed, address, reason.clone(), &mut self.search, now);
+        if !matches!(&self.phase, Phase::Seeking(seeking) if seeking.made(failed)) {
             return None;
         }
-        let reason = Disconnection::Connect { address, error };
         if self.search.is_fixed() {
             return Some(self.wait(reason, turn));
         }
@@ -246,9 +254,7 @@ impl Membership {
     ) -> Option<Event> {
         self.search.avoid(address, turn.now.instant);
         if let Phase::Seeking(seeking) = &mut self.phase {
-            seeking.attempts.retain(|attempt| attempt.address != address);
-            seeking.hold_until = Some(turn.now.instant);
-            seeking.last = reason.clone();
+            seeking.pass_over(address, reason.clone(), turn.now.instant);
         }
         Some(Event::PassedOver { reason })
     }
@@ -271,9 +277,15 @@ impl Membership {
                     let address = connection.address;
                     self.search.avoid(address, turn.now.instant);
                 }
-                Some(self.wait(Disconnection::Closed(reason), turn))
+                Some(self.lose(Disconnection::Closed(reason), turn))
             }
-            _ => None,
+            _ => {
+                self.standby.handle_closed(session);
+                if let Some(present) = self.session() {
+                    turn.endpoint.hasten(present, self.standby.is_ready());
+                }
+                None
+            }
         }
     }
 
@@ -377,6 +389,7 @@ impl Membership {
         let was_published = connection.lease.is_some_and(|lease| lease.status().published);
         match newer.statement.hands_on_to().filter(|_| was_published) {
             Some(via) => {
+                self.standby.let_go(&mut self.search, turn);
                 turn.endpoint.close(connection.session, turn.now.instant);
                 self.phase = Phase::Over;
                 Some(Event::Displaced { via })
@@ -392,6 +405,7 @@ impl Membership {
             Phase::Connected(Connection { lease: Some(_), router, .. }) => *router,
             _ => return Some(self.end(turn)),
         };
+        self.standby.let_go(&mut self.search, turn);
         self.withdraw(router, turn.now.instant + LEAVE_WITHIN, turn)
     }
 
@@ -449,10 +463,11 @@ impl Membership {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Waiting { until } => Some(*until),
-            Phase::Seeking(seeking) => {
-                [seeking.hold_until, self.search.poll_timeout()].into_iter().flatten().min()
+            Phase::Seeking(seeking) => seeking.poll_timeout(&self.search),
+            Phase::Connected(connection) => {
+                let standby = self.standby.poll_timeout(&self.search);
+                connection.next_deadline().into_iter().chain(standby).min()
             }
-            Phase::Connected(connection) => connection.next_deadline(),
             Phase::Over => None,
         }
     }
@@ -559,9 +574,24 @@ impl Membership {
                 turn.endpoint.close(connection.session, turn.now.instant);
                 // It answers, but does not do its work; another one may.
                 self.search.avoid(connection.address, turn.now.instant);
-                self.wait(reason, turn)
+                self.lose(reason, turn)
             }
             _ => self.wait(reason, turn),
+        }
+    }
+
+    /// The router is of no further use: goes to the one that stands by, goes on seeking, or comes back later.
+    fn lose(&mut self, reason: Disconnection, turn: &mut Turn<'_>) -> Event {
+        let at_once = |reason| Event::Disconnected { reason, retry_after: Duration::ZERO };
+        match self.standby.take() {
+            Standby::Ready(Ready { session, router, address, .. }) => {
+                self.connected(session, router, address, turn).unwrap_or_else(|| at_once(reason))
+            }
+            Standby::Seeking(seeking) => {
+                self.phase = Phase::Seeking(seeking);
+                at_once(reason)
+            }
+            Standby::Nobody { .. } => self.wait(reason, turn),
         }
     }
 
@@ -579,6 +609,7 @@ impl Membership {
         if let Some(session) = self.session() {
             turn.endpoint.close(session, turn.now.instant);
         }
+        self.standby.let_go(&mut self.search, turn);
         self.search.end();
         self.phase = Phase::Over;
         Event::Left { published: false }
@@ -624,9 +655,6 @@ const FIRST_RESEND: Duration = Duration::from_millis(500);
 const LAST_RESEND: Duration = Duration::from_secs(2);
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
-/// A handshake on a local network takes milliseconds, and under a second to most of the world. Whoever takes longer goes on
-/// beside the next one, and the first to finish is joined: so somebody who only pretends to be a router costs this much.
-const TRY_ANOTHER_AFTER: Duration = Duration::from_secs(1);
 /// People wait for a program to end.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);

@@ -22,8 +22,10 @@ mod path_limits;
 mod pending;
 mod receive;
 mod search;
+mod seeking;
 mod send;
 mod services;
+mod standby;
 mod streams;
 mod turn;
 
@@ -32,7 +34,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_link::{Endpoint, LinkError, SessionId};
+use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{AdCert, Identity, Now};
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::discovery::Discovery;
@@ -111,7 +113,9 @@ impl Core {
         let mut link = rhumb_link::Config::default();
         link.max_datagram_len = config.max_datagram_len;
         link.accept = false;
-        link.watch_peers = config.watch_router;
+        if config.watch_router {
+            link.watch_peers = WatchPeers::Everybody;
+        }
         #[cfg(feature = "repeatable-handshakes")]
         {
             link.repeatable_handshakes = config.repeatable_handshakes;
@@ -179,6 +183,7 @@ impl Core {
     /// Appends datagrams to send: what the link has, and at most [`MAX_TRANSMIT`] PDUs.
     pub fn poll_transmit(&mut self, out: &mut Batch, now: Now) {
         self.endpoint.poll_transmit(out);
+        self.inquire(out, now);
         let Some(session) = self.membership.session() else { return };
         if let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
             seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
@@ -328,6 +333,10 @@ impl Core {
                 _ => None,
             };
             self.with_membership(now, |membership, turn| match event {
+                LinkEvent::Doubtful { session } => {
+                    membership.handle_doubtful(session, turn.now.instant);
+                    None
+                }
                 LinkEvent::Established { session, peer, .. } => {
                     membership.handle_established(session, peer, turn)
                 }

@@ -270,6 +270,11 @@ impl PendingPdus {
         self.unsent
     }
 
+    /// Where the PDUs held go, the newest first.
+    pub(super) fn newest_destinations(&self) -> impl Iterator<Item = Name> {
+        self.entries.iter().rev().map(|entry| entry.to)
+    }
+
     fn position(&self, tag: u32, to: Name) -> Option<usize> {
         let first = self.entries.front()?.tag;
         let at = self

@@ -42,6 +42,13 @@ impl Search {
         }
     }
 
+    /// Whoever is at `address` is not to be tried in this round.
+    pub(super) fn skip(&mut self, address: SocketAddr) {
+        if let Self::Discovery(discovery) = self {
+            discovery.skip(address);
+        }
+    }
+
     /// There is one.
     pub(super) fn end(&mut self) {
         if let Self::Discovery(discovery) = self {

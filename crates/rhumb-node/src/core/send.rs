@@ -139,6 +139,34 @@ impl Core {
         self.pending.has_room(PduHeader::LEN + PayloadHeader::LEN + len)
     }
 
+    /// Has the router that stands by find the ways to whom this node talks with, when it is time to: by empty pings without
+    /// certificates, which it does not carry.
+    pub(super) fn inquire(&mut self, out: &mut Batch, now: Now) {
+        let Some(session) = self.membership.poll_inquiry(now.instant) else { return };
+        for to in self.correspondents() {
+            let tag = self.tags.take();
+            let mut ping = Vec::with_capacity(PduHeader::LEN);
+            let header = PduHeader { tag, ..PduHeader::new(Action::Ping, self.name, to) };
+            header.emit(&[], &[], &mut ping).expect(DATAGRAM_FITS);
+            seal(&mut self.endpoint, &mut self.drops, session, [&[], &ping], out, now.instant);
+        }
+    }
+
+    /// Whom this node talked with lately, as far as it remembers: a few.
+    fn correspondents(&self) -> Vec<Name> {
+        let mut few: Vec<Name> = Vec::new();
+        let sent_to = self.streams.destinations().chain(self.pending.newest_destinations());
+        for name in sent_to.chain(self.labels.newest_sources()) {
+            if !few.contains(&name) {
+                few.push(name);
+            }
+            if few.len() >= MAX_INQUIRED {
+                break;
+            }
+        }
+        few
+    }
+
     /// Whether another [`Core::poll_transmit`] is worth while at once.
     pub fn has_more_to_send(&self) -> bool {
         self.membership.joined().is_some() && self.pending.unsent() > 0
@@ -195,6 +223,9 @@ impl Core {
 }
 
 const DATAGRAM_FITS: &str = "invariant: what fits a datagram fits the length field";
+
+/// Ways that a router that stands by is asked for: those of most programs, and what it looks up for one session in one go.
+const MAX_INQUIRED: usize = 16;
 
 const _: () =
     assert!(MAX_TRANSMIT <= super::pending::MAX_PDUS, "one turn never empties the buffer");

@@ -40,6 +40,13 @@ impl Streams {
         self.streams.push(Stream { to, first: tag, last: tag, used_at: now });
     }
 
+    /// Where PDUs without copies went, the latest first.
+    pub(super) fn destinations(&self) -> impl Iterator<Item = Name> {
+        let mut streams: Vec<_> = self.streams.iter().map(|it| (it.used_at, it.to)).collect();
+        streams.sort_by_key(|(used_at, _)| std::cmp::Reverse(*used_at));
+        streams.into_iter().map(|(_, to)| to)
+    }
+
     /// Whether a NACK from `to` about `tag` is to be believed.
     pub(super) fn believes(&self, tag: u32, to: Name) -> bool {
         self.streams.iter().any(|stream| {

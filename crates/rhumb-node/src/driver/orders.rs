@@ -34,6 +34,8 @@ pub(crate) enum Order {
         state: watch::Sender<ServiceState>,
         done: oneshot::Sender<Result<(), ServeError>>,
     },
+    /// Go on answering by a newer AdCert.
+    Renew { ad_cert: Box<AdCert>, done: oneshot::Sender<Result<(), ServeError>> },
     /// A handle of a served name is gone.
     StopServing { name: Name },
     /// Ping, and tell what comes back.

@@ -17,11 +17,12 @@ use rhumb_wire::Name;
 use rhumb_wire::transfer::CancelReason;
 use serde::Serialize;
 use tempfile::NamedTempFile;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::ad_cert;
 use crate::cli::ReceiveArguments;
-use crate::clock;
+use crate::clock::{self, date_and_time};
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
 use crate::key;
@@ -45,12 +46,14 @@ pub(crate) fn run(
     let identity = key::load_or_ephemeral(settings.key.as_deref())?;
     let ad_certs = ad_certs(arguments, settings, identity.name())?;
     joined_as(identity, settings, with_parent, interrupted, |node| async move {
-        let mut services = JoinSet::new();
         let mut served = Vec::new();
-        for ad_cert in ad_certs {
+        // Ends with this function, and with it end the services.
+        let mut services = JoinSet::new();
+        for (ad_cert, path) in ad_certs.into_iter().zip(arguments.serve.clone()) {
+            let hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
             let service = node.serve(ad_cert).await.map_err(Failure::setup)?;
             served.push(service.name());
-            services.spawn(tell(service, form));
+            services.spawn(look_after(service, path, node.name(), hangup, form));
         }
         let router = node.router().await;
         form.print(&Ready { name: node.name(), router, served });
@@ -78,12 +81,37 @@ fn ad_certs(
     arguments.serve.iter().map(|path| ad_cert::load_for(path, server, now_s)).collect()
 }
 
-/// Says how a served name fares, whenever that changes.
-async fn tell(mut service: Service, form: Form) {
+/// Says how a served name fares, whenever that changes, and reads its AdCert again whenever SIGHUP asks for it.
+async fn look_after(
+    mut service: Service,
+    path: PathBuf,
+    server: Name,
+    mut hangup: Signal,
+    form: Form,
+) {
     let name = service.name();
-    while let Some(state) = service.changed().await {
-        form.print(&News { name, state });
+    loop {
+        tokio::select! {
+            state = service.changed() => match state {
+                Some(state) => form.print(&News { name, state }),
+                None => return,
+            },
+            Some(()) = hangup.recv() => {
+                if let Err(failure) = read_again(&service, &path, server).await {
+                    tracing::warn!(%failure, "going on with the AdCert from before");
+                }
+            }
+        }
     }
+}
+
+/// Serves by what is in the file now.
+async fn read_again(service: &Service, path: &Path, server: Name) -> Outcome {
+    let ad_cert = ad_cert::load_for(path, server, clock::now().unix_s())?;
+    let until = date_and_time(ad_cert.certificate().not_after_s);
+    service.renew(ad_cert).await.map_err(Failure::operation)?;
+    tracing::info!(path = %path.display(), until, "read the AdCert again");
+    Ok(())
 }
 
 /// Receives for ever, several files at once. What fails is said, and the next is waited for.

@@ -279,9 +279,26 @@ impl Running {
 
     /// Sends it a signal by name, and returns its exit code.
     pub(crate) fn signal(mut self, name: &str) -> i32 {
+        self.nudge(name);
+        self.wait()
+    }
+
+    /// Sends it a signal by name that it does not end by.
+    pub(crate) fn nudge(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-        self.wait()
+    }
+
+    /// Waits for a line with `text` on its standard error.
+    #[track_caller]
+    pub(crate) fn wait_for_error(&self, text: &str) -> String {
+        loop {
+            match self.errors.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(_) => panic!("`{text}` is not among its errors"),
+            }
+        }
     }
 
     fn wait(&mut self) -> i32 {

@@ -1,20 +1,22 @@
 //! What the kernel knows about the way to a peer: interfaces, addresses, routes, neighbours. Asked for over rtnetlink,
-//! one question and its answers at a time.
+//! one question and its answers at a time. And what it is told of an interface of ours: size, addresses, up.
 //!
 //! Invariant: an answer that is not understood counts as none, and then the kernel carries the datagram itself.
 //! Source: rtnetlink(7), Linux `include/uapi/linux/{netlink,rtnetlink,if_link,if_addr,neighbour}.h`.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::frame::Mac;
+/// A hardware address.
+pub(crate) type Mac = [u8; 6];
 
 /// A socket to ask on. It belongs to the network namespace of the thread that made it.
 #[derive(Debug)]
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
@@ -22,29 +24,29 @@ pub(super) struct Netlink {
 
 /// An interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) index: u32,
+pub(crate) struct Link {
+    pub(crate) index: u32,
     /// Whether it carries Ethernet frames.
-    pub(super) ethernet: bool,
-    pub(super) mac: Mac,
-    pub(super) mtu: u32,
+    pub(crate) ethernet: bool,
+    pub(crate) mac: Mac,
+    pub(crate) mtu: u32,
 }
 
 /// The way to a destination: all of it the kernel's own decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Route {
+pub(crate) struct Route {
     /// Index of the interface to leave by.
-    pub(super) interface: u32,
+    pub(crate) interface: u32,
     /// The router to give it to; none when the destination is a neighbour.
-    pub(super) gateway: Option<IpAddr>,
+    pub(crate) gateway: Option<IpAddr>,
     /// The address to send from.
-    pub(super) source: Option<IpAddr>,
+    pub(crate) source: Option<IpAddr>,
     /// Largest packet, where the way takes less than the interface.
-    pub(super) mtu: Option<u32>,
+    pub(crate) mtu: Option<u32>,
 }
 
 impl Netlink {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         // Closed on exec, as all sockets of this library.
         let socket = Socket::new(
             Domain::from(libc::AF_NETLINK),
@@ -57,7 +59,7 @@ impl Netlink {
     }
 
     /// The interface with this name.
-    pub(super) fn link_by_name(&mut self, name: &str) -> io::Result<Link> {
+    pub(crate) fn link_by_name(&mut self, name: &str) -> io::Result<Link> {
         let mut text = name.as_bytes().to_vec();
         text.push(0);
         let mut question = Message::new(libc::RTM_GETLINK, &[0; 16]);
@@ -66,7 +68,7 @@ impl Netlink {
     }
 
     /// The interface with this index.
-    pub(super) fn link_by_index(&mut self, index: u32) -> io::Result<Link> {
+    pub(crate) fn link_by_index(&mut self, index: u32) -> io::Result<Link> {
         let mut header = [0; 16];
         header[4..8].copy_from_slice(&index.to_ne_bytes());
         self.link(Message::new(libc::RTM_GETLINK, &header))
@@ -81,7 +83,7 @@ impl Netlink {
     }
 
     /// The addresses of this host, each with the index of its interface.
-    pub(super) fn addresses(&mut self) -> io::Result<Vec<(u32, IpAddr)>> {
+    pub(crate) fn addresses(&mut self) -> io::Result<Vec<(u32, IpAddr)>> {
         let mut found = Vec::new();
         let mut question = Message::new(libc::RTM_GETADDR, &[0; 8]);
         question.flags |= libc::NLM_F_DUMP as u16;
@@ -91,7 +93,7 @@ impl Netlink {
 
     /// The way to `destination`, from `source` if that is given, and by interface `through` where it is on one link only.
     /// None where the kernel would not just send a packet to one host: no route, this host itself, a group, a tunnel.
-    pub(super) fn route(
+    pub(crate) fn route(
         &mut self,
         destination: IpAddr,
         source: Option<IpAddr>,
@@ -114,8 +116,19 @@ impl Netlink {
         found
     }
 
+    /// Whether packets to this address are for this host.
+    pub(crate) fn is_here(&mut self, address: IpAddr) -> bool {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let header = [family(address), bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut question = Message::new(libc::RTM_GETROUTE, &header);
+        question.attribute(libc::RTA_DST, &octets(address));
+        let mut here = false;
+        let asked = self.ask(question, |body| here = body.get(7) == Some(&libc::RTN_LOCAL));
+        asked.is_ok() && here
+    }
+
     /// The hardware address of a neighbour, if the kernel believes in it.
-    pub(super) fn neighbour(&mut self, interface: u32, address: IpAddr) -> Option<Mac> {
+    pub(crate) fn neighbour(&mut self, interface: u32, address: IpAddr) -> Option<Mac> {
         let mut header = [0; 12];
         header[0] = family(address);
         header[4..8].copy_from_slice(&interface.to_ne_bytes());
@@ -124,6 +137,41 @@ impl Netlink {
         let mut found = None;
         self.ask(question, |body| found = parse_neighbour(body)).ok()?;
         found
+    }
+
+    /// Sets the largest packet of an interface and brings it up.
+    pub(crate) fn bring_up(&mut self, interface: u32, mtu: u32) -> io::Result<()> {
+        let up = (libc::IFF_UP as u32).to_ne_bytes();
+        let mut header = [0; 16];
+        header[4..8].copy_from_slice(&interface.to_ne_bytes());
+        header[8..12].copy_from_slice(&up);
+        header[12..].copy_from_slice(&up);
+        let mut order = Message::new(libc::RTM_NEWLINK, &header);
+        order.attribute(IFLA_MTU, &mtu.to_ne_bytes());
+        self.order(order)
+    }
+
+    /// Gives an interface an address, and with it the network of the first `prefix` bits. One that it has already stays.
+    pub(crate) fn add_address(
+        &mut self,
+        interface: u32,
+        address: IpAddr,
+        prefix: u8,
+    ) -> io::Result<()> {
+        // Nobody else can have an address on a device of ours: no reason to ask the link about duplicates.
+        let mut header = [family(address), prefix, libc::IFA_F_NODAD as u8, 0, 0, 0, 0, 0];
+        header[4..].copy_from_slice(&interface.to_ne_bytes());
+        let mut order = Message::new(libc::RTM_NEWADDR, &header);
+        order.flags |= (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+        order.attribute(IFA_LOCAL, &octets(address));
+        order.attribute(IFA_ADDRESS, &octets(address));
+        self.order(order)
+    }
+
+    /// Has something done, and waits until it is.
+    fn order(&mut self, mut order: Message) -> io::Result<()> {
+        order.flags |= libc::NLM_F_ACK as u16;
+        self.ask(order, |_| ())
     }
 
     /// Asks, and hands over the body of each message of the answer.
@@ -149,6 +197,12 @@ impl Netlink {
                 }
             }
         }
+    }
+}
+
+impl AsFd for Netlink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -346,6 +400,8 @@ mod tests {
         let addresses = netlink.addresses().expect("addresses");
         assert!(addresses.contains(&(link.index, loopback)), "{addresses:?}");
         assert_eq!(netlink.route(loopback, None, None), None, "a host's own address is no way");
+        assert!(netlink.is_here(loopback));
+        assert!(!netlink.is_here([192, 0, 2, 1].into()));
         assert_eq!(netlink.neighbour(link.index, loopback), None);
         let error = netlink.link_by_name("no such").expect_err("no such interface");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));

@@ -1,0 +1,489 @@
+//! What it costs to take an IP packet of a host's protocol in and send it on unchanged (null forwarding), by each backend, beside
+//! what the kernel's own IPv4 forwarding costs.
+//!
+//! source - forwarder - sink, over two veth pairs. Source and sink are on core 0, the forwarder on core 1: a thread that
+//! rewrites the destination, takes one off the TTL and mends the checksum; for the kernel, nothing but `ip_forward`. Packets
+//! have protocol 253 and the lengths of the Platypus paper's Table 3.
+//!
+//! What is measured is CPU time per packet at the forwarder, of two threads: the forwarder's own, and the one in which its
+//! kernel handles arrival (threaded NAPI, on core 0), which does all of the kernel's own forwarding. What the sink's kernel
+//! does is on core 0 and not counted. Per kind a slice of [`PACKETS`], in turns; medians over the rounds.
+//!
+//! Run by `cargo xtask bench packets`; `--json` prints one object. Needs root; takes about 20 seconds.
+
+#[path = "../tests/wire/mod.rs"]
+mod wire;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, Tun, TunOptions};
+use rhumb_io::pin_thread;
+use rhumb_io::xdp::{self, XdpPackets};
+use wire::{Host, Line};
+
+/// Bytes of the packets, IP header included.
+const SIZES: [usize; 3] = [68, 348, 1500];
+const ROUNDS: usize = 9;
+/// Packets of a slice: the forwarder is at work for some 50 ms.
+const PACKETS: usize = 160 * BATCH;
+const BATCH: usize = 64;
+/// Packets on their way at most: as many as the ring of a veth device holds.
+const WINDOW: usize = 256;
+/// What has not arrived after this long is lost.
+const LOST_AFTER: Duration = Duration::from_millis(200);
+const PROTOCOL: u8 = 253;
+/// Where the stack gives packets to the TUN device.
+const BEHIND_TUN: &str = "10.77.0.2";
+
+/// How many times as many packets frames carry as raw sockets do, at least, all CPU time of the forwarder counted: a packet is
+/// copied more often, but sees neither the stack nor a socket's queue.
+const XDP_OVER_RAW: f64 = 1.4;
+
+fn main() {
+    let json = std::env::args().any(|argument| argument == "--json");
+    let results = Rig::new().map(|rig| SIZES.map(|bytes| measure(&rig, bytes)));
+    match (results, json) {
+        (Some(results), true) => print_json(&results),
+        (Some(results), false) => print_text(&results),
+        (None, true) => println!(
+            "{{\"bench\":\"packets\",\"conditions\":{{\"skipped\":\"needs root\"}},\"targets\":[]}}"
+        ),
+        (None, false) => println!("nothing was measured"),
+    }
+}
+
+/// What forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Linux,
+    Raw,
+    Tun,
+    Xdp,
+}
+
+const KINDS: [Kind; 4] = [Kind::Linux, Kind::Raw, Kind::Tun, Kind::Xdp];
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux",
+            Self::Raw => "raw",
+            Self::Tun => "tun",
+            Self::Xdp => "xdp, copy",
+        }
+    }
+
+    /// Where the source sends, so that it comes to the forwarder.
+    fn address(self) -> &'static str {
+        match self {
+            Self::Linux => Line::R2,
+            Self::Raw | Self::Xdp => Line::R1,
+            Self::Tun => BEHIND_TUN,
+        }
+    }
+
+    /// The backend, in the forwarder's namespace.
+    fn open(self) -> Option<Box<dyn IpIo + Send>> {
+        let options = RawOptions { protocol: Some(PROTOCOL), ipv6: None, ..RawOptions::default() };
+        let raw = || RawSocket::open(&options).expect("raw sockets");
+        match self {
+            Self::Linux => None,
+            Self::Raw => Some(Box::new(raw())),
+            Self::Tun => {
+                let addresses = vec![("10.77.0.1".parse().expect("an address"), 24)];
+                let options = TunOptions { addresses, ..TunOptions::default() };
+                Some(Box::new(Tun::open(&options).expect("a TUN device")))
+            }
+            Self::Xdp => {
+                let interfaces = ["left", "right"];
+                let attached = XdpPackets::attach(raw(), &interfaces, &xdp::Options::default());
+                Some(Box::new(attached.unwrap_or_else(|refused| panic!("{}", refused.refusal))))
+            }
+        }
+    }
+}
+
+/// Three hosts of a line, and the thread in which the forwarder's kernel handles what arrives.
+struct Rig {
+    line: Line,
+    arrival: u32,
+}
+
+impl Rig {
+    fn new() -> Option<Self> {
+        let line = Line::new()?;
+        // The source knows the way to what is behind the TUN device, too: its default route.
+        let in_sys =
+            |script: &str| format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'");
+        // Arrival goes by NAPI when its end puts packets together, from ends that do not leave TCP segments to the device.
+        let set = |host: &Host, device: &str, command, on| {
+            host.enter(|| sys::set_feature(device, command, on)).expect("veth has this feature");
+        };
+        set(&line.a, "right", sys::TCP_SEGMENTATION, false);
+        set(&line.r1, "left", sys::GENERIC_RECEIVE_OFFLOAD, true);
+        let before = sys::threads_called("napi/left-");
+        line.r1.run(&in_sys("echo 1 > /sys/class/net/left/threaded"));
+        let new = |thread: &u32| !before.contains(thread);
+        let arrival = sys::threads_called("napi/left-").into_iter().find(new);
+        let arrival = arrival.expect("the kernel runs NAPI in a thread");
+        sys::settle(arrival);
+        // What arrives at the sink, and what comes back to the source, is handled on core 0.
+        line.r2.run(&in_sys("echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus"));
+        line.a.run(&in_sys("echo 1 > /sys/class/net/right/queues/rx-0/rps_cpus"));
+        Some(Self { line, arrival })
+    }
+}
+
+/// One slice.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slice {
+    packets: usize,
+    lost: usize,
+    /// Of the forwarding thread.
+    thread: Duration,
+    /// Of the thread that handles arrival.
+    arrival: Duration,
+}
+
+impl Slice {
+    fn thread_ns(&self) -> f64 {
+        self.thread.as_nanos() as f64 / self.packets as f64
+    }
+
+    fn all_ns(&self) -> f64 {
+        (self.thread + self.arrival).as_nanos() as f64 / self.packets as f64
+    }
+}
+
+/// All slices of one size, by kind.
+struct Size {
+    bytes: usize,
+    slices: [Vec<Slice>; KINDS.len()],
+}
+
+fn measure(rig: &Rig, bytes: usize) -> Size {
+    let mut size = Size { bytes, slices: Default::default() };
+    for round in 0..=ROUNDS {
+        for (kind, slices) in KINDS.into_iter().zip(&mut size.slices) {
+            let slice = run(rig, kind, bytes);
+            // The first round warms up.
+            if round > 0 {
+                slices.push(slice);
+            }
+        }
+    }
+    size
+}
+
+fn run(rig: &Rig, kind: Kind, bytes: usize) -> Slice {
+    let Line { a, r1, r2, .. } = &rig.line;
+    let mut backend = r1.enter(|| kind.open());
+    let mut source = a.enter(|| RawSocket::open(&RawOptions::default())).expect("raw sockets");
+    let sink = RawOptions { protocol: Some(PROTOCOL), ipv6: None, ..RawOptions::default() };
+    let mut sink = r2.enter(|| RawSocket::open(&sink)).expect("raw sockets");
+    let packet = packet(kind.address(), bytes);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let forwarder = scope
+            .spawn(|| backend.as_mut().map_or(Duration::ZERO, |it| forward(it.as_mut(), &stop)));
+        // Without a second core the figures are worse, not wrong.
+        let _ = pin_thread(0);
+        let before = sys::cpu_of(rig.arrival);
+        let packets = load(&mut source, &mut sink, &packet);
+        let arrival = sys::cpu_of(rig.arrival).saturating_sub(before);
+        stop.store(true, Ordering::Release);
+        let thread = forwarder.join().expect("the forwarder works");
+        Slice { packets, lost: PACKETS - packets, thread, arrival }
+    })
+}
+
+/// Sends all there is to send, receives what arrives, and returns how many those are.
+fn load(source: &mut RawSocket, sink: &mut RawSocket, packet: &[u8]) -> usize {
+    let (mut outgoing, mut incoming) = (IpBatch::new(1500), IpBatch::new(1500));
+    for _ in 0..BATCH {
+        assert!(outgoing.push(packet), "a packet of ours fits");
+    }
+    let (mut sent, mut received, mut lost) = (0, 0, 0);
+    let mut last = Instant::now();
+    while received + lost < PACKETS {
+        if sent < PACKETS && sent - received - lost + BATCH <= WINDOW {
+            sent += source.send(&mut outgoing).expect("the wire takes packets").sent;
+        }
+        let packets = sink.receive(&mut incoming).expect("the wire gives packets");
+        received += packets;
+        if packets > 0 {
+            last = Instant::now();
+        } else if last.elapsed() > LOST_AFTER {
+            lost = sent - received;
+        } else if sent - received - lost + BATCH > WINDOW || sent >= PACKETS {
+            sink.wait(Some(Duration::from_millis(1)), None).expect("waiting");
+        }
+    }
+    received
+}
+
+/// Null forwarding: every packet goes on to the sink. Returns the CPU time of the thread.
+fn forward(backend: &mut dyn IpIo, stop: &AtomicBool) -> Duration {
+    let _ = pin_thread(1);
+    let sink: std::net::Ipv4Addr = Line::R2.parse().expect("an address");
+    let (mut packets, begin) = (IpBatch::new(1500), sys::thread_cpu());
+    while !stop.load(Ordering::Acquire) {
+        backend.wait(Some(Duration::from_millis(10)), None).expect("waiting");
+        while backend.receive(&mut packets).expect("receiving") > 0 {
+            for (_, packet) in packets.iter_mut() {
+                packet[8] -= 1;
+                packet[16..20].copy_from_slice(&sink.octets());
+                right_checksum(packet);
+            }
+            backend.send(&mut packets).expect("sending");
+        }
+    }
+    sys::thread_cpu() - begin
+}
+
+/// A packet from the source, of `bytes` in all.
+fn packet(to: &str, bytes: usize) -> Vec<u8> {
+    let [from, to]: [std::net::Ipv4Addr; 2] =
+        [Line::A, to].map(|ip| ip.parse().expect("an address"));
+    let mut packet = vec![0x5A; bytes];
+    packet[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, PROTOCOL, 0, 0]);
+    packet[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+    packet[12..16].copy_from_slice(&from.octets());
+    packet[16..20].copy_from_slice(&to.octets());
+    right_checksum(&mut packet);
+    packet
+}
+
+fn right_checksum(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let words =
+        packet[..20].chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xFFFF) + (sum >> 16);
+    let checksum = !((folded & 0xFFFF) + (folded >> 16)) as u16;
+    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Medians of one kind at one size.
+struct Row {
+    kind: Kind,
+    bytes: usize,
+    thread_ns: f64,
+    all_ns: f64,
+    lost: usize,
+}
+
+impl Row {
+    /// Thousands of packets per second of the forwarding thread's CPU time; of the kernel's, where there is none.
+    fn kpps(&self) -> f64 {
+        1e6 / if self.kind == Kind::Linux { self.all_ns } else { self.thread_ns }
+    }
+
+    /// Thousands of packets per second of all the forwarder's CPU time.
+    fn kpps_of_all(&self) -> f64 {
+        1e6 / self.all_ns
+    }
+}
+
+impl Size {
+    fn rows(&self) -> [Row; KINDS.len()] {
+        std::array::from_fn(|at| {
+            let slices = &self.slices[at];
+            Row {
+                kind: KINDS[at],
+                bytes: self.bytes,
+                thread_ns: median(slices.iter().map(Slice::thread_ns)),
+                all_ns: median(slices.iter().map(Slice::all_ns)),
+                lost: slices.iter().map(|slice| slice.lost).sum(),
+            }
+        })
+    }
+
+    /// The rate of one kind in terms of another's, all CPU time counted.
+    fn ratio(&self, kind: Kind, other: Kind) -> f64 {
+        let slices = |kind| &self.slices[KINDS.iter().position(|it| *it == kind).unwrap_or(0)];
+        let pairs = slices(kind).iter().zip(slices(other));
+        median(pairs.map(|(one, other)| other.all_ns() / one.all_ns()))
+    }
+}
+
+struct Target {
+    name: String,
+    value: f64,
+    at_least: f64,
+}
+
+fn targets(sizes: &[Size]) -> Vec<Target> {
+    let target = |size: &Size| Target {
+        name: format!("xdp_over_raw_{}", size.bytes),
+        value: size.ratio(Kind::Xdp, Kind::Raw),
+        at_least: XDP_OVER_RAW,
+    };
+    sizes.iter().map(target).collect()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn print_text(sizes: &[Size]) {
+    println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
+    println!("forwarder   bytes  kpps/thread-s  kpps/CPU-s  thread ns  all ns   lost");
+    for row in sizes.iter().flat_map(Size::rows) {
+        println!(
+            "{:<10} {:>6} {:>14.0} {:>11.0} {:>10.0} {:>7.0} {:>6}",
+            row.kind.name(),
+            row.bytes,
+            row.kpps(),
+            row.kpps_of_all(),
+            row.thread_ns,
+            row.all_ns,
+            row.lost
+        );
+    }
+    for size in sizes {
+        let of_linux = |kind| size.ratio(kind, Kind::Linux);
+        println!(
+            "of the kernel's own rate at {} B: raw {:.2}, tun {:.2}, xdp {:.2}",
+            size.bytes,
+            of_linux(Kind::Raw),
+            of_linux(Kind::Tun),
+            of_linux(Kind::Xdp)
+        );
+    }
+    for Target { name, value, at_least } in targets(sizes) {
+        let verdict = if value >= at_least { "met" } else { "MISSED" };
+        println!("{name}: {value:.2}, target {at_least}: {verdict}");
+    }
+}
+
+fn print_json(sizes: &[Size]) {
+    let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
+    let result = |row: Row| {
+        format!(
+            "{{\"bytes\":{},\"forwarder\":{:?},\"kpps_per_thread_s\":{:.0},\"kpps_per_cpu_s\":{:.0},\
+             \"thread_ns\":{:.0},\"all_ns\":{:.0},\"lost\":{}}}",
+            row.bytes,
+            row.kind.name(),
+            row.kpps(),
+            row.kpps_of_all(),
+            row.thread_ns,
+            row.all_ns,
+            row.lost
+        )
+    };
+    let target = |Target { name, value, at_least }: Target| {
+        let met = value >= at_least;
+        format!(
+            "{{\"name\":{name:?},\"value\":{value:.2},\"target\":\"at least {at_least}\",\"met\":{met}}}"
+        )
+    };
+    let results: Vec<String> = sizes.iter().flat_map(Size::rows).map(result).collect();
+    let targets: Vec<String> = targets(sizes).into_iter().map(target).collect();
+    println!(
+        "{{\"bench\":\"packets\",\"conditions\":{{{conditions}}},\"results\":[{}],\"targets\":[{}]}}",
+        results.join(","),
+        targets.join(",")
+    );
+}
+
+/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+fn conditions() -> [(&'static str, String); 5] {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
+    let load = read("/proc/loadavg");
+    [
+        (
+            "path",
+            "two veth pairs between namespaces, MTU 1500, threaded NAPI at the forwarder".into(),
+        ),
+        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
+        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
+        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        ("rounds", format!("{ROUNDS} of {PACKETS} packets each, in turns; medians")),
+    ]
+}
+
+/// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7), proc(5), Linux
+/// `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
+#[allow(unsafe_code)]
+mod sys {
+    use std::io;
+    use std::mem::{size_of, zeroed};
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    pub(crate) fn thread_cpu() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writes for the whole call.
+        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        assert_eq!(result, 0, "every system we build for has this clock");
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    /// The CPU time of another thread.
+    pub(crate) fn cpu_of(thread: u32) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).unwrap_or_default();
+        let nanos = text.split(' ').next().and_then(|first| first.parse().ok());
+        Duration::from_nanos(nanos.expect("the kernel tells a thread's CPU time"))
+    }
+
+    /// Threads of the kernel whose names begin so.
+    pub(crate) fn threads_called(prefix: &str) -> Vec<u32> {
+        let entries = std::fs::read_dir("/proc").expect("every Linux has /proc");
+        let numbers = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+        let is_called = |thread: &u32| {
+            let name = std::fs::read_to_string(format!("/proc/{thread}/comm"));
+            name.is_ok_and(|name| name.starts_with(prefix))
+        };
+        numbers.filter(is_called).collect()
+    }
+
+    /// Keeps another thread on core 0, without the right to interrupt others there: packets come to it by the batch, as they do
+    /// to a forwarder at its limit, and not one by one.
+    pub(crate) fn settle(thread: u32) {
+        let thread = thread.cast_signed();
+        // SAFETY: a set of cores is integers, for which zero is a value, and so is a sched_param; the calls read them only.
+        unsafe {
+            let mut set: libc::cpu_set_t = zeroed();
+            libc::CPU_SET(0, &mut set);
+            libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set);
+            let parameters: libc::sched_param = zeroed();
+            libc::sched_setscheduler(thread, libc::SCHED_BATCH, &raw const parameters);
+        }
+    }
+
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+
+    /// Commands that set one feature of a device.
+    pub(crate) const TCP_SEGMENTATION: u32 = 0x1F;
+    pub(crate) const GENERIC_RECEIVE_OFFLOAD: u32 = 0x2C;
+
+    /// Turns a feature of a device of this thread's namespace on or off.
+    pub(crate) fn set_feature(device: &str, command: u32, on: bool) -> io::Result<()> {
+        // Any socket will do to ask by.
+        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+        let mut value = Value { command, data: u32::from(on) };
+        // SAFETY: an ifreq is integers, and a pointer, for which zero is a value.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from.cast_signed() as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request names a device, ends with a zero, and points to a value of the form that this command
+        // takes; both are valid for the whole call.
+        let result =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
