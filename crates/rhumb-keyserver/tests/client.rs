@@ -127,12 +127,12 @@ fn most_answers_lost_cost_time_and_no_key() {
     let mut world = World::new();
     let mut loss = Random(3);
     world.run(START_MS + 600_000, |server, query, now_ms| {
-        honest(server, query, now_ms).filter(|_| loss.next() % 4 == 0)
+        honest(server, query, now_ms).filter(|_| loss.next().is_multiple_of(4))
     });
     for _ in 0..5_000 {
         assert!(world.has_keys(), "at {}", world.now_ms - START_MS);
         world.run(world.now_ms + 1_000, |server, query, now_ms| {
-            honest(server, query, now_ms).filter(|_| loss.next() % 4 == 0)
+            honest(server, query, now_ms).filter(|_| loss.next().is_multiple_of(4))
         });
     }
 }
