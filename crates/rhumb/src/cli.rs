@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
-use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator, parse_workers};
+use crate::config::{LEASE_RANGE_S, LocatorChoice, MOST_COALESCE_US, parse_locator, parse_workers};
 use crate::remote::{Remote, parse_address, parse_name};
 
 pub(crate) use capability::{
@@ -196,6 +196,9 @@ pub(crate) struct RouterArguments {
     /// Threads that forward, 1 to 8, or `auto` for one a core [default: 1]
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
     pub(crate) workers: Option<u8>,
+    /// Microseconds, up to 1000, for which a busy router lets datagrams gather, so that each costs less; 0 for never [default: 50]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u16).range(0..=i64::from(MOST_COALESCE_US)))]
+    pub(crate) coalesce_us: Option<u16>,
     /// Keep each worker on a core of its own: worker 0 on core 0, and so on
     #[arg(long)]
     pub(crate) pin: bool,
