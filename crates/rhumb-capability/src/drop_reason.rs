@@ -1,0 +1,207 @@
+//! Why a packet was dropped: one list for verifier, metrics and tests.
+
+/// In the order of the checks: what is refused for several reasons is counted for the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum DropReason {
+    // Structure.
+    /// The packet ends before its headers do.
+    Truncated,
+    /// Neither IP protocol 253 nor UDP to the port of Platypus.
+    NotPlatypus,
+    /// A fragment of the outer packet.
+    Fragment,
+    /// The outer IPv4 header has options.
+    OuterOptions,
+    /// A version that this code does not speak.
+    Version,
+    /// A reserved bit or flag is set.
+    Reserved,
+    /// Outer header, Platypus header and prefixes are not of one family.
+    Family,
+    /// A suite that does not exist.
+    Suite,
+    /// No capability, or more than four.
+    Count,
+    /// The pointer is past the last capability.
+    Pointer,
+    /// A delegation scheme that does not exist.
+    Scheme,
+    /// More levels than the scheme has.
+    Levels,
+    /// A prefix that is too long, or has bits beyond its length.
+    Prefix,
+    /// The header is not as long as it says.
+    HeaderLength,
+    /// The packet is not as long as it says.
+    InnerLength,
+    /// Steered to a core that it does not belong to.
+    WrongCore,
+
+    // The waypoint.
+    /// The outer destination, the current capability's waypoint and this waypoint are not one.
+    WrongWaypoint,
+    /// A scheme of the paper that this waypoint's configuration does not allow, here or for a single address.
+    SchemeRefused,
+    /// A delegation that is wider than the one before.
+    NotNested,
+    /// The destination is outside of what was delegated.
+    OutsidePrefix,
+
+    // Time.
+    /// No master key of that epoch.
+    Epoch,
+    /// The key window is over.
+    WindowExpired,
+    /// The key window has not begun.
+    WindowEarly,
+    /// The packet is older than three seconds.
+    Stale,
+    /// The packet comes from the future.
+    Early,
+
+    /// The principal, or a delegation, was revoked.
+    Revoked,
+    /// The binding is not that of this packet.
+    Binding,
+
+    // From here on the packet has proven its capability.
+    /// Its time to live is over.
+    TtlExpired,
+    /// What it carries whole is not from and to whom its header says.
+    InnerMismatch,
+    /// It was here before.
+    Replay,
+    /// The replay filter has no place for it.
+    ReplayFull,
+}
+
+impl DropReason {
+    /// All of them, in order.
+    pub const ALL: [Self; 31] = [
+        Self::Truncated,
+        Self::NotPlatypus,
+        Self::Fragment,
+        Self::OuterOptions,
+        Self::Version,
+        Self::Reserved,
+        Self::Family,
+        Self::Suite,
+        Self::Count,
+        Self::Pointer,
+        Self::Scheme,
+        Self::Levels,
+        Self::Prefix,
+        Self::HeaderLength,
+        Self::InnerLength,
+        Self::WrongCore,
+        Self::WrongWaypoint,
+        Self::SchemeRefused,
+        Self::NotNested,
+        Self::OutsidePrefix,
+        Self::Epoch,
+        Self::WindowExpired,
+        Self::WindowEarly,
+        Self::Stale,
+        Self::Early,
+        Self::Revoked,
+        Self::Binding,
+        Self::TtlExpired,
+        Self::InnerMismatch,
+        Self::Replay,
+        Self::ReplayFull,
+    ];
+
+    /// Its label in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::NotPlatypus => "not_platypus",
+            Self::Fragment => "fragment",
+            Self::OuterOptions => "outer_options",
+            Self::Version => "version",
+            Self::Reserved => "reserved",
+            Self::Family => "family",
+            Self::Suite => "suite",
+            Self::Count => "count",
+            Self::Pointer => "pointer",
+            Self::Scheme => "scheme",
+            Self::Levels => "levels",
+            Self::Prefix => "prefix",
+            Self::HeaderLength => "header_length",
+            Self::InnerLength => "inner_length",
+            Self::WrongCore => "wrong_core",
+            Self::WrongWaypoint => "wrong_waypoint",
+            Self::SchemeRefused => "scheme_refused",
+            Self::NotNested => "not_nested",
+            Self::OutsidePrefix => "outside_prefix",
+            Self::Epoch => "epoch",
+            Self::WindowExpired => "window_expired",
+            Self::WindowEarly => "window_early",
+            Self::Stale => "stale",
+            Self::Early => "early",
+            Self::Revoked => "revoked",
+            Self::Binding => "binding",
+            Self::TtlExpired => "ttl_expired",
+            Self::InnerMismatch => "inner_mismatch",
+            Self::Replay => "replay",
+            Self::ReplayFull => "replay_full",
+        }
+    }
+
+    /// Whether the packet had proven its capability before it was dropped. Only then may anybody be told by ICMP.
+    pub fn is_proven(self) -> bool {
+        self as u8 > Self::Binding as u8
+    }
+}
+
+/// Packets dropped, by reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl DropCounts {
+    /// Packets dropped for `reason`.
+    pub fn count(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Packets dropped.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Each reason and its count.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.into_iter().zip(self.0)
+    }
+
+    pub(crate) fn add(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_complete_and_names_differ() {
+        let mut names = std::collections::HashSet::new();
+        for (at, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, at);
+            assert!(names.insert(reason.name()));
+        }
+        assert!(!DropReason::Binding.is_proven() && DropReason::TtlExpired.is_proven());
+    }
+
+    #[test]
+    fn each_reason_has_its_count() {
+        let mut counts = DropCounts::default();
+        counts.add(DropReason::Replay);
+        counts.add(DropReason::Replay);
+        counts.add(DropReason::Truncated);
+        assert_eq!((counts.count(DropReason::Replay), counts.total()), (2, 3));
+        assert_eq!(counts.iter().filter(|(_, count)| *count > 0).count(), 2);
+    }
+}
