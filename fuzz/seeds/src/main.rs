@@ -3,6 +3,7 @@
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
 mod orders;
+mod platypus;
 
 use std::path::Path;
 
@@ -33,6 +34,7 @@ fn main() -> std::io::Result<()> {
         ("chain", chains()),
         ("pdu", pdus()),
         ("nack", small_messages()),
+        ("platypus", platypus::examples()),
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
