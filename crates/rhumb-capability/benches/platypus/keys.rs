@@ -5,9 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use rhumb_capability::{
-    Capability, Credential, DelegationId, Delegations, Encapsulation, Epoch, EpochKeys, Flags,
-    Master, Principal, Scheme, Stamper, Suite, Verifier, VerifierConfig, WindowClock,
+    Capability, Carriage, Credential, DelegationId, Delegations, Encapsulation, Epoch, EpochKeys,
+    Flags, Master, Packet, PacketIds, Principal, Scheme, Stamper, Suite, Verdict, Verifier,
+    VerifierConfig, WindowClock,
 };
+
+use crate::traffic::ip_packet;
 
 /// In the middle of a window of any length that there is.
 pub(crate) const START_US: u64 = 1_700_001_000_000_000;
@@ -55,6 +58,32 @@ pub(crate) fn stamper(waypoint: Ipv4Addr, suite: Suite, levels: u32) -> Stamper 
         credential = credential.delegate(prefix, id).expect("a delegation");
     }
     Stamper::new(&[&credential], Encapsulation::IP).expect("a stamper")
+}
+
+/// Has a verifier take packets of the last seconds, so that it has touched all memory of its replay filter, as one that has
+/// been at work for a while.
+pub(crate) fn fill_replay_filter(verifier: &mut Verifier, stamper: &Stamper) {
+    const STEP_US: u64 = 50_000;
+    const STEPS: u64 = 90;
+    const PACKETS: usize = 2048;
+    let [from, to] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
+    let packet = ip_packet(from, to, 24);
+    let room = stamper.headroom();
+    let stride = room + packet.len();
+    let mut arena = vec![0; stride * PACKETS];
+    let (mut packets, mut ids) = (Vec::with_capacity(PACKETS), PacketIds::new(2, 0));
+    for step in (1..=STEPS).rev() {
+        let now_us = START_US - step * STEP_US;
+        packets.clear();
+        for (number, slot) in arena.chunks_mut(stride).enumerate() {
+            slot[room..].copy_from_slice(&packet);
+            let range = stamper.stamp(slot, room..stride, &mut ids, now_us).expect("room enough");
+            packets.push(Packet::new(number * stride + range.start, range.len(), Carriage::Ip));
+        }
+        verifier.verify_batch(&mut arena, &mut packets, now_us);
+        let is_taken = |packet: &Packet| matches!(packet.verdict, Verdict::Forward(_));
+        assert!(packets.iter().all(is_taken), "a good packet was dropped");
+    }
 }
 
 fn epoch_keys() -> EpochKeys {
