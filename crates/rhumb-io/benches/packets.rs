@@ -45,7 +45,7 @@ const XDP_OVER_RAW: f64 = 1.4;
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
-    let results = Rig::new(LOAD_CORE).map(|rig| SIZES.map(|bytes| measure(&rig, bytes)));
+    let results = Rig::new(LOAD_CORE, LOAD_CORE).map(|rig| SIZES.map(|bytes| measure(&rig, bytes)));
     match (results, json) {
         (Some(results), true) => print_json(&results),
         (Some(results), false) => print_text(&results),

@@ -239,8 +239,8 @@ pub(crate) fn conditions() -> Map<String, Value> {
         ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
         (
             "path",
-            "two veth pairs between namespaces, MTU 1500; the router, threaded NAPI included, \
-             on core 1, source and sink on core 0"
+            "two veth pairs between namespaces, MTU 1500; source, router (threaded NAPI included) \
+             and sink on core 0, the sink's arrivals on core 1"
                 .into(),
         ),
         ("load_average_before", load_average().into()),

@@ -18,8 +18,9 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// A rig whose arrivals are handled on a core of this number; `None`, and why, where the process may not make it.
-    pub(crate) fn new(arrival_core: usize) -> Option<Self> {
+    /// A rig that handles arrivals at the forwarder on one core, those at the sink on another, both by number; `None`, and why,
+    /// where the process may not make it.
+    pub(crate) fn new(arrival_core: usize, sink_core: usize) -> Option<Self> {
         let line = Line::new()?;
         // The source knows the way to what is behind a TUN device, too: its default route.
         let in_sys =
@@ -36,9 +37,13 @@ impl Rig {
         let arrival = sys::threads_called("napi/left-").into_iter().find(new);
         let arrival = arrival.expect("the kernel runs NAPI in a thread");
         sys::settle(arrival, arrival_core);
-        // What arrives at the sink, and what comes back to the source, is handled on core 0.
-        line.r2.run(&in_sys("echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus"));
-        line.a.run(&in_sys("echo 1 > /sys/class/net/right/queues/rx-0/rps_cpus"));
+        // What arrives at the sink, and what comes back to the source. A machine without that core leaves it where it is.
+        for (host, device) in [(&line.r2, "left"), (&line.a, "right")] {
+            let cores = 1_u32 << sink_core;
+            host.run(&in_sys(&format!(
+                "echo {cores:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus || true"
+            )));
+        }
         Some(Self { line, arrival })
     }
 }
@@ -90,6 +95,16 @@ pub(crate) mod sys {
             libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set);
             let parameters: libc::sched_param = zeroed();
             libc::sched_setscheduler(thread, libc::SCHED_BATCH, &raw const parameters);
+        }
+    }
+
+    /// Has this thread, and those that it starts, not interrupt others when it wakes: whoever works goes on until nothing is
+    /// left to do.
+    pub(crate) fn wake_politely() {
+        // SAFETY: a sched_param is integers, for which zero is a value; the call reads it only; thread 0 is the calling one.
+        unsafe {
+            let parameters: libc::sched_param = zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
         }
     }
 
