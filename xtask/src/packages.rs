@@ -9,12 +9,14 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 6] = [
+const WANTED: [(&str, &str, &str); 8] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
     ("tcpdump", "tcpdump", "captured traffic"),
     ("nft", "nftables", "loss and NAT between namespaces"),
+    ("nsupdate", "bind9-dnsutils", "asking and updating the key server by dig and nsupdate"),
+    ("unbound", "unbound", "a resolver between principals and the key server"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

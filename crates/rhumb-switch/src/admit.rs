@@ -1,5 +1,6 @@
 //! The slow path: a PDU of no known flow.
 //!
+//! 0. Does its session have its share of these left? A flood of them costs hardly more than to open it.
 //! 1. May it come from here? A grant says so: a verified chain from the source to the session's peer and on to us. With
 //!    certificates but no grant, the chain goes to verification, and the PDU with it.
 //! 2. Where does it go? Attached here, or along a verified chain, or the RIB is asked and the source told to come back.
@@ -20,7 +21,8 @@ use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
 use crate::answer::split_names;
-use crate::flows::{Details, Flow, Marks, NextLabel};
+use crate::directory::Question;
+use crate::flows::{Flow, Marks, NextLabel};
 use crate::forward::TELL_LABEL_AGAIN_MS;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
@@ -60,7 +62,10 @@ impl Switch {
         match pdu.action() {
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
             Action::Data | Action::Ping | Action::Advertise if !for_us => {
-                self.transit(from, pdu, now)
+                match self.may_miss(from, pdu, now) {
+                    true => self.transit(from, pdu, now),
+                    false => None,
+                }
             }
             Action::Advertise => self.handle_advertise(from, pdu, now),
             Action::Accept => self.handle_accept(from, pdu, now),
@@ -72,6 +77,27 @@ impl Switch {
                 None
             }
         }
+    }
+
+    /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may miss. If not, its source is
+    /// told while there are NACKs for it: before anything but the flow table and the session's share is looked at.
+    fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
+        if self.flows.peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
+            return true;
+        }
+        let neighbour = self.neighbour(from, now.instant);
+        if neighbour.may_miss(now.instant) {
+            return true;
+        }
+        let reason = DropReason::TooManyMisses;
+        match neighbour.has_nacks_left() {
+            true => {
+                let stop = Stop::new(reason, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
+                self.stop(from, pdu, &stop, now);
+            }
+            false => self.drop_pdu(reason),
+        }
+        false
     }
 
     /// Handles a labelled PDU that does not go on as it stands: as the PDU of names that it stands for.
@@ -225,11 +251,11 @@ impl Switch {
             Action::Advertise => Metadata::parse_list(pdu.data()).map_err(|_| bad())?,
             _ => Vec::new(),
         };
-        let keys = self.keys_of_issuers(&certificates, &sent_along, now);
+        let keys = self.keys_of_issuers(from, &certificates, &sent_along, now);
         if keys.is_err() && pdu.destination() != self.name {
             // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
             if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
-                self.directory.look_up_route(pdu.destination(), now.instant);
+                self.ask(from, Question::Route(pdu.destination()), now);
             }
         }
         self.flush_requests(now);
@@ -261,12 +287,13 @@ impl Switch {
     /// The keys of all issuers; those that are neither known nor sent along are asked for, and the PDU has to come back.
     fn keys_of_issuers(
         &mut self,
+        from: SessionId,
         certificates: &[Certificate],
         sent_along: &[Metadata],
         now: Now,
     ) -> Result<Vec<(Name, PublicKey)>, Stop> {
         let mut keys = Vec::with_capacity(certificates.len());
-        let mut missing = false;
+        let (mut missing, mut all_asked) = (false, true);
         for certificate in certificates {
             let issuer = certificate.issuer;
             let known = self.metadata_of(&issuer).map(|metadata| metadata.key);
@@ -275,16 +302,23 @@ impl Switch {
                 Some(key) => keys.push((issuer, key)),
                 None => {
                     missing = true;
-                    self.directory.look_up_metadata(issuer, now.instant);
+                    all_asked &= self.ask(from, Question::Metadata(issuer), now);
                 }
             }
         }
-        match missing {
-            true => {
-                Err(Stop::new(DropReason::MetadataPending, Reason::NotYet(RETRY_AFTER_LOOK_UP_MS)))
-            }
-            false => Ok(keys),
+        let pending = |ms| Err(Stop::new(DropReason::MetadataPending, Reason::NotYet(ms)));
+        match (missing, all_asked) {
+            (true, true) => pending(RETRY_AFTER_LOOK_UP_MS),
+            (true, false) => pending(RETRY_WHEN_BUSY_MS),
+            (false, _) => Ok(keys),
         }
+    }
+
+    /// Asks RIBs on behalf of a session, while its share of questions lasts. Whether it is being asked now.
+    fn ask(&mut self, from: SessionId, question: Question, now: Now) -> bool {
+        self.directory.is_asking(&question)
+            || self.neighbour(from, now.instant).may_ask(now.instant)
+                && self.directory.look_up(question, now.instant)
     }
 
     /// Metadata at hand: of ourselves, of a session's peer, or fetched earlier.
@@ -332,7 +366,7 @@ impl Switch {
                     return Err(unreachable(u16::try_from(left).unwrap_or(u16::MAX)));
                 }
                 Found::Unknown => {
-                    let asked = self.directory.look_up_route(destination, now.instant);
+                    let asked = self.ask(from, Question::Route(destination), now);
                     self.flush_requests(now);
                     return Err(match asked {
                         true => pending(RETRY_AFTER_LOOK_UP_MS),
@@ -407,29 +441,27 @@ impl Switch {
                 .and_then(|acceptance| acceptance.until),
         }
         .filter(|until| *until > now.instant);
-        let known = self.flows.peek(pdu.names()).map(|(flow, details)| (*flow, *details));
+        let known = self.flows.peek(pdu.names()).copied();
         let told_it =
             |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
-        let tell = !known.is_some_and(|(flow, _)| told_it(&flow));
+        let tell = !known.is_some_and(|flow| told_it(&flow));
         let flow = Flow {
             ingress: from,
             next: next.session,
             next_label: known
-                .filter(|(flow, _)| flow.next == next.session)
-                .map_or(NextLabel::None, |(flow, _)| flow.next_label),
+                .filter(|flow| flow.next == next.session)
+                .map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
             generation,
             label_told_ms: match tell {
                 true => now.unix_ms,
-                false => known.map_or(0, |(flow, _)| flow.label_told_ms),
+                false => known.map_or(0, |flow| flow.label_told_ms),
             },
             max_datagram_len,
             ready: accepted_until.is_some(),
             marks: Marks::default(),
         };
-        let chain_ahead_at = known.and_then(|(_, details)| details.chain_ahead_at);
-        let details = Details { names: *pdu.names(), chain_ahead_at };
-        let label = self.flows.insert(flow, &details);
+        let label = self.flows.insert(flow, pdu.names());
         if tell {
             self.tell_label(from, pdu, label, now);
         }
@@ -455,7 +487,7 @@ impl Switch {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
         let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
-        if !details.chain_ahead_at.is_some_and(recently) {
+        if !self.flows.chain_ahead_at(pdu.names()).is_some_and(recently) {
             self.send(next.session, chain_ahead(pdu), &[], &chain, now);
             self.flows.chain_went_ahead(pdu.names(), now.instant);
         }

@@ -3,8 +3,6 @@
 //! The flow table is the paper's `nack_cache` (section 3.3): a flow knows the session its PDUs came in on, and exists only
 //! because that session proved its right to the source. An answer is taken only from the flow's own next hop.
 
-use std::time::{Duration, Instant};
-
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, StatementError, Verified};
 use rhumb_wire::flow::FlowAccept;
@@ -30,7 +28,7 @@ impl Switch {
             return;
         }
         let room = about.as_bytes().len() - PduHeader::LEN;
-        if room < Nack::MIN_LEN || !self.may_nack(to, now.instant) {
+        if room < Nack::MIN_LEN || !self.neighbour(to, now.instant).may_nack(now.instant) {
             return;
         }
         let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
@@ -147,7 +145,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let (source, destination) = (pdu.destination(), pdu.source());
-        let flow = self.flows.peek(&flow_key(source, destination)).map(|(flow, _)| *flow);
+        let flow = self.flows.peek(&flow_key(source, destination)).copied();
         let Some(flow) = flow.filter(|flow| flow.next == from && pdu.ttl() > 1) else {
             self.drop_pdu(DropReason::UnexpectedAnswer);
             return None;
@@ -251,7 +249,9 @@ impl Switch {
     /// Tells the previous hop that a label of ours means nothing to us any more.
     pub(crate) fn nack_label(&mut self, to: SessionId, about: &LabelledPdu<'_>, now: Now) {
         self.drop_pdu(DropReason::UnknownFlow);
-        if about.data().len() < Nack::MIN_LEN || !self.may_nack(to, now.instant) {
+        if about.data().len() < Nack::MIN_LEN
+            || !self.neighbour(to, now.instant).may_nack(now.instant)
+        {
             return;
         }
         let mut data = Vec::with_capacity(Nack::MIN_LEN);
@@ -288,17 +288,6 @@ impl Switch {
             .peer(session)
             .is_some_and(|p| p.metadata.role == rhumb_wire::metadata::Role::Router)
     }
-
-    /// Whether a session's share of NACKs leaves one more.
-    fn may_nack(&mut self, to: SessionId, now: Instant) -> bool {
-        let neighbour = self.neighbour(to, now);
-        if now.saturating_duration_since(neighbour.window_start) >= NACK_WINDOW {
-            neighbour.window_start = now;
-            neighbour.nacks = 0;
-        }
-        neighbour.nacks += 1;
-        neighbour.nacks <= MAX_NACKS_PER_WINDOW
-    }
 }
 
 /// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
@@ -317,8 +306,5 @@ pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
     (source, destination)
 }
 
-/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
-const MAX_NACKS_PER_WINDOW: u32 = 2000;
-const NACK_WINDOW: Duration = Duration::from_millis(100);
 /// The next PDU carries the chain again; nothing needs to be waited for.
 const RETRY_AFTER_LAPSE_MS: u16 = 1;

@@ -202,7 +202,13 @@ impl Directory {
         self.look_up(Question::Metadata(name), now)
     }
 
-    fn look_up(&mut self, question: Question, now: Instant) -> bool {
+    /// Whether this is being asked already.
+    pub(crate) fn is_asking(&self, question: &Question) -> bool {
+        self.inquiries.contains(question)
+    }
+
+    /// Asks, unless that is being asked already. Whether it is being asked now.
+    pub(crate) fn look_up(&mut self, question: Question, now: Instant) -> bool {
         if self.inquiries.contains(&question) {
             return true;
         }

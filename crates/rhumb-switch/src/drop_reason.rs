@@ -47,11 +47,13 @@ pub enum DropReason {
     NextHopGone,
     /// For another worker, to whom as much is on its way already.
     HandOverFull,
+    /// More PDUs of no known flow came on its session than are looked into.
+    TooManyMisses,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -73,6 +75,7 @@ impl DropReason {
         Self::UnexpectedRibAnswer,
         Self::NextHopGone,
         Self::HandOverFull,
+        Self::TooManyMisses,
     ];
 
     /// The label of the drop counter.
@@ -99,6 +102,7 @@ impl DropReason {
             Self::UnexpectedRibAnswer => "unexpected_rib_answer",
             Self::NextHopGone => "next_hop_gone",
             Self::HandOverFull => "hand_over_full",
+            Self::TooManyMisses => "too_many_misses",
         }
     }
 }

@@ -277,9 +277,7 @@ impl FastPath {
             return;
         }
         let place = place_of(copy.label);
-        if self.flows.len() <= place {
-            self.flows.resize(place + 1, None);
-        }
+        make_room(&mut self.flows, place);
         let FlowCopy { label, ingress, next, next_label, until, max_datagram_len, .. } = copy;
         let stamp = self.stamp;
         let flow =
@@ -333,6 +331,15 @@ impl FastPath {
     }
 }
 
+/// Has a list reach to a place. It grows by an eighth and not by twice, because every worker has one.
+fn make_room<T: Copy>(places: &mut Vec<Option<T>>, place: usize) {
+    let missing = (place + 1).saturating_sub(places.len());
+    if places.capacity() <= place {
+        places.reserve_exact(missing.max(places.len() / 8));
+    }
+    places.resize(places.len() + missing, None);
+}
+
 impl fmt::Debug for FastPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FastPath").field("worker", &self.worker).finish_non_exhaustive()
@@ -349,3 +356,29 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_PASSED: usize = 1 << 14;
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow is one line of the cache");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::Flows;
+
+    #[test]
+    fn three_workers_keep_an_idle_flow_below_512_bytes() {
+        let mut places: Vec<Option<Flow>> = Vec::new();
+        let mut most = 0;
+        for place in 0..200_000 {
+            make_room(&mut places, place);
+            if place > 1000 {
+                most = most.max(places.capacity() * size_of::<Option<Flow>>() / places.len());
+            }
+        }
+        // Places come in no order.
+        make_room(&mut places, 7);
+        assert_eq!(places.len(), 200_000);
+        let at_most = 64 + 64 / 8;
+        assert!(most <= at_most, "{most}");
+        let with = |others: usize| Flows::<SessionId>::MAX_BYTES_A_FLOW + others * at_most;
+        assert!(with(2) < 512, "{}", with(2));
+        assert!(with(3) > 512, "the documents say that it is three: {}", with(3));
+    }
+}

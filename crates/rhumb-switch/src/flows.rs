@@ -13,7 +13,7 @@ use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashTable};
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
-use rhumb_wire::pdu::Label;
+use rhumb_wire::pdu::{Frame, Label};
 
 use crate::LISTED;
 use crate::order::Order;
@@ -22,7 +22,9 @@ use crate::table::Fill;
 /// All flows of a worker.
 pub(crate) struct Flows<S = SessionId> {
     places: Vec<Flow<S>>,
-    details: Vec<Details>,
+    names: Vec<Names>,
+    /// When the chain of a flow last went ahead, so that a burst of PDUs sends it once.
+    chains_ahead_at: Vec<Option<Instant>>,
     by_names: HashTable<u32>,
     /// Flows by the label that the next hop gave: asked only when the next hop says that it does not know it.
     by_next_label: HashMap<(S, Label), u32, RandomState>,
@@ -70,14 +72,10 @@ pub(crate) struct Marks {
     copies: u8,
 }
 
-/// What is needed when a flow cannot go on as it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Details {
-    /// Source and destination, as they stand in a PDU.
-    pub(crate) names: [u8; 64],
-    /// When the chain last went ahead, so that a burst of PDUs sends it once.
-    pub(crate) chain_ahead_at: Option<Instant>,
-}
+/// Source and destination, as they stand in a PDU: one line of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Names([u8; 64]);
 
 /// What is known of the label that a next hop gives a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +86,23 @@ pub(crate) enum NextLabel {
     Given(Label),
     /// It gave this one, and said that it knows it no more. Kept, so that every PDU that was under way can be answered.
     Lapsed(Label),
+}
+
+/// What is looked up next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sought {
+    Label(Label),
+    /// A hash of names.
+    Hash(u64),
+    Nothing,
+}
+
+/// Where a flow is likely to be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place(u32);
+
+impl Place {
+    pub(crate) const NOWHERE: Self = Self(u32::MAX);
 }
 
 impl<S: Copy + Eq> Flow<S> {
@@ -105,13 +120,24 @@ impl<S: Copy + Eq> Flow<S> {
 }
 
 impl<S: Copy + Eq + Hash> Flows<S> {
+    /// Lists may have twice the room they need; an index is at least 7/16 full, with a byte of its own for each place.
+    #[cfg(test)]
+    pub(crate) const MAX_BYTES_A_FLOW: usize = 2
+        * (size_of::<Flow<S>>()
+            + size_of::<Names>()
+            + size_of::<Option<Instant>>()
+            + Order::BYTES_A_PLACE)
+        + (size_of::<u32>() + 1) * 16 / 7
+        + (size_of::<((S, Label), u32)>() + 1) * 16 / 7;
+
     /// A table of at most `bound` flows.
     pub(crate) fn new(bound: usize) -> Self {
         let hasher = RandomState::default();
         let bound = bound.clamp(1, MAX_PLACES);
         Self {
             places: Vec::new(),
-            details: Vec::new(),
+            names: Vec::new(),
+            chains_ahead_at: Vec::new(),
             by_names: HashTable::new(),
             by_next_label: HashMap::with_hasher(hasher.clone()),
             order: Order::new(bound),
@@ -130,22 +156,61 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// Up to `count` flows that were made lately, the newest first, with their names. No more than [`LISTED`].
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (&Flow<S>, &[u8; 64])> {
         let places = self.made.iter().take(count).map(|index| *index as usize);
-        places.map(|index| (&self.places[index], &self.details[index].names))
+        places.map(|index| (&self.places[index], &self.names[index].0))
     }
 
-    /// The flow of these names, and marks it as used.
+    /// The flow of these names, and marks it as used. `likely` is where [`Flows::touch`] found that it may be.
     #[inline]
-    pub(crate) fn by_names(&mut self, names: &[u8; 64]) -> Option<&Flow<S>> {
-        let index = self.index_of(names)? as usize;
+    pub(crate) fn by_names(&mut self, names: &[u8; 64], likely: Place) -> Option<&Flow<S>> {
+        let index = match self.names.get(likely.0 as usize) {
+            Some(its) if its.0 == *names => likely.0 as usize,
+            _ => self.index_of(names)? as usize,
+        };
         let flow = &mut self.places[index];
         (flow.marks.used, flow.marks.active) = (true, true);
         Some(flow)
     }
 
+    /// Whether the table is larger than what of the cache it can count on, so that look-ups wait for memory.
+    #[inline]
+    pub(crate) fn is_far(&self) -> bool {
+        self.places.len() > NEAR_PLACES
+    }
+
+    /// What [`Flows::touch`] is to look for.
+    #[inline]
+    pub(crate) fn sought(&self, frame: &Frame<'_>) -> Sought {
+        match frame {
+            Frame::Labelled(pdu) => Sought::Label(pdu.label()),
+            Frame::Full(pdu) => Sought::Hash(self.hasher.hash_one(pdu.names())),
+        }
+    }
+
+    /// Reads what the flows stand in that are looked up next, and says where those that go by names are likely to be. Nothing
+    /// here waits for what was read before, so that many reads are under way at once.
+    pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
+        for (sought, place) in all_sought.iter().zip(&mut *likely) {
+            if let Sought::Hash(hash) = *sought {
+                // Whatever has the bits of the hash that the index keeps: to ask whether it is the one is to wait for its names.
+                let index = self.by_names.find(hash, |_| true);
+                *place = index.map_or(Place::NOWHERE, |index| Place(*index));
+            }
+        }
+        let read = all_sought.iter().zip(likely).fold(0, |read, (sought, place)| {
+            let (index, names) = match *sought {
+                Sought::Label(label) => (place_of(label), None),
+                Sought::Hash(_) => (place.0 as usize, self.names.get(place.0 as usize)),
+                Sought::Nothing => return read,
+            };
+            let tag = self.places.get(index).map_or(0, |flow| flow.marks.tag);
+            read ^ tag ^ names.map_or(0, |names| names.0[0])
+        });
+        std::hint::black_box(read);
+    }
+
     /// The flow of these names, without marking it as used.
-    pub(crate) fn peek(&self, names: &[u8; 64]) -> Option<(&Flow<S>, &Details)> {
-        let index = self.index_of(names)? as usize;
-        Some((&self.places[index], &self.details[index]))
+    pub(crate) fn peek(&self, names: &[u8; 64]) -> Option<&Flow<S>> {
+        Some(&self.places[self.index_of(names)? as usize])
     }
 
     /// The flow that we gave this label, and marks it as used.
@@ -165,13 +230,13 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let index = wanted.0 & PLACE_MASK;
         let flow = self.places.get(index as usize)?;
         let is_it = label(index, flow.marks.tag) == wanted && flow.ingress == session;
-        is_it.then(|| &self.details[index as usize].names)
+        is_it.then(|| &self.names[index as usize].0)
     }
 
     /// Remembers a flow. It keeps its place and its label, unless it comes in on another session than before.
-    pub(crate) fn insert(&mut self, flow: Flow<S>, details: &Details) -> Label {
-        let known = self.index_of(&details.names);
-        let index = known.unwrap_or_else(|| self.place_for(&flow, details));
+    pub(crate) fn insert(&mut self, flow: Flow<S>, names: &[u8; 64]) -> Label {
+        let known = self.index_of(names);
+        let index = known.unwrap_or_else(|| self.place_for(&flow, names));
         self.recall(index);
         let place = &mut self.places[index as usize];
         let before = *place;
@@ -183,7 +248,6 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         // What is new counts as used from its next PDU on.
         marks.used |= known.is_some();
         let label = label(index, marks.tag);
-        self.details[index as usize] = *details;
         if before.next != flow.next {
             self.forget_next_label(index, &before);
             self.places[index as usize].next_label = NextLabel::None;
@@ -191,10 +255,15 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         label
     }
 
+    /// When the chain of a flow last went ahead.
+    pub(crate) fn chain_ahead_at(&self, names: &[u8; 64]) -> Option<Instant> {
+        self.chains_ahead_at[self.index_of(names)? as usize]
+    }
+
     /// Notes when the chain of a flow went ahead.
     pub(crate) fn chain_went_ahead(&mut self, names: &[u8; 64], at: Instant) {
         if let Some(index) = self.index_of(names) {
-            self.details[index as usize].chain_ahead_at = Some(at);
+            self.chains_ahead_at[index as usize] = Some(at);
         }
     }
 
@@ -218,7 +287,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         self.recall(index as u32);
         let flow = &mut self.places[index];
         flow.next_label = NextLabel::Lapsed(label);
-        Some((flow.ingress, &self.details[index].names))
+        Some((flow.ingress, &self.names[index].0))
     }
 
     /// Forgets the labels of a next hop that may have forgotten them. Rare, so all flows are looked at.
@@ -239,7 +308,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             self.visited = (self.visited + 1) % self.places.len();
             let place = &mut self.places[self.visited];
             if std::mem::take(&mut place.marks.active) {
-                visit(place, &self.details[self.visited].names);
+                visit(place, &self.names[self.visited].0);
                 visits += 1;
                 if visits == most {
                     return;
@@ -272,15 +341,16 @@ impl<S: Copy + Eq + Hash> Flows<S> {
 
     fn index_of(&self, names: &[u8; 64]) -> Option<u32> {
         let hash = self.hasher.hash_one(names);
-        self.by_names.find(hash, |&index| self.details[index as usize].names == *names).copied()
+        self.by_names.find(hash, |&index| self.names[index as usize].0 == *names).copied()
     }
 
     /// A place for a new flow, entered under its names.
-    fn place_for(&mut self, flow: &Flow<S>, details: &Details) -> u32 {
+    fn place_for(&mut self, flow: &Flow<S>, names: &[u8; 64]) -> u32 {
         let index = if self.places.len() < self.bound {
             let marks = Marks { tag: 1, ..Marks::default() };
             self.places.push(Flow { marks, ..*flow });
-            self.details.push(*details);
+            self.names.push(Names(*names));
+            self.chains_ahead_at.push(None);
             let places = &mut self.places;
             self.order.push(|index| std::mem::take(&mut places[index as usize].marks.used));
             (self.places.len() - 1) as u32
@@ -290,16 +360,16 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             let place = &mut self.places[index as usize];
             let tag = place.marks.tag.wrapping_add(1);
             *place = Flow { marks: Marks { tag, ..Marks::default() }, ..*flow };
-            self.details[index as usize] = *details;
+            self.names[index as usize] = Names(*names);
+            self.chains_ahead_at[index as usize] = None;
             index
         };
         self.made.retain(|other| *other != index);
         self.made.push_front(index);
         self.made.truncate(LISTED);
-        let hash = self.hasher.hash_one(details.names);
-        let (all, hasher) = (&self.details, &self.hasher);
-        self.by_names
-            .insert_unique(hash, index, |&other| hasher.hash_one(all[other as usize].names));
+        let hash = self.hasher.hash_one(names);
+        let (all, hasher) = (&self.names, &self.hasher);
+        self.by_names.insert_unique(hash, index, |&other| hasher.hash_one(all[other as usize].0));
         index
     }
 
@@ -309,7 +379,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let used = |index: u32| std::mem::take(&mut places[index as usize].marks.used);
         let index = self.order.evict(used);
         self.order.enter_again(index);
-        let hash = self.hasher.hash_one(self.details[index as usize].names);
+        let hash = self.hasher.hash_one(self.names[index as usize].0);
         if let Ok(entry) = self.by_names.find_entry(hash, |&other| other == index) {
             entry.remove();
         }
@@ -340,6 +410,8 @@ fn label(index: u32, tag: u8) -> Label {
 const PLACE_BITS: u32 = 24;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const MAX_PLACES: usize = 1 << PLACE_BITS;
+/// A quarter of a megabyte of flows: a part of a second-level cache.
+const NEAR_PLACES: usize = 1 << 12;
 /// A tenth of a millisecond; a million places are passed in a minute.
 const MAX_PASSED: usize = 1 << 14;
 
@@ -349,7 +421,7 @@ mod tests {
     use rhumb_wire::pdu::Label;
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
-    fn flow(number: u32, ingress: u32) -> (Flow<u32>, Details) {
+    fn flow(number: u32, ingress: u32) -> (Flow<u32>, [u8; 64]) {
         let mut names = [0; 64];
         names[..4].copy_from_slice(&number.to_be_bytes());
         let flow = Flow {
@@ -363,11 +435,11 @@ mod tests {
             ready: true,
             marks: Marks::default(),
         };
-        (flow, Details { names, chain_ahead_at: None })
+        (flow, names)
     }
 
-    fn insert(flows: &mut Flows<u32>, (flow, details): (Flow<u32>, Details)) -> Label {
-        flows.insert(flow, &details)
+    fn insert(flows: &mut Flows<u32>, (flow, names): (Flow<u32>, [u8; 64])) -> Label {
+        flows.insert(flow, &names)
     }
 
     fn names(flows: &Flows<u32>, label: Label, session: u32) -> Option<[u8; 64]> {
@@ -388,19 +460,19 @@ mod tests {
                         assert!(flows.by_label(*label).is_some(), "{number} after {stranger}");
                     }
                 }
-                let (new, details) = flow(stranger, session);
-                let label = flows.insert(new, &details);
+                let (new, its_names) = flow(stranger, session);
+                let label = flows.insert(new, &its_names);
                 assert!(flows.fill().used <= 100);
-                assert_eq!(names(&flows, label, session), Some(details.names));
+                assert_eq!(names(&flows, label, session), Some(its_names));
                 if let Some(former) = former.replace(label) {
                     assert_ne!(former, label);
                 }
             }
-            assert!(flows.by_names(&flow(100, session).1.names).is_none());
+            assert!(flows.by_names(&flow(100, session).1, Place::NOWHERE).is_none());
             for (number, label) in kept.iter().enumerate() {
-                let expected = flow(number as u32, session).1.names;
+                let expected = flow(number as u32, session).1;
                 assert_eq!(names(&flows, *label, session), Some(expected));
-                assert!(flows.by_names(&expected).is_some());
+                assert!(flows.by_names(&expected, Place::NOWHERE).is_some());
             }
         }
     }
@@ -412,7 +484,7 @@ mod tests {
         let mut made = Vec::new();
         for number in 0..10 {
             insert(&mut flows, flow(number, 1));
-            made.insert(0, flow(number, 1).1.names);
+            made.insert(0, flow(number, 1).1);
             made.truncate(4);
             let newest: Vec<_> = flows.newest(9).map(|(_, names)| *names).collect();
             assert_eq!(newest[0], made[0]);
@@ -438,12 +510,12 @@ mod tests {
     fn next_labels_follow_their_flow() {
         let (session, elsewhere) = (1, 2);
         let mut flows = Flows::new(4);
-        let (one, details) = flow(1, session);
-        let names = details.names;
-        flows.insert(one, &details);
+        let (one, names) = flow(1, session);
+        flows.insert(one, &names);
         assert!(!flows.set_next_label(&names, elsewhere, Label(5)));
         assert!(flows.set_next_label(&names, session, Label(5)));
-        let next_label = |flows: &mut Flows<u32>| flows.by_names(&names).unwrap().next_label;
+        let next_label =
+            |flows: &mut Flows<u32>| flows.by_names(&names, Place::NOWHERE).unwrap().next_label;
         assert_eq!(next_label(&mut flows), NextLabel::Given(Label(5)));
         assert!(flows.lapse_next_label(elsewhere, Label(5)).is_none());
         for _ in 0..2 {
@@ -454,21 +526,39 @@ mod tests {
         assert!(flows.lapse_next_label(session, Label(5)).is_none());
         // A new next hop knows nothing of the old one's label.
         let moved = Flow { next: elsewhere, next_label: NextLabel::Given(Label(6)), ..one };
-        flows.insert(moved, &details);
+        flows.insert(moved, &names);
         assert_eq!(next_label(&mut flows), NextLabel::None);
         assert!(flows.lapse_next_label(session, Label(6)).is_none());
         assert!(flows.by_next_label.is_empty());
     }
 
     #[test]
+    fn reading_ahead_finds_most_and_changes_no_answer() {
+        let mut flows = Flows::new(5000);
+        let labels: Vec<_> = (0..5000).map(|number| insert(&mut flows, flow(number, 1))).collect();
+        assert!(flows.is_far());
+        let numbers: Vec<u32> = (0..10_000).collect();
+        let hash = |number: &u32| Sought::Hash(flows.hasher.hash_one(flow(*number, 1).1));
+        let sought: Vec<Sought> = numbers.iter().map(hash).collect();
+        let mut likely = vec![Place::NOWHERE; sought.len()];
+        flows.touch(&sought, &mut likely);
+        let by_label: Vec<_> = labels.iter().map(|label| Sought::Label(*label)).collect();
+        flows.touch(&by_label, &mut [Place::NOWHERE; 5000]);
+        let found = (0..5000).filter(|number| likely[*number].0 as usize == *number).count();
+        assert!(found > 4500, "{found}");
+        likely.extend([Place(4999), Place(5000), Place::NOWHERE]);
+        for number in numbers {
+            for at in [number as usize, 7, 10_000, 10_001, 10_002] {
+                let flow =
+                    flows.by_names(&flow(number, 1).1, likely[at]).map(|flow| flow.marks.tag);
+                assert_eq!(flow.is_some(), number < 5000, "{number} at {at}");
+            }
+        }
+    }
+
+    #[test]
     fn a_flow_is_one_cache_line_and_few_bytes_more() {
         assert_eq!(size_of::<Flow>(), 64);
-        // Lists may have twice the room they need; an index is at least 7/16 full, with a byte of its own for each place.
-        let lists = size_of::<Flow>() + size_of::<Details>() + Order::BYTES_A_PLACE;
-        let indexes = [size_of::<u32>(), size_of::<((SessionId, Label), u32)>()];
-        let indexes: usize = indexes.into_iter().map(|entry| (entry + 1) * 16 / 7).sum();
-        let at_most = 2 * lists + indexes;
-        assert!(at_most < 512, "{at_most} bytes for an idle flow");
-        assert_eq!((lists, indexes), (156, 49), "as decision 0011 says");
+        assert_eq!(Flows::<SessionId>::MAX_BYTES_A_FLOW, 2 * 156 + 49, "as decision 0011 says");
     }
 }

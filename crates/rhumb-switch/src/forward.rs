@@ -5,9 +5,10 @@
 //!
 //! Per group, three passes, so that the memory its flows and sessions stand in is waited for together and not one after the
 //! other. 1. Open: the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
-//! `rhumb-link`). 2. Look up: the label finds the flow by one array access, and names by one look-up; the TTL loses one,
-//! and the label becomes the next hop's. 3. Seal: in place for the next session, and the slot is redirected. Everything else
-//! takes the slow path in `admit`, during the second pass.
+//! `rhumb-link`); what the flows of a large table stand in is read ahead, all of it at once. 2. Look up: the label finds the
+//! flow by one array access, and names by one look-up; the TTL loses one, and the label becomes the next hop's. 3. Seal: in
+//! place for the next session, and the slot is redirected. Everything else takes the slow path in `admit`, during the second
+//! pass.
 //!
 //! A close ends a session, so it is no part of a group: PDUs that came before it are passed on before it.
 
@@ -20,7 +21,7 @@ use rhumb_wire::datagram::Datagram;
 use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
 use rhumb_wire::{Action, Batch, Pdu};
 
-use crate::flows::NextLabel;
+use crate::flows::{NextLabel, Place, Sought};
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -64,9 +65,14 @@ impl Switch {
             // The endpoint counts what it refuses.
             *opened = self.endpoint.open(from, datagram, now.instant).ok();
         }
-        for ((slot, opened), next) in slots.clone().zip(all_opened).zip(&mut next_hops) {
+        let mut likely = [Place::NOWHERE; GROUP];
+        if self.flows.is_far() {
+            self.touch_flows(batch, slots.clone(), &all_opened, &mut likely);
+        }
+        let places = likely.into_iter().zip(&mut next_hops);
+        for ((slot, opened), (likely, next)) in slots.clone().zip(all_opened).zip(places) {
             if let Some(opened) = opened {
-                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, now);
+                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, likely, now);
             }
         }
         for (slot, next) in slots.clone().zip(next_hops) {
@@ -76,6 +82,24 @@ impl Switch {
             }
         }
         slots.len()
+    }
+
+    /// Has what the flows of these PDUs stand in read ahead.
+    fn touch_flows(
+        &self,
+        batch: &mut Batch,
+        slots: Range<usize>,
+        all_opened: &[Option<Opened>; GROUP],
+        likely: &mut [Place; GROUP],
+    ) {
+        let mut all_sought = [Sought::Nothing; GROUP];
+        for ((slot, opened), sought) in slots.zip(all_opened).zip(&mut all_sought) {
+            let Some(opened) = opened else { continue };
+            if let Ok(frame) = Frame::parse(&batch.datagram_mut(slot).1[opened.plaintext.clone()]) {
+                *sought = self.flows.sought(&frame);
+            }
+        }
+        self.flows.touch(&all_sought, likely);
     }
 
     /// Handles a datagram that is no sealed PDU. Whether it was a handshake, or tried to be one.
@@ -117,7 +141,7 @@ impl Switch {
         datagram: &mut [u8],
         now: Now,
     ) -> Option<SocketAddr> {
-        let next = self.handle_opened(datagram, opened, now)?;
+        let next = self.handle_opened(datagram, opened, Place::NOWHERE, now)?;
         self.seal_for(next, datagram, now)
     }
 
@@ -127,6 +151,7 @@ impl Switch {
         &mut self,
         datagram: &mut [u8],
         opened: Opened,
+        likely: Place,
         now: Now,
     ) -> Option<SessionId> {
         let (session, len) = (opened.session, datagram.len());
@@ -146,7 +171,7 @@ impl Switch {
                 }
             },
             Ok(Frame::Full(full)) => {
-                let next = match self.known_flow(session, &full, len, now) {
+                let next = match self.known_flow(session, &full, (len, likely), now) {
                     Some(next) => next,
                     None => self.handle_slow(session, &full, now)?,
                 };
@@ -185,14 +210,14 @@ impl Switch {
         &mut self,
         session: SessionId,
         pdu: &Pdu<'_>,
-        len: usize,
+        (len, likely): (usize, Place),
         now: Now,
     ) -> Option<SessionId> {
         let carries = matches!(pdu.action(), Action::Data | Action::Ping);
         if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
             return None;
         }
-        let flow = self.flows.by_names(pdu.names())?;
+        let flow = self.flows.by_names(pdu.names(), likely)?;
         let current = flow.is_current(session, self.routes.generation(), now);
         // Whoever goes on sending names is told the label again from time to time, by the slow path.
         let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::quality::RandomState;
 use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Chain, Identity, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Batch, Certificate, Name, PduHeader};
+use rhumb_wire::{Batch, Certificate, Name, PduHeader, Role};
 
 use crate::answer::split_names;
 use crate::chance::Chance;
@@ -41,7 +42,7 @@ pub struct Switch {
     pub(crate) directory: Directory,
     /// Our own certificates for the routers we hand traffic to.
     pub(crate) delegations: Table<Name, Certificate>,
-    pub(crate) neighbours: HashMap<SessionId, Neighbour>,
+    pub(crate) neighbours: HashMap<SessionId, Neighbour, RandomState>,
     pub(crate) upstream: Upstream,
     /// Routers being connected to because a route leads there.
     pub(crate) dialling: HashMap<Name, Dial>,
@@ -102,11 +103,72 @@ impl Expires for Acceptance {
 pub(crate) struct Neighbour {
     /// Verifications waiting or under way for it.
     pub(crate) jobs: usize,
-    /// NACKs sent to it in the current window.
-    pub(crate) nacks: u32,
-    pub(crate) window_start: Instant,
+    pub(crate) spent: Spent,
+    /// How many times a node's share of misses and questions it has.
+    pub(crate) shares: u32,
     /// Names that it attached.
     pub(crate) attached: Vec<Name>,
+}
+
+/// What a session has cost in one window.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    since: Instant,
+    /// NACKs sent to it.
+    pub(crate) nacks: u32,
+    /// PDUs of no known flow that came from it.
+    pub(crate) misses: u32,
+    /// Questions to RIBs that its PDUs caused.
+    pub(crate) questions: u32,
+}
+
+impl Spent {
+    fn nothing(since: Instant) -> Self {
+        Self { since, nacks: 0, misses: 0, questions: 0 }
+    }
+}
+
+impl Neighbour {
+    fn new(role: Option<Role>, now: Instant) -> Self {
+        let shares = if role == Some(Role::Router) { SHARES_OF_A_ROUTER } else { 1 };
+        Self { jobs: 0, spent: Spent::nothing(now), shares, attached: Vec::new() }
+    }
+
+    /// What was spent in the window that `now` is in.
+    fn spent_in_window(&mut self, now: Instant) -> &mut Spent {
+        if now.saturating_duration_since(self.spent.since) >= SPENDING_WINDOW {
+            self.spent = Spent::nothing(now);
+        }
+        &mut self.spent
+    }
+
+    /// Whether its share of NACKs leaves one more, which is taken.
+    pub(crate) fn may_nack(&mut self, now: Instant) -> bool {
+        take_one(&mut self.spent_in_window(now).nacks, MAX_NACKS)
+    }
+
+    /// Whether its share of misses leaves one more, which is taken.
+    pub(crate) fn may_miss(&mut self, now: Instant) -> bool {
+        let most = self.shares * MAX_MISSES;
+        take_one(&mut self.spent_in_window(now).misses, most)
+    }
+
+    /// Whether its share of questions leaves one more, which is taken.
+    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
+        let most = self.shares * MAX_QUESTIONS;
+        take_one(&mut self.spent_in_window(now).questions, most)
+    }
+
+    /// Whether [`Neighbour::may_nack`] would say yes.
+    pub(crate) fn has_nacks_left(&self) -> bool {
+        self.spent.nacks < MAX_NACKS
+    }
+}
+
+fn take_one(spent: &mut u32, most: u32) -> bool {
+    let may = *spent < most;
+    *spent += u32::from(may);
+    may
 }
 
 pub(crate) struct Dial {
@@ -239,7 +301,7 @@ impl Switch {
                 now.instant,
             ),
             delegations: Table::new(MAX_DELEGATIONS),
-            neighbours: HashMap::new(),
+            neighbours: HashMap::default(),
             upstream: match config.upstream {
                 Some(remote) => Upstream::Waiting { remote, until: now.instant, failures: 0 },
                 None => Upstream::None,
@@ -458,12 +520,8 @@ impl Switch {
     }
 
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
-        self.neighbours.entry(session).or_insert(Neighbour {
-            jobs: 0,
-            nacks: 0,
-            window_start: now,
-            attached: Vec::new(),
-        })
+        let role = || self.endpoint.peer(session).map(|peer| peer.metadata.role);
+        self.neighbours.entry(session).or_insert_with(|| Neighbour::new(role(), now))
     }
 
     pub(crate) fn drop_pdu(&mut self, reason: DropReason) {
@@ -484,6 +542,18 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
     now.instant + Duration::from_secs(left_s)
 }
 
+/// In which what a session may spend is counted.
+const SPENDING_WINDOW: Duration = Duration::from_millis(100);
+/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
+const MAX_NACKS: u32 = 2000;
+/// PDUs of no known flow that are looked into, as many as may be answered: 20,000 a second, which cost one core 1 %.
+const MAX_MISSES: u32 = 2000;
+/// Questions to RIBs: 1,000 a second, which with their answers cost one core 1 %. A RIB that does not answer is given up
+/// after three seconds, so one session's never are all that may be under way.
+const MAX_QUESTIONS: u32 = 100;
+/// Many nodes begin their flows through a router, and one of them that floods is let through as far as its own router lets
+/// it: four of them leave something for others.
+const SHARES_OF_A_ROUTER: u32 = 5;
 /// Verifications waiting or under way: at 0.3 ms each, 80 ms of work. Beyond, PDUs are told to come back.
 const MAX_JOBS: usize = 256;
 /// One session's share of them.

@@ -1,5 +1,7 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
+mod capability;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,6 +10,11 @@ use rhumb_wire::{Name, Role};
 
 use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator, parse_workers};
 use crate::remote::{Remote, parse_address, parse_name};
+
+pub(crate) use capability::{
+    CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
+    MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
+};
 
 /// Secure routing by name.
 #[derive(Debug, Parser)]
@@ -56,8 +63,12 @@ pub(crate) enum Command {
     Ping(PingArguments),
     /// Show the routers on the way to a name
     Trace(TraceArguments),
-    /// Show what a running RIB or router is doing
+    /// Show what a running RIB, router or key server is doing
     Status(StatusArguments),
+    /// Run a key server: gives Platypus keys to principals over DNS, and takes them back
+    Keyserver(KeyserverArguments),
+    /// Make, restrict, show and take back Platypus capabilities
+    Capability(CapabilityArguments),
 }
 
 /// `rhumb demo`
@@ -290,7 +301,7 @@ pub(crate) struct TraceArguments {
 /// `rhumb status`
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// The admin address of the RIB or router [default: from the configuration file]
+    /// The admin address of the RIB, router or key server [default: from the configuration file]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,
 

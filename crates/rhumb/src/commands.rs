@@ -1,9 +1,11 @@
 //! The commands, one module each.
 
+pub(crate) mod capability;
 pub(crate) mod certify;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
+pub(crate) mod keyserver;
 pub(crate) mod ping;
 pub(crate) mod receive;
 pub(crate) mod rib;

@@ -3,6 +3,7 @@
 //! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and `~/.config/rhumb/rhumb.toml`; none is
 //! needed.
 
+mod keyserver;
 mod raw;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use toml::Spanned;
 use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
+pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 
 /// What a RIB runs with.
@@ -220,10 +222,11 @@ impl ConfigFile {
         }
     }
 
-    /// The admin address in the file, the router's before the RIB's.
+    /// The admin address in the file, the router's before the RIB's, and that before the key server's.
     pub(crate) fn any_admin(&self) -> Outcome<Option<SocketAddr>> {
         let raw = &self.raw;
-        self.admin(None, raw.router.admin.as_ref().or(raw.rib.admin.as_ref()))
+        let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
+        self.admin(None, admin.or(raw.keyserver.admin.as_ref()))
     }
 
     /// Settings of every command that joins as a node.

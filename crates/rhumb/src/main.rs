@@ -14,11 +14,14 @@ mod daemon;
 mod directory;
 mod failure;
 mod key;
+mod key_fetch;
 mod lifetime;
 mod membership;
 mod output;
 mod progress;
 mod remote;
+mod revocation_feed;
+mod secret_file;
 mod session;
 mod words;
 
@@ -74,6 +77,13 @@ fn run(line: &CommandLine) -> Outcome {
         }
         Command::Trace(arguments) => {
             commands::trace::run(arguments, &file.node(&arguments.node)?, with_parent, form)
+        }
+        Command::Keyserver(arguments) => {
+            let settings = file.keyserver(arguments)?;
+            commands::keyserver::run(&settings, arguments.check, with_parent, form)
+        }
+        Command::Capability(arguments) => {
+            commands::capability::run(&arguments.command, &file, with_parent, form)
         }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
+mod keys;
 mod orders;
 mod platypus;
 
@@ -38,6 +39,8 @@ fn main() -> std::io::Result<()> {
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
+        ("key_message", keys::messages()),
+        ("key_text", keys::texts()),
         ("session", vec![session_parameters()]),
         ("transfer", transfer_messages()),
     ];

@@ -103,10 +103,11 @@ const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 1] = ["crates/rhumb-io"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 6] = [
+const CORES: [&str; 7] = [
     "crates/rhumb-capability",
     "crates/rhumb-wire",
     "crates/rhumb-trust",
+    "crates/rhumb-keyserver",
     "crates/rhumb-link",
     "crates/rhumb-switch",
     "crates/rhumb-rib",

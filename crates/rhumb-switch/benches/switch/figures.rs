@@ -17,7 +17,7 @@ pub(crate) fn print(cipher_off: &mut Option<CipherOff>, mut conditions: Map<Stri
     machine::pin(Core::Measured);
     let memory = in_memory(cipher_off);
     let misses: Vec<Value> =
-        MISS_PAYLOADS.into_iter().flat_map(misses::measure).map(miss).collect();
+        misses::PAYLOADS.into_iter().flat_map(misses::measure).map(|row| row.json()).collect();
     let workers: Vec<Value> =
         WORKER_PAYLOADS.into_iter().flat_map(workers::measure).map(worker).collect();
     let path = Path::new();
@@ -98,29 +98,13 @@ fn worker(row: workers::Row) -> Value {
     })
 }
 
-fn miss(row: misses::Row) -> Value {
-    let [fresh, few] = row.switch;
-    json!({
-        "payload": row.payload,
-        "share": row.per_mille as f64 / 1e3,
-        "fresh_mpps": rounded(fresh.mpps),
-        "few_mpps": rounded(few.mpps),
-        "bare_mpps": rounded(row.bare.mpps),
-        "fresh_of_share": rounded(fresh.of_share),
-        "few_of_share": rounded(few.of_share),
-        "bare_of_share": rounded(row.bare.of_share),
-    })
-}
-
 /// To four decimals: the slowest are thousandths.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
 /// Bytes of a PDU's data. 1766 is the most that the paper's switch took.
 const PAYLOADS: [usize; 10] = [64, 128, 256, 512, 1000, 1400, 1766, 3000, 6000, 8900];
-/// The smallest, where a miss costs most in terms of a hit, and the size that most targets are about.
-const MISS_PAYLOADS: [usize; 2] = [64, 1000];
 const WORKER_PAYLOADS: [usize; 2] = [64, 1000];
 const MEMORY_ROUNDS: usize = 15;
 const SOCKET_ROUNDS: usize = 5;

@@ -4,11 +4,12 @@
 //! 1. In memory: batches through [`Switch::handle_batch`](rhumb_switch::Switch::handle_batch) against open, look-up, seal.
 //! 2. A worker that is not the switch, alone and beside another on a thread of its own.
 //! 3. On sockets: between two ends over veth pairs, beside forwarders that do less.
-//! 4. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
+//! 4. Known names beside a flood of absent ones, in memory.
+//! 5. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
 //!
-//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it; `fast_path` does 2 alone;
-//! `figures` prints the series behind the paper's figures instead. Takes about a minute,
-//! builds excluded, and a gigabyte of memory for a million flows. The paths over veth pairs need root.
+//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it; `fast_path` does 2 alone,
+//! `misses` does 4 alone, `million` 1 at the smallest size; `figures` prints the series behind the paper's figures instead. Takes about two minutes,
+//! builds excluded, and two gigabytes of memory for twice a million flows. The paths over veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;
@@ -46,6 +47,9 @@ fn main() {
     if said("fast_path") {
         return fast_path::measure().print_text();
     }
+    if said("misses") || said("million") {
+        return measure_part(&words);
+    }
     if cipher_off::IS_OFF {
         eprintln!("this build has no cipher: it measures on demand only");
         std::process::exit(2);
@@ -64,19 +68,39 @@ fn main() {
         return figures::print(&mut cipher_off, conditions);
     }
     let fast_path = memory.then(fast_path::measure);
-    let memory = if memory { measure_memory(&mut conditions, &mut cipher_off) } else { Vec::new() };
+    let memory = if memory {
+        measure_memory(&mut conditions, &mut cipher_off, &memory::PAYLOADS)
+    } else {
+        Vec::new()
+    };
+    let misses = if memory.is_empty() { Vec::new() } else { measure_misses() };
     let (sockets, is_fair) = match udp {
         true => measure_sockets(&mut conditions, &mut cipher_off),
         false => (None, false),
     };
     conditions.insert("load_average_after".to_owned(), machine::load_average().into());
-    let report = Report { conditions, memory, fast_path, sockets, is_fair };
+    let report = Report { conditions, memory, misses, fast_path, sockets, is_fair };
+    if said("--json") { report.print_json() } else { report.print_text() }
+}
+
+/// What is quickly measured, while one works at it.
+fn measure_part(words: &[String]) {
+    let said = |word: &str| words.iter().any(|other| other == word);
+    let mut report = Report { conditions: machine::conditions(), ..Report::default() };
+    if said("misses") {
+        report.misses = measure_misses();
+    }
+    if said("million") {
+        let payloads = [memory::PAYLOADS[0]];
+        report.memory = measure_memory(&mut report.conditions, &mut None, &payloads);
+    }
     if said("--json") { report.print_json() } else { report.print_text() }
 }
 
 fn measure_memory(
     conditions: &mut Map<String, Value>,
     cipher_off: &mut Option<CipherOff>,
+    payloads: &[usize],
 ) -> Vec<memory::Row> {
     let text = format!(
         "one thread, batches of {}, {} rounds of {} batches each, interleaved; medians",
@@ -86,7 +110,12 @@ fn measure_memory(
     );
     conditions.insert("memory".to_owned(), text.into());
     machine::pin(Core::Measured);
-    memory::measure(cipher_off)
+    memory::measure(cipher_off, payloads)
+}
+
+fn measure_misses() -> Vec<misses::Row> {
+    machine::pin(Core::Measured);
+    misses::PAYLOADS.into_iter().flat_map(misses::measure).collect()
 }
 
 fn measure_sockets(

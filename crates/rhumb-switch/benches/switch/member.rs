@@ -13,7 +13,9 @@ use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader, Role, Scope, Statement};
+use rhumb_wire::{
+    Action, Batch, Certificate, Metadata, Name, Pdu, PduHeader, Role, Scope, Statement,
+};
 
 use crate::chance::Chance;
 
@@ -39,6 +41,8 @@ impl Form {
 /// A node with one session, to the switch.
 pub(crate) struct Member {
     identity: Arc<Identity>,
+    /// Names that it answers and sends for, by their owners' word.
+    served: Vec<Arc<Identity>>,
     endpoint: Endpoint,
     /// Where the switch sees it.
     pub(crate) address: SocketAddr,
@@ -46,8 +50,8 @@ pub(crate) struct Member {
     router_address: SocketAddr,
     session: Option<SessionId>,
     joined: bool,
-    /// What the switch wants in place of our name and a destination's.
-    labels: HashMap<Name, Label>,
+    /// What the switch wants in place of a source, which is ours, and a destination.
+    labels: HashMap<(Name, Name), Label>,
     /// How many labels we gave for what is sent to us.
     labels_given: u32,
     /// PDUs that wait to be sent.
@@ -83,6 +87,7 @@ impl Member {
         endpoint.connect(router_address, Some(router), now.instant);
         Self {
             identity,
+            served: Vec::new(),
             endpoint,
             address,
             router,
@@ -107,7 +112,7 @@ impl Member {
 
     /// Whether PDUs to `destination` can travel with a label.
     pub(crate) fn has_label_to(&self, destination: &Name) -> bool {
-        self.labels.contains_key(destination)
+        self.labels.contains_key(&(self.name(), *destination))
     }
 
     /// Whether anybody was given a label for PDUs to us.
@@ -138,13 +143,13 @@ impl Member {
             Action::Accept => self.joined = true,
             Action::FlowAccept => {
                 let accept = FlowAccept::parse(pdu.data()).expect("the switch gives labels");
-                self.labels.insert(pdu.source(), accept.label);
+                self.labels.insert((pdu.destination(), pdu.source()), accept.label);
             }
             Action::Data => {
                 self.labels_given += 1;
                 let accept = FlowAccept { label: Label(self.labels_given) };
                 let mut answer = Vec::new();
-                PduHeader::new(Action::FlowAccept, self.name(), pdu.source())
+                PduHeader::new(Action::FlowAccept, pdu.destination(), pdu.source())
                     .emit(&accept.emit(), &[], &mut answer)
                     .expect("a label fits");
                 self.answers.push(answer);
@@ -169,14 +174,36 @@ impl Member {
     }
 
     fn advertise(&mut self, out: &mut Batch, now: Now) {
-        let statement = Statement::Route { via: self.router, scope: Scope::Any };
-        let window = Window::starting(now.unix_s(), LEASE_S);
-        let certificate = self.identity.certify(statement, 1, window).expect("a signature");
+        let route = self.route(now);
         let mut pdu = Vec::new();
         PduHeader::new(Action::Advertise, self.name(), self.router)
-            .emit(&[], &[certificate], &mut pdu)
+            .emit(&[], &[route], &mut pdu)
             .expect("one certificate fits");
         self.push(out, self.router_address, &pdu, now);
+    }
+
+    /// Joins for one more name, which gives its word for it; to be sent by [`Member::transmit`].
+    pub(crate) fn serve(&mut self, now: Now) -> Name {
+        let owner = identity(Role::Capsule, now);
+        let window = Window::starting(now.unix_s(), LEASE_S);
+        let statement = Statement::Service { server: self.name() };
+        let word = owner.certify(statement, 1, window).expect("a signature");
+        let mut metadata = Vec::new();
+        Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
+        let mut pdu = Vec::new();
+        PduHeader::new(Action::Advertise, owner.name(), self.router)
+            .emit(&metadata, &[word, self.route(now)], &mut pdu)
+            .expect("two certificates fit");
+        self.answers.push(pdu);
+        let name = owner.name();
+        self.served.push(owner);
+        name
+    }
+
+    fn route(&self, now: Now) -> Certificate {
+        let statement = Statement::Route { via: self.router, scope: Scope::Any };
+        let window = Window::starting(now.unix_s(), LEASE_S);
+        self.identity.certify(statement, 1, window).expect("a signature")
     }
 
     /// Appends an empty record, so that the session does not go silent.
@@ -193,13 +220,26 @@ impl Member {
         data: &[u8],
         now: Now,
     ) {
+        self.push_data_as(self.name(), out, peer, (destination, form), data, now);
+    }
+
+    /// As [`Member::push_data`], from any name that it sends for.
+    pub(crate) fn push_data_as(
+        &mut self,
+        source: Name,
+        out: &mut Batch,
+        peer: SocketAddr,
+        (destination, form): (Name, Form),
+        data: &[u8],
+        now: Now,
+    ) {
         let mut pdu = std::mem::take(&mut self.scratch);
         pdu.clear();
-        let header = PduHeader::new(Action::Data, self.name(), destination);
+        let header = PduHeader::new(Action::Data, source, destination);
         match form {
             Form::Names => header.emit(data, &[], &mut pdu),
             Form::Labels => {
-                let label = self.labels[&destination];
+                let label = self.labels[&(source, destination)];
                 LabelledHeader { action: Action::Data, ttl: header.ttl, tag: header.tag, label }
                     .emit(data, &mut pdu)
             }
@@ -236,7 +276,7 @@ impl Member {
     ) -> Option<&'a [u8]> {
         let range = self.open(datagram, now)?;
         match Frame::parse(&datagram[range]) {
-            Ok(Frame::Full(pdu)) if form == Form::Names && pdu.destination() == self.name() => {
+            Ok(Frame::Full(pdu)) if form == Form::Names && self.answers_for(pdu.destination()) => {
                 Some(pdu.data())
             }
             Ok(Frame::Labelled(pdu)) if form == Form::Labels => {
@@ -244,6 +284,10 @@ impl Member {
             }
             _ => None,
         }
+    }
+
+    fn answers_for(&self, name: Name) -> bool {
+        name == self.name() || self.served.iter().any(|owner| owner.name() == name)
     }
 
     fn open(&mut self, datagram: &mut [u8], now: Now) -> Option<Range<usize>> {

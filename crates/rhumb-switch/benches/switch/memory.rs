@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rhumb_switch::{Remote, Switch};
 use rhumb_trust::Now;
-use rhumb_wire::Batch;
 use rhumb_wire::datagram::RecordHeader;
+use rhumb_wire::{Batch, Name};
 
 use crate::bare::{Ends, Resealer, Table};
 use crate::chance::Chance;
@@ -37,6 +37,10 @@ pub(crate) struct Row {
     pub(crate) cipher_off: Option<f64>,
     /// Flows drawn from about a thousand, between 32 sessions.
     pub(crate) thousand: f64,
+    /// Flows drawn from about a million, between the same number of sessions.
+    pub(crate) million_names: f64,
+    /// That in terms of the time with a thousand flows.
+    pub(crate) of_thousand: f64,
     /// Flows drawn from about a million, between 1,024 sessions, against the bare loop with as many sessions and entries.
     pub(crate) million: Pairing,
 }
@@ -70,16 +74,21 @@ struct Round {
     one: Pairing,
     cipher_off: Option<f64>,
     thousand: f64,
+    million_names: f64,
     million: Pairing,
 }
 
-pub(crate) fn measure(cipher_off: &mut Option<CipherOff>) -> Vec<Row> {
-    let mut scenes =
-        Scenes { one: Scene::new(2), thousand: Scene::new(32), million: Scene::new(1024) };
+pub(crate) fn measure(cipher_off: &mut Option<CipherOff>, payloads: &[usize]) -> Vec<Row> {
+    let mut scenes = Scenes {
+        one: Scene::new(2),
+        thousand: Scene::new(SESSIONS),
+        million_names: Scene::with_names(SESSIONS, NAMES_A_SESSION),
+        million: Scene::new(SESSIONS * NAMES_A_SESSION),
+    };
     let mut rows = Vec::new();
     for form in [Form::Labels, Form::Names] {
         let mut bare = [Bare::new(form, ENTRIES, 1, 1), Bare::new(form, ENTRIES, ENTRIES, 1024)];
-        for payload in PAYLOADS {
+        for &payload in payloads {
             rows.push(scenes.measure(form, payload, &mut bare, cipher_off));
         }
     }
@@ -89,6 +98,7 @@ pub(crate) fn measure(cipher_off: &mut Option<CipherOff>) -> Vec<Row> {
 struct Scenes {
     one: Scene,
     thousand: Scene,
+    million_names: Scene,
     million: Scene,
 }
 
@@ -100,7 +110,8 @@ impl Scenes {
         bare: &mut [Bare; 2],
         cipher_off: &mut Option<CipherOff>,
     ) -> Row {
-        for scene in [&mut self.one, &mut self.thousand, &mut self.million] {
+        let Self { one, thousand, million_names, million } = self;
+        for scene in [one, thousand, million_names, million] {
             scene.form = form;
             check(scene, payload);
         }
@@ -110,6 +121,7 @@ impl Scenes {
             one: Pairing::new(slice(bare_one, payload), slice(&mut self.one, payload)),
             cipher_off: cipher_off.as_mut().map(|build| build.memory_slice(form, payload)),
             thousand: slice(&mut self.thousand, payload),
+            million_names: slice(&mut self.million_names, payload),
             million: Pairing::new(slice(bare_any, payload), slice(&mut self.million, payload)),
         };
         let rounds: Vec<Round> = (0..ROUNDS).map(|_| round()).collect();
@@ -120,6 +132,8 @@ impl Scenes {
             one: Pairing::median(&rounds, |round| round.one),
             cipher_off: (!measured_off.is_empty()).then(|| median(measured_off.into_iter())),
             thousand: median(rounds.iter().map(|round| round.thousand)),
+            million_names: median(rounds.iter().map(|round| round.million_names)),
+            of_thousand: median(rounds.iter().map(|round| round.million_names / round.thousand)),
             million: Pairing::median(&rounds, |round| round.million),
         }
     }
@@ -231,10 +245,12 @@ impl Contestant for Bare {
     }
 }
 
-/// A switch and its members, who have joined and between each two of whom a flow is known.
+/// A switch and its members, who have joined and between each two of whose names a flow is known.
 pub(crate) struct Scene {
     pub(crate) switch: Switch,
     pub(crate) members: Vec<Member>,
+    /// Who sends and receives: a name, and the member whose it is.
+    ends: Vec<(usize, Name)>,
     pub(crate) now: Now,
     chance: Chance,
     /// How PDUs travel.
@@ -245,30 +261,58 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(members: usize) -> Self {
-        Self::with_ribs(members, Vec::new())
+        Self::with(members, 1, Vec::new())
+    }
+
+    /// With so many names for each member.
+    pub(crate) fn with_names(members: usize, names: usize) -> Self {
+        Self::with(members, names, Vec::new())
     }
 
     /// With a switch that was told of these RIBs, and has not connected to them yet.
     pub(crate) fn with_ribs(members: usize, ribs: Vec<Remote>) -> Self {
+        Self::with(members, 1, ribs)
+    }
+
+    fn with(members: usize, names: usize, ribs: Vec<Remote>) -> Self {
         let now = member::now();
-        let pairs = members * (members - 1);
-        let switch = member::switch(pairs, ribs, now);
-        let chance = Chance::new(2);
-        let members_room = Vec::with_capacity(members);
+        let ends = members * names;
+        let pairs = ends * (ends - 1);
         let mut scene = Self {
-            switch,
-            members: members_room,
+            switch: member::switch(pairs, ribs, now),
+            members: Vec::with_capacity(members),
+            ends: Vec::with_capacity(ends),
             now,
-            chance,
+            chance: Chance::new(2),
             form: Form::Names,
             data: Vec::new(),
         };
         for index in 0..members {
             scene.join(index);
+            for _ in 1..names {
+                scene.serve(index);
+            }
         }
         scene.open_flows();
         assert_eq!(scene.switch.status(now).flows, pairs);
         scene
+    }
+
+    /// Lets a member join for one more name.
+    fn serve(&mut self, index: usize) {
+        let name = self.members[index].serve(self.now);
+        self.ends.push((index, name));
+        let mut batch = Batch::new();
+        let member = &mut self.members[index];
+        member.transmit(&mut batch, self.now);
+        (0..batch.len()).for_each(|slot| batch.redirect(slot, member.address));
+        self.switch.handle_batch(&mut batch, self.now);
+        while let Some(job) = self.switch.poll_job() {
+            let done = job.run();
+            self.switch.handle_done(done, self.now);
+        }
+        // What it is told is that it may.
+        self.switch.poll_transmit(&mut batch);
     }
 
     /// Lets one more member connect and join. No time passes: nothing is lost, so no timer is needed.
@@ -295,6 +339,7 @@ impl Scene {
                 }
             }
             if member.is_joined() {
+                self.ends.push((index, member.name()));
                 self.members.push(member);
                 return;
             }
@@ -306,11 +351,10 @@ impl Scene {
     fn open_flows(&mut self) {
         let mut batch = Batch::new();
         self.data = member::data(FIRST_PAYLOAD, &mut self.chance);
-        for source in 0..self.members.len() {
-            batch.clear();
-            for destination in (0..self.members.len()).filter(|other| *other != source) {
-                self.push(&mut batch, source, destination);
-            }
+        for source in 0..self.ends.len() {
+            // No session opens more flows at once than a switch looks into.
+            self.now = self.now.plus(OPENING_TAKES);
+            self.push_to_all(&mut batch, source);
             // The first pass brings PDUs to their destinations and labels to the source, the second labels to the switch.
             for _ in 0..2 {
                 self.switch.handle_batch(&mut batch, self.now);
@@ -328,17 +372,31 @@ impl Scene {
                 }
             }
         }
+        // Once more at one time, so that all labels were told lately.
+        for source in 0..self.ends.len() {
+            self.push_to_all(&mut batch, source);
+            self.switch.handle_batch(&mut batch, self.now);
+        }
+    }
+
+    /// A batch of one PDU to each other name.
+    fn push_to_all(&mut self, batch: &mut Batch, source: usize) {
+        batch.clear();
+        for destination in (0..self.ends.len()).filter(|other| *other != source) {
+            self.push(batch, source, destination);
+        }
     }
 
     fn push(&mut self, batch: &mut Batch, source: usize, destination: usize) {
-        let to = (self.members[destination].name(), self.form);
-        let member = &mut self.members[source];
-        member.push_data(batch, member.address, to, &self.data, self.now);
+        let (index, name) = self.ends[source];
+        let to = (self.ends[destination].1, self.form);
+        let member = &mut self.members[index];
+        member.push_data_as(name, batch, member.address, to, &self.data, self.now);
     }
 
-    /// A flow drawn from all of them; of two members, always the same one.
+    /// A flow drawn from all of them; of two names, always the same one.
     fn draw_flow(&mut self) -> (usize, usize) {
-        let count = self.members.len();
+        let count = self.ends.len();
         if count == 2 {
             return (0, 1);
         }
@@ -383,6 +441,12 @@ pub(crate) fn member_index(address: SocketAddr) -> usize {
 
 pub(crate) const ROUTER: SocketAddr =
     SocketAddr::V4(std::net::SocketAddrV4::new(std::net::Ipv4Addr::new(10, 0, 0, 1), 4000));
+/// Sessions that a thousand flows are between, and a million.
+const SESSIONS: usize = 32;
+/// Of each of them, for a million flows.
+const NAMES_A_SESSION: usize = 32;
+/// So much later, a session may open as many flows again.
+const OPENING_TAKES: Duration = Duration::from_millis(100);
 /// Enough to be told a label about.
 pub(crate) const FIRST_PAYLOAD: usize = 16;
 /// A handshake takes five turns, the certificate one.

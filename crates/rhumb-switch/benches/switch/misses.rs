@@ -19,8 +19,10 @@ use rhumb_rib::Server;
 use rhumb_rib::store::Memory;
 use rhumb_switch::{Job, Remote};
 use rhumb_wire::{Batch, Name, Role};
+use serde_json::{Value, json};
 
 use crate::chance::Chance;
+use crate::figures::rounded;
 use crate::machine::{median, thread_cpu};
 use crate::member::{self, Form};
 use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, ENTRIES, ROUTER, Scene};
@@ -42,6 +44,22 @@ pub(crate) struct Row {
     pub(crate) per_mille: usize,
     pub(crate) switch: [Kept; 2],
     pub(crate) bare: Kept,
+}
+
+impl Row {
+    pub(crate) fn json(&self) -> Value {
+        let [fresh, few] = self.switch;
+        json!({
+            "payload": self.payload,
+            "share": self.per_mille as f64 / 1e3,
+            "fresh_mpps": rounded(fresh.mpps),
+            "few_mpps": rounded(few.mpps),
+            "bare_mpps": rounded(self.bare.mpps),
+            "fresh_of_share": rounded(fresh.of_share),
+            "few_of_share": rounded(few.of_share),
+            "bare_of_share": rounded(self.bare.of_share),
+        })
+    }
 }
 
 /// What is left for known names.
@@ -292,6 +310,8 @@ fn timed(work: impl FnOnce()) -> Duration {
     thread_cpu() - begin
 }
 
+/// The smallest, where a miss costs most in terms of a hit, and the size that most targets are about.
+pub(crate) const PAYLOADS: [usize; 2] = [64, 1000];
 const RIB: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4000));
 /// Misses of a thousand datagrams. The first is none, the measure of all others.
 const SHARES: [usize; 10] = [0, 100, 200, 300, 400, 500, 600, 700, 800, 900];

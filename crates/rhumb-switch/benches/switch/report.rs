@@ -3,12 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use crate::member::Form;
-use crate::{fast_path, memory, sockets};
+use crate::{fast_path, memory, misses, sockets};
 
 /// All that one run showed.
+#[derive(Default)]
 pub(crate) struct Report {
     pub(crate) conditions: Map<String, Value>,
     pub(crate) memory: Vec<memory::Row>,
+    pub(crate) misses: Vec<misses::Row>,
     pub(crate) fast_path: Option<fast_path::Results>,
     pub(crate) sockets: Option<sockets::Results>,
     /// Whether the path is one that the socket targets are about.
@@ -39,6 +41,8 @@ impl Report {
     /// What was measured, against what it should be; and what could not be shown, with the reason.
     fn targets(&self) -> (Vec<Target>, Map<String, Value>) {
         let mut targets: Vec<Target> = self.memory.iter().map(memory_target).collect();
+        targets.extend(self.memory.iter().map(names_target));
+        targets.extend(misses_targets(&self.misses));
         targets.extend(self.fast_path.as_ref().map(workers_target));
         let mut left_out = Map::new();
         let Some(sockets) = &self.sockets else { return (targets, left_out) };
@@ -94,12 +98,14 @@ impl Report {
             })
             .collect();
         let memory: Vec<Value> = self.memory.iter().map(memory_json).collect();
+        let misses: Vec<Value> = self.misses.iter().map(misses::Row::json).collect();
         let sockets: Vec<Value> =
             self.sockets.iter().flat_map(|sockets| &sockets.rows).map(socket_json).collect();
         let object = json!({
             "bench": "switch",
             "conditions": conditions,
             "memory_ns_per_datagram": memory,
+            "misses": misses,
             "workers": self.fast_path.as_ref().map(fast_path::Results::json),
             "udp": sockets,
             "targets": targets,
@@ -113,6 +119,9 @@ impl Report {
         }
         if !self.memory.is_empty() {
             print_memory(&self.memory);
+        }
+        if !self.misses.is_empty() {
+            print_misses(&self.misses);
         }
         if let Some(fast_path) = &self.fast_path {
             fast_path.print_text();
@@ -137,6 +146,27 @@ fn memory_target(row: &memory::Row) -> Target {
     Target { name, value: row.one.ratio, at_least: OF_BARE_MEMORY, at_most: false, unit: "" }
 }
 
+/// A million names in the table against a thousand, between as many sessions.
+fn names_target(row: &memory::Row) -> Target {
+    let name = format!("million_names_{}_{}", name_of(row.form), row.payload);
+    let (value, at_least) = (row.of_thousand, MILLION_NAMES);
+    Target { name, value, at_least, at_most: true, unit: "" }
+}
+
+/// What is left for known names, at the share of misses that leaves least.
+fn misses_targets(rows: &[misses::Row]) -> Vec<Target> {
+    let mut payloads: Vec<usize> = rows.iter().map(|row| row.payload).collect();
+    payloads.dedup();
+    let target = |payload: usize, (kind, name): (usize, &str)| {
+        let of_size = rows.iter().filter(|row| row.payload == payload && row.per_mille > 0);
+        let value = of_size.map(|row| row.switch[kind].of_share).fold(f64::INFINITY, f64::min);
+        let name = format!("misses_{name}_{payload}");
+        Target { name, value, at_least: OF_SHARE, at_most: false, unit: "" }
+    };
+    let kinds = [(0, "new"), (1, "same")];
+    payloads.iter().flat_map(|&payload| kinds.map(|kind| target(payload, kind))).collect()
+}
+
 fn workers_target(results: &fast_path::Results) -> Target {
     let (name, value) = ("two_workers_cpu".to_owned(), results.two.ratio);
     Target { name, value, at_least: TWO_WORKERS_CPU, at_most: true, unit: "" }
@@ -151,23 +181,43 @@ fn name_of(form: Form) -> &'static str {
 
 fn print_memory(rows: &[memory::Row]) {
     println!("\nin memory, ns per datagram; rates in terms of the bare loop's");
-    println!("                |    one flow, one entry           |    one of a million");
     println!(
-        "form    payload |  bare switch  rate  cipher off   |  bare switch  rate | of 1 k flows"
+        "                |    one flow, one entry           |   between 32 sessions  |  1,024 sessions, 1 M"
+    );
+    println!(
+        "form    payload |  bare switch  rate  cipher off   | of 1 k of 1 M    ratio |  bare switch  rate"
     );
     for row in rows {
         let cipher_off = row.cipher_off.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         println!(
-            "{:<7} {:>7} | {:>5.0} {:>6.0} {:>5.2} {cipher_off:>11}   | {:>5.0} {:>6.0} {:>5.2} | {:>12.0}",
+            "{:<7} {:>7} | {:>5.0} {:>6.0} {:>5.2} {cipher_off:>11}   | {:>6.0} {:>6.0} {:>8.2} | {:>5.0} {:>6.0} {:>5.2}",
             name_of(row.form),
             row.payload,
             row.one.bare,
             row.one.switch,
             row.one.ratio,
+            row.thousand,
+            row.million_names,
+            row.of_thousand,
             row.million.bare,
             row.million.switch,
             row.million.ratio,
-            row.thousand,
+        );
+    }
+}
+
+fn print_misses(rows: &[misses::Row]) {
+    println!("\nknown names by the share of misses, in terms of their share of the full rate");
+    println!("payload  share  new names  the same  bare loop");
+    for row in rows {
+        let [new, same] = row.switch;
+        println!(
+            "{:>7} {:>6.1} {:>10.2} {:>9.2} {:>10.2}",
+            row.payload,
+            row.per_mille as f64 / 1e3,
+            new.of_share,
+            same.of_share,
+            row.bare.of_share,
         );
     }
 }
@@ -207,7 +257,9 @@ fn memory_json(row: &memory::Row) -> Value {
         "one_flow": pairing(&row.one),
         "one_flow_cipher_off": row.cipher_off.map(rounded),
         "thousand_flows": rounded(row.thousand),
-        "million_flows": pairing(&row.million),
+        "million_flows": rounded(row.million_names),
+        "million_of_thousand": rounded(row.of_thousand),
+        "million_flows_1024_sessions": pairing(&row.million),
     })
 }
 
@@ -231,6 +283,10 @@ fn rounded(value: f64) -> f64 {
 
 /// The switch's rate in memory, in terms of the bare loop's.
 const OF_BARE_MEMORY: f64 = 0.85;
+/// Time per datagram with a million names in the table, in terms of that with a thousand.
+const MILLION_NAMES: f64 = 1.15;
+/// The rate of known names beside misses, in terms of their share of the full rate.
+const OF_SHARE: f64 = 0.95;
 /// CPU time per datagram of a worker beside another, in terms of the same worker's alone.
 const TWO_WORKERS_CPU: f64 = 1.05;
 /// The switch's rate on sockets, in terms of the forwarder's that opens and seals.

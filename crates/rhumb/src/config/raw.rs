@@ -17,6 +17,7 @@ pub(crate) struct RawConfig {
     pub(crate) rib: RawRib,
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
+    pub(crate) keyserver: RawKeyserver,
 }
 
 /// `[rib]`
@@ -67,6 +68,35 @@ pub(crate) struct RawNode {
     pub(crate) lease_s: Option<Spanned<u32>>,
 }
 
+/// `[keyserver]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawKeyserver {
+    pub(crate) zone: Option<String>,
+    pub(crate) listen: Option<Vec<Spanned<String>>>,
+    pub(crate) name_servers: Option<Vec<String>>,
+    pub(crate) addresses: Option<Vec<Spanned<String>>>,
+    pub(crate) principals: Option<PathBuf>,
+    pub(crate) journal: Option<PathBuf>,
+    pub(crate) operators: Option<Vec<PathBuf>>,
+    pub(crate) rate_per_s: Option<Spanned<u32>>,
+    pub(crate) admin: Option<Spanned<String>>,
+    pub(crate) waypoint: Vec<RawWaypoint>,
+}
+
+/// `[[keyserver.waypoint]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawWaypoint {
+    pub(crate) address: Spanned<String>,
+    pub(crate) master: PathBuf,
+    pub(crate) follower: Option<PathBuf>,
+    pub(crate) window_bits: Option<u8>,
+    pub(crate) grace_ms: Option<u32>,
+    pub(crate) skew_ms: Option<u32>,
+    pub(crate) suite: Option<Spanned<String>>,
+}
+
 /// What is wrong with a file, and in which line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -85,6 +115,15 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     for (section, keys) in SECTIONS {
         if let Some(DeValue::Table(table)) = root.get_ref().get(*section).map(Spanned::get_ref) {
             check_keys(text, table, section, keys)?;
+        }
+    }
+    if let Some(DeValue::Table(table)) = root.get_ref().get("keyserver").map(Spanned::get_ref)
+        && let Some(DeValue::Array(waypoints)) = table.get("waypoint").map(Spanned::get_ref)
+    {
+        for waypoint in waypoints {
+            if let DeValue::Table(table) = waypoint.get_ref() {
+                check_keys(text, table, "keyserver.waypoint", WAYPOINT_KEYS)?;
+            }
         }
     }
     toml::from_str(text).map_err(fault)
@@ -123,7 +162,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] = &["log", "rib", "router", "node"];
+const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -145,7 +184,24 @@ const SECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("node", &["router", "roots", "only", "key", "lease_s"]),
+    (
+        "keyserver",
+        &[
+            "zone",
+            "listen",
+            "name_servers",
+            "addresses",
+            "principals",
+            "journal",
+            "operators",
+            "rate_per_s",
+            "admin",
+            "waypoint",
+        ],
+    ),
 ];
+const WAYPOINT_KEYS: &[&str] =
+    &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
 
 #[cfg(test)]
 mod tests {
@@ -157,7 +213,10 @@ mod tests {
         assert_eq!(fault.line, 5);
         assert_eq!(fault.problem, "unknown key `lese_s` in [router]; did you mean `lease_s`?");
         let fault = parse("zzz = 1").unwrap_err();
-        assert_eq!(fault.problem, "unknown key `zzz`; known are: log, rib, router, node");
+        assert_eq!(
+            fault.problem,
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver"
+        );
     }
 
     #[test]
@@ -178,5 +237,6 @@ mod tests {
         for (section, keys) in SECTIONS {
             assert_eq!(fields(&format!("[{section}]\nzzz = 1")), *keys);
         }
+        assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }
 }

@@ -75,7 +75,7 @@ impl Control {
     }
 
     /// Answers the questions that wait; costs nothing when there are none.
-    pub(super) fn answer(&self, mut snapshot: impl FnMut() -> Snapshot) {
+    pub(crate) fn answer(&self, mut snapshot: impl FnMut() -> Snapshot) {
         for question in self.questions.try_iter().take(MAX_QUESTIONS) {
             // Who asked may have gone; that is their affair.
             let _ = question.send(snapshot());

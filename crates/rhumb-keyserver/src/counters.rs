@@ -1,0 +1,134 @@
+//! What happened, for metrics.
+
+/// Counts since the start.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// Key records given out.
+    pub keys: u64,
+    /// Answers about the zone itself.
+    pub zone: u64,
+    /// Answers that there is no such name, or no such record.
+    pub negative: u64,
+    /// Answers in datagrams that said to ask over TCP.
+    pub truncated: u64,
+    /// Answers with words for followers.
+    pub told: u64,
+    /// Updates stored.
+    pub updates: u64,
+    /// Updates that could not be stored.
+    pub store_failures: u64,
+    refused: [u64; Refusal::ALL.len()],
+    dropped: [u64; DropReason::ALL.len()],
+}
+
+/// Why an asker got an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not a message that can be answered.
+    Malformed,
+    /// A kind of message that is not served.
+    NotServed,
+    /// A name or class that is not ours.
+    Outside,
+    /// A question or an update for which the key is missing, or another one.
+    NotAllowed,
+    /// A signature that does not verify.
+    BadSignature,
+    /// A signature made at another time.
+    BadTime,
+    /// An update whose serial is not above the last.
+    Stale,
+    /// An update that is none of ours, or finds no room.
+    BadUpdate,
+}
+
+/// Why a datagram or a message got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// Too short to be a message.
+    TooShort,
+    /// An answer, not a question.
+    NotAQuestion,
+    /// Its source had too many answers already.
+    RateLimited,
+}
+
+impl Counters {
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        self.refused[refusal as usize] += 1;
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason) {
+        self.dropped[reason as usize] += 1;
+    }
+
+    /// Refusals, by reason.
+    pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        Refusal::ALL.into_iter().zip(self.refused)
+    }
+
+    /// Messages without an answer, by reason.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.into_iter().zip(self.dropped)
+    }
+}
+
+impl Refusal {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Malformed,
+        Self::NotServed,
+        Self::Outside,
+        Self::NotAllowed,
+        Self::BadSignature,
+        Self::BadTime,
+        Self::Stale,
+        Self::BadUpdate,
+    ];
+
+    /// For metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NotServed => "not_served",
+            Self::Outside => "outside",
+            Self::NotAllowed => "not_allowed",
+            Self::BadSignature => "bad_signature",
+            Self::BadTime => "bad_time",
+            Self::Stale => "stale",
+            Self::BadUpdate => "bad_update",
+        }
+    }
+}
+
+impl DropReason {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::TooShort, Self::NotAQuestion, Self::RateLimited];
+
+    /// For metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TooShort => "too_short",
+            Self::NotAQuestion => "not_a_question",
+            Self::RateLimited => "rate_limited",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_counts_for_itself() {
+        let mut counters = Counters::default();
+        Refusal::ALL.into_iter().for_each(|refusal| counters.refuse(refusal));
+        DropReason::ALL.into_iter().for_each(|reason| counters.drop(reason));
+        assert!(counters.refusals().all(|(_, count)| count == 1));
+        assert!(counters.drops().all(|(_, count)| count == 1));
+    }
+}
