@@ -79,7 +79,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
+    pub(crate) const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
 
     pub(crate) fn binding_at(&self, family: Family) -> usize {
         usize::from(self.at) + capability_len(family, usize::from(self.levels)) - BINDING_LEN
@@ -87,9 +87,27 @@ impl Place {
 }
 
 impl Layout {
+    pub(crate) const NONE: Self = Self {
+        family: Family::V4,
+        suite: Suite::HeaderAes,
+        do_not_fragment: false,
+        count: 0,
+        pointer: 0,
+        header_len: 0,
+        inner_len: 0,
+        places: [Place::NONE; MAX_CAPABILITIES],
+    };
+
     /// Checks a header with the payload behind it, which together are all of `bytes`.
-    #[inline(always)]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
+        let mut layout = Self::NONE;
+        layout.read(bytes)?;
+        Ok(layout)
+    }
+
+    /// The same, in place. What is left behind by a header that is refused says nothing.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
             return Err(DropReason::Truncated);
         };
@@ -119,9 +137,8 @@ impl Layout {
             .ok_or(DropReason::Truncated)?;
         let header_len = usize::from(units) * 4;
         let header = bytes.get(..header_len).ok_or(DropReason::Truncated)?;
-        let mut places = [Place::NONE; MAX_CAPABILITIES];
         let mut at = fixed_len;
-        for place in &mut places[..usize::from(count)] {
+        for place in &mut self.places[..usize::from(count)] {
             (*place, at) = check_capability(header, at, family)?;
         }
         if at != header_len {
@@ -131,8 +148,10 @@ impl Layout {
         if bytes.len() - header_len != usize::from(inner_len) {
             return Err(DropReason::InnerLength);
         }
-        let header_len = header_len as u16;
-        Ok(Self { family, suite, do_not_fragment, count, pointer, header_len, inner_len, places })
+        (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
+        (self.count, self.pointer) = (count, pointer);
+        (self.header_len, self.inner_len) = (header_len as u16, inner_len);
+        Ok(())
     }
 }
 
@@ -145,7 +164,7 @@ impl Layout {
 }
 
 /// One capability that begins at `at`, and where the next one would.
-#[inline]
+#[inline(always)]
 fn check_capability(
     header: &[u8],
     at: usize,
@@ -197,6 +216,17 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    pub(crate) const NONE: Self = Self {
+        source: Bits::ZERO,
+        destination: Bits::ZERO,
+        protocol: 0,
+        id: PacketId(0),
+        waypoint: Bits::ZERO,
+        principal: Principal(0),
+        window_byte: 0,
+        epoch: Epoch(0),
+    };
+
     /// The fixed part, and the capability that the pointer is at.
     #[inline(always)]
     pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {

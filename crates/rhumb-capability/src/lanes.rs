@@ -28,6 +28,14 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    pub(crate) const NONE: Self = Self {
+        suite: Suite::HeaderAes,
+        family: Family::V4,
+        place: Place::NONE,
+        epoch: 0,
+        window: Window(0),
+    };
+
     #[inline]
     fn is_aes_chain(&self) -> bool {
         self.suite != Suite::HeaderSip && self.place.scheme == Scheme::CaveatChain
@@ -41,8 +49,6 @@ impl Work {
 /// Where keys and messages of eight packets are while they are worked on. Overwritten by each batch, wiped at the end.
 pub(crate) struct Lanes {
     keys: [[u8; BLOCK]; LANES],
-    /// Not dropped when overwritten: that would wipe them byte by byte, which takes longer than to use them.
-    schedules: [ManuallyDrop<AesKey>; LANES],
     messages: Box<[Message; LANES]>,
 }
 
@@ -50,7 +56,6 @@ impl Lanes {
     pub(crate) fn new() -> Self {
         Self {
             keys: [[0; BLOCK]; LANES],
-            schedules: std::array::from_fn(|_| ManuallyDrop::new(AesKey::new(&[0; BLOCK]))),
             messages: Box::new(std::array::from_fn(|_| Message::empty())),
         }
     }
@@ -113,30 +118,33 @@ impl Lanes {
         }
     }
 
+    /// Round keys are not dropped: that would wipe them byte by byte, which takes longer than to use them.
     #[inline]
     fn step(&mut self, lane: usize, input: &PrfInput) {
-        self.schedules[lane] = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-        self.keys[lane] = self.schedules[lane].prf(input);
+        let key = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
+        self.keys[lane] = key.prf(input);
     }
 
     /// CBC-MAC of all lanes of suite 1, block by block.
     #[inline]
     fn header_macs(&mut self, work: &[Option<&Work>; LANES], macs: &mut [[u8; BLOCK]; LANES]) {
-        let is_mine =
-            |work: &Option<&Work>| work.is_some_and(|work| work.suite == Suite::HeaderAes);
-        let mut most_blocks = 0;
-        for (lane, work) in work.iter().enumerate() {
-            if is_mine(work) {
-                self.schedules[lane] = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-                most_blocks = most_blocks.max(self.messages[lane].blocks().len());
+        let is_mine = work.map(|work| work.is_some_and(|work| work.suite == Suite::HeaderAes));
+        if is_mine != [true; LANES] {
+            for lane in (0..LANES).filter(|lane| is_mine[*lane]) {
+                let key = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
+                macs[lane] = key.cbc_mac(self.messages[lane].blocks());
             }
+            return;
         }
+        let keys: [ManuallyDrop<AesKey>; LANES] =
+            std::array::from_fn(|lane| ManuallyDrop::new(AesKey::new(&self.keys[lane])));
+        let blocks = self.messages.each_ref().map(Message::blocks);
+        let most_blocks = blocks.iter().map(|blocks| blocks.len()).max().unwrap_or(0);
         for number in 0..most_blocks {
-            for (lane, work) in work.iter().enumerate() {
-                let blocks = self.messages[lane].blocks();
-                if let (true, Some(block)) = (is_mine(work), blocks.get(number)) {
+            for lane in 0..LANES {
+                if let Some(block) = blocks[lane].get(number) {
                     xor(&mut macs[lane], block);
-                    self.schedules[lane].encrypt(&mut macs[lane]);
+                    keys[lane].encrypt(&mut macs[lane]);
                 }
             }
         }
@@ -146,10 +154,6 @@ impl Lanes {
 impl Drop for Lanes {
     fn drop(&mut self) {
         self.keys.zeroize();
-        for schedule in &mut self.schedules {
-            let spent = ManuallyDrop::new(AesKey::new(&[0; BLOCK]));
-            drop(ManuallyDrop::into_inner(std::mem::replace(schedule, spent)));
-        }
     }
 }
 

@@ -37,6 +37,7 @@ mod prf;
 mod reference;
 mod replay;
 mod revocation;
+mod rules;
 mod secret;
 mod stamper;
 mod steer;

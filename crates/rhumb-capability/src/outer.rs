@@ -28,6 +28,17 @@ pub(crate) struct Outer {
 }
 
 impl Outer {
+    pub(crate) const NONE: Self = Self {
+        family: Family::V4,
+        header_at: 0,
+        end: 0,
+        destination: Bits::ZERO,
+        hop_limit: 0,
+        traffic_class: 0,
+        flow_label: 0,
+        is_udp: false,
+    };
+
     /// Reads the headers of an IP packet up to the Platypus header.
     #[inline(always)]
     pub(crate) fn parse(packet: &[u8], port: u16) -> Result<Self, DropReason> {
@@ -90,7 +101,7 @@ impl Outer {
 }
 
 /// Where the Platypus header begins behind an IP header, and whether in UDP.
-#[inline]
+#[inline(always)]
 fn inside(packet: &[u8], at: usize, protocol: u8, port: u16) -> Result<(usize, bool), DropReason> {
     match protocol {
         PLATYPUS_PROTOCOL => Ok((at, false)),
@@ -131,6 +142,26 @@ impl IpHeader {
         }
     }
 
+    /// Made of numbers and stored at once: a checksum read back from bytes just written would wait for them.
+    #[inline]
+    fn v4(&self, len: u16) -> [u8; V4_LEN] {
+        let flags = if self.do_not_fragment { DO_NOT_FRAGMENT } else { 0 };
+        let first = u16::from_be_bytes([0x45, self.traffic_class]);
+        let hops_protocol = u16::from_be_bytes([self.hop_limit, self.protocol]);
+        let [source, destination] =
+            [self.source, self.destination].map(|bits| u32::from_be_bytes(bits.octets_v4()));
+        let halves = |word: u32| u64::from(word >> 16) + u64::from(word & 0xFFFF);
+        let words = [first, len, self.identification, flags, hops_protocol].map(u64::from);
+        let sum = words.into_iter().sum::<u64>() + halves(source) + halves(destination);
+        let words = [first, len, self.identification, flags, hops_protocol, !fold(sum)];
+        let start = words.into_iter().fold(0_u128, |all, word| all << 16 | u128::from(word));
+        let start = start << 32 | u128::from(source);
+        let mut header = [0; V4_LEN];
+        header[..16].copy_from_slice(&start.to_be_bytes());
+        header[16..].copy_from_slice(&destination.to_be_bytes());
+        header
+    }
+
     /// Writes the header of a packet of which `packet` is all, itself included.
     #[inline]
     pub(crate) fn write(&self, packet: &mut [u8]) {
@@ -139,14 +170,7 @@ impl IpHeader {
         match self.family {
             Family::V4 => {
                 let header: &mut [u8; V4_LEN] = packet.first_chunk_mut().expect(long_enough);
-                header[..2].copy_from_slice(&[0x45, self.traffic_class]);
-                header[2..4].copy_from_slice(&len.to_be_bytes());
-                header[4..6].copy_from_slice(&self.identification.to_be_bytes());
-                let flags = if self.do_not_fragment { 0x40 } else { 0 };
-                header[6..12].copy_from_slice(&[flags, 0, self.hop_limit, self.protocol, 0, 0]);
-                header[12..16].copy_from_slice(&self.source.octets_v4());
-                header[16..20].copy_from_slice(&self.destination.octets_v4());
-                write_v4_checksum(header);
+                *header = self.v4(len);
             }
             Family::V6 => {
                 let header: &mut [u8; V6_LEN] = packet.first_chunk_mut().expect(long_enough);

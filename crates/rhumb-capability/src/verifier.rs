@@ -12,15 +12,13 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
-use crate::bits::Bits;
-use crate::header::{Fields, Layout, Place, delegation_bits};
 use crate::lanes::{LANES, Lanes, Work};
-use crate::outer::Outer;
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
+use crate::rules::{Opened, Rules};
 use crate::{
-    Account, Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch,
-    EpochKeys, Family, PLATYPUS_PORT, Revocations, Scheme, WindowClock, steer,
+    Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
+    PLATYPUS_PORT, Revocations, WindowClock,
 };
 
 /// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
@@ -49,7 +47,7 @@ pub struct VerifierConfig {
     pub packets_per_s: u32,
     /// Principals, and lines of delegates, that are counted apart.
     pub accounts: usize,
-    /// Of `cores`, which one this is: packets that [`steer`] gives to another are refused.
+    /// Of `cores`, which one this is: packets that [`steer`](crate::steer) gives to another are refused.
     pub core: u16,
     /// Verifiers that share the traffic, each with its own filter.
     pub cores: u16,
@@ -122,28 +120,14 @@ impl Packet {
 
 /// The verifier of one core of a waypoint.
 pub struct Verifier {
-    config: VerifierConfig,
-    /// Those of the configuration.
-    addresses: Vec<(Family, Bits)>,
-    /// Two at most: the present epoch's, and the one before or after.
-    epochs: Vec<EpochKeys>,
-    revocations: Arc<Revocations>,
+    rules: Rules,
     filter: ReplayFilter,
     accounts: Accounts,
     drops: DropCounts,
     lanes: Lanes,
+    opened: [Opened; LANES],
     /// The latest time told, so that a clock which steps back a little does not open the filter.
     latest_us: u64,
-}
-
-/// A packet whose structure is right.
-#[derive(Clone, Copy)]
-struct Opened {
-    outer: Outer,
-    layout: Layout,
-    fields: Fields,
-    account: Account,
-    work: Work,
 }
 
 impl Verifier {
@@ -164,42 +148,40 @@ impl Verifier {
         }
         let (filter, accounts) =
             (ReplayFilter::new(config.packets_per_s), Accounts::with_limit(config.accounts));
-        let addresses = config.addresses.iter().map(|own| (Family::of(*own), Bits::from(*own)));
         Ok(Self {
-            addresses: addresses.collect(),
-            config,
-            epochs: Vec::with_capacity(LIVE_EPOCHS),
-            revocations: Arc::default(),
+            rules: Rules::new(&config),
             filter,
             accounts,
             drops: DropCounts::default(),
             lanes: Lanes::new(),
+            opened: [Opened::NONE; LANES],
             latest_us: 0,
         })
     }
 
     /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one.
     pub fn install_epoch(&mut self, keys: EpochKeys) {
-        self.epochs.retain(|live| live.epoch() != keys.epoch());
-        if self.epochs.len() == LIVE_EPOCHS {
-            self.epochs.remove(0);
+        let epochs = &mut self.rules.epochs;
+        epochs.retain(|live| live.epoch() != keys.epoch());
+        if epochs.len() == LIVE_EPOCHS {
+            epochs.remove(0);
         }
-        self.epochs.push(keys);
+        epochs.push(keys);
     }
 
     /// Takes capabilities of an epoch no longer.
     pub fn retire_epoch(&mut self, epoch: Epoch) {
-        self.epochs.retain(|live| live.epoch() != epoch);
+        self.rules.epochs.retain(|live| live.epoch() != epoch);
     }
 
     /// Epochs whose capabilities are taken, the latest installed last.
     pub fn live_epochs(&self) -> impl Iterator<Item = Epoch> {
-        self.epochs.iter().map(EpochKeys::epoch)
+        self.rules.epochs.iter().map(EpochKeys::epoch)
     }
 
     /// What is revoked from now on. One set serves all cores.
     pub fn set_revocations(&mut self, revocations: Arc<Revocations>) {
-        self.revocations = revocations;
+        self.rules.revocations = revocations;
     }
 
     /// Who sent how much.
@@ -234,172 +216,89 @@ impl Verifier {
     pub fn forward_unverified(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
         for packet in packets {
             let bytes = &arena[packet.start..packet.start + packet.len];
-            match self.open(bytes, packet.carriage, now_us) {
-                Ok(opened) => advance(arena, packet, &opened),
-                Err(reason) => self.drop_packet(packet, reason),
+            let mut opened = Opened::NONE;
+            match self.rules.open(bytes, &packet.carriage, now_us, &mut opened) {
+                Ok(()) => advance(arena, packet, &opened),
+                Err(reason) => drop_packet(&mut self.drops, packet, reason),
             }
         }
     }
 
     fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
-        let mut opened: [Option<Opened>; LANES] = [None; LANES];
-        for (lane, packet) in packets.iter_mut().enumerate() {
+        let Self { rules, filter, accounts, drops, lanes, opened, .. } = self;
+        for ((lane, packet), opened) in packets.iter_mut().enumerate().zip(&mut *opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
-            match self.open(bytes, packet.carriage, now_us) {
-                Ok(packet) => {
-                    let header = &bytes[packet.outer.header_at..packet.outer.end];
-                    self.lanes.load(lane, header, &packet.layout);
-                    opened[lane] = Some(packet);
+            let verdict = rules.open(bytes, &packet.carriage, now_us, opened);
+            opened.is_work = verdict.is_ok();
+            match verdict {
+                Ok(()) => {
+                    let header = &bytes[opened.outer.header_at..opened.outer.end];
+                    lanes.load(lane, header, &opened.layout);
                 }
-                Err(reason) => self.drop_packet(packet, reason),
+                Err(reason) => drop_packet(drops, packet, reason),
             }
         }
-        let work = opened.each_ref().map(|opened| opened.as_ref().map(|opened| &opened.work));
+        let mut work: [Option<&Work>; LANES] = [None; LANES];
         let mut payloads: [&[u8]; LANES] = [&[]; LANES];
-        for (lane, packet) in packets.iter().enumerate() {
-            if let Some(opened) = &opened[lane] {
+        for (lane, (packet, opened)) in packets.iter().zip(&*opened).enumerate() {
+            if opened.is_work {
+                work[lane] = Some(&opened.work);
                 let payload_at = opened.outer.header_at + usize::from(opened.layout.header_len);
                 payloads[lane] = &arena[packet.start..][payload_at..opened.outer.end];
             }
         }
-        let macs = self.lanes.macs(&self.epochs, &work, &payloads);
-        let ids = opened.each_ref().map(|opened| opened.as_ref().map(|opened| opened.fields.id));
-        for (id, mac) in ids.iter().zip(&macs) {
-            std::hint::black_box(id.map(|id| self.filter.touch(id, fingerprint(mac))));
+        let macs = lanes.macs(&rules.epochs, &work, &payloads);
+        let mut touched = 0;
+        for (work, (opened, mac)) in work.iter().zip(opened.iter().zip(&macs)) {
+            if work.is_some() {
+                touched ^= filter.touch(opened.fields.id, fingerprint(mac));
+            }
         }
-        for (lane, packet) in packets.iter_mut().enumerate() {
-            let Some(opened) = &opened[lane] else { continue };
-            match self.admit(&arena[packet.start..], opened, &macs[lane]) {
-                Ok(()) => advance(arena, packet, opened),
-                Err(reason) => self.drop_packet(packet, reason),
+        std::hint::black_box(touched);
+        for (lane, (packet, opened)) in packets.iter_mut().zip(&*opened).enumerate() {
+            if !opened.is_work {
+                continue;
+            }
+            match admit(&arena[packet.start..], opened, &macs[lane], filter) {
+                Ok(bytes) => {
+                    accounts.add(&opened.account, bytes);
+                    advance(arena, packet, opened);
+                }
+                Err(reason) => drop_packet(drops, packet, reason),
             }
         }
     }
+}
 
-    /// Everything that can be told without a key.
-    #[inline(always)]
-    fn open(&self, bytes: &[u8], carriage: Carriage, now_us: u64) -> Result<Opened, DropReason> {
-        let outer = match carriage {
-            Carriage::Ip => Outer::parse(bytes, self.config.port)?,
-            Carriage::Datagram { destination, hop_limit, traffic_class } => Outer {
-                family: Family::of(destination),
-                header_at: 0,
-                end: bytes.len(),
-                destination: destination.into(),
-                hop_limit,
-                traffic_class,
-                flow_label: 0,
-                is_udp: false,
-            },
-        };
-        let header = &bytes[outer.header_at..outer.end];
-        let layout = Layout::parse(header)?;
-        if layout.family != outer.family {
-            return Err(DropReason::Family);
-        }
-        let fields = Fields::read(header, &layout);
-        // The header that comes back must say its length in 16 bits.
-        if original_len(&layout, is_whole(&layout, &fields)) > usize::from(u16::MAX) {
-            return Err(DropReason::InnerLength);
-        }
-        let cores = self.config.cores;
-        if cores > 1 && self.owner(&layout, &fields) != self.config.core {
-            return Err(DropReason::WrongCore);
-        }
-        let waypoint = fields.waypoint;
-        if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
-            return Err(DropReason::WrongWaypoint);
-        }
-        let account = self.check_delegations(header, &layout, &fields)?;
-        let epoch = self.epochs.iter().position(|keys| keys.epoch() == fields.epoch);
-        let epoch = epoch.ok_or(DropReason::Epoch)?;
-        let window = self.config.clock.select(fields.window_byte, now_us)?;
-        fields.id.check_age(now_us)?;
-        if !self.revocations.is_empty()
-            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000)
-        {
-            return Err(DropReason::Revoked);
-        }
-        let place = layout.current();
-        let work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
-        Ok(Opened { outer, layout, fields, account, work })
+/// What is decided by the MAC and after it. Returns the bytes to be billed.
+#[inline(always)]
+fn admit(
+    packet: &[u8],
+    opened: &Opened,
+    mac: &[u8; BLOCK],
+    filter: &mut ReplayFilter,
+) -> Result<u64, DropReason> {
+    let Opened { outer, layout, fields, .. } = opened;
+    let binding_at = outer.header_at + layout.current().binding_at(layout.family);
+    if !bool::from(packet[binding_at..binding_at + BINDING_LEN].ct_eq(&mac[..BINDING_LEN])) {
+        return Err(DropReason::Binding);
     }
+    if outer.hop_limit <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    let is_whole = is_whole(layout, fields);
+    if is_whole && layout.pointer + 1 == layout.count {
+        let payload_at = outer.header_at + usize::from(layout.header_len);
+        check_whole(&packet[payload_at..outer.end], fields)?;
+    }
+    filter.take(fields.id, fingerprint(mac))?;
+    Ok(original_len(layout, is_whole) as u64)
+}
 
-    /// The core that a packet belongs to.
-    fn owner(&self, layout: &Layout, fields: &Fields) -> u16 {
-        let [source, destination] =
-            [fields.source, fields.destination].map(|bits| bits.address(layout.family));
-        steer(source, destination, self.config.cores)
-    }
-
-    /// Scheme, nesting and destination; and whose account it will be.
-    #[inline]
-    fn check_delegations(
-        &self,
-        header: &[u8],
-        layout: &Layout,
-        fields: &Fields,
-    ) -> Result<Account, DropReason> {
-        let mut account = Account::of(fields.principal);
-        let Place { at, levels, scheme } = layout.current();
-        let is_allowed = match scheme {
-            Scheme::CaveatChain => true,
-            Scheme::BitChain => self.config.reference_schemes != ReferenceSchemes::Refused,
-            Scheme::Xor => self.config.reference_schemes == ReferenceSchemes::BitChainAndXor,
-        };
-        if !is_allowed {
-            return Err(DropReason::SchemeRefused);
-        }
-        let mut outside = (Bits::v4([0; 4]), 0);
-        for level in 0..usize::from(levels) {
-            let wire = &header[usize::from(at)..];
-            let (prefix, len, id) = delegation_bits(wire, layout.family, level);
-            if len < outside.1 || prefix.prefix(outside.1) != outside.0 {
-                return Err(DropReason::NotNested);
-            }
-            if fields.destination.prefix(len) != prefix {
-                return Err(DropReason::OutsidePrefix);
-            }
-            if scheme == Scheme::Xor && len == HOST_V4 {
-                return Err(DropReason::SchemeRefused);
-            }
-            account.set_level(level, id);
-            outside = (prefix, len);
-        }
-        Ok(account)
-    }
-
-    /// What is decided by the MAC and after it.
-    #[inline]
-    fn admit(
-        &mut self,
-        packet: &[u8],
-        opened: &Opened,
-        mac: &[u8; BLOCK],
-    ) -> Result<(), DropReason> {
-        let Opened { outer, layout, fields, account, .. } = opened;
-        let binding_at = outer.header_at + layout.current().binding_at(layout.family);
-        if !bool::from(packet[binding_at..binding_at + BINDING_LEN].ct_eq(&mac[..BINDING_LEN])) {
-            return Err(DropReason::Binding);
-        }
-        if outer.hop_limit <= 1 {
-            return Err(DropReason::TtlExpired);
-        }
-        let is_whole = is_whole(layout, fields);
-        if is_whole && layout.pointer + 1 == layout.count {
-            let payload_at = outer.header_at + usize::from(layout.header_len);
-            check_whole(&packet[payload_at..outer.end], fields)?;
-        }
-        self.filter.take(fields.id, fingerprint(mac))?;
-        self.accounts.add(account, original_len(layout, is_whole) as u64);
-        Ok(())
-    }
-
-    #[inline]
-    fn drop_packet(&mut self, packet: &mut Packet, reason: DropReason) {
-        self.drops.add(reason);
-        packet.verdict = Verdict::Drop(reason);
-    }
+#[inline]
+fn drop_packet(drops: &mut DropCounts, packet: &mut Packet, reason: DropReason) {
+    drops.add(reason);
+    packet.verdict = Verdict::Drop(reason);
 }
 
 /// The half of a MAC that is on no wire.
@@ -430,8 +329,6 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
 const LIVE_EPOCHS: usize = 2;
 /// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.
 const STANDS_STILL_US: u64 = 5_000_000;
-/// The length of a prefix of one address; the paper's schemes are for IPv4.
-const HOST_V4: u8 = 32;
 /// What one core is known to forward in this project.
 const DEFAULT_PACKETS_PER_S: u32 = 1_000_000;
 /// The filter of more would exceed 5 GB.

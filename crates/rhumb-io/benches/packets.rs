@@ -11,8 +11,7 @@
 //!
 //! Run by `cargo xtask bench packets`; `--json` prints one object. Needs root; takes about 20 seconds.
 
-#[path = "../tests/wire/mod.rs"]
-mod wire;
+mod rig;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +19,8 @@ use std::time::{Duration, Instant};
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, Tun, TunOptions};
 use rhumb_io::pin_thread;
 use rhumb_io::xdp::{self, XdpPackets};
-use wire::{Host, Line};
+use rig::wire::Line;
+use rig::{Rig, sys};
 
 /// Bytes of the packets, IP header included.
 const SIZES: [usize; 3] = [68, 348, 1500];
@@ -33,6 +33,9 @@ const WINDOW: usize = 256;
 /// What has not arrived after this long is lost.
 const LOST_AFTER: Duration = Duration::from_millis(200);
 const PROTOCOL: u8 = 253;
+/// Of source and sink, and of arrival at the forwarder.
+const LOAD_CORE: usize = 0;
+const FORWARDER_CORE: usize = 1;
 /// Where the stack gives packets to the TUN device.
 const BEHIND_TUN: &str = "10.77.0.2";
 
@@ -42,7 +45,7 @@ const XDP_OVER_RAW: f64 = 1.4;
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
-    let results = Rig::new().map(|rig| SIZES.map(|bytes| measure(&rig, bytes)));
+    let results = Rig::new(LOAD_CORE, LOAD_CORE).map(|rig| SIZES.map(|bytes| measure(&rig, bytes)));
     match (results, json) {
         (Some(results), true) => print_json(&results),
         (Some(results), false) => print_text(&results),
@@ -104,37 +107,6 @@ impl Kind {
     }
 }
 
-/// Three hosts of a line, and the thread in which the forwarder's kernel handles what arrives.
-struct Rig {
-    line: Line,
-    arrival: u32,
-}
-
-impl Rig {
-    fn new() -> Option<Self> {
-        let line = Line::new()?;
-        // The source knows the way to what is behind the TUN device, too: its default route.
-        let in_sys =
-            |script: &str| format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'");
-        // Arrival goes by NAPI when its end puts packets together, from ends that do not leave TCP segments to the device.
-        let set = |host: &Host, device: &str, command, on| {
-            host.enter(|| sys::set_feature(device, command, on)).expect("veth has this feature");
-        };
-        set(&line.a, "right", sys::TCP_SEGMENTATION, false);
-        set(&line.r1, "left", sys::GENERIC_RECEIVE_OFFLOAD, true);
-        let before = sys::threads_called("napi/left-");
-        line.r1.run(&in_sys("echo 1 > /sys/class/net/left/threaded"));
-        let new = |thread: &u32| !before.contains(thread);
-        let arrival = sys::threads_called("napi/left-").into_iter().find(new);
-        let arrival = arrival.expect("the kernel runs NAPI in a thread");
-        sys::settle(arrival);
-        // What arrives at the sink, and what comes back to the source, is handled on core 0.
-        line.r2.run(&in_sys("echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus"));
-        line.a.run(&in_sys("echo 1 > /sys/class/net/right/queues/rx-0/rps_cpus"));
-        Some(Self { line, arrival })
-    }
-}
-
 /// One slice.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slice {
@@ -188,7 +160,7 @@ fn run(rig: &Rig, kind: Kind, bytes: usize) -> Slice {
         let forwarder = scope
             .spawn(|| backend.as_mut().map_or(Duration::ZERO, |it| forward(it.as_mut(), &stop)));
         // Without a second core the figures are worse, not wrong.
-        let _ = pin_thread(0);
+        let _ = pin_thread(LOAD_CORE);
         let before = sys::cpu_of(rig.arrival);
         let packets = load(&mut source, &mut sink, &packet);
         let arrival = sys::cpu_of(rig.arrival).saturating_sub(before);
@@ -225,7 +197,7 @@ fn load(source: &mut RawSocket, sink: &mut RawSocket, packet: &[u8]) -> usize {
 
 /// Null forwarding: every packet goes on to the sink. Returns the CPU time of the thread.
 fn forward(backend: &mut dyn IpIo, stop: &AtomicBool) -> Duration {
-    let _ = pin_thread(1);
+    let _ = pin_thread(FORWARDER_CORE);
     let sink: std::net::Ipv4Addr = Line::R2.parse().expect("an address");
     let (mut packets, begin) = (IpBatch::new(1500), sys::thread_cpu());
     while !stop.load(Ordering::Acquire) {
@@ -406,84 +378,4 @@ fn conditions() -> [(&'static str, String); 5] {
         ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
         ("rounds", format!("{ROUNDS} of {PACKETS} packets each, in turns; medians")),
     ]
-}
-
-/// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7), proc(5), Linux
-/// `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
-#[allow(unsafe_code)]
-mod sys {
-    use std::io;
-    use std::mem::{size_of, zeroed};
-    use std::net::UdpSocket;
-    use std::os::fd::AsRawFd;
-    use std::time::Duration;
-
-    pub(crate) fn thread_cpu() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writes for the whole call.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(result, 0, "every system we build for has this clock");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-
-    /// The CPU time of another thread.
-    pub(crate) fn cpu_of(thread: u32) -> Duration {
-        let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).unwrap_or_default();
-        let nanos = text.split(' ').next().and_then(|first| first.parse().ok());
-        Duration::from_nanos(nanos.expect("the kernel tells a thread's CPU time"))
-    }
-
-    /// Threads of the kernel whose names begin so.
-    pub(crate) fn threads_called(prefix: &str) -> Vec<u32> {
-        let entries = std::fs::read_dir("/proc").expect("every Linux has /proc");
-        let numbers = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-        let is_called = |thread: &u32| {
-            let name = std::fs::read_to_string(format!("/proc/{thread}/comm"));
-            name.is_ok_and(|name| name.starts_with(prefix))
-        };
-        numbers.filter(is_called).collect()
-    }
-
-    /// Keeps another thread on core 0, without the right to interrupt others there: packets come to it by the batch, as they do
-    /// to a forwarder at its limit, and not one by one.
-    pub(crate) fn settle(thread: u32) {
-        let thread = thread.cast_signed();
-        // SAFETY: a set of cores is integers, for which zero is a value, and so is a sched_param; the calls read them only.
-        unsafe {
-            let mut set: libc::cpu_set_t = zeroed();
-            libc::CPU_SET(0, &mut set);
-            libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set);
-            let parameters: libc::sched_param = zeroed();
-            libc::sched_setscheduler(thread, libc::SCHED_BATCH, &raw const parameters);
-        }
-    }
-
-    /// `struct ethtool_value`.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-
-    /// Commands that set one feature of a device.
-    pub(crate) const TCP_SEGMENTATION: u32 = 0x1F;
-    pub(crate) const GENERIC_RECEIVE_OFFLOAD: u32 = 0x2C;
-
-    /// Turns a feature of a device of this thread's namespace on or off.
-    pub(crate) fn set_feature(device: &str, command: u32, on: bool) -> io::Result<()> {
-        // Any socket will do to ask by.
-        let socket = UdpSocket::bind(("0.0.0.0", 0))?;
-        let mut value = Value { command, data: u32::from(on) };
-        // SAFETY: an ifreq is integers, and a pointer, for which zero is a value.
-        let mut request: libc::ifreq = unsafe { zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-            *to = from.cast_signed() as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request names a device, ends with a zero, and points to a value of the form that this command
-        // takes; both are valid for the whole call.
-        let result =
-            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
 }

@@ -1,0 +1,175 @@
+//! What a verifier checks of a packet before any key is touched. `docs/platypus.md`, section 7, steps 1 to 5.
+
+use std::sync::Arc;
+
+use crate::advance::{is_whole, original_len};
+use crate::bits::Bits;
+use crate::header::{Fields, Layout, Place, delegation_bits};
+use crate::lanes::Work;
+use crate::outer::Outer;
+use crate::{
+    Account, Carriage, DropReason, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
+    VerifierConfig, WindowClock, steer,
+};
+
+/// What a verifier was told.
+pub(crate) struct Rules {
+    addresses: Vec<(Family, Bits)>,
+    clock: WindowClock,
+    reference_schemes: ReferenceSchemes,
+    core: u16,
+    cores: u16,
+    port: u16,
+    /// Two at most: the present epoch's, and the one before or after.
+    pub(crate) epochs: Vec<EpochKeys>,
+    pub(crate) revocations: Arc<Revocations>,
+}
+
+/// A packet whose structure is right.
+#[derive(Clone, Copy)]
+pub(crate) struct Opened {
+    pub(crate) outer: Outer,
+    pub(crate) layout: Layout,
+    pub(crate) fields: Fields,
+    pub(crate) account: Account,
+    pub(crate) work: Work,
+    /// Whether there is anything here.
+    pub(crate) is_work: bool,
+}
+
+impl Opened {
+    /// Written over, field by field: to return such values would mean to copy each several times.
+    pub(crate) const NONE: Self = Self {
+        outer: Outer::NONE,
+        layout: Layout::NONE,
+        fields: Fields::NONE,
+        account: Account::NONE,
+        work: Work::NONE,
+        is_work: false,
+    };
+}
+
+impl Rules {
+    pub(crate) fn new(config: &VerifierConfig) -> Self {
+        let addresses = config.addresses.iter().map(|own| (Family::of(*own), Bits::from(*own)));
+        Self {
+            addresses: addresses.collect(),
+            clock: config.clock,
+            reference_schemes: config.reference_schemes,
+            core: config.core,
+            cores: config.cores,
+            port: config.port,
+            epochs: Vec::new(),
+            revocations: Arc::default(),
+        }
+    }
+
+    /// Everything that can be told without a key.
+    #[inline(always)]
+    pub(crate) fn open(
+        &self,
+        bytes: &[u8],
+        carriage: &Carriage,
+        now_us: u64,
+        opened: &mut Opened,
+    ) -> Result<(), DropReason> {
+        opened.outer = match *carriage {
+            Carriage::Ip => Outer::parse(bytes, self.port)?,
+            Carriage::Datagram { destination, hop_limit, traffic_class } => Outer {
+                family: Family::of(destination),
+                header_at: 0,
+                end: bytes.len(),
+                destination: destination.into(),
+                hop_limit,
+                traffic_class,
+                flow_label: 0,
+                is_udp: false,
+            },
+        };
+        let outer = &opened.outer;
+        let header = &bytes[outer.header_at..outer.end];
+        opened.layout.read(header)?;
+        let layout = &opened.layout;
+        if layout.family != outer.family {
+            return Err(DropReason::Family);
+        }
+        opened.fields = Fields::read(header, layout);
+        let fields = &opened.fields;
+        // The header that comes back must say its length in 16 bits.
+        if original_len(layout, is_whole(layout, fields)) > usize::from(u16::MAX) {
+            return Err(DropReason::InnerLength);
+        }
+        let cores = self.cores;
+        if cores > 1 && self.owner(layout, fields) != self.core {
+            return Err(DropReason::WrongCore);
+        }
+        let waypoint = fields.waypoint;
+        if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
+            return Err(DropReason::WrongWaypoint);
+        }
+        opened.account = Account::of(fields.principal);
+        let Place { levels, scheme, .. } = layout.current();
+        if levels > 0 || scheme != Scheme::CaveatChain {
+            self.check_delegations(header, layout, fields, &mut opened.account)?;
+        }
+        let account = &opened.account;
+        let epoch = self.epochs.iter().position(|keys| keys.epoch() == fields.epoch);
+        let epoch = epoch.ok_or(DropReason::Epoch)?;
+        let window = self.clock.select(fields.window_byte, now_us)?;
+        fields.id.check_age(now_us)?;
+        if !self.revocations.is_empty()
+            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000)
+        {
+            return Err(DropReason::Revoked);
+        }
+        let place = layout.current();
+        opened.work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
+        Ok(())
+    }
+
+    /// The core that a packet belongs to.
+    fn owner(&self, layout: &Layout, fields: &Fields) -> u16 {
+        let [source, destination] =
+            [fields.source, fields.destination].map(|bits| bits.address(layout.family));
+        steer(source, destination, self.cores)
+    }
+
+    /// Scheme, nesting and destination; and whose account it will be.
+    fn check_delegations(
+        &self,
+        header: &[u8],
+        layout: &Layout,
+        fields: &Fields,
+        account: &mut Account,
+    ) -> Result<(), DropReason> {
+        let Place { at, levels, scheme } = layout.current();
+        let is_allowed = match scheme {
+            Scheme::CaveatChain => true,
+            Scheme::BitChain => self.reference_schemes != ReferenceSchemes::Refused,
+            Scheme::Xor => self.reference_schemes == ReferenceSchemes::BitChainAndXor,
+        };
+        if !is_allowed {
+            return Err(DropReason::SchemeRefused);
+        }
+        let mut outside = (Bits::ZERO, 0);
+        for level in 0..usize::from(levels) {
+            let wire = &header[usize::from(at)..];
+            let (prefix, len, id) = delegation_bits(wire, layout.family, level);
+            if len < outside.1 || prefix.prefix(outside.1) != outside.0 {
+                return Err(DropReason::NotNested);
+            }
+            if fields.destination.prefix(len) != prefix {
+                return Err(DropReason::OutsidePrefix);
+            }
+            if scheme == Scheme::Xor && len == HOST_V4 {
+                return Err(DropReason::SchemeRefused);
+            }
+            account.set_level(level, id);
+            outside = (prefix, len);
+        }
+        Ok(())
+    }
+}
+
+/// The length of a prefix of one address; the paper's schemes are for IPv4.
+const HOST_V4: u8 = 32;
