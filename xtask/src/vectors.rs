@@ -21,5 +21,8 @@ pub(crate) fn write(root: &Path) -> bool {
 }
 
 /// What cargo is told for each crate that makes vectors.
-const WRITERS: [&[&str]; 2] =
-    [&["-p", "rhumb-trust", "--test", "vectors"], &["-p", "rhumb-link", "--lib", "keys::vectors"]];
+const WRITERS: [&[&str]; 3] = [
+    &["-p", "rhumb-trust", "--test", "vectors"],
+    &["-p", "rhumb-link", "--lib", "keys::vectors"],
+    &["-p", "rhumb-capability", "--test", "model"],
+];

@@ -41,6 +41,8 @@ pub struct Accounts {
 }
 
 impl Account {
+    pub(crate) const NONE: Self = Self { principal: Principal(0), ids: [NOBODY; MAX_LEVELS] };
+
     /// The packets of a principal under these delegations.
     pub fn new(principal: Principal, delegations: &Delegations) -> Self {
         let mut account = Self::of(principal);

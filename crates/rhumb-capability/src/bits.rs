@@ -11,6 +11,8 @@ use crate::Family;
 pub(crate) struct Bits(u128);
 
 impl Bits {
+    pub(crate) const ZERO: Self = Self(0);
+
     #[inline(always)]
     pub(crate) fn v4(octets: [u8; 4]) -> Self {
         Self(u128::from(u32::from_be_bytes(octets)) << 96)

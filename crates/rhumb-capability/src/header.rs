@@ -79,7 +79,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
+    pub(crate) const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
 
     pub(crate) fn binding_at(&self, family: Family) -> usize {
         usize::from(self.at) + capability_len(family, usize::from(self.levels)) - BINDING_LEN
@@ -87,6 +87,17 @@ impl Place {
 }
 
 impl Layout {
+    pub(crate) const NONE: Self = Self {
+        family: Family::V4,
+        suite: Suite::HeaderAes,
+        do_not_fragment: false,
+        count: 0,
+        pointer: 0,
+        header_len: 0,
+        inner_len: 0,
+        places: [Place::NONE; MAX_CAPABILITIES],
+    };
+
     /// Checks a header with the payload behind it, which together are all of `bytes`.
     #[inline(always)]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
@@ -197,6 +208,17 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    pub(crate) const NONE: Self = Self {
+        source: Bits::ZERO,
+        destination: Bits::ZERO,
+        protocol: 0,
+        id: PacketId(0),
+        waypoint: Bits::ZERO,
+        principal: Principal(0),
+        window_byte: 0,
+        epoch: Epoch(0),
+    };
+
     /// The fixed part, and the capability that the pointer is at.
     #[inline(always)]
     pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {

@@ -28,6 +28,14 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    pub(crate) const NONE: Self = Self {
+        suite: Suite::HeaderAes,
+        family: Family::V4,
+        place: Place::NONE,
+        epoch: 0,
+        window: Window(0),
+    };
+
     #[inline]
     fn is_aes_chain(&self) -> bool {
         self.suite != Suite::HeaderSip && self.place.scheme == Scheme::CaveatChain
@@ -115,8 +123,8 @@ impl Lanes {
 
     #[inline]
     fn step(&mut self, lane: usize, input: &PrfInput) {
-        self.schedules[lane] = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-        self.keys[lane] = self.schedules[lane].prf(input);
+        let key = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
+        self.keys[lane] = key.prf(input);
     }
 
     /// CBC-MAC of all lanes of suite 1, block by block.

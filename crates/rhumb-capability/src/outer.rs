@@ -28,6 +28,17 @@ pub(crate) struct Outer {
 }
 
 impl Outer {
+    pub(crate) const NONE: Self = Self {
+        family: Family::V4,
+        header_at: 0,
+        end: 0,
+        destination: Bits::ZERO,
+        hop_limit: 0,
+        traffic_class: 0,
+        flow_label: 0,
+        is_udp: false,
+    };
+
     /// Reads the headers of an IP packet up to the Platypus header.
     #[inline(always)]
     pub(crate) fn parse(packet: &[u8], port: u16) -> Result<Self, DropReason> {

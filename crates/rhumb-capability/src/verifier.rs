@@ -144,6 +144,20 @@ struct Opened {
     fields: Fields,
     account: Account,
     work: Work,
+    /// Whether there is anything here.
+    is_work: bool,
+}
+
+impl Opened {
+    /// Written over, field by field: to return such values would mean to copy each several times.
+    const NONE: Self = Self {
+        outer: Outer::NONE,
+        layout: Layout::NONE,
+        fields: Fields::NONE,
+        account: Account::NONE,
+        work: Work::NONE,
+        is_work: false,
+    };
 }
 
 impl Verifier {
@@ -234,41 +248,46 @@ impl Verifier {
     pub fn forward_unverified(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
         for packet in packets {
             let bytes = &arena[packet.start..packet.start + packet.len];
-            match self.open(bytes, packet.carriage, now_us) {
-                Ok(opened) => advance(arena, packet, &opened),
+            let mut opened = Opened::NONE;
+            match self.open(bytes, packet.carriage, now_us, &mut opened) {
+                Ok(()) => advance(arena, packet, &opened),
                 Err(reason) => self.drop_packet(packet, reason),
             }
         }
     }
 
     fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
-        let mut opened: [Option<Opened>; LANES] = [None; LANES];
-        for (lane, packet) in packets.iter_mut().enumerate() {
+        let mut opened = [Opened::NONE; LANES];
+        for ((lane, packet), opened) in packets.iter_mut().enumerate().zip(&mut opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
-            match self.open(bytes, packet.carriage, now_us) {
-                Ok(packet) => {
-                    let header = &bytes[packet.outer.header_at..packet.outer.end];
-                    self.lanes.load(lane, header, &packet.layout);
-                    opened[lane] = Some(packet);
+            match self.open(bytes, packet.carriage, now_us, opened) {
+                Ok(()) => {
+                    let header = &bytes[opened.outer.header_at..opened.outer.end];
+                    self.lanes.load(lane, header, &opened.layout);
+                    opened.is_work = true;
                 }
                 Err(reason) => self.drop_packet(packet, reason),
             }
         }
-        let work = opened.each_ref().map(|opened| opened.as_ref().map(|opened| &opened.work));
+        let mut work: [Option<&Work>; LANES] = [None; LANES];
         let mut payloads: [&[u8]; LANES] = [&[]; LANES];
-        for (lane, packet) in packets.iter().enumerate() {
-            if let Some(opened) = &opened[lane] {
+        for (lane, (packet, opened)) in packets.iter().zip(&opened).enumerate() {
+            if opened.is_work {
+                work[lane] = Some(&opened.work);
                 let payload_at = opened.outer.header_at + usize::from(opened.layout.header_len);
                 payloads[lane] = &arena[packet.start..][payload_at..opened.outer.end];
             }
         }
         let macs = self.lanes.macs(&self.epochs, &work, &payloads);
-        let ids = opened.each_ref().map(|opened| opened.as_ref().map(|opened| opened.fields.id));
-        for (id, mac) in ids.iter().zip(&macs) {
-            std::hint::black_box(id.map(|id| self.filter.touch(id, fingerprint(mac))));
+        for (opened, mac) in opened.iter().zip(&macs) {
+            if opened.is_work {
+                std::hint::black_box(self.filter.touch(opened.fields.id, fingerprint(mac)));
+            }
         }
-        for (lane, packet) in packets.iter_mut().enumerate() {
-            let Some(opened) = &opened[lane] else { continue };
+        for (lane, (packet, opened)) in packets.iter_mut().zip(&opened).enumerate() {
+            if !opened.is_work {
+                continue;
+            }
             match self.admit(&arena[packet.start..], opened, &macs[lane]) {
                 Ok(()) => advance(arena, packet, opened),
                 Err(reason) => self.drop_packet(packet, reason),
@@ -278,8 +297,14 @@ impl Verifier {
 
     /// Everything that can be told without a key.
     #[inline(always)]
-    fn open(&self, bytes: &[u8], carriage: Carriage, now_us: u64) -> Result<Opened, DropReason> {
-        let outer = match carriage {
+    fn open(
+        &self,
+        bytes: &[u8],
+        carriage: Carriage,
+        now_us: u64,
+        opened: &mut Opened,
+    ) -> Result<(), DropReason> {
+        opened.outer = match carriage {
             Carriage::Ip => Outer::parse(bytes, self.config.port)?,
             Carriage::Datagram { destination, hop_limit, traffic_class } => Outer {
                 family: Family::of(destination),
@@ -292,25 +317,29 @@ impl Verifier {
                 is_udp: false,
             },
         };
+        let outer = &opened.outer;
         let header = &bytes[outer.header_at..outer.end];
-        let layout = Layout::parse(header)?;
+        opened.layout = Layout::parse(header)?;
+        let layout = &opened.layout;
         if layout.family != outer.family {
             return Err(DropReason::Family);
         }
-        let fields = Fields::read(header, &layout);
+        opened.fields = Fields::read(header, layout);
+        let fields = &opened.fields;
         // The header that comes back must say its length in 16 bits.
-        if original_len(&layout, is_whole(&layout, &fields)) > usize::from(u16::MAX) {
+        if original_len(layout, is_whole(layout, fields)) > usize::from(u16::MAX) {
             return Err(DropReason::InnerLength);
         }
         let cores = self.config.cores;
-        if cores > 1 && self.owner(&layout, &fields) != self.config.core {
+        if cores > 1 && self.owner(layout, fields) != self.config.core {
             return Err(DropReason::WrongCore);
         }
         let waypoint = fields.waypoint;
         if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
             return Err(DropReason::WrongWaypoint);
         }
-        let account = self.check_delegations(header, &layout, &fields)?;
+        opened.account = self.check_delegations(header, layout, fields)?;
+        let account = &opened.account;
         let epoch = self.epochs.iter().position(|keys| keys.epoch() == fields.epoch);
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.config.clock.select(fields.window_byte, now_us)?;
@@ -321,8 +350,8 @@ impl Verifier {
             return Err(DropReason::Revoked);
         }
         let place = layout.current();
-        let work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
-        Ok(Opened { outer, layout, fields, account, work })
+        opened.work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
+        Ok(())
     }
 
     /// The core that a packet belongs to.
@@ -350,7 +379,7 @@ impl Verifier {
         if !is_allowed {
             return Err(DropReason::SchemeRefused);
         }
-        let mut outside = (Bits::v4([0; 4]), 0);
+        let mut outside = (Bits::ZERO, 0);
         for level in 0..usize::from(levels) {
             let wire = &header[usize::from(at)..];
             let (prefix, len, id) = delegation_bits(wire, layout.family, level);

@@ -24,6 +24,11 @@ fn vectors() {
 }
 
 #[test]
+fn platypus() {
+    run("test_platypus");
+}
+
+#[test]
 fn keys() {
     run("test_keys");
 }

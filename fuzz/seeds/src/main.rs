@@ -4,6 +4,7 @@
 
 mod keys;
 mod orders;
+mod platypus;
 
 use std::path::Path;
 
@@ -34,6 +35,7 @@ fn main() -> std::io::Result<()> {
         ("chain", chains()),
         ("pdu", pdus()),
         ("nack", small_messages()),
+        ("platypus", platypus::examples()),
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),

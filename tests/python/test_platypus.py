@@ -1,0 +1,38 @@
+"""The vectors of docs/vectors/platypus: what the Rust crate stamps and seals, computed again from docs/platypus.md alone."""
+
+import json
+import unittest
+from pathlib import Path
+
+from rhumb import platypus
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "vectors" / "platypus" / "packets.json"
+MAKERS = {"stamped packet": platypus.stamp, "key record": platypus.seal_record}
+
+
+class Platypus(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_vector_is_made_alike(self):
+        vectors = json.loads(FILE.read_text(encoding="utf-8"))
+        self.assertEqual({vector["form"] for vector in vectors}, set(MAKERS))
+        for vector in vectors:
+            with self.subTest(vector["name"]):
+                self.assertEqual(MAKERS[vector["form"]](vector["fields"]).hex(), vector["hex"])
+
+    def test_the_primitives_are_those_of_their_papers(self):
+        key = bytes(range(16))
+        self.assertEqual(
+            platypus.siphash_2_4_128(key, b"").hex(), "a3817f04ba25a8e66df67214c7550293"
+        )
+        # RFC 8452, appendix A.
+        h = bytes.fromhex("25629347589242761d31f826ba4b757b")
+        x = bytes.fromhex("4f4f95668c83dfb6401762bb2d01a262d1a24ddd2721d006bbe45f20d3c9f362")
+        self.assertEqual(platypus.polyval(h, x).hex(), "f7a3b47b846119fae5b7866cf5e5b77e")
+        # FIPS 197, appendix C.1.
+        block = bytes.fromhex("00112233445566778899aabbccddeeff")
+        self.assertEqual(platypus.aes(key, block).hex(), "69c4e0d86a7b0430d8cdb78070b4c55a")
+
+
+if __name__ == "__main__":
+    unittest.main()
