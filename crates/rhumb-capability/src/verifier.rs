@@ -20,7 +20,7 @@ use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::{
     Account, Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch,
-    EpochKeys, Family, PLATYPUS_PORT, Revocations, Scheme, WindowClock, steer,
+    EpochKeys, Family, PLATYPUS_PORT, Revocations, Scheme, Suite, WindowClock, steer,
 };
 
 /// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
@@ -55,6 +55,11 @@ pub struct VerifierConfig {
     pub cores: u16,
     /// The UDP port of Platypus.
     pub port: u16,
+    /// Suites that are taken.
+    pub suites: Vec<Suite>,
+    /// Addresses that nothing is delivered to: those of this host, unless it is to be reached through itself. What comes
+    /// from here passes no firewall for what comes from elsewhere.
+    pub refused_destinations: Vec<IpAddr>,
 }
 
 impl VerifierConfig {
@@ -69,6 +74,8 @@ impl VerifierConfig {
             core: 0,
             cores: 1,
             port: PLATYPUS_PORT,
+            suites: Suite::ALL.to_vec(),
+            refused_destinations: Vec::new(),
         }
     }
 }
@@ -125,8 +132,11 @@ pub struct Verifier {
     config: VerifierConfig,
     /// Those of the configuration.
     addresses: Vec<(Family, Bits)>,
-    /// Two at most: the present epoch's, and the one before or after.
+    refused_destinations: Vec<(Family, Bits)>,
+    /// Two at most of each address, and of all: the present epoch's, and the one before or after.
     epochs: Vec<EpochKeys>,
+    /// Which address each is for; `None` for all.
+    scopes: Vec<Option<(Family, Bits)>>,
     revocations: Arc<Revocations>,
     filter: ReplayFilter,
     accounts: Accounts,
@@ -178,11 +188,14 @@ impl Verifier {
         }
         let (filter, accounts) =
             (ReplayFilter::new(config.packets_per_s), Accounts::with_limit(config.accounts));
-        let addresses = config.addresses.iter().map(|own| (Family::of(*own), Bits::from(*own)));
+        let bits =
+            |all: &[IpAddr]| all.iter().map(|it| (Family::of(*it), Bits::from(*it))).collect();
         Ok(Self {
-            addresses: addresses.collect(),
+            addresses: bits(&config.addresses),
+            refused_destinations: bits(&config.refused_destinations),
             config,
             epochs: Vec::with_capacity(LIVE_EPOCHS),
+            scopes: Vec::with_capacity(LIVE_EPOCHS),
             revocations: Arc::default(),
             filter,
             accounts,
@@ -192,18 +205,44 @@ impl Verifier {
         })
     }
 
-    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one.
+    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one, for all addresses.
     pub fn install_epoch(&mut self, keys: EpochKeys) {
-        self.epochs.retain(|live| live.epoch() != keys.epoch());
-        if self.epochs.len() == LIVE_EPOCHS {
-            self.epochs.remove(0);
+        self.install(None, keys);
+    }
+
+    /// As [`Verifier::install_epoch`], for capabilities of one of the waypoint's addresses alone.
+    pub fn install_epoch_for(&mut self, waypoint: IpAddr, keys: EpochKeys) {
+        self.install(Some(waypoint), keys);
+    }
+
+    fn install(&mut self, scope: Option<IpAddr>, keys: EpochKeys) {
+        let scope = scope.map(|address| (Family::of(address), Bits::from(address)));
+        self.retire(scope, keys.epoch());
+        let mut of_scope = (0..self.scopes.len()).filter(|at| self.scopes[*at] == scope);
+        if let (Some(oldest), Some(_)) = (of_scope.next(), of_scope.nth(LIVE_EPOCHS - 2)) {
+            self.epochs.remove(oldest);
+            self.scopes.remove(oldest);
         }
         self.epochs.push(keys);
+        self.scopes.push(scope);
     }
 
     /// Takes capabilities of an epoch no longer.
     pub fn retire_epoch(&mut self, epoch: Epoch) {
-        self.epochs.retain(|live| live.epoch() != epoch);
+        self.retire(None, epoch);
+    }
+
+    /// As [`Verifier::retire_epoch`], of one that was installed for one address.
+    pub fn retire_epoch_for(&mut self, waypoint: IpAddr, epoch: Epoch) {
+        self.retire(Some((Family::of(waypoint), Bits::from(waypoint))), epoch);
+    }
+
+    fn retire(&mut self, scope: Option<(Family, Bits)>, epoch: Epoch) {
+        let mut live = self.epochs.iter().zip(&self.scopes);
+        if let Some(at) = live.position(|(keys, its)| keys.epoch() == epoch && *its == scope) {
+            self.epochs.remove(at);
+            self.scopes.remove(at);
+        }
     }
 
     /// Epochs whose capabilities are taken, the latest installed last.
@@ -324,6 +363,9 @@ impl Verifier {
         if layout.family != outer.family {
             return Err(DropReason::Family);
         }
+        if !self.config.suites.contains(&layout.suite) {
+            return Err(DropReason::Suite);
+        }
         opened.fields = Fields::read(header, layout);
         let fields = &opened.fields;
         // The header that comes back must say its length in 16 bits.
@@ -340,7 +382,10 @@ impl Verifier {
         }
         opened.account = self.check_delegations(header, layout, fields)?;
         let account = &opened.account;
-        let epoch = self.epochs.iter().position(|keys| keys.epoch() == fields.epoch);
+        let own = (layout.family, waypoint);
+        let is_for = |scope: &Option<(Family, Bits)>| scope.is_none_or(|its| its == own);
+        let mut live = self.epochs.iter().zip(&self.scopes);
+        let epoch = live.position(|(keys, scope)| keys.epoch() == fields.epoch && is_for(scope));
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.config.clock.select(fields.window_byte, now_us)?;
         fields.id.check_age(now_us)?;
@@ -419,9 +464,28 @@ impl Verifier {
             let payload_at = outer.header_at + usize::from(layout.header_len);
             check_whole(&packet[payload_at..outer.end], fields)?;
         }
+        let header = &packet[outer.header_at..outer.end];
+        if !self.is_routable(header, layout, fields) {
+            return Err(DropReason::Unroutable);
+        }
         self.filter.take(fields.id, fingerprint(mac))?;
         self.accounts.add(account, original_len(layout, is_whole) as u64);
         Ok(())
+    }
+
+    /// Whether both ends are hosts, and the next one may be sent to.
+    #[inline]
+    fn is_routable(&self, header: &[u8], layout: &Layout, fields: &Fields) -> bool {
+        let family = layout.family;
+        if !fields.source.is_host(family) || !fields.destination.is_host(family) {
+            return false;
+        }
+        let next = usize::from(layout.pointer) + 1;
+        if next == usize::from(layout.count) {
+            return !self.refused_destinations.contains(&(family, fields.destination));
+        }
+        let at = usize::from(layout.places[next].at);
+        Bits::read(family, &header[at..]).is_host(family)
     }
 
     #[inline]

@@ -129,6 +129,31 @@ impl IpBatch {
         (slot.start, slot.len) = (range.start, range.len());
     }
 
+    /// The cells of all packets, one after the other, for whoever works on several packets at once by their places in it.
+    #[inline]
+    pub fn arena_mut(&mut self) -> &mut [u8] {
+        &mut self.cells
+    }
+
+    /// Where in the arena packet `index` stands.
+    #[inline]
+    pub fn place_in_arena(&self, index: usize) -> Range<usize> {
+        let Slot { start, len, .. } = self.slots[index];
+        let begin = index * self.cell_len + start;
+        begin..begin + len
+    }
+
+    /// As [`IpBatch::place`], by a range of the arena.
+    ///
+    /// # Panics
+    /// When the range is not inside of the packet's own cell.
+    #[inline]
+    pub fn place_by_arena(&mut self, index: usize, range: Range<usize>) {
+        let begin = index * self.cell_len;
+        assert!(range.start >= begin, "a packet is in its cell");
+        self.place(index, range.start - begin..range.end - begin);
+    }
+
     /// Drops packet `index`.
     #[inline]
     pub fn drop_packet(&mut self, index: usize) {
@@ -201,6 +226,18 @@ mod tests {
         assert_eq!(found, [(1, 7, HEADROOM + 40), (2, 7, 1)]);
         batch.clear();
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn places_in_the_arena_are_those_of_the_packets() {
+        let mut batch = IpBatch::new(100);
+        assert!(batch.push(&[1; 10]) && batch.push(&[2; 20]));
+        let range = batch.place_in_arena(1);
+        batch.arena_mut()[range.start + 3] = 9;
+        assert_eq!(batch.packet(1)[2..5], [2, 9, 2]);
+        batch.place_by_arena(1, range.start + 3..range.end);
+        assert_eq!((batch.packet(1).len(), batch.packet(1)[0]), (17, 9));
+        assert_eq!(batch.packet(0), [1; 10]);
     }
 
     #[test]
