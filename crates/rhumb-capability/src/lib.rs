@@ -68,6 +68,7 @@ pub use steer::steer;
 pub use suite::{Scheme, Suite};
 pub use verifier::{Carriage, Packet, ReferenceSchemes, Verdict, Verifier, VerifierConfig};
 pub use waypoint::{
-    ErrorRelay, IcmpCounters, IcmpDrop, IcmpSent, Undelivered, Waypoint, core_of, into_udp, is_icmp,
+    ErrorRelay, IcmpCounters, IcmpDrop, IcmpSent, Undelivered, Waypoint, core_of, fragments,
+    into_udp, is_icmp,
 };
 pub use window::WindowClock;

@@ -9,6 +9,7 @@
 //! packet it is about, and the number of messages is bounded ([`limits`]).
 
 mod counters;
+mod fragments;
 mod icmp;
 mod limits;
 mod quote;
@@ -34,6 +35,7 @@ use limits::IcmpLimits;
 use quote::{Original, as_it_stands, original_of, overhead};
 
 pub use counters::{IcmpCounters, IcmpDrop, IcmpSent};
+pub use fragments::fragments;
 pub use icmp::is_icmp;
 pub use relay::ErrorRelay;
 

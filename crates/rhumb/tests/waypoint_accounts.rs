@@ -58,7 +58,7 @@ fn a_bill_tells_principals_and_delegates_and_outlives_a_kill() {
     let own = pass(Line::R1);
     let delegate = Pass { delegation: Some(17), ..own };
     let other = Pass { principal: 4_000_000_000, ..own };
-    let mut send = |a: &mut Sender, pass: Pass, times: u64| {
+    let send = |a: &mut Sender, pass: Pass, times: u64| {
         for _ in 0..times {
             a.send_by(&[pass], &packet);
             assert_eq!(receive(&b).len(), 172);

@@ -206,3 +206,21 @@ fn nothing_is_said_about_what_is_not_proven_and_never_more_than_came() {
     let errors = ear.next_errors();
     assert!(errors.iter().all(|error| error.len() <= smallest));
 }
+
+#[test]
+fn what_may_be_cut_is_cut_at_the_last_hop() {
+    let Some(rig) = Rig::new() else { return };
+    let [_w1, w2] = rig.start_both("");
+    let Line { a: host_a, r2, b, .. } = &rig.line;
+    narrow(r2, b, 1000);
+    let (b, mut a, mut ear) = (socket(b, ENDS), Sender::on(host_a), IcmpEar::on(host_a));
+    let payload: Vec<u8> = (0..1300).map(|at| at as u8).collect();
+    let mut packet = udp(Line::A, Line::B, &payload);
+    packet[6] = 0;
+    right_checksum(&mut packet);
+    a.send_by(&[pass(Line::R1), pass(Line::R2)], &packet);
+    assert_eq!(receive(&b), payload);
+    let status = rig.wait_for(r2, &w2, |it| count(it, &["counters", "forwarded_packets"]) == 1);
+    assert_eq!(count(&status, &["icmp_sent", "too_big"]), 0);
+    assert_eq!(ear.errors(), Vec::<Vec<u8>>::new());
+}

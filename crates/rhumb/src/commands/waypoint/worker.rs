@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_capability::{
     Carriage, Epoch, EpochKeys, ErrorRelay, Next, Packet, Revocations, Undelivered, Verdict,
-    Waypoint, into_udp, is_icmp,
+    Waypoint, fragments, into_udp, is_icmp,
 };
 use rhumb_io::Wake;
 use rhumb_io::ip::{Fate, IpBatch, IpIo, Paths};
@@ -274,6 +274,10 @@ impl Worker {
                     let Some(mtu) = mtu.filter(|mtu| (*mtu as usize) < bytes.len()) else {
                         continue;
                     };
+                    let is_last = matches!(advanced.next, Next::Destination(_));
+                    if is_last && fragments(bytes, mtu, |fragment| drop(replies.push(fragment))) {
+                        continue;
+                    }
                     Undelivered::TooBig { mtu }
                 }
                 Fate::Unreachable => Undelivered::Unreachable,
