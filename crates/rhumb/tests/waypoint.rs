@@ -176,7 +176,7 @@ fn what_proves_nothing_is_dropped_and_counted_and_not_answered() {
     for n in 0..200_u32 {
         // Malformed, each byte of the header in turn.
         let mut packet = a.stamp(&both, &good);
-        packet[20] = (n % 15 + 2 << 4) as u8 & 0xE0;
+        packet[20] = ((n % 15 + 2) << 4) as u8 & 0xE0;
         bad(&mut a, &packet, "version");
         let mut packet = a.stamp(&both, &good);
         let last = packet.len() - good.len() + 20 - 1;

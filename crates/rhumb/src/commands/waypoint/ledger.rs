@@ -16,7 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rhumb_capability::{Account, Usage};
+use rhumb_capability::{Account, DelegationId, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::totals::Totals;
@@ -138,7 +138,7 @@ impl Ledger {
         for (account, usage) in &totals.delegates {
             let added = grown(&mut seen.delegates, *account, *usage);
             if added.packets > 0 {
-                let ids = account.ids().map(|id| id.as_u32()).collect();
+                let ids = account.ids().map(DelegationId::as_u32).collect();
                 add((account.principal.0, ids), added, 0);
             }
         }
@@ -303,7 +303,7 @@ const SUFFIX: &str = ".json";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_capability::{DelegationId, Delegations, Principal};
+    use rhumb_capability::{Delegations, Principal};
 
     /// 2026-11-21 17:00:00 UTC.
     const NOW_S: u64 = 1_795_280_400;

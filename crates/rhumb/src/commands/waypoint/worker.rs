@@ -275,7 +275,7 @@ impl Worker {
                         continue;
                     };
                     let is_last = matches!(advanced.next, Next::Destination(_));
-                    if is_last && fragments(bytes, mtu, |fragment| drop(replies.push(fragment))) {
+                    if is_last && cut(bytes, mtu, replies) {
                         continue;
                     }
                     Undelivered::TooBig { mtu }
@@ -295,6 +295,14 @@ impl Worker {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.take(&self.waypoint, self.relay.as_ref(), self.io.counters(), overflows);
     }
+}
+
+/// Whether a packet could be cut; then `out` has its fragments.
+fn cut(packet: &[u8], mtu: u32, out: &mut IpBatch) -> bool {
+    fragments(packet, mtu, |fragment| {
+        // A fragment is smaller than its packet, which has come in such a batch.
+        out.push(fragment);
+    })
 }
 
 /// How old the figures of a worker are at most.
