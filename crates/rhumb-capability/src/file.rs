@@ -175,9 +175,10 @@ fn delegation(line: &str, capability: &Capability) -> Option<Delegation> {
     let prefix: crate::Prefix = prefix.parse().ok()?;
     let id = DelegationId::new(id.parse().ok()?)?;
     let is_reference = capability.scheme != Scheme::CaveatChain;
-    let fits = prefix.address().is_ipv4() == capability.waypoint.is_ipv4()
-        && !(is_reference && !capability.delegations.is_empty())
-        && !(capability.scheme == Scheme::Xor && prefix.is_host());
+    let is_other_family = prefix.address().is_ipv4() != capability.waypoint.is_ipv4();
+    let is_second = is_reference && !capability.delegations.is_empty();
+    let is_xor_reply = capability.scheme == Scheme::Xor && prefix.is_host();
+    let fits = !is_other_family && !is_second && !is_xor_reply;
     fits.then_some(Delegation { prefix, id })
 }
 

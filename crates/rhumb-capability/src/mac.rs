@@ -67,7 +67,8 @@ impl Message {
     }
 }
 
-/// A key of bindings, ready for use.
+/// A key of bindings, ready for use. A stamper has at most four.
+#[expect(clippy::large_enum_variant, reason = "the largest is the one that is used")]
 pub(crate) enum MacKey {
     Aes(AesKey),
     Sip(crate::Secret),

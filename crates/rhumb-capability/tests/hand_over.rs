@@ -1,5 +1,7 @@
 //! Credentials from hand to hand: sealed records, files, what Debug shows, and what a stamper refuses.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use std::fs;

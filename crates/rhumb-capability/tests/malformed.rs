@@ -1,5 +1,7 @@
 //! Every reason for which a packet is dropped, by the least change that leads to it; and nothing passes truncated.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 //!
 //! `RHUMB_WRITE_VECTORS=1` writes the vectors, as `cargo xtask vectors` does.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use std::net::IpAddr;

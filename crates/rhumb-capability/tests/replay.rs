@@ -1,5 +1,7 @@
 //! A packet is taken once: within a batch, late, around the change of the filter's parts, and when clocks are set.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use rhumb_capability::{

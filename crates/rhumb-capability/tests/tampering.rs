@@ -1,5 +1,7 @@
 //! What a binding covers: every bit but those of the mask, and nothing can be exchanged between packets or capabilities.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use rhumb_capability::{BINDING_LEN, Credential, DropReason, Family, HeaderView, Suite};

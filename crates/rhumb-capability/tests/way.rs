@@ -1,5 +1,7 @@
 //! The whole way of a packet: stamped, over one to four waypoints, and made again at the end as it was at the start.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use rhumb_capability::{

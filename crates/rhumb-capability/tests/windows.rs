@@ -1,5 +1,7 @@
 //! Key windows and epochs: which secret is taken when, to the millisecond, and that nothing is lost when they change.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod world;
 
 use rhumb_capability::{
