@@ -83,7 +83,7 @@ fn sum(family: Family, packet: &[u8]) -> u16 {
         bytes.extend_from_slice(&(icmp.len() as u32).to_be_bytes());
     }
     // The pseudo-header is behind: all its words are whole only if the message's are.
-    assert!(family == Family::V4 || icmp.len() % 2 == 0);
+    assert!(family == Family::V4 || icmp.len().is_multiple_of(2));
     let words =
         bytes.chunks(2).map(|w| u64::from(w[0]) << 8 | w.get(1).map_or(0, |b| u64::from(*b)));
     let mut sum: u64 = words.sum();
@@ -277,7 +277,7 @@ fn what_does_not_fit_the_next_link_is_told_to_its_source() {
             let mut replies = Vec::new();
             let why = Undelivered::TooBig { mtu: 1290 };
             core.handle_undelivered(packet, next, why, NOW_US, |reply| {
-                replies.push(reply.to_vec())
+                replies.push(reply.to_vec());
             });
             replies
         };
