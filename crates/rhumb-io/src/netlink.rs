@@ -168,6 +168,22 @@ impl Netlink {
         self.order(order)
     }
 
+    /// Leads what goes to `address`, which is not this host's own, out by an interface. A way to it that is there is
+    /// replaced.
+    pub(crate) fn add_route(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
+        let (bits, scope) = match address {
+            IpAddr::V4(_) => (32, libc::RT_SCOPE_LINK),
+            IpAddr::V6(_) => (128, libc::RT_SCOPE_UNIVERSE),
+        };
+        let (table, by, kind) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RTN_UNICAST);
+        let header = [family(address), bits, 0, 0, table, by, scope, kind, 0, 0, 0, 0];
+        let mut order = Message::new(libc::RTM_NEWROUTE, &header);
+        order.flags |= (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+        order.attribute(libc::RTA_DST, &octets(address));
+        order.attribute(libc::RTA_OIF, &interface.to_ne_bytes());
+        self.order(order)
+    }
+
     /// Has something done, and waits until it is.
     fn order(&mut self, mut order: Message) -> io::Result<()> {
         order.flags |= libc::NLM_F_ACK as u16;

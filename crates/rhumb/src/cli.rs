@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
+mod waypoint;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,9 @@ use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
+};
+pub(crate) use waypoint::{
+    AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument,
 };
 
 /// Secure routing by name.
@@ -63,12 +67,14 @@ pub(crate) enum Command {
     Ping(PingArguments),
     /// Show the routers on the way to a name
     Trace(TraceArguments),
-    /// Show what a running RIB, router or key server is doing
+    /// Show what a running RIB, router, key server or waypoint is doing
     Status(StatusArguments),
     /// Run a key server: gives Platypus keys to principals over DNS, and takes them back
     Keyserver(KeyserverArguments),
     /// Make, restrict, show and take back Platypus capabilities
     Capability(CapabilityArguments),
+    /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
+    Waypoint(WaypointArguments),
 }
 
 /// `rhumb demo`

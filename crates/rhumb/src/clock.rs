@@ -11,6 +11,12 @@ pub(crate) fn now() -> Now {
     Now { instant: Instant::now(), unix_ms }
 }
 
+/// Microseconds of Unix time.
+pub(crate) fn unix_us() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// `unix_s` as `hh:mm:ss` of that day, UTC.
 pub(crate) fn time_of_day(unix_s: u64) -> String {
     let second = unix_s % SECONDS_A_DAY;

@@ -13,3 +13,4 @@ pub(crate) mod router;
 pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod trace;
+pub(crate) mod waypoint;

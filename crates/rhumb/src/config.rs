@@ -5,6 +5,7 @@
 
 mod keyserver;
 mod raw;
+mod waypoint;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
+pub(crate) use waypoint::{FollowSettings, ForwarderSettings, PacketIoChoice, Period};
 
 /// What a RIB runs with.
 #[derive(Debug)]
@@ -226,11 +228,13 @@ impl ConfigFile {
         }
     }
 
-    /// The admin address in the file, the router's before the RIB's, and that before the key server's.
+    /// The admin address in the file, the router's before the RIB's, and that before the key server's and the
+    /// waypoint's.
     pub(crate) fn any_admin(&self) -> Outcome<Option<SocketAddr>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
-        self.admin(None, admin.or(raw.keyserver.admin.as_ref()))
+        let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
+        self.admin(None, admin.or(others))
     }
 
     /// Settings of every command that joins as a node.

@@ -10,6 +10,7 @@
 //! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
 
 mod control;
+mod hangup;
 mod http;
 mod snapshot;
 mod worker;
@@ -28,6 +29,7 @@ use crate::clock;
 use crate::failure::{Failure, Outcome};
 
 pub(crate) use control::Control;
+pub(crate) use hangup::Hangup;
 pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
 pub(crate) use worker::Worker;
 

@@ -85,6 +85,9 @@ fn run(line: &CommandLine) -> Outcome {
         Command::Capability(arguments) => {
             commands::capability::run(&arguments.command, &file, with_parent, form)
         }
+        Command::Waypoint(arguments) => {
+            commands::waypoint::run(arguments, &file, with_parent, form)
+        }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)
         }

@@ -18,6 +18,7 @@ pub(crate) struct RawConfig {
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
     pub(crate) keyserver: RawKeyserver,
+    pub(crate) waypoint: RawForwarder,
 }
 
 /// `[rib]`
@@ -98,6 +99,32 @@ pub(crate) struct RawWaypoint {
     pub(crate) suite: Option<Spanned<String>>,
 }
 
+/// `[waypoint]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawForwarder {
+    pub(crate) addresses: Option<Vec<Spanned<String>>>,
+    pub(crate) io: Option<Spanned<String>>,
+    pub(crate) interfaces: Option<Vec<String>>,
+    pub(crate) udp_port: Option<u16>,
+    pub(crate) master: Option<Vec<PathBuf>>,
+    pub(crate) window_bits: Option<u8>,
+    pub(crate) grace_ms: Option<u32>,
+    pub(crate) skew_ms: Option<u32>,
+    pub(crate) suites: Option<Vec<Spanned<String>>>,
+    pub(crate) reference_schemes: Option<Spanned<String>>,
+    pub(crate) packets_per_s: Option<Spanned<u32>>,
+    pub(crate) deliver_here: Option<bool>,
+    pub(crate) workers: Option<Spanned<u64>>,
+    pub(crate) pin: Option<bool>,
+    pub(crate) accounts: Option<PathBuf>,
+    pub(crate) period: Option<Spanned<String>>,
+    pub(crate) key_server: Option<Spanned<String>>,
+    pub(crate) zone: Option<String>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) admin: Option<Spanned<String>>,
+}
+
 /// What is wrong with a file, and in which line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -163,7 +190,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver"];
+const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver", "waypoint"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -201,6 +228,31 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "waypoint",
         ],
     ),
+    (
+        "waypoint",
+        &[
+            "addresses",
+            "io",
+            "interfaces",
+            "udp_port",
+            "master",
+            "window_bits",
+            "grace_ms",
+            "skew_ms",
+            "suites",
+            "reference_schemes",
+            "packets_per_s",
+            "deliver_here",
+            "workers",
+            "pin",
+            "accounts",
+            "period",
+            "key_server",
+            "zone",
+            "key",
+            "admin",
+        ],
+    ),
 ];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
@@ -217,7 +269,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint"
         );
     }
 
