@@ -42,8 +42,16 @@ fn rules_are_as_they_were_asked_for_and_found_again() {
     }
     let shown = wire.near.run("ip rule show pref 5");
     for part in [
-        "from 10.0.0.0/8", "to 198.51.100.7", "fwmark 0x12/0xff", "iif lo", "uidrange 7-8", "ipproto tcp",
-        "sport 1000-2000", "dport 80", "lookup 1382548225", "proto 82",
+        "from 10.0.0.0/8",
+        "to 198.51.100.7",
+        "fwmark 0x12/0xff",
+        "iif lo",
+        "uidrange 7-8",
+        "ipproto tcp",
+        "sport 1000-2000",
+        "dport 80",
+        "lookup 1382548225",
+        "proto 82",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -67,7 +75,8 @@ fn a_mark_leads_a_socket_to_its_table_and_nowhere_when_that_has_no_device() {
     let rule = Rule { priority: 5, is_v6: false, selector, action: Action::Table(TABLE) };
     steering.lead(TABLE, false, None).unwrap();
     steering.add_rule(&rule).unwrap();
-    let [marked, plain] = [(); 2].map(|()| wire.near.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap());
+    let [marked, plain] =
+        [(); 2].map(|()| wire.near.enter(|| UdpSocket::bind("0.0.0.0:0")).unwrap());
     mark_socket(marked.as_fd(), TABLE).unwrap();
     assert_eq!((mark_of(marked.as_fd()).unwrap(), mark_of(plain.as_fd()).unwrap()), (TABLE, 0));
     assert!(plain.send_to(b"x", "10.9.0.2:9").is_ok());

@@ -178,7 +178,8 @@ fn what_a_killed_stamper_leaves_is_cut_off_and_then_removed() {
 #[test]
 fn a_family_without_waypoints_is_refused_and_does_not_leak() {
     let Some(rig) = Rig::new(0, &["curl"]) else { return };
-    let run = rig.run_stamped(&["w1", "w2"], &format!("curl -sS --max-time 15 http://[{}]/", Line::B6));
+    let run =
+        rig.run_stamped(&["w1", "w2"], &format!("curl -sS --max-time 15 http://[{}]/", Line::B6));
     assert_eq!(run.code, 7, "could not connect: {}", run.errors);
     let plain = rig.line.r1.run("nft list table inet plain");
     assert!(plain.contains("packets 0 "), "{plain}");

@@ -15,6 +15,7 @@ mod fetch;
 mod group;
 mod instance;
 mod keys;
+mod policy;
 mod report;
 mod serve;
 mod stamping;
@@ -44,7 +45,8 @@ use instance::Instance;
 use keys::Keys;
 
 pub(crate) use door::split;
-pub(crate) use instance::{Family, MOST_POLICIES, Policy};
+pub(crate) use instance::MOST_POLICIES;
+pub(crate) use policy::{Family, Policy};
 pub(crate) use stamping::Fallback;
 pub(crate) use way::Via;
 

@@ -21,6 +21,7 @@ use rhumb_io::steering::{Action, Rule, Selector, Steering};
 
 use super::group;
 use super::keys::Keys;
+use super::policy::{Family, Policy};
 use super::stamping::Fallback;
 use super::way::{Via, Way};
 use crate::failure::{Failure, Outcome};
@@ -35,47 +36,6 @@ pub(crate) struct Instance {
     ways: Vec<Option<Way>>,
     rules: Vec<Rule>,
     fallback: Fallback,
-}
-
-/// Traffic that is stamped by what it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Policy {
-    /// Which.
-    pub(crate) selector: Selector,
-    /// The one family of its prefixes; both without any.
-    pub(crate) family: Option<Family>,
-    /// Whither.
-    pub(crate) via: Via,
-}
-
-/// A family of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
-    V4,
-    V6,
-}
-
-impl std::fmt::Display for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Selector { source, destination, protocol, destination_ports, users, .. } =
-            &self.selector;
-        if let Some(users) = users {
-            write!(f, "user {} ", users.start())?;
-        }
-        if let Some((prefix, bits)) = source {
-            write!(f, "from {prefix}/{bits} ")?;
-        }
-        if let Some((prefix, bits)) = destination {
-            write!(f, "to {prefix}/{bits} ")?;
-        }
-        if let Some(protocol) = protocol {
-            write!(f, "protocol {protocol} ")?;
-        }
-        if let Some(ports) = destination_ports {
-            write!(f, "ports {}-{} ", ports.start(), ports.end())?;
-        }
-        write!(f, "via {}", self.via)
-    }
 }
 
 impl Instance {
