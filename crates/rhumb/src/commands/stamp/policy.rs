@@ -26,8 +26,9 @@ pub(crate) enum Family {
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Selector { source, destination, protocol, destination_ports, users, .. } =
-            &self.selector;
+        let Selector {
+            source, destination, protocol, source_ports, destination_ports, users, ..
+        } = &self.selector;
         if let Some(users) = users {
             write!(f, "user {} ", users.start())?;
         }
@@ -40,8 +41,10 @@ impl fmt::Display for Policy {
         if let Some(protocol) = protocol {
             write!(f, "protocol {protocol} ")?;
         }
-        if let Some(ports) = destination_ports {
-            write!(f, "ports {}-{} ", ports.start(), ports.end())?;
+        for (what, ports) in [("source ports", source_ports), ("ports", destination_ports)] {
+            if let Some(ports) = ports {
+                write!(f, "{what} {}-{} ", ports.start(), ports.end())?;
+            }
         }
         write!(f, "via {}", self.via)
     }

@@ -101,7 +101,7 @@ fn drops(count: impl Fn(DropReason) -> u64) -> Value {
 
 fn key_server(stamping: &Stamping) -> Value {
     let counters = stamping.keys.clients().iter().map(KeyCounts::of);
-    let sum = counters.fold(KeyCounts::default(), KeyCounts::plus);
+    let sum = counters.fold(KeyCounts::default(), |sum, its| sum.plus(&its));
     json!({
         "queries": sum.0[0], "keys": sum.0[1], "absent": sum.0[2],
         "failed": sum.0[3], "ignored": sum.0[4], "unanswered": sum.0[5],
@@ -117,7 +117,7 @@ impl KeyCounts {
         Self([it.queries, it.keys, it.absent, it.failed, it.ignored, it.unanswered])
     }
 
-    fn plus(self, other: Self) -> Self {
+    fn plus(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
     }
 }
