@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
+mod stamp;
 mod waypoint;
 
 use std::net::SocketAddr;
@@ -15,6 +16,11 @@ use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
+    parse_resolver,
+};
+pub(crate) use stamp::{
+    FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
+    parse_waypoints,
 };
 pub(crate) use waypoint::{
     AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument,
@@ -39,6 +45,9 @@ pub(crate) struct CommandLine {
     /// End when standard input closes: for processes that must not outlive their parent
     #[arg(long, global = true, hide = true)]
     pub(crate) with_parent: bool,
+    /// Seconds that this process's civil clock is ahead: for tests of what takes hours
+    #[arg(long, global = true, hide = true, default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) clock_offset_s: i64,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -75,6 +84,8 @@ pub(crate) enum Command {
     Capability(CapabilityArguments),
     /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
     Waypoint(WaypointArguments),
+    /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
+    Stamp(StampArguments),
 }
 
 /// `rhumb demo`

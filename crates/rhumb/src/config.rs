@@ -5,6 +5,8 @@
 
 mod keyserver;
 mod raw;
+#[cfg(target_os = "linux")]
+mod stamp;
 mod waypoint;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,6 +24,8 @@ use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
+#[cfg(target_os = "linux")]
+pub(crate) use stamp::{StampDaemonSettings, StampSettings};
 pub(crate) use waypoint::{FollowSettings, ForwarderSettings, PacketIoChoice, Period};
 
 /// What a RIB runs with.
@@ -424,10 +428,10 @@ pub(crate) const DEFAULT_LEASE_S: u32 = 600;
 pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn file(text: &str) -> ConfigFile {
+    pub(crate) fn file(text: &str) -> ConfigFile {
         let raw = raw::parse(text).unwrap();
         ConfigFile { path: "test.toml".into(), text: text.to_owned(), raw }
     }

@@ -19,6 +19,8 @@ pub(crate) struct RawConfig {
     pub(crate) node: RawNode,
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawForwarder,
+    #[cfg(target_os = "linux")]
+    pub(crate) stamp: super::stamp::RawStamp,
 }
 
 /// `[rib]`
@@ -154,7 +156,21 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
             }
         }
     }
+    #[cfg(target_os = "linux")]
+    check_policies(text, root.get_ref())?;
     toml::from_str(text).map_err(fault)
+}
+
+#[cfg(target_os = "linux")]
+fn check_policies(text: &str, root: &DeTable<'_>) -> Result<(), Fault> {
+    let stamp = root.get("stamp").and_then(|it| it.get_ref().as_table());
+    let policies = stamp.and_then(|it| it.get("policy")?.get_ref().as_array());
+    for policy in policies.into_iter().flatten() {
+        if let Some(table) = policy.get_ref().as_table() {
+            check_keys(text, table, "[stamp.policy]", super::stamp::POLICY_KEYS)?;
+        }
+    }
+    Ok(())
 }
 
 /// The line in which a span begins, counted from 1.
@@ -190,7 +206,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver", "waypoint"];
+const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver", "waypoint", "stamp"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -253,6 +269,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "admin",
         ],
     ),
+    #[cfg(target_os = "linux")]
+    ("stamp", super::stamp::STAMP_KEYS),
 ];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
@@ -269,7 +287,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, stamp"
         );
     }
 
