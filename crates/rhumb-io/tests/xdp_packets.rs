@@ -234,7 +234,11 @@ fn reasons_are_clear_and_the_sockets_come_back() {
     }
     assert!(wire.near.run("ip link show near").contains("xdp"));
     drop(first);
-    assert!(!wire.near.run("ip link show near").contains("xdp"));
+    // The kernel takes the program off behind the close.
+    let begin = Instant::now();
+    while wire.near.run("ip link show near").contains("xdp") {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the program is still there");
+    }
 }
 
 #[test]
