@@ -38,6 +38,8 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// PDUs dropped, by each [`DropReason`].
     pub dropped_pdus: Vec<(&'static str, u64)>,
+    /// PDUs whose capability was refused, by each [`rhumb_capability::DropReason`]; none where nothing is demanded.
+    pub refused_capabilities: Vec<(&'static str, u64)>,
     /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
     pub dropped_datagrams: Vec<(&'static str, u64)>,
     /// What it says of itself at the RIBs: where it is, or through whom it is reached.
