@@ -166,6 +166,9 @@ impl Switch {
         decrement_ttl(&mut bytes);
         if self.send_bytes(next, &bytes, now) {
             self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
+        } else if !self.stamps_for(next) {
+            // What could not be stamped is counted.
+            self.drop_pdu(DropReason::NextHopGone);
         }
     }
 

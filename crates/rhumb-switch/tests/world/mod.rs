@@ -8,6 +8,7 @@
     reason = "tests, each of which uses a part"
 )]
 
+mod border;
 mod liar;
 
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Frame, LabelledHeader};
 use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
+pub use border::PRINCIPAL;
 pub use liar::{Liar, Lie};
 
 pub const START_S: u64 = 1_800_000_000;
@@ -387,7 +389,8 @@ impl Stranger {
         self.send_datagram(world, datagram);
     }
 
-    fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
+    /// Sends a record whose first bytes are left free, and lets the world come to rest.
+    pub fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
         datagram.extend_from_slice(&[0; 16]);
         let to =
             self.endpoint.seal(self.session.unwrap(), &mut datagram, world.now.instant).unwrap();
