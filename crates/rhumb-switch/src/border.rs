@@ -58,9 +58,10 @@ impl Border {
     }
 
     /// PDUs whose capability was refused, each reason with its count.
-    pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let all = self.verifier.drops().iter().zip(self.refused.iter());
-        all.map(|((reason, verified), (_, before))| (reason.name(), verified + before))
+    pub fn drops(&self) -> DropCounts {
+        let mut drops = self.refused.clone();
+        drops.merge(self.verifier.drops());
+        drops
     }
 
     pub(crate) fn is_foreign(&self, peer: &Name) -> bool {

@@ -85,6 +85,11 @@ impl Stamps {
         Ok(Self { peers, ids: PacketIds::new(0, random) })
     }
 
+    /// There will be capabilities for a peer: until then, nothing that has to be stamped goes there.
+    pub fn expect(&mut self, peer: Name) {
+        self.peers.entry(peer).or_default();
+    }
+
     /// Whether there are, or were, capabilities for a peer: then it is sent nothing unstamped.
     pub(crate) fn are_for(&self, peer: &Name) -> bool {
         self.peers.contains_key(peer)

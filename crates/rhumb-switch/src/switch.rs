@@ -492,7 +492,11 @@ impl Switch {
             counters,
             workers: self.workers.status(&self.counters),
             dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
-            refused_capabilities: self.border.iter().flat_map(|border| border.drops()).collect(),
+            refused_capabilities: {
+                let drops = self.border.as_ref().map(|border| border.drops()).unwrap_or_default();
+                let demands = self.border.is_some();
+                drops.iter().filter(|_| demands).map(|(why, count)| (why.name(), count)).collect()
+            },
             dropped_datagrams: {
                 let drops = self.endpoint.drops().iter();
                 drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()

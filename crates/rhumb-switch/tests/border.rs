@@ -9,7 +9,8 @@ use rhumb_capability::{DelegationId, Prefix, Principal};
 use rhumb_node::core::{Event, SendFailure};
 use rhumb_switch::{DropReason, Event as SwitchEvent, NamePrefix, short_address};
 use rhumb_wire::nack::{CapabilityFault, Reason};
-use world::{PRINCIPAL, World};
+use world::World;
+use world::border::PRINCIPAL;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A header with two names and one capability that is not delegated.

@@ -15,7 +15,8 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{CapabilityFault, Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Name, PduHeader};
-use world::{PRINCIPAL, Stranger, World};
+use world::border::PRINCIPAL;
+use world::{Stranger, World};
 
 const DATA: &[u8] = &[
     1, 0, 0, 7, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9,

@@ -72,6 +72,8 @@ impl World {
     /// PDUs whose capability a router refused, and why.
     pub fn refused(&self, router: usize) -> Vec<(&'static str, u64)> {
         let border = self.routers[router].switch.border().unwrap();
-        border.drops().filter(|(_, count)| *count > 0).collect()
+        let drops = border.drops();
+        let counted = drops.iter().filter(|(_, count)| *count > 0);
+        counted.map(|(reason, count)| (reason.name(), count)).collect()
     }
 }

@@ -8,7 +8,7 @@
     reason = "tests, each of which uses a part"
 )]
 
-mod border;
+pub mod border;
 mod liar;
 
 use std::net::SocketAddr;
@@ -30,7 +30,6 @@ use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Frame, LabelledHeader};
 use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
-pub use border::PRINCIPAL;
 pub use liar::{Liar, Lie};
 
 pub const START_S: u64 = 1_800_000_000;

@@ -43,6 +43,12 @@ pub(super) fn log(event: &Event) {
             tracing::warn!(%refusal, "the RIB refused to publish a name");
             tracing::debug!(%name, %refusal, "publishing refused");
         }
+        Event::CapabilityRefused { peer, fault } => {
+            tracing::warn!(
+                "a peer demands capabilities: {fault}; see [[border.stamp]] and `rhumb status`"
+            );
+            tracing::debug!(%peer, %fault, "a peer demands capabilities");
+        }
         other => tracing::debug!(event = ?other, "event"),
     }
 }
@@ -147,6 +153,7 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         },
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
         "dropped_pdus": by_reason(&status.dropped_pdus),
+        "refused_capabilities": by_reason(&status.refused_capabilities),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
     })
 }
