@@ -72,7 +72,7 @@ pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
     AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RibStatus,
-    SessionStatus, Status, TableStatus, WorkerStatus,
+    SessionStatus, StampStatus, Status, TableStatus, WorkerStatus,
 };
 pub use switch::{Event, Switch};
 pub use tables::Tables;

@@ -90,6 +90,13 @@ impl Stamps {
         self.peers.entry(peer).or_default();
     }
 
+    /// Each peer, and the last second in which there is a capability for it, as far as is known.
+    pub fn peers(&self) -> impl Iterator<Item = (Name, Option<u64>)> {
+        self.peers.iter().map(|(peer, stampers)| {
+            (*peer, stampers.iter().map(|(_, stamper)| stamper.not_after_s()).max())
+        })
+    }
+
     /// Whether there are, or were, capabilities for a peer: then it is sent nothing unstamped.
     pub(crate) fn are_for(&self, peer: &Name) -> bool {
         self.peers.contains_key(peer)

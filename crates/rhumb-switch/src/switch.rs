@@ -10,7 +10,7 @@ use rhumb_capability::Packet;
 use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Chain, Identity, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
-use rhumb_wire::nack::{CapabilityFault, Nack};
+use rhumb_wire::nack::CapabilityFault;
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader, Role};
 
@@ -492,6 +492,7 @@ impl Switch {
             counters,
             workers: self.workers.status(&self.counters),
             dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
+            stamps: self.stamp_status(now),
             refused_capabilities: {
                 let drops = self.border.as_ref().map(|border| border.drops()).unwrap_or_default();
                 let demands = self.border.is_some();
@@ -590,8 +591,9 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 const SPENDING_WINDOW: Duration = Duration::from_millis(100);
 /// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
 const MAX_NACKS: u32 = 2000;
-/// Bytes of NACKs that a foreign peer may have passed on: as many NACKs of the usual length as it may be sent.
-const MAX_RELAYED: u32 = MAX_NACKS * (PduHeader::LEN + Nack::MAX_LEN) as u32;
+/// Bytes of NACKs that a foreign peer may have passed on: of the usual length, 5,800 a second, in which nobody hides more than some
+/// megabits.
+const MAX_RELAYED: u32 = 1 << 16;
 /// PDUs of no known flow that are looked into, as many as may be answered: 20,000 a second, which cost one core 1 %.
 const MAX_MISSES: u32 = 2000;
 /// Questions to RIBs: 1,000 a second, which with their answers cost one core 1 %. A RIB that does not answer is given up
