@@ -61,7 +61,7 @@ impl Domain {
         let name = &self.far_name;
         let config = match stamp {
             "" => String::new(),
-            stamp => format!("[[stamp]]\npeer = \"{name}\"\n{stamp}\n"),
+            stamp => format!("[[border.stamp]]\npeer = \"{name}\"\n{stamp}\n"),
         };
         self.place.write("near.toml", &config);
         self.start("near", &["--upstream", &remote(far), "--locator", "none"])
@@ -196,7 +196,7 @@ fn without_a_capability_nothing_passes_until_there_is_one() {
     let (near_running, near) = domain.start_near(&far, "");
     domain.ping_until(&name, &near, 1, "no capability for a router on the way");
     assert!(domain.status(&far)["dropped_pdus"]["unstamped"].as_u64().unwrap() > 0);
-    assert!(near_running.errors_so_far().contains("see [[stamp]]"));
+    assert!(near_running.errors_so_far().contains("see [[border.stamp]]"));
     near_running.kill();
 
     // Files that have run out, then a fresh one in place of one of them.
@@ -234,17 +234,17 @@ fn what_is_wrong_is_said_at_the_start() {
             format!("[border]\nforeign = [\"{near}\"]\nmaster = [\"far.master\"]\n"),
             "not of this waypoint",
         ),
-        (format!("[[stamp]]\npeer = \"{far}\"\n"), "line 2: a stamp needs capability"),
-        ("[[stamp]]\npeer = \"x\"\n".to_owned(), "line 2: `x` is not a name"),
+        (format!("[[border.stamp]]\npeer = \"{far}\"\n"), "line 2: a stamp needs capability"),
+        ("[[border.stamp]]\npeer = \"x\"\n".to_owned(), "line 2: `x` is not a name"),
         (
-            format!("[[stamp]]\npeer = \"{far}\"\nsource = \"X\"\ncapability = []\n"),
+            format!("[[border.stamp]]\npeer = \"{far}\"\nsource = \"X\"\ncapability = []\n"),
             "line 3: no name begins with `X`",
         ),
         (
-            format!("[[stamp]]\npeer = \"{near}\"\ncapability = [\"a.capability\"]\n"),
+            format!("[[border.stamp]]\npeer = \"{near}\"\ncapability = [\"a.capability\"]\n"),
             "for another router than its peer",
         ),
-        (format!("[[stamp]]\npeer = \"{far}\"\ncapability = [\"none\"]\n"), "none"),
+        (format!("[[border.stamp]]\npeer = \"{far}\"\ncapability = [\"none\"]\n"), "none"),
     ] {
         domain.place.write("near.toml", &config);
         let own = ["--config", "near.toml", "router", "--listen", ANY, "--key", "near.key"];
