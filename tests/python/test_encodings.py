@@ -290,6 +290,7 @@ class PduEncoding(Strictness):
         self.assertEqual(Nack(pdus.NOT_YET, 50).encode().hex(), "01000032")
         self.assertEqual(Nack(pdus.TTL_EXCEEDED, 0, A).encode().hex(), "04000000" + A_HEX)
         self.assertEqual(Nack.parse(bytes.fromhex("01000032")), Nack(pdus.NOT_YET, 50))
+        self.assertEqual(Nack.parse(bytes.fromhex("0c000003")), Nack(pdus.CAPABILITY, pdus.CAPABILITY_REVOKED))
         self.assertEqual(Nack.parse(Nack(pdus.TOO_BIG, 9, A).encode()), Nack(pdus.TOO_BIG, 9, A))
         metadata = metadata_of_base_point()
         with_metadata = Nack(pdus.TTL_EXCEEDED, 0, metadata.name(), metadata)
@@ -297,7 +298,7 @@ class PduEncoding(Strictness):
         for lie in (Nack(pdus.TTL_EXCEEDED, 0, A, metadata), Nack(pdus.NOT_YET, 0, metadata.name(), metadata)):
             with self.assertRaises(Malformed):
                 Nack.parse(lie.encode())
-        for text in ("00000000", "0c000000", "09000001", "01010000", "010000", "0100003200"):
+        for text in ("00000000", "0c000000", "0c000005", "0d000000", "09000001", "01010000", "010000", "0100003200"):
             with self.assertRaises(Malformed, msg=text):
                 Nack.parse(bytes.fromhex(text))
 

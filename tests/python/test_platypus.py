@@ -1,12 +1,15 @@
 """The vectors of docs/vectors/platypus: what the Rust crate stamps and seals, computed again from docs/platypus.md alone."""
 
+import ipaddress
 import json
 import unittest
 from pathlib import Path
 
-from rhumb import platypus
+from rhumb import pdus, platypus
+from rhumb.names import Name
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "vectors" / "platypus" / "packets.json"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors" / "platypus"
+FILE = FOLDER / "packets.json"
 MAKERS = {"stamped packet": platypus.stamp, "key record": platypus.seal_record}
 
 
@@ -19,6 +22,25 @@ class Platypus(unittest.TestCase):
         for vector in vectors:
             with self.subTest(vector["name"]):
                 self.assertEqual(MAKERS[vector["form"]](vector["fields"]).hex(), vector["hex"])
+
+    def test_stamped_pdus_speak_of_the_pdu_that_follows(self):
+        vectors = json.loads((FOLDER / "pdus.json").read_text(encoding="utf-8"))
+        self.assertEqual({vector["form"] for vector in vectors}, {"stamped PDU"})
+        for vector in vectors:
+            with self.subTest(vector["name"]):
+                fields = vector["fields"]
+                self.assertEqual(platypus.stamp(fields).hex(), vector["hex"])
+                names = {who: Name.from_text(text) for who, text in fields["names"].items()}
+                half = {who: str(ipaddress.IPv6Address(name.octets[:16])) for who, name in names.items()}
+                self.assertEqual((fields["source"], fields["destination"]), (half["source"], half["destination"]))
+                self.assertEqual([one["waypoint"] for one in fields["capabilities"]], [half["router"]])
+                self.assertEqual(fields["protocol"], 254)
+                payload = bytes.fromhex(fields["payload"])
+                if payload[4] & 2:
+                    pdus.LabelledPdu.parse(payload)
+                else:
+                    pdu = pdus.Pdu.parse(payload)
+                    self.assertEqual((pdu.source, pdu.destination), (names["source"], names["destination"]))
 
     def test_the_primitives_are_those_of_their_papers(self):
         key = bytes(range(16))

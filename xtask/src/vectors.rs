@@ -21,8 +21,9 @@ pub(crate) fn write(root: &Path) -> bool {
 }
 
 /// What cargo is told for each crate that makes vectors.
-const WRITERS: [&[&str]; 3] = [
+const WRITERS: [&[&str]; 4] = [
     &["-p", "rhumb-trust", "--test", "vectors"],
     &["-p", "rhumb-link", "--lib", "keys::vectors"],
     &["-p", "rhumb-capability", "--test", "model"],
+    &["-p", "rhumb-switch", "--test", "stamp_vectors"],
 ];

@@ -187,7 +187,8 @@ impl DropCounts {
         }
     }
 
-    pub(crate) fn add(&mut self, reason: DropReason) {
+    /// Counts a packet. A verifier counts its own; whoever refuses packets beside it has counts of its own.
+    pub fn add(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
 }

@@ -199,6 +199,54 @@ impl Stamper {
         Ok(start..payload.end)
     }
 
+    /// Stamps what is no IP packet but goes from one address to another: the payload that stands at `payload` of `buffer`, with
+    /// [`Stamper::headroom`] bytes free before it. For [`Encapsulation::Datagram`] alone. Returns where header and payload stand.
+    ///
+    /// # Errors
+    /// When the encapsulation is another, or as [`Stamper::stamp`].
+    ///
+    /// # Panics
+    /// When `payload` is not within `buffer`.
+    pub fn stamp_payload(
+        &self,
+        buffer: &mut [u8],
+        payload: Range<usize>,
+        (source, destination): (IpAddr, IpAddr),
+        protocol: u8,
+        ids: &mut PacketIds,
+        now_us: u64,
+    ) -> Result<Range<usize>, CapabilityError> {
+        if self.encapsulation != Encapsulation::Datagram {
+            return Err(CapabilityError::BadParameter("the encapsulation"));
+        }
+        if Family::of(source) != self.family {
+            return Err(CapabilityError::Mixed("family of addresses"));
+        }
+        if !self.allows(destination) {
+            return Err(CapabilityError::OutsidePrefix);
+        }
+        let needed = self.headroom();
+        let start = payload.start.checked_sub(needed);
+        let start = start.ok_or(CapabilityError::Headroom { given: payload.start, needed })?;
+        if payload.len() > usize::from(u16::MAX) - needed {
+            return Err(CapabilityError::PacketTooLarge);
+        }
+        let (header, payload_bytes) = buffer[start..payload.end].split_at_mut(needed);
+        let original = Original {
+            source,
+            destination,
+            protocol,
+            hop_limit: 0,
+            traffic_class: 0,
+            flow_label: 0,
+            do_not_fragment: false,
+            payload: 0..payload.len(),
+        };
+        self.fill(header, &original, ids, now_us);
+        self.bind(header, payload_bytes);
+        Ok(start..payload.end)
+    }
+
     fn read(&self, packet: &[u8]) -> Option<Original> {
         match self.family {
             Family::V4 => read_v4(packet),

@@ -16,13 +16,13 @@ use rhumb_trust::{Now, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::metadata::Role;
-use rhumb_wire::nack::Reason;
+use rhumb_wire::nack::{CapabilityFault, Reason};
 use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
 use crate::answer::split_names;
 use crate::directory::Question;
-use crate::flows::{Flow, Marks, NextLabel};
+use crate::flows::{Flow, Marks, NextLabel, Ready};
 use crate::forward::TELL_LABEL_AGAIN_MS;
 use crate::job::{Admission, Task};
 use crate::routes::Found;
@@ -58,8 +58,30 @@ impl Switch {
         pdu: &Pdu<'_>,
         now: Now,
     ) -> Option<SessionId> {
+        match self.border.is_some() && self.lacks_stamp(from, pdu, now) {
+            true => None,
+            false => self.handle_full(from, pdu, now),
+        }
+    }
+
+    /// Handles a PDU of names that may come from where it comes from, as far as capabilities go.
+    pub(crate) fn handle_full(
+        &mut self,
+        from: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        let next = self.handle_unguarded(from, pdu, now)?;
+        match self.stamps.is_some() {
+            true => self.pass_on_full(next, pdu, now),
+            false => Some(next),
+        }
+    }
+
+    fn handle_unguarded(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> Option<SessionId> {
         let for_us = pdu.destination() == self.name;
         match pdu.action() {
+            Action::Nack if !for_us && !self.may_relay_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
             Action::Data | Action::Ping | Action::Advertise if !for_us => {
                 match self.may_miss(from, pdu, now) {
@@ -111,6 +133,17 @@ impl Switch {
         if header.action == Action::Nack {
             return self.handle_label_nack(from, pdu, now);
         }
+        if self.border.is_some() && self.lacks_stamp_labelled(from, pdu, now) {
+            return;
+        }
+        if self.stamps.is_none() || !self.pass_on_stamped(from, pdu, now) {
+            self.carry_by_names(from, pdu, now);
+        }
+    }
+
+    /// Carries a labelled PDU as the PDU of names that it stands for.
+    pub(crate) fn carry_by_names(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) {
+        let header = pdu.header();
         let Some(names) = self.flows.names_of(header.label, from) else {
             return self.nack_label(from, pdu, now);
         };
@@ -132,9 +165,9 @@ impl Switch {
         let Some(next) = self.transit(from, &pdu, now) else { return };
         decrement_ttl(&mut bytes);
         if self.send_bytes(next, &bytes, now) {
-            self.counters.forwarded_pdus += 1;
-            self.counters.forwarded_bytes += (bytes.len() + RECORD_OVERHEAD) as u64;
-        } else {
+            self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
+        } else if !self.stamps_for(next) {
+            // What could not be stamped is counted.
             self.drop_pdu(DropReason::NextHopGone);
         }
     }
@@ -430,8 +463,9 @@ impl Switch {
         now: Now,
     ) -> Result<Option<SessionId>, Stop> {
         let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
-        let max_datagram_len =
-            self.endpoint.peer(next.session).map(|peer| peer.max_datagram_len).ok_or_else(gone)?;
+        let max_datagram_len = self.room_to(next.session).ok_or_else(gone)?;
+        self.check_capability(next.session, pdu, now)?;
+        let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
         let accepted_until = match next.last {
             true => Some(next.until),
             false => self
@@ -458,7 +492,11 @@ impl Switch {
                 false => known.map_or(0, |flow| flow.label_told_ms),
             },
             max_datagram_len,
-            ready: accepted_until.is_some(),
+            ready: match (accepted_until.is_some(), is_guarded) {
+                (false, _) => Ready::No,
+                (true, false) => Ready::Open,
+                (true, true) => Ready::Guarded,
+            },
             marks: Marks::default(),
         };
         let label = self.flows.insert(flow, pdu.names());
@@ -471,7 +509,7 @@ impl Switch {
             let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
             return Err(Stop::new(DropReason::TooBig, Reason::TooBig(limit)));
         }
-        if flow.ready {
+        if flow.ready != Ready::No {
             // Certificates that came along are not carried on to a destination that wants none.
             return match pdu.has_certificates() {
                 true => self.forward_copy(next.session, pdu, &[], now),
@@ -492,6 +530,20 @@ impl Switch {
             self.flows.chain_went_ahead(pdu.names(), now.instant);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
+    }
+
+    /// Whether there is a capability to stamp a PDU with, if the next hop demands one.
+    fn check_capability(&mut self, next: SessionId, pdu: &Pdu<'_>, now: Now) -> Result<(), Stop> {
+        let Some(peer) = self.endpoint.peer(next).map(|peer| peer.name) else { return Ok(()) };
+        let Some(stamps) = self.stamps.as_mut().filter(|stamps| stamps.are_for(&peer)) else {
+            return Ok(());
+        };
+        if stamps.choose(&peer, pdu.names(), now.unix_s()).is_some() {
+            return Ok(());
+        }
+        let fault = CapabilityFault::Missing;
+        self.tell_capability(peer, fault, now);
+        Err(Stop::new(DropReason::NoCapability, Reason::Capability(fault)))
     }
 
     /// The grant's chain and our own certificate for the next router. `None` when that would be too long or we cannot

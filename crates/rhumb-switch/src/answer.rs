@@ -28,16 +28,45 @@ impl Switch {
             return;
         }
         let room = about.as_bytes().len() - PduHeader::LEN;
-        if room < Nack::MIN_LEN || !self.neighbour(to, now.instant).may_nack(now.instant) {
-            return;
-        }
-        let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
-        let nack = Nack { reason, reporter };
+        let Some(nack) = self.nack_within(to, room, reason, now) else { return };
         if reason == Reason::TtlExceeded && about.action() == Action::Ping {
             self.send_evidence(to, about, nack, room, now);
         } else {
             self.send_nack(to, about.header(), nack, now);
         }
+    }
+
+    /// Tells whoever sent `about`, a PDU of a flow that is known by its label, why it was dropped: under the names of the flow.
+    pub(crate) fn nack_labelled(
+        &mut self,
+        to: SessionId,
+        about: &LabelledPdu<'_>,
+        reason: Reason,
+        now: Now,
+    ) {
+        let Some(names) = self.flows.names_of(about.label(), to) else {
+            return self.nack_label(to, about, now);
+        };
+        let (source, destination) = split_names(names);
+        let LabelledHeader { action, ttl, tag, .. } = about.header();
+        if let Some(nack) = self.nack_within(to, about.data().len(), reason, now) {
+            self.send_nack(to, PduHeader { action, ttl, tag, source, destination }, nack, now);
+        }
+    }
+
+    /// A NACK that is no longer than `room`, if `to` may be sent one more.
+    fn nack_within(
+        &mut self,
+        to: SessionId,
+        room: usize,
+        reason: Reason,
+        now: Now,
+    ) -> Option<Nack> {
+        if room < Nack::MIN_LEN || !self.neighbour(to, now.instant).may_nack(now.instant) {
+            return None;
+        }
+        let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
+        Some(Nack { reason, reporter })
     }
 
     /// A NACK to a trace: with our metadata, and the certificate by which the ping came to us, where there is room.
@@ -158,6 +187,7 @@ impl Switch {
             self.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
+        self.note_capability_nack(from, &nack, now);
         match nack.reason {
             // The next router lost or refuses what we presented; it is ours to present again, and the source only has to
             // resend.

@@ -49,11 +49,17 @@ pub enum DropReason {
     HandOverFull,
     /// More PDUs of no known flow came on its session than are looked into.
     TooManyMisses,
+    /// From a foreign peer, for others, and without the capability that is demanded of it.
+    Unstamped,
+    /// Its capability was refused, for a reason that is counted beside these.
+    CapabilityRefused,
+    /// For a peer that demands a capability, of which none is in force.
+    NoCapability,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -76,6 +82,9 @@ impl DropReason {
         Self::NextHopGone,
         Self::HandOverFull,
         Self::TooManyMisses,
+        Self::Unstamped,
+        Self::CapabilityRefused,
+        Self::NoCapability,
     ];
 
     /// The label of the drop counter.
@@ -103,6 +112,9 @@ impl DropReason {
             Self::NextHopGone => "next_hop_gone",
             Self::HandOverFull => "hand_over_full",
             Self::TooManyMisses => "too_many_misses",
+            Self::Unstamped => "unstamped",
+            Self::CapabilityRefused => "capability_refused",
+            Self::NoCapability => "no_capability",
         }
     }
 }

@@ -54,10 +54,20 @@ pub(crate) struct Flow<S = SessionId> {
     pub(crate) label_told_ms: u64,
     /// The longest datagram the next hop takes.
     pub(crate) max_datagram_len: u16,
-    /// Whether the next hop takes these PDUs without certificates.
-    pub(crate) ready: bool,
+    pub(crate) ready: Ready,
     /// The table's own.
     pub(crate) marks: Marks,
+}
+
+/// Whether the next hop takes a flow's PDUs without certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// Not yet.
+    No,
+    /// Yes, as they are.
+    Open,
+    /// Yes, but the flow crosses the border of a trust domain: its PDUs are for `transit`.
+    Guarded,
 }
 
 /// What the table notes of a flow.
@@ -231,6 +241,13 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         let flow = self.places.get(index as usize)?;
         let is_it = label(index, flow.marks.tag) == wanted && flow.ingress == session;
         is_it.then(|| &self.names[index as usize].0)
+    }
+
+    /// The names of the flow that we gave this label, whichever session it comes in on.
+    pub(crate) fn names_of_label(&self, wanted: Label) -> Option<&[u8; 64]> {
+        let index = wanted.0 & PLACE_MASK;
+        let flow = self.places.get(index as usize)?;
+        (label(index, flow.marks.tag) == wanted).then(|| &self.names[index as usize].0)
     }
 
     /// Remembers a flow. It keeps its place and its label, unless it comes in on another session than before.
@@ -432,7 +449,7 @@ mod tests {
             generation: 0,
             label_told_ms: 0,
             max_datagram_len: 1452,
-            ready: true,
+            ready: Ready::Open,
             marks: Marks::default(),
         };
         (flow, names)

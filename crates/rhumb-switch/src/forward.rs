@@ -21,7 +21,8 @@ use rhumb_wire::datagram::Datagram;
 use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
 use rhumb_wire::{Action, Batch, Pdu};
 
-use crate::flows::{NextLabel, Place, Sought};
+use crate::border::is_stamped;
+use crate::flows::{NextLabel, Place, Ready, Sought};
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -72,8 +73,11 @@ impl Switch {
         let places = likely.into_iter().zip(&mut next_hops);
         for ((slot, opened), (likely, next)) in slots.clone().zip(all_opened).zip(places) {
             if let Some(opened) = opened {
-                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, likely, now);
+                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, (slot, likely), now);
             }
+        }
+        if !self.aside.is_empty() {
+            self.handle_stamped(batch, slots.start, &mut next_hops, now);
         }
         for (slot, next) in slots.clone().zip(next_hops) {
             match next {
@@ -141,7 +145,11 @@ impl Switch {
         datagram: &mut [u8],
         now: Now,
     ) -> Option<SocketAddr> {
-        let next = self.handle_opened(datagram, opened, Place::NOWHERE, now)?;
+        if is_stamped(&datagram[opened.plaintext.clone()]) {
+            self.forward_stamped_alone(&opened, datagram, now);
+            return None;
+        }
+        let next = self.handle_opened(datagram, opened, (0, Place::NOWHERE), now)?;
         self.seal_for(next, datagram, now)
     }
 
@@ -151,7 +159,7 @@ impl Switch {
         &mut self,
         datagram: &mut [u8],
         opened: Opened,
-        likely: Place,
+        (slot, likely): (usize, Place),
         now: Now,
     ) -> Option<SessionId> {
         let (session, len) = (opened.session, datagram.len());
@@ -160,16 +168,18 @@ impl Switch {
             return None;
         }
         match Frame::parse(pdu) {
-            Ok(Frame::Labelled(labelled)) => match self.known_label(session, &labelled, len, now) {
-                Some((next, label)) => {
-                    relabel(pdu, label);
-                    Some(next)
+            Ok(Frame::Labelled(labelled)) => {
+                match self.known_label(session, &labelled, len, |it| it == Ready::Open, now) {
+                    Some((next, label)) => {
+                        relabel(pdu, label);
+                        Some(next)
+                    }
+                    None => {
+                        self.handle_slow_labelled(session, &labelled, now);
+                        None
+                    }
                 }
-                None => {
-                    self.handle_slow_labelled(session, &labelled, now);
-                    None
-                }
-            },
+            }
             Ok(Frame::Full(full)) => {
                 let next = match self.known_flow(session, &full, (len, likely), now) {
                     Some(next) => next,
@@ -179,7 +189,7 @@ impl Switch {
                 Some(next)
             }
             Err(_) => {
-                self.drop_pdu(DropReason::MalformedPdu);
+                self.handle_no_pdu(session, slot, pdu);
                 None
             }
         }
@@ -192,6 +202,7 @@ impl Switch {
         session: SessionId,
         pdu: &LabelledPdu<'_>,
         len: usize,
+        is_ready: impl Fn(Ready) -> bool,
         now: Now,
     ) -> Option<(SessionId, Label)> {
         if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
@@ -200,7 +211,7 @@ impl Switch {
         let flow = self.flows.by_label(pdu.label())?;
         let current = flow.is_current(session, self.routes.generation(), now);
         let NextLabel::Given(next_label) = flow.next_label else { return None };
-        (current && flow.ready && len <= usize::from(flow.max_datagram_len))
+        (current && is_ready(flow.ready) && len <= usize::from(flow.max_datagram_len))
             .then_some((flow.next, next_label))
     }
 
@@ -221,8 +232,8 @@ impl Switch {
         let current = flow.is_current(session, self.routes.generation(), now);
         // Whoever goes on sending names is told the label again from time to time, by the slow path.
         let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
-        (current && flow.ready && told && len <= usize::from(flow.max_datagram_len))
-            .then_some(flow.next)
+        let ready = flow.ready == Ready::Open;
+        (current && ready && told && len <= usize::from(flow.max_datagram_len)).then_some(flow.next)
     }
 
     /// Seals the datagram of a slot for `next`, and sends it there.
@@ -235,7 +246,12 @@ impl Switch {
     }
 
     #[inline(always)] // 20 instructions a datagram: the address is copied once more otherwise.
-    fn seal_for(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
+    pub(crate) fn seal_for(
+        &mut self,
+        next: SessionId,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Option<SocketAddr> {
         match self.endpoint.seal(next, datagram, now.instant) {
             Ok(peer) => {
                 self.counters.forwarded_pdus += 1;

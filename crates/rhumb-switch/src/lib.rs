@@ -21,6 +21,8 @@
 //! | `admit` | per flow: rights, routes, presenting chains |
 //! | `control` | per name and per session: advertisements, acceptances, link events |
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
+//! | `transit` | stamped PDUs, from foreign peers and to peers that demand capabilities |
+//! | `border`, `stamps` | what is demanded of foreign peers; what there is for peers that demand |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `directory` | the RIB client: sessions, questions, publications |
 //! | `fast_path`, `workers` | the path of a known flow on other threads; what they and the switch tell each other |
@@ -35,6 +37,7 @@
 
 mod admit;
 mod answer;
+mod border;
 mod chance;
 mod config;
 mod control;
@@ -49,12 +52,15 @@ mod order;
 mod rib_answers;
 mod routes;
 mod saved;
+mod stamps;
 mod status;
 mod switch;
 mod table;
 mod tables;
+mod transit;
 mod workers;
 
+pub use border::{Border, PDU_PROTOCOL, short_address};
 pub use config::{
     Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
     DEFAULT_MAX_ROUTES, Remote,
@@ -63,9 +69,10 @@ pub use drop_reason::DropReason;
 pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use job::{Done, Job};
 pub use saved::{SavedRoutes, SavedRoutesError};
+pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
     AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RibStatus,
-    SessionStatus, Status, TableStatus, WorkerStatus,
+    SessionStatus, StampStatus, Status, TableStatus, WorkerStatus,
 };
 pub use switch::{Event, Switch};
 pub use tables::Tables;

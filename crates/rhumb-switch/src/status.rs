@@ -38,6 +38,10 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// PDUs dropped, by each [`DropReason`].
     pub dropped_pdus: Vec<(&'static str, u64)>,
+    /// PDUs whose capability was refused, by each [`rhumb_capability::DropReason`]; none where nothing is demanded.
+    pub refused_capabilities: Vec<(&'static str, u64)>,
+    /// Peers that demand capabilities.
+    pub stamps: Vec<StampStatus>,
     /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
     pub dropped_datagrams: Vec<(&'static str, u64)>,
     /// What it says of itself at the RIBs: where it is, or through whom it is reached.
@@ -48,6 +52,15 @@ pub struct Status {
     pub newest_flows: Vec<FlowStatus>,
     /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
     pub some_grants: Vec<GrantStatus>,
+}
+
+/// A peer that demands capabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StampStatus {
+    /// Who.
+    pub peer: Name,
+    /// Seconds until the last capability for it that is known ends; 0 when there is none.
+    pub expires_in_s: u64,
 }
 
 /// What one worker has done.
@@ -154,6 +167,15 @@ impl Switch {
         ]
         .map(|(name, Fill { used, bound })| TableStatus { name, used, bound })
         .to_vec()
+    }
+
+    pub(crate) fn stamp_status(&self, now: Now) -> Vec<StampStatus> {
+        let peers = self.stamps.iter().flat_map(|stamps| stamps.peers());
+        let status = |(peer, not_after_s): (Name, Option<u64>)| StampStatus {
+            peer,
+            expires_in_s: not_after_s.unwrap_or(0).saturating_sub(now.unix_s()),
+        };
+        peers.map(status).collect()
     }
 
     pub(crate) fn delegation_status(&self, now: Now) -> Vec<CertificateStatus> {

@@ -6,24 +6,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use rhumb_capability::Packet;
 use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Chain, Identity, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
+use rhumb_wire::nack::CapabilityFault;
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader, Role};
 
 use crate::answer::split_names;
+use crate::border::Border;
 use crate::chance::Chance;
 use crate::directory::Directory;
 use crate::flows::Flows;
 use crate::job::{Job, Task};
 use crate::routes::Routes;
 use crate::saved::Import;
+use crate::stamps::Stamps;
 use crate::status::{
     AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status,
 };
 use crate::table::{Expires, Table};
 use crate::tables::{Tables, sweep_after};
+use crate::transit::Aside;
 use crate::workers::Workers;
 use crate::{Config, DropReason, Remote};
 
@@ -65,6 +70,15 @@ pub struct Switch {
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) workers: Workers,
+    /// What is demanded of foreign peers.
+    pub(crate) border: Option<Box<Border>>,
+    /// What peers demand of us.
+    pub(crate) stamps: Option<Box<Stamps>>,
+    /// When it was last told that a peer does not take what it got.
+    pub(crate) capability_told_at: Option<Instant>,
+    /// Stamped PDUs of the present group, and as the verifier sees them.
+    pub(crate) aside: Vec<Aside>,
+    pub(crate) packets: Vec<Packet>,
     pub(crate) outgoing: Batch,
     pub(crate) scratch: Vec<u8>,
 }
@@ -120,11 +134,13 @@ pub(crate) struct Spent {
     pub(crate) misses: u32,
     /// Questions to RIBs that its PDUs caused.
     pub(crate) questions: u32,
+    /// Bytes of NACKs of it that were passed on.
+    pub(crate) relayed: u32,
 }
 
 impl Spent {
     fn nothing(since: Instant) -> Self {
-        Self { since, nacks: 0, misses: 0, questions: 0 }
+        Self { since, nacks: 0, misses: 0, questions: 0, relayed: 0 }
     }
 }
 
@@ -157,6 +173,14 @@ impl Neighbour {
     pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         let most = self.shares * MAX_QUESTIONS;
         take_one(&mut self.spent_in_window(now).questions, most)
+    }
+
+    /// Whether its share of bytes that pass without a capability leaves so many, which are taken.
+    pub(crate) fn may_relay(&mut self, len: u32, now: Instant) -> bool {
+        let relayed = &mut self.spent_in_window(now).relayed;
+        let may = relayed.saturating_add(len) <= MAX_RELAYED;
+        *relayed += if may { len } else { 0 };
+        may
     }
 
     /// Whether [`Neighbour::may_nack`] would say yes.
@@ -254,6 +278,13 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// A peer demands a capability, and does not take what it got; or none is in force. Told seldom, however often it is so.
+    CapabilityRefused {
+        /// The peer.
+        peer: Name,
+        /// What is wrong.
+        fault: CapabilityFault,
+    },
 }
 
 impl Switch {
@@ -320,6 +351,11 @@ impl Switch {
             events: VecDeque::new(),
             counters: Counters::default(),
             workers: Workers::new(config.link.workers),
+            border: None,
+            stamps: None,
+            capability_told_at: None,
+            aside: Vec::new(),
+            packets: Vec::new(),
             outgoing: Batch::new(),
             scratch: Vec::new(),
             identity,
@@ -456,6 +492,12 @@ impl Switch {
             counters,
             workers: self.workers.status(&self.counters),
             dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
+            stamps: self.stamp_status(now),
+            refused_capabilities: {
+                let drops = self.border.as_ref().map(|border| border.drops()).unwrap_or_default();
+                let demands = self.border.is_some();
+                drops.iter().filter(|_| demands).map(|(why, count)| (why.name(), count)).collect()
+            },
             dropped_datagrams: {
                 let drops = self.endpoint.drops().iter();
                 drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()
@@ -489,8 +531,11 @@ impl Switch {
         self.scratch = pdu;
     }
 
-    /// Queues the bytes of a PDU for `session`. Whether the session is there.
+    /// Queues the bytes of a PDU for `session`, stamped if its peer demands it. Whether that could be.
     pub(crate) fn send_bytes(&mut self, session: SessionId, pdu: &[u8], now: Now) -> bool {
+        if let Some(names) = self.is_to_be_stamped(session, pdu) {
+            return self.send_stamped(session, &names, [pdu, &[]], now);
+        }
         let Some(peer) = self.endpoint.peer(session) else { return false };
         let len = pdu.len() + rhumb_wire::datagram::RECORD_OVERHEAD;
         let buffer = self.outgoing.push_with(peer.address, len);
@@ -546,6 +591,9 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 const SPENDING_WINDOW: Duration = Duration::from_millis(100);
 /// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
 const MAX_NACKS: u32 = 2000;
+/// Bytes of NACKs that a foreign peer may have passed on: of the usual length, 5,800 a second, in which nobody hides more than some
+/// megabits.
+const MAX_RELAYED: u32 = 1 << 16;
 /// PDUs of no known flow that are looked into, as many as may be answered: 20,000 a second, which cost one core 1 %.
 const MAX_MISSES: u32 = 2000;
 /// Questions to RIBs: 1,000 a second, which with their answers cost one core 1 %. A RIB that does not answer is given up

@@ -21,6 +21,7 @@ use rhumb_trust::Now;
 use rhumb_wire::pdu::{Frame, Label};
 
 use crate::fast_path::{FastPath, FlowCopy};
+use crate::flows::Ready;
 use crate::status::{Counters, WorkerStatus};
 use crate::{DropReason, Switch};
 
@@ -158,7 +159,8 @@ impl Switch {
         let Ok(opened) = taken else { return };
         let label = match Frame::parse(&bytes[opened.plaintext.clone()]) {
             Ok(Frame::Labelled(pdu)) => {
-                let known = self.known_label(opened.session, &pdu, bytes.len(), now);
+                let is_open = |it| it == Ready::Open;
+                let known = self.known_label(opened.session, &pdu, bytes.len(), is_open, now);
                 known.map(|(_, next_label)| (pdu.label(), next_label))
             }
             _ => None,

@@ -5,6 +5,7 @@
 //! so once its arena has grown to the working size, nothing is allocated per packet.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 
 /// Datagrams that travel through the pipeline together.
 #[derive(Debug, Default)]
@@ -133,6 +134,32 @@ impl Batch {
         slot.len = slot.len.min(len);
     }
 
+    /// Where in [`Batch::arena_mut`] the datagram of slot `index` stands.
+    ///
+    /// # Panics
+    /// When there is no slot `index`.
+    pub fn range(&self, index: usize) -> Range<usize> {
+        let slot = &self.slots[index];
+        slot.offset..slot.offset + slot.len
+    }
+
+    /// Narrows the datagram of slot `index` to a part of where it stands.
+    ///
+    /// # Panics
+    /// When `part` is not within [`Batch::range`].
+    pub fn narrow(&mut self, index: usize, part: Range<usize>) {
+        let whole = self.range(index);
+        let is_within = whole.start <= part.start && part.end <= whole.end;
+        assert!(is_within && part.start <= part.end, "a part lies within its datagram");
+        let slot = &mut self.slots[index];
+        (slot.offset, slot.len) = (part.start, part.len());
+    }
+
+    /// The bytes in which all datagrams stand, for who works at several at once.
+    pub fn arena_mut(&mut self) -> &mut [u8] {
+        &mut self.arena
+    }
+
     /// The datagrams that were not dropped, in order.
     pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         self.slots.iter().filter(|slot| !slot.is_empty()).map(|slot| (slot.peer, self.bytes(slot)))
@@ -158,6 +185,10 @@ mod tests {
         batch.truncate(1, 5);
         let sent: Vec<_> = batch.iter().collect();
         assert_eq!(sent, [(other, &b"x5678"[..]), (other, &b"own"[..])]);
+        let whole = batch.range(1);
+        batch.narrow(1, whole.start + 2..whole.end - 1);
+        batch.arena_mut()[whole.start + 2] = b'y';
+        assert_eq!(batch.datagram_mut(1), (other, &mut b"y7"[..]));
         batch.clear();
         assert!(batch.is_empty());
     }

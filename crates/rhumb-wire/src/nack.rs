@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | 1 | reason |
 //! | 1 | 1 | zero |
-//! | 2 | 2 | value: milliseconds to wait, or bytes of the largest data |
+//! | 2 | 2 | value: milliseconds to wait, bytes of the largest data, or what is wrong with a capability |
 //! | 4 | 32 | optional: the name of the router that reports |
 //! | 36 | .. | optional: that router's metadata, in a "TTL exceeded" about a ping with room for it |
 //!
@@ -59,6 +59,21 @@ pub enum Reason {
     Expired,
     /// A certificate is not yet valid by the clock of whoever says so.
     NotYetValid,
+    /// A router demands a capability of the router before it, and got none that it takes: nothing that a source can cure.
+    Capability(CapabilityFault),
+}
+
+/// What is wrong with the capability of a PDU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapabilityFault {
+    /// It has none, or the router before has none that is in force.
+    Missing,
+    /// It is of another time.
+    Time,
+    /// It was revoked.
+    Revoked,
+    /// It is not for this router and these names, or proves nothing.
+    Refused,
 }
 
 impl Nack {
@@ -113,6 +128,7 @@ impl Nack {
             (9, 0) => Reason::Superseded,
             (10, 0) => Reason::Expired,
             (11, 0) => Reason::NotYetValid,
+            (12, fault) => Reason::Capability(CapabilityFault::from_number(fault)?),
             (4..=7 | 9..=11, _) => return Err(WireError::NotCanonical("nack value")),
             (8, ms) => Reason::Overloaded(ms),
             (value, _) => return Err(WireError::UnknownVariant { field: "nack reason", value }),
@@ -139,12 +155,45 @@ impl Nack {
             Reason::Superseded => (9, 0),
             Reason::Expired => (10, 0),
             Reason::NotYetValid => (11, 0),
+            Reason::Capability(fault) => (12, fault.number()),
         };
         out.extend_from_slice(&[tag, 0]);
         out.extend_from_slice(&value.to_be_bytes());
         if let Some(reporter) = self.reporter {
             out.extend_from_slice(&reporter.0);
         }
+    }
+}
+
+impl CapabilityFault {
+    fn from_number(number: u16) -> Result<Self, WireError> {
+        match number {
+            1 => Ok(Self::Missing),
+            2 => Ok(Self::Time),
+            3 => Ok(Self::Revoked),
+            4 => Ok(Self::Refused),
+            _ => Err(WireError::NotCanonical("nack value")),
+        }
+    }
+
+    fn number(self) -> u16 {
+        match self {
+            Self::Missing => 1,
+            Self::Time => 2,
+            Self::Revoked => 3,
+            Self::Refused => 4,
+        }
+    }
+}
+
+impl fmt::Display for CapabilityFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "no capability for a router on the way that demands one",
+            Self::Time => "the capability for a router on the way is of another time",
+            Self::Revoked => "the capability for a router on the way was revoked",
+            Self::Refused => "a router on the way refuses the capability",
+        })
     }
 }
 
@@ -174,6 +223,7 @@ impl fmt::Display for Reason {
             Self::Superseded => f.write_str("superseded by a newer statement of the same name"),
             Self::Expired => f.write_str("certificate expired, by the router's clock"),
             Self::NotYetValid => f.write_str("certificate not yet valid, by the router's clock"),
+            Self::Capability(fault) => fault.fmt(f),
         }
     }
 }
@@ -196,6 +246,10 @@ mod tests {
             Reason::Superseded,
             Reason::Expired,
             Reason::NotYetValid,
+            Reason::Capability(CapabilityFault::Missing),
+            Reason::Capability(CapabilityFault::Time),
+            Reason::Capability(CapabilityFault::Revoked),
+            Reason::Capability(CapabilityFault::Refused),
         ];
         for reason in reasons {
             for reporter in [None, Some(Name([9; 32]))] {
@@ -210,7 +264,10 @@ mod tests {
             let parsed = Nack::parse(&[reason, 0, 0, 1]);
             assert!(parsed.is_err(), "a value that means nothing must be zero");
         }
-        assert!(Nack::parse(&[12, 0, 0, 0]).is_err());
+        for [high, low] in [[0, 0], [0, 5], [1, 1]] {
+            assert!(Nack::parse(&[12, 0, high, low]).is_err(), "no such fault of a capability");
+        }
+        assert!(Nack::parse(&[13, 0, 0, 0]).is_err());
     }
 
     #[test]

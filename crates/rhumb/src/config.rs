@@ -3,6 +3,7 @@
 //! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and `~/.config/rhumb/rhumb.toml`; none is
 //! needed.
 
+mod border;
 mod keyserver;
 mod raw;
 #[cfg(target_os = "linux")]
@@ -22,6 +23,7 @@ use toml::Spanned;
 use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
+pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
@@ -55,6 +57,10 @@ pub(crate) struct RouterSettings {
     /// Whether each keeps to a core of its own.
     pub(crate) pin: bool,
     pub(crate) state: Option<PathBuf>,
+    /// What is demanded of foreign peers.
+    pub(crate) border: Option<BorderSettings>,
+    /// What there is for peers that demand capabilities.
+    pub(crate) stamps: Vec<BorderStampSettings>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -209,6 +215,8 @@ impl ConfigFile {
             coalesce: self.coalesce(flags.coalesce_us)?,
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
+            border: self.border()?,
+            stamps: self.stamps()?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
     }

@@ -56,6 +56,13 @@ pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
     text.parse().map_err(|error| format!("`{text}` is not a name: {error}"))
 }
 
+/// The address of a waypoint, or the name of a router, which stands for an address.
+pub(crate) fn parse_waypoint(text: &str) -> Result<IpAddr, String> {
+    let router = || text.parse::<Name>().ok().map(|name| rhumb_switch::short_address(&name));
+    let address = text.parse().ok().or_else(router);
+    address.ok_or_else(|| format!("`{text}` is no IP address, and no name of a router"))
+}
+
 /// An IP address or a host name, and a port.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
@@ -82,6 +89,14 @@ mod tests {
         for text in [format!("{name}@127.0.0.1:9"), "[::1]:9".to_owned()] {
             assert_eq!(text.parse::<Remote>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_waypoint_has_an_address_or_is_a_router() {
+        assert_eq!(parse_waypoint("192.0.2.1").unwrap().to_string(), "192.0.2.1");
+        let router = parse_waypoint(&Name([0x20; 32]).to_string()).unwrap();
+        assert_eq!(router.to_string(), ["2020"; 8].join(":"));
+        assert!(parse_waypoint("here").unwrap_err().contains("no name of a router"));
     }
 
     #[test]

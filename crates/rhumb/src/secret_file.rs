@@ -1,6 +1,6 @@
 //! Text files that hold secrets: readable by their owner only, never overwritten.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -33,6 +33,15 @@ pub(crate) fn read(path: &Path, maker: &str) -> Outcome<Zeroizing<String>> {
     }
     Ok(text)
 }
+
+/// What tells whether a file has changed.
+pub(crate) fn look(path: &Path) -> io::Result<Look> {
+    let it = fs::metadata(path)?;
+    Ok([it.mtime(), it.mtime_nsec(), it.size() as i64, it.ino() as i64])
+}
+
+/// Of a file: when it was written, its length and its number.
+pub(crate) type Look = [i64; 4];
 
 /// Writes a new file, durably.
 pub(crate) fn create(path: &Path, text: &str) -> Outcome {

@@ -13,7 +13,7 @@ from .reader import Reader
 DATA, NACK, PING, PONG, ADVERTISE, ACCEPT, RIB_REQUEST, RIB_RESPONSE, FLOW_ACCEPT = range(1, 10)
 
 (NOT_YET, UNREACHABLE, TOO_BIG, TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW, OVERLOADED,
- SUPERSEDED, EXPIRED, NOT_YET_VALID) = range(1, 12)
+ SUPERSEDED, EXPIRED, NOT_YET_VALID, CAPABILITY) = range(1, 13)
 REASONS = {
     NOT_YET: "not yet",
     UNREACHABLE: "unreachable",
@@ -26,11 +26,14 @@ REASONS = {
     SUPERSEDED: "superseded",
     EXPIRED: "expired",
     NOT_YET_VALID: "not yet valid",
+    CAPABILITY: "capability",
 }
 
 _REASONS_WITHOUT_VALUE = (
     TTL_EXCEEDED, BAD_CERTIFICATE, NOT_AUTHORISED, UNKNOWN_FLOW, SUPERSEDED, EXPIRED, NOT_YET_VALID
 )
+# What a NACK of reason "capability" says is wrong with it.
+CAPABILITY_MISSING, CAPABILITY_TIME, CAPABILITY_REVOKED, CAPABILITY_REFUSED = range(1, 5)
 
 HEADER_LENGTH = 76
 INITIAL_TTL = 64
@@ -186,6 +189,8 @@ class Nack:
         value = reader.integer(2)
         if value and reason in _REASONS_WITHOUT_VALUE:
             raise Malformed("NACK: a value that means nothing")
+        if reason == CAPABILITY and not CAPABILITY_MISSING <= value <= CAPABILITY_REFUSED:
+            raise Malformed("NACK: an unknown fault of a capability")
         reporter = Name(reader.take(NAME_LENGTH)) if reader.left() else None
         metadata = None
         if reader.left():

@@ -337,6 +337,8 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
         Reason::BadCertificate | Reason::NotAuthorised | Reason::Expired | Reason::NotYetValid => {
             ADVERTISING_TAKES
         }
+        // A router renews its capability by itself; if it does not, waiting ends as all waiting does, with this reason.
+        Reason::Capability(_) => ADVERTISING_TAKES,
         Reason::UnknownFlow => LEAST_WAIT,
         Reason::TooBig(_) | Reason::TtlExceeded | Reason::Superseded => return None,
     };

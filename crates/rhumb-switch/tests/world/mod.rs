@@ -8,6 +8,7 @@
     reason = "tests, each of which uses a part"
 )]
 
+pub mod border;
 mod liar;
 
 use std::net::SocketAddr;
@@ -387,7 +388,8 @@ impl Stranger {
         self.send_datagram(world, datagram);
     }
 
-    fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
+    /// Sends a record whose first bytes are left free, and lets the world come to rest.
+    pub fn send_datagram(&mut self, world: &mut World, mut datagram: Vec<u8>) {
         datagram.extend_from_slice(&[0; 16]);
         let to =
             self.endpoint.seal(self.session.unwrap(), &mut datagram, world.now.instant).unwrap();

@@ -2,7 +2,7 @@
 
 use rhumb_wire::accept::Accept;
 use rhumb_wire::flow::FlowAccept;
-use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::nack::{CapabilityFault, Nack, Reason};
 use rhumb_wire::pdu::Label;
 use serde_json::json;
 
@@ -47,6 +47,10 @@ fn nacks(parties: &Parties, file: &mut File) {
         ("superseded", 9, 0, Reason::Superseded),
         ("expired", 10, 0, Reason::Expired),
         ("not yet valid", 11, 0, Reason::NotYetValid),
+        ("capability missing", 12, 1, Reason::Capability(CapabilityFault::Missing)),
+        ("capability of another time", 12, 2, Reason::Capability(CapabilityFault::Time)),
+        ("capability revoked", 12, 3, Reason::Capability(CapabilityFault::Revoked)),
+        ("capability refused", 12, 4, Reason::Capability(CapabilityFault::Refused)),
     ] {
         for reporter in [Some(near.name), None] {
             let mut bytes = Vec::new();
@@ -72,7 +76,9 @@ fn nacks(parties: &Parties, file: &mut File) {
     file.refused("7", "Nack", "metadata with another reason", &bytes, refused);
     for (name, data) in [
         ("reason 0", &[0, 0, 0, 0][..]),
-        ("reason 12", &[12, 0, 0, 0]),
+        ("no fault of a capability", &[12, 0, 0, 0]),
+        ("an unknown fault of a capability", &[12, 0, 0, 5]),
+        ("reason 13", &[13, 0, 0, 0]),
         ("a reserved byte set", &[1, 1, 0, 50]),
         ("a value that means nothing", &[5, 0, 0, 1]),
         ("3 bytes", &[1, 0, 0]),

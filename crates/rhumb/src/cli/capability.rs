@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use rhumb_capability::{DelegationId, Prefix, Principal};
 
-use crate::remote::parse_address;
+use crate::remote::{parse_address, parse_waypoint};
 
 /// `rhumb keyserver`
 #[derive(Debug, Default, Args)]
@@ -55,8 +55,8 @@ pub(crate) enum CapabilityCommand {
 /// `rhumb capability master`
 #[derive(Debug, Args)]
 pub(crate) struct MasterArguments {
-    /// The waypoint's address
-    #[arg(value_name = "ADDR")]
+    /// The waypoint's address, or the name of a router that demands capabilities
+    #[arg(value_name = "ADDR", value_parser = parse_waypoint)]
     pub(crate) waypoint: IpAddr,
     /// Take the epoch after that of this file [default: epoch 1]
     #[arg(long, value_name = "FILE")]
@@ -83,7 +83,7 @@ pub(crate) struct MintArguments {
     #[arg(value_name = "NUMBER", value_parser = parse_principal)]
     pub(crate) principal: Principal,
     /// Of the configured waypoints, only this one; may be repeated
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_waypoint)]
     pub(crate) waypoint: Vec<IpAddr>,
     /// Where to write the principal's file [default: NUMBER.principal]
     #[arg(long, value_name = "FILE")]
@@ -99,14 +99,14 @@ pub(crate) struct DelegateArguments {
     /// Destinations that packets may go to, like 203.0.113.0/24
     #[arg(long, value_name = "PREFIX", required_unless_present = "reply_to")]
     pub(crate) prefix: Option<Prefix>,
-    /// A reply capability: packets may go to this host alone
-    #[arg(long, value_name = "ADDR", conflicts_with = "prefix")]
+    /// A reply capability: packets may go to this host, or PDUs to this name, alone
+    #[arg(long, value_name = "ADDR", value_parser = parse_waypoint, conflicts_with = "prefix")]
     pub(crate) reply_to: Option<IpAddr>,
     /// What the delegation is called in bills and revocations: 0 to 16777215
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(crate) id: DelegationId,
     /// Which waypoint, where a principal has several
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_waypoint)]
     pub(crate) waypoint: Option<IpAddr>,
     /// For the window after the present one
     #[arg(long)]

@@ -22,11 +22,14 @@ use crate::output::Form;
 use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
 use beacon::BeaconThread;
+use border::BorderThread;
 use state::StateFile;
 use workers::WorkerThreads;
 
 mod beacon;
+mod border;
 mod report;
+mod stamps;
 mod state;
 mod workers;
 
@@ -52,7 +55,9 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     if settings.pin {
         workers::pin_worker(0);
     }
+    let border = BorderThread::start(settings, &mut switch, wake)?;
     let mut router = Router::new(switch, state, workers, address, wake.clone(), now)?;
+    router.border = border;
 
     if !daemon::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
@@ -170,6 +175,8 @@ struct Router {
     state: Option<StateFile>,
     /// While nodes on the local network can find this router.
     beacon: Option<BeaconThread>,
+    /// Where capabilities are demanded, or demanded of this router.
+    border: Option<BorderThread>,
 }
 
 #[derive(Debug)]
@@ -190,14 +197,25 @@ impl Router {
         let verifier = Worker::start("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
-        Ok(Self { switch, workers, address, started, startup, verifier, state, beacon: None })
+        Ok(Self {
+            switch,
+            workers,
+            address,
+            started,
+            startup,
+            verifier,
+            state,
+            beacon: None,
+            border: None,
+        })
     }
 
     /// Saves what is to be known again after a restart.
     fn finish(mut self) -> Outcome {
+        let border = self.border.take().map_or(Ok(()), |border| border.finish(&self.switch));
         match self.state.take() {
-            Some(state) => state.finish(&mut self.switch, clock::now()),
-            None => Ok(()),
+            Some(state) => border.and(state.finish(&mut self.switch, clock::now())),
+            None => border,
         }
     }
 
@@ -244,6 +262,9 @@ impl Service for Router {
         self.take_events();
         self.verifier.hand_out(|| self.switch.poll_job());
         self.workers.pass_orders(&mut self.switch);
+        if let Some(border) = &mut self.border {
+            border.advance(&mut self.switch, now);
+        }
         if let Some(state) = &mut self.state {
             state.save_if_due(&mut self.switch, now);
         }
@@ -263,7 +284,8 @@ impl Service for Router {
             Startup::Over => None,
         };
         let at_once = self.workers.goes_on().then(Instant::now);
-        [startup, at_once, self.switch.poll_timeout()].into_iter().flatten().min()
+        let border = self.border.as_ref().map(BorderThread::poll_timeout);
+        [startup, at_once, border, self.switch.poll_timeout()].into_iter().flatten().min()
     }
 
     fn other_sockets(&self) -> Counters {
@@ -273,7 +295,12 @@ impl Service for Router {
     fn snapshot(&mut self, now: Now) -> Snapshot {
         let uptime = now.instant.saturating_duration_since(self.started);
         let found = self.beacon.as_ref().map(BeaconThread::counters);
-        report::snapshot(&self.switch.status(now), self.address, uptime, found.as_ref())
+        let status = self.switch.status(now);
+        let mut snapshot = report::snapshot(&status, self.address, uptime, found.as_ref());
+        if let Some(border) = &self.border {
+            border.report(&mut snapshot);
+        }
+        snapshot
     }
 }
 

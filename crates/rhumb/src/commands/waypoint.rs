@@ -33,12 +33,12 @@ use totals::Totals;
 use worker::{Handle, Order, Worker};
 
 mod accounts;
-mod follow;
+pub(crate) mod follow;
 mod io;
-mod keys;
-mod ledger;
-mod report;
-mod totals;
+pub(crate) mod keys;
+pub(crate) mod ledger;
+pub(crate) mod report;
+pub(crate) mod totals;
 mod worker;
 
 /// Runs the command.
@@ -342,6 +342,6 @@ impl Serialize for Checked {
 }
 
 /// How often what is due is looked for. Revocations wake this thread.
-const TICK: Duration = Duration::from_millis(500);
+pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// People wait no longer than this for a typing error to show.
-const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);

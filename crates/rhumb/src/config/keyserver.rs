@@ -11,7 +11,7 @@ use super::raw::{Fault, RawWaypoint, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::KeyserverArguments;
 use crate::failure::{Failure, Outcome};
-use crate::remote::parse_address;
+use crate::remote::{parse_address, parse_waypoint};
 
 /// What a key server runs with.
 #[derive(Debug)]
@@ -130,9 +130,7 @@ impl ConfigFile {
     }
 
     fn waypoint(&self, raw: &RawWaypoint) -> Outcome<WaypointSettings> {
-        let address = self.parsed(Some(&raw.address), |text| {
-            text.parse::<IpAddr>().map_err(|_| format!("`{text}` is no IP address"))
-        })?;
+        let address = self.parsed(Some(&raw.address), parse_waypoint)?;
         let suite = self.parsed(raw.suite.as_ref(), |text| {
             let names = Suite::ALL.map(Suite::name).join(", ");
             text.parse::<Suite>().map_err(|_| format!("`{text}` is no suite; known are: {names}"))

@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub(crate) node: RawNode,
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawForwarder,
+    pub(crate) border: Option<RawBorder>,
     #[cfg(target_os = "linux")]
     pub(crate) stamp: super::stamp::RawStamp,
 }
@@ -127,6 +128,37 @@ pub(crate) struct RawForwarder {
     pub(crate) admin: Option<Spanned<String>>,
 }
 
+/// `[border]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawBorder {
+    pub(crate) foreign: Option<Vec<Spanned<String>>>,
+    pub(crate) master: Option<Vec<PathBuf>>,
+    pub(crate) window_bits: Option<u8>,
+    pub(crate) grace_ms: Option<u32>,
+    pub(crate) skew_ms: Option<u32>,
+    pub(crate) suites: Option<Vec<Spanned<String>>>,
+    pub(crate) reference_schemes: Option<Spanned<String>>,
+    pub(crate) packets_per_s: Option<Spanned<u32>>,
+    pub(crate) accounts: Option<PathBuf>,
+    pub(crate) period: Option<Spanned<String>>,
+    pub(crate) key_server: Option<Spanned<String>>,
+    pub(crate) zone: Option<String>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) stamp: Vec<RawBorderStamp>,
+}
+
+/// `[[border.stamp]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawBorderStamp {
+    pub(crate) peer: Spanned<String>,
+    pub(crate) source: Option<Spanned<String>>,
+    pub(crate) capability: Option<Vec<PathBuf>>,
+    pub(crate) principal: Option<PathBuf>,
+    pub(crate) resolvers: Option<Vec<Spanned<String>>>,
+}
+
 /// What is wrong with a file, and in which line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -147,28 +179,24 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
             check_keys(text, table, section, keys)?;
         }
     }
-    if let Some(DeValue::Table(table)) = root.get_ref().get("keyserver").map(Spanned::get_ref)
-        && let Some(DeValue::Array(waypoints)) = table.get("waypoint").map(Spanned::get_ref)
-    {
-        for waypoint in waypoints {
-            if let DeValue::Table(table) = waypoint.get_ref() {
-                check_keys(text, table, "keyserver.waypoint", WAYPOINT_KEYS)?;
-            }
-        }
-    }
+    check_items(text, root.get_ref(), ["keyserver", "waypoint"], WAYPOINT_KEYS)?;
+    check_items(text, root.get_ref(), ["border", "stamp"], BORDER_STAMP_KEYS)?;
     #[cfg(target_os = "linux")]
-    check_policies(text, root.get_ref())?;
+    check_items(text, root.get_ref(), ["stamp", "policy"], super::stamp::POLICY_KEYS)?;
     toml::from_str(text).map_err(fault)
 }
 
-#[cfg(target_os = "linux")]
-fn check_policies(text: &str, root: &DeTable<'_>) -> Result<(), Fault> {
-    let stamp = root.get("stamp").and_then(|it| it.get_ref().as_table());
-    let policies = stamp.and_then(|it| it.get("policy")?.get_ref().as_array());
-    for policy in policies.into_iter().flatten() {
-        if let Some(table) = policy.get_ref().as_table() {
-            check_keys(text, table, "[stamp.policy]", super::stamp::POLICY_KEYS)?;
-        }
+/// Checks the keys of each `[[section.item]]`.
+fn check_items(
+    text: &str,
+    root: &DeTable<'_>,
+    [section, item]: [&str; 2],
+    known: &[&str],
+) -> Result<(), Fault> {
+    let table = root.get(section).and_then(|it| it.get_ref().as_table());
+    let items = table.and_then(|it| it.get(item)?.get_ref().as_array());
+    for item_table in items.into_iter().flatten().filter_map(|it| it.get_ref().as_table()) {
+        check_keys(text, item_table, &format!("{section}.{item}"), known)?;
     }
     Ok(())
 }
@@ -206,7 +234,8 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver", "waypoint", "stamp"];
+const TOP_KEYS: &[&str] =
+    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "stamp"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -269,9 +298,29 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "admin",
         ],
     ),
+    (
+        "border",
+        &[
+            "foreign",
+            "master",
+            "window_bits",
+            "grace_ms",
+            "skew_ms",
+            "suites",
+            "reference_schemes",
+            "packets_per_s",
+            "accounts",
+            "period",
+            "key_server",
+            "zone",
+            "key",
+            "stamp",
+        ],
+    ),
     #[cfg(target_os = "linux")]
     ("stamp", super::stamp::STAMP_KEYS),
 ];
+const BORDER_STAMP_KEYS: &[&str] = &["peer", "source", "capability", "principal", "resolvers"];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
 
@@ -287,7 +336,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, stamp"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, stamp"
         );
     }
 
@@ -309,6 +358,7 @@ mod tests {
         for (section, keys) in SECTIONS {
             assert_eq!(fields(&format!("[{section}]\nzzz = 1")), *keys);
         }
+        assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
         assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }
 }

@@ -62,6 +62,16 @@ pub(crate) enum Period {
     Month,
 }
 
+/// Keys of a section that say how capabilities are verified.
+pub(super) struct VerifierKeys<'a> {
+    pub(super) window_bits: Option<u8>,
+    pub(super) grace_ms: Option<u32>,
+    pub(super) skew_ms: Option<u32>,
+    pub(super) suites: Option<&'a [Spanned<String>]>,
+    pub(super) reference_schemes: Option<&'a Spanned<String>>,
+    pub(super) packets_per_s: Option<&'a Spanned<u32>>,
+}
+
 impl ConfigFile {
     /// Settings of `rhumb waypoint`.
     pub(crate) fn forwarder(&self, flags: &WaypointArguments) -> Outcome<ForwarderSettings> {
@@ -93,10 +103,7 @@ impl ConfigFile {
         let mut verifier = self.verifier(flags)?;
         verifier.port = udp_port;
         verifier.cores = workers.into();
-        let period = self.parsed(raw.period.as_ref(), |text| {
-            Period::from_str(text, false)
-                .map_err(|_| format!("period is `{text}`; give hour, day or month"))
-        })?;
+        let period = self.period(raw.period.as_ref())?;
         Ok(ForwarderSettings {
             verifier,
             io,
@@ -106,19 +113,41 @@ impl ConfigFile {
             workers,
             pin: flags.pin || raw.pin.unwrap_or(false),
             accounts: flags.accounts.clone().or_else(|| raw.accounts.clone()),
-            period: period.unwrap_or(Period::Day),
-            follow: self.follow()?,
+            period,
+            follow: self.follow(
+                raw.key_server.as_ref(),
+                raw.zone.as_ref(),
+                raw.key.as_ref(),
+                "waypoint",
+            )?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
     }
 
-    /// The folder of accounts that the file names.
+    /// The folder of accounts that the file names, a waypoint's before a border's.
     pub(crate) fn accounts(&self) -> Option<PathBuf> {
-        self.raw.waypoint.accounts.clone()
+        let border = self.raw.border.as_ref().and_then(|border| border.accounts.clone());
+        self.raw.waypoint.accounts.clone().or(border)
+    }
+
+    pub(super) fn period(&self, raw: Option<&Spanned<String>>) -> Outcome<Period> {
+        let period = self.parsed(raw, |text| {
+            Period::from_str(text, false)
+                .map_err(|_| format!("period is `{text}`; give hour, day or month"))
+        })?;
+        Ok(period.unwrap_or(Period::Day))
     }
 
     fn verifier(&self, flags: &WaypointArguments) -> Outcome<VerifierConfig> {
         let raw = &self.raw.waypoint;
+        let keys = VerifierKeys {
+            window_bits: raw.window_bits,
+            grace_ms: raw.grace_ms,
+            skew_ms: raw.skew_ms,
+            suites: raw.suites.as_deref(),
+            reference_schemes: raw.reference_schemes.as_ref(),
+            packets_per_s: raw.packets_per_s.as_ref(),
+        };
         let mut addresses = flags.address.clone();
         if addresses.is_empty() {
             for text in raw.addresses.iter().flatten() {
@@ -130,6 +159,15 @@ impl ConfigFile {
                 "a waypoint needs an address that capabilities name it by; give --address IP",
             ));
         }
+        self.verifier_of(addresses, &keys)
+    }
+
+    /// What verifies, as these keys say.
+    pub(super) fn verifier_of(
+        &self,
+        addresses: Vec<IpAddr>,
+        raw: &VerifierKeys<'_>,
+    ) -> Outcome<VerifierConfig> {
         let mut config = VerifierConfig::new(addresses);
         let bits = raw.window_bits.unwrap_or(config.clock.bits());
         let grace_ms = raw.grace_ms.unwrap_or(DEFAULT_GRACE_MS);
@@ -140,13 +178,13 @@ impl ConfigFile {
                  (together at most half a window)"
             ))
         })?;
-        if let Some(names) = &raw.suites {
+        if let Some(names) = raw.suites {
             config.suites.clear();
             for name in names {
                 config.suites.extend(self.parsed(Some(name), parse_suite)?);
             }
         }
-        let schemes = self.parsed(raw.reference_schemes.as_ref(), |text| match text {
+        let schemes = self.parsed(raw.reference_schemes, |text| match text {
             "refused" => Ok(ReferenceSchemes::Refused),
             "bit-chain" => Ok(ReferenceSchemes::BitChain),
             "bit-chain-and-xor" => Ok(ReferenceSchemes::BitChainAndXor),
@@ -155,7 +193,7 @@ impl ConfigFile {
             )),
         })?;
         config.reference_schemes = schemes.unwrap_or_default();
-        if let Some(raw) = &raw.packets_per_s {
+        if let Some(raw) = raw.packets_per_s {
             if !PACKETS_PER_S.contains(raw.get_ref()) {
                 let (low, high) = (PACKETS_PER_S.start(), PACKETS_PER_S.end());
                 return Err(self.wrong(raw, format!("packets_per_s is not {low} to {high}")));
@@ -199,21 +237,26 @@ impl ConfigFile {
         }
     }
 
-    fn follow(&self) -> Outcome<Option<FollowSettings>> {
-        let raw = &self.raw.waypoint;
-        let server = self.parsed(raw.key_server.as_ref(), parse_address)?;
-        match (server, &raw.zone, &raw.key) {
+    pub(super) fn follow(
+        &self,
+        server: Option<&Spanned<String>>,
+        zone: Option<&String>,
+        key: Option<&PathBuf>,
+        section: &str,
+    ) -> Outcome<Option<FollowSettings>> {
+        let server = self.parsed(server, parse_address)?;
+        match (server, zone, key) {
             (None, None, None) => Ok(None),
             (Some(server), Some(zone), Some(key)) => {
                 Ok(Some(FollowSettings { server, zone: zone.clone(), key: key.clone() }))
             }
-            _ => Err(Failure::setup_text(
-                "revocations need all of key_server, zone and key (a TSIG key file) in [waypoint]",
-            )),
+            _ => Err(Failure::setup_text(format!(
+                "revocations need all of key_server, zone and key (a TSIG key file) in [{section}]"
+            ))),
         }
     }
 
-    fn wrong<T>(&self, raw: &Spanned<T>, problem: String) -> Failure {
+    pub(super) fn wrong<T>(&self, raw: &Spanned<T>, problem: String) -> Failure {
         refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
     }
 }

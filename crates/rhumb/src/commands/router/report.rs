@@ -8,7 +8,8 @@ use std::time::Duration;
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
 use rhumb_switch::{
-    CertificateStatus, Event, FlowStatus, GrantStatus, Status, TableStatus, WorkerStatus,
+    CertificateStatus, Event, FlowStatus, GrantStatus, StampStatus, Status, TableStatus,
+    WorkerStatus,
 };
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
@@ -42,6 +43,12 @@ pub(super) fn log(event: &Event) {
         Event::PublishRefused { name, refusal } => {
             tracing::warn!(%refusal, "the RIB refused to publish a name");
             tracing::debug!(%name, %refusal, "publishing refused");
+        }
+        Event::CapabilityRefused { peer, fault } => {
+            tracing::warn!(
+                "a peer demands capabilities: {fault}; see [[border.stamp]] and `rhumb status`"
+            );
+            tracing::debug!(%peer, %fault, "a peer demands capabilities");
         }
         other => tracing::debug!(event = ?other, "event"),
     }
@@ -147,8 +154,14 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         },
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
         "dropped_pdus": by_reason(&status.dropped_pdus),
+        "stamps": status.stamps.iter().map(stamp).collect::<Vec<_>>(),
+        "refused_capabilities": by_reason(&status.refused_capabilities),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
     })
+}
+
+fn stamp(stamp: &StampStatus) -> Value {
+    json!({"peer": stamp.peer.to_string(), "expires_in_s": stamp.expires_in_s})
 }
 
 fn worker(worker: &WorkerStatus) -> Value {

@@ -18,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::revocation_feed::{Heard, follow};
 
 /// What the thread has learnt.
-pub(super) enum News {
+pub(crate) enum News {
     /// All that is revoked. Who has taken it over drops `done`: with the last one it is in force.
     Current { serial: u32, revocations: Arc<Revocations>, done: Sender<()> },
     /// The server does not answer.
@@ -26,7 +26,7 @@ pub(super) enum News {
 }
 
 /// The feed of these settings, not asked yet.
-pub(super) fn feed(settings: &FollowSettings) -> Outcome<RevocationFeed> {
+pub(crate) fn feed(settings: &FollowSettings) -> Outcome<RevocationFeed> {
     let key = load_signer(&settings.key)?;
     RevocationFeed::new(&settings.zone, key).map_err(|error| {
         Failure::setup_text(format!("zone {} cannot be followed: {error}", settings.zone))
@@ -34,7 +34,7 @@ pub(super) fn feed(settings: &FollowSettings) -> Outcome<RevocationFeed> {
 }
 
 /// Starts the thread. It wakes `wake` for each piece of news, and ends with the process.
-pub(super) fn start(
+pub(crate) fn start(
     settings: &FollowSettings,
     mut feed: RevocationFeed,
     wake: Wake,

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rhumb_capability::{Epoch, EpochKeys};
@@ -13,28 +12,28 @@ use rhumb_keyserver::principal::parse_master;
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Outcome};
-use crate::secret_file;
+use crate::secret_file::{self, Look};
 
 /// Where the keys are, and what was found there.
-pub(super) struct Masters {
+pub(crate) struct Masters {
     /// Files, and folders of files.
     places: Vec<PathBuf>,
     addresses: Vec<IpAddr>,
     /// What the files looked like when they were read.
-    seen: Vec<(PathBuf, [i64; 4])>,
+    seen: Vec<(PathBuf, Look)>,
     epochs: Vec<MasterText>,
 }
 
 /// The key of an address and an epoch. Each verifier makes its own from it.
-pub(super) struct MasterText {
-    pub(super) waypoint: IpAddr,
-    pub(super) epoch: Epoch,
+pub(crate) struct MasterText {
+    pub(crate) waypoint: IpAddr,
+    pub(crate) epoch: Epoch,
     text: Zeroizing<String>,
 }
 
 impl MasterText {
     /// The keys, once more.
-    pub(super) fn keys(&self) -> EpochKeys {
+    pub(crate) fn keys(&self) -> EpochKeys {
         let (_, keys) = parse_master(&self.text).expect("invariant: it was read before");
         keys
     }
@@ -45,14 +44,14 @@ impl MasterText {
 }
 
 /// What to change in the verifiers.
-pub(super) struct Change<'a> {
-    pub(super) install: Vec<&'a MasterText>,
-    pub(super) retire: Vec<(IpAddr, Epoch)>,
+pub(crate) struct Change<'a> {
+    pub(crate) install: Vec<&'a MasterText>,
+    pub(crate) retire: Vec<(IpAddr, Epoch)>,
 }
 
 impl Masters {
     /// Reads the keys of a waypoint with these addresses.
-    pub(super) fn read(places: &[PathBuf], addresses: &[IpAddr]) -> Outcome<Self> {
+    pub(crate) fn read(places: &[PathBuf], addresses: &[IpAddr]) -> Outcome<Self> {
         let mut masters = Self {
             places: places.to_vec(),
             addresses: addresses.to_vec(),
@@ -66,12 +65,12 @@ impl Masters {
     }
 
     /// All keys.
-    pub(super) fn all(&self) -> &[MasterText] {
+    pub(crate) fn all(&self) -> &[MasterText] {
         &self.epochs
     }
 
     /// Reads the keys again if a file has changed, or if `asked` for it.
-    pub(super) fn read_again(&mut self, asked: bool) -> Outcome<Option<Change<'_>>> {
+    pub(crate) fn read_again(&mut self, asked: bool) -> Outcome<Option<Change<'_>>> {
         let seen = self.look()?;
         if seen == self.seen && !asked {
             return Ok(None);
@@ -89,7 +88,7 @@ impl Masters {
     }
 
     /// The files there are, and what tells whether they change.
-    fn look(&self) -> Outcome<Vec<(PathBuf, [i64; 4])>> {
+    fn look(&self) -> Outcome<Vec<(PathBuf, Look)>> {
         let mut files = Vec::new();
         for place in &self.places {
             if !place.is_dir() {
@@ -104,13 +103,13 @@ impl Masters {
             files.extend(found);
         }
         let looks = files.into_iter().map(|path| {
-            let it = fs::metadata(&path).map_err(|error| refused(&path, &error))?;
-            Ok((path, [it.mtime(), it.mtime_nsec(), it.size() as i64, it.ino() as i64]))
+            let look = secret_file::look(&path).map_err(|error| refused(&path, &error))?;
+            Ok((path, look))
         });
         looks.collect()
     }
 
-    fn load(&self, files: &[(PathBuf, [i64; 4])]) -> Outcome<Vec<MasterText>> {
+    fn load(&self, files: &[(PathBuf, Look)]) -> Outcome<Vec<MasterText>> {
         let mut epochs: Vec<MasterText> = Vec::new();
         for (path, _) in files {
             let text = secret_file::read(path, "rhumb capability master ADDR")?;

@@ -26,42 +26,42 @@ use crate::failure::{Failure, Outcome};
 
 /// One period: what its file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Book {
+pub(crate) struct Book {
     /// Like 2026-11-21, in UTC.
-    pub(super) period: String,
+    pub(crate) period: String,
     /// When the figures were written, in seconds of Unix time.
-    pub(super) written_s: u64,
+    pub(crate) written_s: u64,
     /// By principal and delegations.
-    pub(super) accounts: Vec<Line>,
+    pub(crate) accounts: Vec<Line>,
     /// Of principals that found no place in the table.
-    pub(super) unlisted: Sum,
+    pub(crate) unlisted: Sum,
 }
 
 /// A principal, or those who send under its delegations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Line {
-    pub(super) principal: u32,
+pub(crate) struct Line {
+    pub(crate) principal: u32,
     /// Ids, the first delegator's first. None: the principal with all its delegates.
-    pub(super) delegations: Vec<u32>,
+    pub(crate) delegations: Vec<u32>,
     #[serde(flatten)]
-    pub(super) sum: Sum,
+    pub(crate) sum: Sum,
 }
 
 /// What was sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sum {
-    pub(super) packets: u64,
+pub(crate) struct Sum {
+    pub(crate) packets: u64,
     /// As IP packets before they were stamped.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Packets that had proven whose they are, and were dropped: repeated, or out of hops. Not among `packets`.
-    pub(super) dropped_packets: u64,
+    pub(crate) dropped_packets: u64,
     /// Unix time of the first and the last packet, to a second.
-    pub(super) first_s: u64,
-    pub(super) last_s: u64,
+    pub(crate) first_s: u64,
+    pub(crate) last_s: u64,
 }
 
 /// Keeps the books.
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     folder: Option<PathBuf>,
     period: Period,
     current: String,
@@ -87,7 +87,7 @@ struct Seen {
 impl Ledger {
     /// The books in a folder, which is made if missing; without one they are in memory only. Goes on where the present period
     /// was left.
-    pub(super) fn open(
+    pub(crate) fn open(
         folder: Option<&Path>,
         period: Period,
         workers: usize,
@@ -122,7 +122,7 @@ impl Ledger {
     }
 
     /// Takes what worker `number` has counted since the last time.
-    pub(super) fn take(&mut self, number: usize, totals: &Totals, now_s: u64) {
+    pub(crate) fn take(&mut self, number: usize, totals: &Totals, now_s: u64) {
         let Self { sums, seen, unlisted, is_changed, .. } = self;
         let seen = &mut seen[number];
         let mut add = |key: Key, added: Usage, dropped: u64| {
@@ -158,7 +158,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be written; it will be tried again, and nothing is lost as long as the process lives.
-    pub(super) fn save_if_due(&mut self, now_s: u64) -> io::Result<()> {
+    pub(crate) fn save_if_due(&mut self, now_s: u64) -> io::Result<()> {
         let period = period_of(self.period, now_s);
         // A clock that is set back does not open a book again that is closed.
         if period > self.current {
@@ -180,7 +180,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn save(&mut self, now_s: u64) -> io::Result<()> {
+    pub(crate) fn save(&mut self, now_s: u64) -> io::Result<()> {
         self.next_save_s = now_s + SAVE_INTERVAL.as_secs();
         let Some(folder) = &self.folder else {
             self.is_changed = false;
@@ -194,7 +194,7 @@ impl Ledger {
     }
 
     /// The book of the present period.
-    pub(super) fn book(&self, now_s: u64) -> Book {
+    pub(crate) fn book(&self, now_s: u64) -> Book {
         let lines = self.sums.iter().map(|((principal, delegations), sum)| Line {
             principal: *principal,
             delegations: delegations.clone(),
@@ -224,7 +224,7 @@ impl Sum {
 }
 
 /// The periods there are in a folder, the earliest first.
-pub(super) fn periods(folder: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn periods(folder: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
@@ -236,7 +236,7 @@ pub(super) fn periods(folder: &Path) -> io::Result<Vec<String>> {
 }
 
 /// The book of a period; `None` when there is none.
-pub(super) fn read_period(folder: &Path, period: &str) -> Outcome<Option<Book>> {
+pub(crate) fn read_period(folder: &Path, period: &str) -> Outcome<Option<Book>> {
     read(&path_of(folder, period))
 }
 

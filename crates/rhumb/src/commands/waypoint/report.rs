@@ -44,11 +44,36 @@ impl Serialize for Ready {
 
 /// What is known of revocations.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Followed {
-    pub(super) serial: u32,
-    pub(super) revocations: usize,
+pub(crate) struct Followed {
+    pub(crate) serial: u32,
+    pub(crate) revocations: usize,
     /// Whether the key server answers.
-    pub(super) is_current: bool,
+    pub(crate) is_current: bool,
+}
+
+impl Followed {
+    pub(crate) fn status(&self) -> Value {
+        json!({
+            "serial": self.serial,
+            "in_force": self.revocations,
+            "is_current": self.is_current,
+        })
+    }
+
+    pub(crate) fn metrics(&self) -> [Metric; 3] {
+        let follows = "Whether the key server answers, so that no revocation is missing.";
+        let gauge = |name, help, value| Metric {
+            name,
+            help,
+            kind: Kind::Gauge,
+            samples: vec![Sample::plain(value)],
+        };
+        [
+            gauge(SERIAL, "Serial of revocations.", self.serial.into()),
+            gauge(REVOKED, "Revocations in force.", self.revocations as u64),
+            gauge(FOLLOWS, follows, self.is_current.into()),
+        ]
+    }
 }
 
 /// All that status and metrics are made of.
@@ -72,13 +97,7 @@ pub(super) fn snapshot(facts: &Facts<'_>) -> Snapshot {
 fn status(facts: &Facts<'_>) -> Value {
     let Facts { totals, book, .. } = facts;
     let epochs: Vec<u8> = totals.epochs.iter().map(|epoch| epoch.0).collect();
-    let accounts: Vec<Value> = top(totals)
-        .into_iter()
-        .take(SHOWN_ACCOUNTS)
-        .map(|(principal, packets, bytes)| {
-            json!({"principal": principal, "packets": packets, "bytes": bytes})
-        })
-        .collect();
+    let accounts = accounts(totals);
     json!({
         "role": "waypoint",
         "name": facts.io,
@@ -94,11 +113,7 @@ fn status(facts: &Facts<'_>) -> Value {
             "handed_over_in_vain": totals.overflows,
             "accounts_not_written": facts.save_failures,
         },
-        "revocations": facts.followed.map(|it| json!({
-            "serial": it.serial,
-            "in_force": it.revocations,
-            "is_current": it.is_current,
-        })),
+        "revocations": facts.followed.as_ref().map(Followed::status),
         "accounts": accounts,
         "dropped_by_reason": map(totals.drops().map(|(why, count)| (why.name(), count))),
         "icmp_sent": map(totals.icmp.all_sent().map(|(what, count)| (IcmpSent::name(what), count))),
@@ -112,6 +127,13 @@ fn status(facts: &Facts<'_>) -> Value {
             "xdp_sent_packets": totals.io.xdp_sent_datagrams,
         },
     })
+}
+
+/// The principals with most bytes.
+pub(crate) fn accounts(totals: &Totals) -> Vec<Value> {
+    let shown = top(totals).into_iter().take(SHOWN_ACCOUNTS);
+    let account = |(principal, packets, bytes)| json!({"principal": principal, "packets": packets, "bytes": bytes});
+    shown.map(account).collect()
 }
 
 fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
@@ -152,29 +174,13 @@ fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
         metric(EPOCHS, "Epochs whose capabilities are taken.", Kind::Gauge, epochs.collect()),
     ];
     metrics.extend(by_principal(totals));
-    if let Some(followed) = facts.followed {
-        metrics.extend([
-            metric(SERIAL, "Serial of revocations.", Kind::Gauge, plain(followed.serial.into())),
-            metric(
-                REVOKED,
-                "Revocations in force.",
-                Kind::Gauge,
-                plain(followed.revocations as u64),
-            ),
-            metric(
-                FOLLOWS,
-                "Whether the key server answers, so that no revocation is missing.",
-                Kind::Gauge,
-                plain(followed.is_current.into()),
-            ),
-        ]);
-    }
+    metrics.extend(facts.followed.iter().flat_map(Followed::metrics));
     metrics.extend(io_metrics(&totals.io));
     metrics
 }
 
 /// The principals with most bytes, and all others as one.
-fn by_principal(totals: &Totals) -> [Metric; 2] {
+pub(crate) fn by_principal(totals: &Totals) -> [Metric; 2] {
     let mut packets = Vec::new();
     let mut bytes = Vec::new();
     let (mut listed, mut listed_bytes) = (0, 0);

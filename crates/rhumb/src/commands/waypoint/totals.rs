@@ -11,39 +11,34 @@ use rhumb_io::Counters;
 
 /// Everything that only grows since the start, and the epochs.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     /// What principals sent, their delegates included.
-    pub(super) principals: HashMap<Principal, Usage>,
-    pub(super) delegates: HashMap<Account, Usage>,
+    pub(crate) principals: HashMap<Principal, Usage>,
+    pub(crate) delegates: HashMap<Account, Usage>,
     /// Proven and dropped all the same.
-    pub(super) dropped: HashMap<Principal, u64>,
-    pub(super) total: Usage,
+    pub(crate) dropped: HashMap<Principal, u64>,
+    pub(crate) total: Usage,
     /// What found no place in the tables.
-    pub(super) unlisted: Usage,
-    pub(super) drops: DropCounts,
-    pub(super) icmp: IcmpCounters,
-    pub(super) io: Counters,
+    pub(crate) unlisted: Usage,
+    pub(crate) drops: DropCounts,
+    pub(crate) icmp: IcmpCounters,
+    pub(crate) io: Counters,
     /// Packets that found a queue between workers full.
-    pub(super) overflows: u64,
-    pub(super) epochs: Vec<Epoch>,
+    pub(crate) overflows: u64,
+    pub(crate) epochs: Vec<Epoch>,
 }
 
 impl Totals {
     /// Takes the figures of a worker in place of what was here.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         waypoint: &Waypoint,
         relay: Option<&ErrorRelay>,
         io: Counters,
         overflows: u64,
     ) {
-        let accounts: &Accounts = waypoint.accounts();
-        if self.total.packets != accounts.total().packets {
-            self.principals.extend(accounts.principals());
-            self.delegates.extend(accounts.all_delegates());
-        }
+        self.take_accounts(waypoint.accounts());
         self.dropped.extend(waypoint.dropped());
-        (self.total, self.unlisted) = (accounts.total(), accounts.unlisted());
         self.drops.clone_from(waypoint.drops());
         self.icmp.clone_from(waypoint.icmp());
         if let Some(relay) = relay {
@@ -54,8 +49,17 @@ impl Totals {
         self.epochs.extend(waypoint.live_epochs());
     }
 
+    /// Takes what principals sent in place of what was here.
+    pub(crate) fn take_accounts(&mut self, accounts: &Accounts) {
+        if self.total.packets != accounts.total().packets {
+            self.principals.extend(accounts.principals());
+            self.delegates.extend(accounts.all_delegates());
+        }
+        (self.total, self.unlisted) = (accounts.total(), accounts.unlisted());
+    }
+
     /// Adds the figures of another worker.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         for (principal, usage) in &other.principals {
             merge(self.principals.entry(*principal).or_default(), *usage);
         }
@@ -75,7 +79,7 @@ impl Totals {
     }
 
     /// Reasons of drops and their counts.
-    pub(super) fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+    pub(crate) fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         self.drops.iter()
     }
 }

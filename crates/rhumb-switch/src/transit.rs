@@ -1,0 +1,451 @@
+//! Stamped PDUs: what comes over the border of a trust domain, and what is sent over that of another.
+//!
+//! From a foreign peer: 1. while a group is looked up, what is no PDU but stamped is set aside; 2. what its header says of the
+//! PDU is compared with the PDU's names, or those that its label stands for; 3. all that were set aside are verified together;
+//! 4. what proved itself goes on as any PDU, in its slot, without its stamp. What is not stamped, and had to be, goes no
+//! further, and its source is told.
+//!
+//! To a peer that demands capabilities: PDUs are copied behind a stamp, in place of being sealed in their slots.
+//!
+//! Flows over a border are marked ([`Ready::Guarded`]), so that the path of a known flow leaves them to this file, and looks
+//! at nothing that it did not look at before.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use rhumb_capability::{HeaderView, Packet, Verdict};
+use rhumb_link::{Opened, SessionId};
+use rhumb_trust::Now;
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
+use rhumb_wire::nack::{CapabilityFault, Nack, Reason};
+use rhumb_wire::pdu::{Frame, Label, LabelledHeader, LabelledPdu, decrement_ttl, relabel};
+use rhumb_wire::{Action, Batch, Name, Pdu};
+
+use crate::border::{Border, PDU_PROTOCOL, is_stamped, short_addresses, told};
+use crate::flows::Ready;
+use crate::stamps::Stamps;
+use crate::switch::Event;
+use crate::{DropReason, Switch};
+
+/// A stamped PDU that waits for the others of its group.
+pub(crate) struct Aside {
+    slot: usize,
+    session: SessionId,
+}
+
+impl Switch {
+    /// Demands capabilities of foreign peers from now on, or of none.
+    pub fn set_border(&mut self, border: Option<Border>) {
+        self.border = border.map(Box::new);
+        self.routes.invalidate_flows();
+    }
+
+    /// What is demanded of foreign peers.
+    pub fn border(&self) -> Option<&Border> {
+        self.border.as_deref()
+    }
+
+    /// The same, to be given keys and revocations.
+    pub fn border_mut(&mut self) -> Option<&mut Border> {
+        self.border.as_deref_mut()
+    }
+
+    /// Has capabilities for peers that demand them, from now on.
+    pub fn set_stamps(&mut self, stamps: Option<Stamps>) {
+        self.stamps = stamps.map(Box::new);
+        self.routes.invalidate_flows();
+    }
+
+    /// Whether a capability is demanded of a session's peer.
+    pub(crate) fn is_foreign(&self, session: SessionId) -> bool {
+        let Some(border) = &self.border else { return false };
+        self.endpoint.peer(session).is_some_and(|peer| border.is_foreign(&peer.name))
+    }
+
+    /// Whether a session's peer demands capabilities.
+    pub(crate) fn stamps_for(&self, session: SessionId) -> bool {
+        let Some(stamps) = &self.stamps else { return false };
+        self.endpoint.peer(session).is_some_and(|peer| stamps.are_for(&peer.name))
+    }
+
+    /// The longest datagram that a session's peer takes, less what a stamp needs.
+    pub(crate) fn room_to(&self, session: SessionId) -> Option<u16> {
+        let peer = self.endpoint.peer(session)?;
+        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.overhead(&peer.name));
+        Some(peer.max_datagram_len.saturating_sub(u16::try_from(stamp).unwrap_or(u16::MAX)))
+    }
+}
+
+/// What is to be done with a stamped PDU.
+enum Seen {
+    /// It goes no further.
+    Refused,
+    /// Nothing is demanded of its session's peer: so a peer may begin to stamp before it is asked to.
+    Welcome,
+    /// It is for the verifier.
+    ToVerify(Packet),
+}
+
+// What comes stamped.
+impl Switch {
+    /// What was opened is no PDU: it waits if it is stamped.
+    #[cold]
+    pub(crate) fn handle_no_pdu(&mut self, session: SessionId, slot: usize, opened: &[u8]) {
+        match is_stamped(opened) {
+            true => self.aside.push(Aside { slot, session }),
+            false => self.drop_pdu(DropReason::MalformedPdu),
+        }
+    }
+
+    /// Handles the stamped PDUs of a group whose first slot is `first`. What goes on in its slot is noted in `next_hops`.
+    #[cold]
+    pub(crate) fn handle_stamped(
+        &mut self,
+        batch: &mut Batch,
+        first: usize,
+        next_hops: &mut [Option<SessionId>],
+        now: Now,
+    ) {
+        let mut asides = std::mem::take(&mut self.aside);
+        let mut packets = std::mem::take(&mut self.packets);
+        asides.retain(|Aside { slot, session }| {
+            let range = plaintext(batch, *slot);
+            let stamped = &batch.arena_mut()[range.clone()];
+            match self.look_at(*session, stamped, range.start, now) {
+                Seen::ToVerify(packet) => {
+                    packets.push(packet);
+                    return true;
+                }
+                Seen::Welcome => {
+                    next_hops[*slot - first] = self.unwrap(*session, batch, *slot, now);
+                }
+                Seen::Refused => {}
+            }
+            false
+        });
+        if let Some(border) = &mut self.border {
+            let now_us = now.unix_ms * 1000;
+            border.verifier_mut().verify_batch(batch.arena_mut(), &mut packets, now_us);
+        }
+        for (Aside { slot, session }, packet) in asides.drain(..).zip(packets.drain(..)) {
+            let range = plaintext(batch, slot);
+            match packet.verdict {
+                Verdict::Forward(_) => {
+                    // The verifier made an IPv6 header of the stamp, which ends where the PDU begins.
+                    let pdu = packet.start + IPV6_HEADER_LEN..range.end;
+                    next_hops[slot - first] = self.go_on(session, batch, slot, pdu, now);
+                }
+                Verdict::Drop(reason) => {
+                    self.drop_pdu(DropReason::CapabilityRefused);
+                    if let (Some(told), Ok(header)) =
+                        (told(reason), HeaderView::parse(&batch.arena_mut()[range]))
+                    {
+                        self.nack_stamped(session, header.payload(), told, now);
+                    }
+                }
+                Verdict::Pending => {}
+            }
+        }
+        (self.aside, self.packets) = (asides, packets);
+    }
+
+    /// Handles a stamped datagram that was opened and is in no batch.
+    pub(crate) fn forward_stamped_alone(&mut self, opened: &Opened, datagram: &[u8], now: Now) {
+        let Some(peer) = self.endpoint.peer(opened.session) else { return };
+        let mut batch = Batch::new();
+        batch.push(peer.address, datagram);
+        self.handle_no_pdu(opened.session, 0, &datagram[opened.plaintext.clone()]);
+        let mut next_hops = [None];
+        self.handle_stamped(&mut batch, 0, &mut next_hops, now);
+        let [Some(next)] = next_hops else { return };
+        let datagram = batch.datagram_mut(0).1;
+        if let Some(peer) = self.seal_for(next, datagram, now) {
+            self.outgoing.push(peer, datagram);
+        }
+    }
+
+    /// What can be told of a stamped PDU, which stands at `start`, before its capability is looked at.
+    fn look_at(&mut self, session: SessionId, stamped: &[u8], start: usize, now: Now) -> Seen {
+        let is_foreign = self.is_foreign(session);
+        let Ok(header) = HeaderView::parse(stamped) else {
+            let Some(border) = self.border.as_ref().filter(|_| is_foreign) else {
+                self.drop_pdu(DropReason::MalformedPdu);
+                return Seen::Refused;
+            };
+            // It is the verifier that counts what is wrong with headers.
+            return Seen::ToVerify(border.packet(start, stamped.len()));
+        };
+        let names = match Frame::parse(header.payload()) {
+            Ok(Frame::Full(pdu)) if is_transit(pdu.action()) => *pdu.names(),
+            Ok(Frame::Labelled(pdu)) if is_transit(pdu.header().action) => {
+                match self.flows.names_of(pdu.label(), session) {
+                    Some(names) => *names,
+                    None => {
+                        self.nack_label(session, &pdu, now);
+                        return Seen::Refused;
+                    }
+                }
+            }
+            _ => {
+                self.drop_pdu(DropReason::MalformedPdu);
+                return Seen::Refused;
+            }
+        };
+        let Some(border) = self.border.as_mut().filter(|_| is_foreign) else {
+            return Seen::Welcome;
+        };
+        match border.check(&header, &names) {
+            Ok(()) => Seen::ToVerify(border.packet(start, stamped.len())),
+            Err(reason) => {
+                self.drop_pdu(DropReason::CapabilityRefused);
+                if let Some(told) = told(reason) {
+                    self.nack_stamped(session, header.payload(), told, now);
+                }
+                Seen::Refused
+            }
+        }
+    }
+
+    /// Tells whoever sent a PDU that was behind a stamp why it goes no further.
+    fn nack_stamped(&mut self, to: SessionId, pdu: &[u8], reason: Reason, now: Now) {
+        match Frame::parse(pdu) {
+            Ok(Frame::Full(pdu)) => self.nack(to, &pdu, reason, now),
+            Ok(Frame::Labelled(pdu)) => self.nack_labelled(to, &pdu, reason, now),
+            Err(_) => {}
+        }
+    }
+
+    /// Takes the stamp off a PDU from which none is demanded.
+    fn unwrap(
+        &mut self,
+        session: SessionId,
+        batch: &mut Batch,
+        slot: usize,
+        now: Now,
+    ) -> Option<SessionId> {
+        let range = plaintext(batch, slot);
+        let header = HeaderView::parse(&batch.arena_mut()[range.clone()]).ok()?;
+        let at = range.start + header.header().len();
+        self.go_on(session, batch, slot, at..range.end, now)
+    }
+
+    /// A PDU stands at `pdu` of the arena, and may go on as if it had come alone. Returns where to, if it goes in its slot.
+    fn go_on(
+        &mut self,
+        session: SessionId,
+        batch: &mut Batch,
+        slot: usize,
+        pdu: Range<usize>,
+        now: Now,
+    ) -> Option<SessionId> {
+        batch.narrow(slot, pdu.start - RecordHeader::LEN..pdu.end + TAG_LEN);
+        let len = pdu.len() + RECORD_OVERHEAD;
+        let pdu = &mut batch.arena_mut()[pdu];
+        match Frame::parse(pdu) {
+            Ok(Frame::Labelled(labelled)) => {
+                let known = self.known_label(session, &labelled, len, |it| it != Ready::No, now);
+                match known {
+                    Some((next, label)) if self.stamps_for(next) => {
+                        self.send_on_labelled(next, &labelled, label, now);
+                        None
+                    }
+                    Some((next, label)) => {
+                        relabel(pdu, label);
+                        Some(next)
+                    }
+                    None => {
+                        self.carry_by_names(session, &labelled, now);
+                        None
+                    }
+                }
+            }
+            Ok(Frame::Full(full)) => {
+                let next = self.handle_full(session, &full, now)?;
+                decrement_ttl(pdu);
+                Some(next)
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+// What comes from a foreign peer without a stamp, and had to have one.
+impl Switch {
+    /// Whether a PDU in full form lacks a stamp. If so, it is dropped, and its source told.
+    pub(crate) fn lacks_stamp(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
+        let lacks =
+            is_transit(pdu.action()) && pdu.destination() != self.name && self.is_foreign(from);
+        if lacks {
+            self.drop_pdu(DropReason::Unstamped);
+            self.nack(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
+        }
+        lacks
+    }
+
+    /// The same of a PDU in labelled form that is no NACK.
+    pub(crate) fn lacks_stamp_labelled(
+        &mut self,
+        from: SessionId,
+        pdu: &LabelledPdu<'_>,
+        now: Now,
+    ) -> bool {
+        let lacks = self.is_foreign(from);
+        if lacks {
+            self.drop_pdu(DropReason::Unstamped);
+            self.nack_labelled(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
+        }
+        lacks
+    }
+
+    /// Whether a NACK from a foreign peer is within what may pass without a stamp; otherwise it is dropped.
+    pub(crate) fn may_relay_nack(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
+        if !self.is_foreign(from) {
+            return true;
+        }
+        let len = u32::try_from(pdu.as_bytes().len()).unwrap_or(u32::MAX);
+        let may = self.neighbour(from, now.instant).may_relay(len, now.instant);
+        if !may {
+            self.drop_pdu(DropReason::Overloaded);
+        }
+        may
+    }
+}
+
+// What goes to a peer that demands stamps.
+impl Switch {
+    /// Sends a labelled PDU on, stamped, if its flow is known and that is what its next hop demands. Whether it did.
+    pub(crate) fn pass_on_stamped(
+        &mut self,
+        from: SessionId,
+        pdu: &LabelledPdu<'_>,
+        now: Now,
+    ) -> bool {
+        let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
+        let known = self.known_label(from, pdu, len, |it| it == Ready::Guarded, now);
+        let Some((next, label)) = known.filter(|(next, _)| self.stamps_for(*next)) else {
+            return false;
+        };
+        self.send_on_labelled(next, pdu, label, now);
+        true
+    }
+
+    /// Sends a PDU in full form to the next hop, its TTL one less, if that demands a stamp. Otherwise it is the caller's to
+    /// send.
+    pub(crate) fn pass_on_full(
+        &mut self,
+        next: SessionId,
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) -> Option<SessionId> {
+        if !self.stamps_for(next) {
+            return Some(next);
+        }
+        let mut bytes = pdu.as_bytes().to_vec();
+        decrement_ttl(&mut bytes);
+        if self.send_bytes(next, &bytes, now) {
+            self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
+        }
+        None
+    }
+
+    fn send_on_labelled(&mut self, next: SessionId, pdu: &LabelledPdu<'_>, label: Label, now: Now) {
+        let Some(names) = self.flows.names_of_label(pdu.label()).copied() else { return };
+        let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
+        let Ok(header) = header.emit_before(pdu.data()) else { return };
+        if self.send_stamped(next, &names, [&header, pdu.data()], now) {
+            self.count_forwarded(header.len() + pdu.data().len() + RECORD_OVERHEAD);
+        }
+    }
+
+    /// Whether a PDU in full form is to be stamped for `next`; and its names.
+    pub(crate) fn is_to_be_stamped(&self, next: SessionId, pdu: &[u8]) -> Option<[u8; 64]> {
+        if !self.stamps_for(next) {
+            return None;
+        }
+        let Ok(Frame::Full(pdu)) = Frame::parse(pdu) else { return None };
+        let peer = self.endpoint.peer(next)?;
+        let is_for_others = is_transit(pdu.action()) && pdu.destination() != peer.name;
+        is_for_others.then(|| *pdu.names())
+    }
+
+    /// Queues a PDU, in two parts, for a peer that demands a stamp. Whether it was; if not, that is counted.
+    pub(crate) fn send_stamped(
+        &mut self,
+        next: SessionId,
+        names: &[u8; 64],
+        parts: [&[u8]; 2],
+        now: Now,
+    ) -> bool {
+        let (Some(peer), Some(stamps)) = (self.endpoint.peer(next), &mut self.stamps) else {
+            return false;
+        };
+        let Some((stamper, ids)) = stamps.choose(&peer.name, names, now.unix_s()) else {
+            let peer = peer.name;
+            self.drop_pdu(DropReason::NoCapability);
+            self.tell_capability(peer, CapabilityFault::Missing, now);
+            return false;
+        };
+        let pdu_len = parts[0].len() + parts[1].len();
+        let pdu_at = RecordHeader::LEN + stamper.headroom();
+        let len = pdu_at + pdu_len + TAG_LEN;
+        if len > usize::from(peer.max_datagram_len) {
+            self.drop_pdu(DropReason::TooBig);
+            return false;
+        }
+        let buffer = self.outgoing.push_with(peer.address, len);
+        let pdu = pdu_at..pdu_at + pdu_len;
+        buffer[pdu.clone()][..parts[0].len()].copy_from_slice(parts[0]);
+        buffer[pdu.clone()][parts[0].len()..].copy_from_slice(parts[1]);
+        let addresses = short_addresses(names);
+        let now_us = now.unix_ms * 1000;
+        let stamped = stamper.stamp_payload(buffer, pdu, addresses, PDU_PROTOCOL, ids, now_us);
+        let sealed = stamped.is_ok() && self.endpoint.seal(next, buffer, now.instant).is_ok();
+        if !sealed {
+            let last = self.outgoing.len() - 1;
+            self.outgoing.drop_datagram(last);
+            self.drop_pdu(DropReason::NextHopGone);
+        }
+        sealed
+    }
+
+    /// A router on the way demands a capability. If it is our next hop, whoever runs this router has to know.
+    pub(crate) fn note_capability_nack(&mut self, from: SessionId, nack: &Nack, now: Now) {
+        let Reason::Capability(fault) = nack.reason else { return };
+        let Some(peer) = self.endpoint.peer(from).map(|peer| peer.name) else { return };
+        if nack.reporter.is_none_or(|reporter| reporter == peer) {
+            self.tell_capability(peer, fault, now);
+        }
+    }
+
+    pub(crate) fn tell_capability(&mut self, peer: Name, fault: CapabilityFault, now: Now) {
+        let told_at = &mut self.capability_told_at;
+        if told_at.is_none_or(|at| now.instant >= at + TELL_AGAIN_AFTER) {
+            *told_at = Some(now.instant);
+            self.events.push_back(Event::CapabilityRefused { peer, fault });
+        }
+    }
+
+    pub(crate) fn count_forwarded(&mut self, datagram_len: usize) {
+        self.counters.forwarded_pdus += 1;
+        self.counters.forwarded_bytes += datagram_len as u64;
+    }
+}
+
+/// Whether PDUs of an action are transit, when they are for others: what carries what somebody likes. The rest is between routers,
+/// or about a PDU that they carried.
+fn is_transit(action: Action) -> bool {
+    matches!(action, Action::Data | Action::Ping | Action::Pong)
+}
+
+/// Where in the arena what was opened in a slot stands.
+fn plaintext(batch: &Batch, slot: usize) -> Range<usize> {
+    let Range { start, end } = batch.range(slot);
+    start + RecordHeader::LEN..end - TAG_LEN
+}
+
+/// Of a record: it has room behind what is sealed.
+const TAG_LEN: usize = RECORD_OVERHEAD - RecordHeader::LEN;
+/// What the verifier makes again before what was stamped.
+const IPV6_HEADER_LEN: usize = 40;
+/// Whoever reads the log needs to know once.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(10);
