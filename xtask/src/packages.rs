@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 8] = [
+const WANTED: [(&str, &str, &str); 11] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -17,6 +17,9 @@ const WANTED: [(&str, &str, &str); 8] = [
     ("nft", "nftables", "loss and NAT between namespaces"),
     ("nsupdate", "bind9-dnsutils", "asking and updating the key server by dig and nsupdate"),
     ("unbound", "unbound", "a resolver between principals and the key server"),
+    ("iperf3", "iperf3", "unmodified programs through waypoints"),
+    ("curl", "curl", "unmodified programs through waypoints"),
+    ("sshd", "openssh-server", "unmodified programs through waypoints"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

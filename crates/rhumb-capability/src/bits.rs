@@ -50,6 +50,22 @@ impl Bits {
         }
     }
 
+    /// Whether it can be one host's: neither nobody, a group, all, loopback, nor of one link only (RFC 1122, 3.2.1.3).
+    #[inline(always)]
+    pub(crate) fn is_host(self, family: Family) -> bool {
+        match family {
+            Family::V4 => {
+                let [first, second, ..] = self.octets_v4();
+                !matches!(first, 0 | 127 | 224..) && (first, second) != (169, 254)
+            }
+            // ::, ::1, ff00::/8, fe80::/10, and ::ffff:0:0/96, which is IPv4 in disguise.
+            Family::V6 => {
+                let (first, middle) = ((self.0 >> 112) as u16, self.0 >> 32);
+                self.0 > 1 && first < 0xFF00 && first & 0xFFC0 != 0xFE80 && middle != 0xFFFF
+            }
+        }
+    }
+
     /// Its first `len` bits.
     #[inline(always)]
     pub(crate) fn prefix(self, len: u8) -> Self {
@@ -70,6 +86,32 @@ impl From<IpAddr> for Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_told_from_what_is_none() {
+        for (text, is_host) in [
+            ("192.0.2.1", true),
+            ("10.0.0.1", true),
+            ("223.255.255.255", true),
+            ("0.0.0.1", false),
+            ("127.0.0.1", false),
+            ("169.254.0.1", false),
+            ("224.0.0.1", false),
+            ("255.255.255.255", false),
+            ("2001:db8::1", true),
+            ("fc00::1", true),
+            ("::2", true),
+            ("::", false),
+            ("::1", false),
+            ("fe80::1", false),
+            ("febf::1", false),
+            ("ff02::1", false),
+            ("::ffff:10.0.0.1", false),
+        ] {
+            let address: IpAddr = text.parse().unwrap();
+            assert_eq!(Bits::from(address).is_host(Family::of(address)), is_host, "{text}");
+        }
+    }
 
     #[test]
     fn addresses_survive_and_prefixes_are_alike_in_both_families() {

@@ -75,11 +75,13 @@ pub enum DropReason {
     Replay,
     /// The replay filter has no place for it.
     ReplayFull,
+    /// It comes from or goes to what is no host, or to this host itself where that is not wanted.
+    Unroutable,
 }
 
 impl DropReason {
     /// All of them, in order.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Truncated,
         Self::NotPlatypus,
         Self::Fragment,
@@ -111,6 +113,7 @@ impl DropReason {
         Self::InnerMismatch,
         Self::Replay,
         Self::ReplayFull,
+        Self::Unroutable,
     ];
 
     /// Its label in metrics.
@@ -147,6 +150,7 @@ impl DropReason {
             Self::InnerMismatch => "inner_mismatch",
             Self::Replay => "replay",
             Self::ReplayFull => "replay_full",
+            Self::Unroutable => "unroutable",
         }
     }
 
@@ -174,6 +178,13 @@ impl DropCounts {
     /// Each reason and its count.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL.into_iter().zip(self.0)
+    }
+
+    /// Adds those of another core.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
     }
 
     pub(crate) fn add(&mut self, reason: DropReason) {

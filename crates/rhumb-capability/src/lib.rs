@@ -10,6 +10,8 @@
 //! 4. A [`Verifier`] checks batches of packets, and advances each to the next waypoint or to its destination, in place. It
 //!    drops what proves nothing, repeats itself, or is [revoked](Revocations), and counts by [`DropReason`]; for what it
 //!    forwards it keeps [`Accounts`].
+//! 5. A [`Waypoint`] is a verifier that also tells original sources, by ICMP, why their packets did not get on; an [`ErrorRelay`]
+//!    hands them what others say about packets that the waypoint has sent.
 //!
 //! Sans-IO: bytes, time and randomness are arguments. Nothing is allocated per packet.
 
@@ -43,6 +45,7 @@ mod stamper;
 mod steer;
 mod suite;
 mod verifier;
+mod waypoint;
 mod window;
 
 pub use accounts::{Account, Accounts, Usage};
@@ -65,4 +68,8 @@ pub use stamper::{Encapsulation, Stamper};
 pub use steer::steer;
 pub use suite::{Scheme, Suite};
 pub use verifier::{Carriage, Packet, ReferenceSchemes, Verdict, Verifier, VerifierConfig};
+pub use waypoint::{
+    ErrorRelay, IcmpCounters, IcmpDrop, IcmpSent, Undelivered, Waypoint, core_of, fragments,
+    into_udp, is_icmp,
+};
 pub use window::WindowClock;

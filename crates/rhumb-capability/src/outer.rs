@@ -264,6 +264,18 @@ pub(crate) fn write_v4_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
+/// An internet checksum of bytes and of what was summed before; `bytes` of an odd number end as if a zero followed.
+pub(crate) fn checksum(before: u64, bytes: &[u8]) -> u16 {
+    let odd = if bytes.len() % 2 == 1 { u64::from(bytes[bytes.len() - 1]) << 8 } else { 0 };
+    !fold(before + words(bytes).map(u64::from).sum::<u64>() + odd)
+}
+
+/// What a pseudo-header of IPv6 adds to a checksum (RFC 8200, 8.1).
+pub(crate) fn pseudo_header_v6(packet: &[u8], len: usize, protocol: u8) -> u64 {
+    let addresses = words(&packet[8..40]).map(u64::from).sum::<u64>();
+    addresses + len as u64 + u64::from(protocol)
+}
+
 fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let (words, _) = bytes.as_chunks::<2>();
     words.iter().map(|word| u16::from_be_bytes(*word))

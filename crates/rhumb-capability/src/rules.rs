@@ -1,5 +1,6 @@
 //! What a verifier checks of a packet before any key is touched. `docs/platypus.md`, section 7, steps 1 to 5.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::advance::{is_whole, original_len};
@@ -8,21 +9,30 @@ use crate::header::{Fields, Layout, Place, delegation_bits};
 use crate::lanes::Work;
 use crate::outer::Outer;
 use crate::{
-    Account, Carriage, DropReason, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
-    VerifierConfig, WindowClock, steer,
+    Account, Carriage, DropReason, Epoch, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
+    Suite, VerifierConfig, WindowClock, steer,
 };
 
 /// What a verifier was told.
 pub(crate) struct Rules {
     addresses: Vec<(Family, Bits)>,
+    refused_destinations: Vec<(Family, Bits)>,
+    suites: Vec<Suite>,
     clock: WindowClock,
     reference_schemes: ReferenceSchemes,
     core: u16,
     cores: u16,
     port: u16,
-    /// Two at most: the present epoch's, and the one before or after.
-    pub(crate) epochs: Vec<EpochKeys>,
+    pub(crate) epochs: Epochs,
     pub(crate) revocations: Arc<Revocations>,
+}
+
+/// Keys of live epochs: two at most of each address, and of all, the present epoch's and the one before or after.
+#[derive(Default)]
+pub(crate) struct Epochs {
+    keys: Vec<EpochKeys>,
+    /// Which address each is for; `None` for all.
+    scopes: Vec<Option<(Family, Bits)>>,
 }
 
 /// A packet whose structure is right.
@@ -51,15 +61,17 @@ impl Opened {
 
 impl Rules {
     pub(crate) fn new(config: &VerifierConfig) -> Self {
-        let addresses = config.addresses.iter().map(|own| (Family::of(*own), Bits::from(*own)));
+        let bits = |all: &[IpAddr]| all.iter().copied().map(scope_of).collect();
         Self {
-            addresses: addresses.collect(),
+            addresses: bits(&config.addresses),
+            refused_destinations: bits(&config.refused_destinations),
+            suites: config.suites.clone(),
             clock: config.clock,
             reference_schemes: config.reference_schemes,
             core: config.core,
             cores: config.cores,
             port: config.port,
-            epochs: Vec::new(),
+            epochs: Epochs::default(),
             revocations: Arc::default(),
         }
     }
@@ -93,6 +105,9 @@ impl Rules {
         if layout.family != outer.family {
             return Err(DropReason::Family);
         }
+        if !self.suites.contains(&layout.suite) {
+            return Err(DropReason::Suite);
+        }
         opened.fields = Fields::read(header, layout);
         let fields = &opened.fields;
         // The header that comes back must say its length in 16 bits.
@@ -113,7 +128,7 @@ impl Rules {
             self.check_delegations(header, layout, fields, &mut opened.account)?;
         }
         let account = &opened.account;
-        let epoch = self.epochs.iter().position(|keys| keys.epoch() == fields.epoch);
+        let epoch = self.epochs.find((layout.family, waypoint), fields.epoch);
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.clock.select(fields.window_byte, now_us)?;
         fields.id.check_age(now_us)?;
@@ -125,6 +140,21 @@ impl Rules {
         let place = layout.current();
         opened.work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
         Ok(())
+    }
+
+    /// Whether both ends are hosts, and the next one may be sent to.
+    #[inline]
+    pub(crate) fn is_routable(&self, header: &[u8], layout: &Layout, fields: &Fields) -> bool {
+        let family = layout.family;
+        if !fields.source.is_host(family) || !fields.destination.is_host(family) {
+            return false;
+        }
+        let next = usize::from(layout.pointer) + 1;
+        if next == usize::from(layout.count) {
+            return !self.refused_destinations.contains(&(family, fields.destination));
+        }
+        let at = usize::from(layout.places[next].at);
+        Bits::read(family, &header[at..]).is_host(family)
     }
 
     /// The core that a packet belongs to.
@@ -171,5 +201,53 @@ impl Rules {
     }
 }
 
+impl Epochs {
+    /// All of them, the latest installed last.
+    pub(crate) fn keys(&self) -> &[EpochKeys] {
+        &self.keys
+    }
+
+    /// Adds an epoch of a waypoint's address, or of all, and removes the one before the last of the same.
+    pub(crate) fn install(&mut self, waypoint: Option<IpAddr>, keys: EpochKeys) {
+        self.retire(waypoint, keys.epoch());
+        let scope = waypoint.map(scope_of);
+        let mut of_scope = (0..self.scopes.len()).filter(|at| self.scopes[*at] == scope);
+        if let (Some(oldest), Some(_)) = (of_scope.next(), of_scope.nth(LIVE_EPOCHS - 2)) {
+            self.remove(oldest);
+        }
+        self.keys.push(keys);
+        self.scopes.push(scope);
+    }
+
+    /// Removes an epoch that was installed for the same.
+    pub(crate) fn retire(&mut self, waypoint: Option<IpAddr>, epoch: Epoch) {
+        let scope = waypoint.map(scope_of);
+        let mut live = self.keys.iter().zip(&self.scopes);
+        if let Some(at) = live.position(|(keys, its)| keys.epoch() == epoch && *its == scope) {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.keys.remove(at);
+        self.scopes.remove(at);
+    }
+
+    /// Where the keys of an epoch are that serve an address.
+    #[inline]
+    fn find(&self, waypoint: (Family, Bits), epoch: Epoch) -> Option<usize> {
+        let mut live = self.keys.iter().zip(&self.scopes);
+        live.position(|(keys, scope)| {
+            keys.epoch() == epoch && scope.is_none_or(|its| its == waypoint)
+        })
+    }
+}
+
+fn scope_of(address: IpAddr) -> (Family, Bits) {
+    (Family::of(address), Bits::from(address))
+}
+
+/// The present epoch's keys, and those before or after it.
+const LIVE_EPOCHS: usize = 2;
 /// The length of a prefix of one address; the paper's schemes are for IPv4.
 const HOST_V4: u8 = 32;

@@ -18,7 +18,7 @@ use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
 use crate::{
     Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
-    PLATYPUS_PORT, Revocations, WindowClock,
+    PLATYPUS_PORT, Revocations, Suite, WindowClock,
 };
 
 /// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
@@ -53,6 +53,11 @@ pub struct VerifierConfig {
     pub cores: u16,
     /// The UDP port of Platypus.
     pub port: u16,
+    /// Suites that are taken.
+    pub suites: Vec<Suite>,
+    /// Addresses that nothing is delivered to: those of this host, unless it is to be reached through itself. What comes
+    /// from here passes no firewall for what comes from elsewhere.
+    pub refused_destinations: Vec<IpAddr>,
 }
 
 impl VerifierConfig {
@@ -67,6 +72,8 @@ impl VerifierConfig {
             core: 0,
             cores: 1,
             port: PLATYPUS_PORT,
+            suites: Suite::ALL.to_vec(),
+            refused_destinations: Vec::new(),
         }
     }
 }
@@ -159,24 +166,29 @@ impl Verifier {
         })
     }
 
-    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one.
+    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one, for all addresses.
     pub fn install_epoch(&mut self, keys: EpochKeys) {
-        let epochs = &mut self.rules.epochs;
-        epochs.retain(|live| live.epoch() != keys.epoch());
-        if epochs.len() == LIVE_EPOCHS {
-            epochs.remove(0);
-        }
-        epochs.push(keys);
+        self.rules.epochs.install(None, keys);
+    }
+
+    /// As [`Verifier::install_epoch`], for capabilities of one of the waypoint's addresses alone.
+    pub fn install_epoch_for(&mut self, waypoint: IpAddr, keys: EpochKeys) {
+        self.rules.epochs.install(Some(waypoint), keys);
     }
 
     /// Takes capabilities of an epoch no longer.
     pub fn retire_epoch(&mut self, epoch: Epoch) {
-        self.rules.epochs.retain(|live| live.epoch() != epoch);
+        self.rules.epochs.retire(None, epoch);
+    }
+
+    /// As [`Verifier::retire_epoch`], of one that was installed for one address.
+    pub fn retire_epoch_for(&mut self, waypoint: IpAddr, epoch: Epoch) {
+        self.rules.epochs.retire(Some(waypoint), epoch);
     }
 
     /// Epochs whose capabilities are taken, the latest installed last.
     pub fn live_epochs(&self) -> impl Iterator<Item = Epoch> {
-        self.rules.epochs.iter().map(EpochKeys::epoch)
+        self.rules.epochs.keys().iter().map(EpochKeys::epoch)
     }
 
     /// What is revoked from now on. One set serves all cores.
@@ -247,7 +259,7 @@ impl Verifier {
                 payloads[lane] = &arena[packet.start..][payload_at..opened.outer.end];
             }
         }
-        let macs = lanes.macs(&rules.epochs, &work, &payloads);
+        let macs = lanes.macs(rules.epochs.keys(), &work, &payloads);
         let mut touched = 0;
         for (work, (opened, mac)) in work.iter().zip(opened.iter().zip(&macs)) {
             if work.is_some() {
@@ -259,7 +271,7 @@ impl Verifier {
             if !opened.is_work {
                 continue;
             }
-            match admit(&arena[packet.start..], opened, &macs[lane], filter) {
+            match admit(rules, &arena[packet.start..], opened, &macs[lane], filter) {
                 Ok(bytes) => {
                     accounts.add(&opened.account, bytes);
                     advance(arena, packet, opened);
@@ -273,6 +285,7 @@ impl Verifier {
 /// What is decided by the MAC and after it. Returns the bytes to be billed.
 #[inline(always)]
 fn admit(
+    rules: &Rules,
     packet: &[u8],
     opened: &Opened,
     mac: &[u8; BLOCK],
@@ -290,6 +303,9 @@ fn admit(
     if is_whole && layout.pointer + 1 == layout.count {
         let payload_at = outer.header_at + usize::from(layout.header_len);
         check_whole(&packet[payload_at..outer.end], fields)?;
+    }
+    if !rules.is_routable(&packet[outer.header_at..outer.end], layout, fields) {
+        return Err(DropReason::Unroutable);
     }
     filter.take(fields.id, fingerprint(mac))?;
     Ok(original_len(layout, is_whole) as u64)
@@ -325,8 +341,6 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
     packet.verdict = Verdict::Forward(advanced);
 }
 
-/// The present epoch's keys, and those before or after it.
-const LIVE_EPOCHS: usize = 2;
 /// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.
 const STANDS_STILL_US: u64 = 5_000_000;
 /// What one core is known to forward in this project.

@@ -9,6 +9,8 @@ use crate::SendReport;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
+    /// System calls made to wait for datagrams, or to let them gather.
+    pub wait_calls: u64,
     /// System calls made to receive, those that found nothing included.
     pub receive_calls: u64,
     /// Messages received: superpackets, or single datagrams.
@@ -50,6 +52,7 @@ impl Counters {
     /// Adds those of another backend.
     pub fn add(&mut self, other: &Self) {
         let Self {
+            wait_calls,
             receive_calls,
             received_messages,
             received_datagrams,
@@ -68,6 +71,7 @@ impl Counters {
             xdp_received_datagrams,
             xdp_sent_datagrams,
         } = other;
+        self.wait_calls += wait_calls;
         self.receive_calls += receive_calls;
         self.received_messages += received_messages;
         self.received_datagrams += received_datagrams;

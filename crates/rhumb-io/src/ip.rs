@@ -72,6 +72,14 @@ impl Paths {
         Netlink::new().map(|netlink| Self { netlink })
     }
 
+    /// The addresses of this host.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn host_addresses(&mut self) -> io::Result<Vec<IpAddr>> {
+        Ok(self.netlink.addresses()?.into_iter().map(|(_, address)| address).collect())
+    }
+
     /// Bytes of the largest packet that gets from here to `destination`, as far as the kernel knows: of the path, where it
     /// has been told, else of the interface. `None` where it has no route. Costs some 10 us: not per packet.
     pub fn largest_packet(&mut self, destination: IpAddr) -> Option<u32> {

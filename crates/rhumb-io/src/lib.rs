@@ -1,6 +1,6 @@
 //! Batched packet I/O. Datagrams behind one name, [`PacketIo`]: [`udp`] for real sockets, [`xdp`] past the kernel's network
 //! stack, [`memory`] for tests; [`open`] chooses between the first two as told. Whole IP packets behind another, `IpIo`, in
-//! `ip` (on Linux). And [`discovery`]: the links of this host, and how a router is found on them.
+//! `ip`; `steering` and `marks` say which packets of this host come there (on Linux). And [`discovery`]: the links of this host, and how a router is found on them.
 //!
 //! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
 //! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
@@ -22,6 +22,8 @@ pub mod discovery;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod ip;
+#[cfg(target_os = "linux")]
+pub mod marks;
 pub mod memory;
 #[cfg(target_os = "linux")]
 mod netlink;
@@ -30,6 +32,8 @@ mod packet_io;
 mod poll;
 #[cfg(target_os = "linux")]
 mod runs;
+#[cfg(target_os = "linux")]
+pub mod steering;
 pub mod udp;
 mod wake;
 pub mod xdp;

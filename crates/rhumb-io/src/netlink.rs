@@ -168,8 +168,35 @@ impl Netlink {
         self.order(order)
     }
 
+    /// Leads what goes to `address`, which is not this host's own, out by an interface. A way to it that is there is
+    /// replaced.
+    pub(crate) fn add_route(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
+        let (bits, scope) = match address {
+            IpAddr::V4(_) => (32, libc::RT_SCOPE_LINK),
+            IpAddr::V6(_) => (128, libc::RT_SCOPE_UNIVERSE),
+        };
+        let (table, by, kind) = (libc::RT_TABLE_MAIN, libc::RTPROT_STATIC, libc::RTN_UNICAST);
+        let header = [family(address), bits, 0, 0, table, by, scope, kind, 0, 0, 0, 0];
+        let mut order = Message::new(libc::RTM_NEWROUTE, &header);
+        order.flags |= (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+        order.attribute(libc::RTA_DST, &octets(address));
+        order.attribute(libc::RTA_OIF, &interface.to_ne_bytes());
+        self.order(order)
+    }
+
+    /// The rules of a family: the priority of each, and who made it.
+    pub(crate) fn rules(&mut self, is_v6: bool) -> io::Result<Vec<(u32, u8)>> {
+        let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET } as u8;
+        let mut question =
+            Message::new(libc::RTM_GETRULE, &[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        question.flags |= libc::NLM_F_DUMP as u16;
+        let mut found = Vec::new();
+        self.ask(question, |body| found.extend(parse_rule(body)))?;
+        Ok(found)
+    }
+
     /// Has something done, and waits until it is.
-    fn order(&mut self, mut order: Message) -> io::Result<()> {
+    pub(crate) fn order(&mut self, mut order: Message) -> io::Result<()> {
         order.flags |= libc::NLM_F_ACK as u16;
         self.ask(order, |_| ())
     }
@@ -207,20 +234,20 @@ impl AsFd for Netlink {
 }
 
 /// A question under construction.
-struct Message {
+pub(crate) struct Message {
     kind: u16,
-    flags: u16,
+    pub(crate) flags: u16,
     bytes: Vec<u8>,
 }
 
 impl Message {
-    fn new(kind: u16, header: &[u8]) -> Self {
+    pub(crate) fn new(kind: u16, header: &[u8]) -> Self {
         let mut bytes = vec![0; MESSAGE_HEADER_LEN];
         bytes.extend_from_slice(header);
         Self { kind, flags: libc::NLM_F_REQUEST as u16, bytes }
     }
 
-    fn attribute(&mut self, kind: u16, value: &[u8]) {
+    pub(crate) fn attribute(&mut self, kind: u16, value: &[u8]) {
         let len = (ATTRIBUTE_HEADER_LEN + value.len()) as u16;
         self.bytes.extend_from_slice(&len.to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -313,6 +340,18 @@ fn parse_route(body: &[u8]) -> Option<Route> {
     Some(route)
 }
 
+fn parse_rule(body: &[u8]) -> Option<(u32, u8)> {
+    let (mut priority, mut maker) = (0, 0);
+    for (kind, value) in attributes(body.get(12..)?) {
+        match kind {
+            FRA_PRIORITY => priority = u32_at(value, 0)?,
+            FRA_PROTOCOL => maker = *value.first()?,
+            _ => {}
+        }
+    }
+    Some((priority, maker))
+}
+
 fn parse_neighbour(body: &[u8]) -> Option<Mac> {
     let state = u16_at(body, 8)?;
     if state & NEIGHBOUR_VALID == 0 {
@@ -333,11 +372,11 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn family(address: IpAddr) -> u8 {
+pub(crate) fn family(address: IpAddr) -> u8 {
     if address.is_ipv4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
 }
 
-fn octets(address: IpAddr) -> Vec<u8> {
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
@@ -378,6 +417,10 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+/// The place of a rule.
+pub(crate) const FRA_PRIORITY: u16 = 6;
+/// Who made it.
+pub(crate) const FRA_PROTOCOL: u16 = 21;
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP: u16 = 22;
 const RTAX_MTU: u16 = 2;
@@ -411,7 +454,7 @@ mod tests {
         #[test]
         fn nothing_makes_parsing_panic(bytes in proptest::collection::vec(0u8..40, 0..120)) {
             let _ = (parse_link(&bytes), parse_address(&bytes), parse_neighbour(&bytes));
-            let _ = parse_route(&bytes);
+            let _ = (parse_route(&bytes), parse_rule(&bytes));
             let mut rest = &bytes[..];
             while let Some((_, _, next)) = split_message(rest) {
                 proptest::prop_assert!(next.len() < rest.len());

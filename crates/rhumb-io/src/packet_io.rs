@@ -14,6 +14,12 @@ pub trait PacketIo {
     /// 0 when none wait. Each slot's peer is the sender.
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
+    /// Whether the last [`PacketIo::receive`] took all that waited, so that another one at once would be for nothing. False
+    /// where the backend cannot tell.
+    fn is_drained(&self) -> bool {
+        false
+    }
+
     /// Sends every datagram of the batch that was not dropped to its slot's peer. Datagrams to the same peer leave in
     /// the order of their slots; those to different peers may overtake each other.
     fn send(&mut self, batch: &Batch) -> io::Result<SendReport>;

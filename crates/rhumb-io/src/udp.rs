@@ -8,6 +8,8 @@
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) mod address;
+#[cfg(target_os = "linux")]
+mod coalescer;
 mod group;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -19,6 +21,8 @@ mod portable;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub(crate) mod sys;
+
+use std::time::Duration;
 
 pub use group::Group;
 #[cfg(target_os = "linux")]
@@ -41,6 +45,9 @@ pub struct Options {
     pub send_buffer_bytes: Option<usize>,
     /// Let several sockets of one user bind the same address; the system spreads the peers over them.
     pub reuse_port: bool,
+    /// How long [`UdpSocket::wait`] may let datagrams gather while they come close upon each other: fewer and larger batches, for as
+    /// much latency at most. `None`: not at all. Without effect where one datagram is received at a time.
+    pub coalesce: Option<Duration>,
     /// Let datagrams go to broadcast addresses.
     pub broadcast: bool,
 }
@@ -53,6 +60,7 @@ impl Default for Options {
             receive_buffer_bytes: Some(DEFAULT_BUFFER_BYTES),
             send_buffer_bytes: Some(DEFAULT_BUFFER_BYTES),
             reuse_port: false,
+            coalesce: None,
             broadcast: false,
         }
     }

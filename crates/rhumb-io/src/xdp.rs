@@ -42,6 +42,8 @@ mod sys;
 mod ways;
 
 #[cfg(target_os = "linux")]
+pub(crate) use bpf::{attach_to_group, load_for_sockets};
+#[cfg(target_os = "linux")]
 pub(crate) use interface::Listening;
 #[cfg(target_os = "linux")]
 pub use packets::XdpPackets;

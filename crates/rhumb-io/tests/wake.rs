@@ -12,7 +12,7 @@ use sockets::{datagrams_of, loopback, receive_all, send_all};
 
 #[test]
 fn another_thread_ends_the_wait() {
-    let socket = loopback(Options::default());
+    let mut socket = loopback(Options::default());
     let wake = Wake::new().expect("event descriptor");
     let remote = wake.clone();
     let waker = thread::spawn(move || {

@@ -1,6 +1,8 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
+mod stamp;
+mod waypoint;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,12 +10,20 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
-use crate::config::{LEASE_RANGE_S, LocatorChoice, parse_locator, parse_workers};
+use crate::config::{LEASE_RANGE_S, LocatorChoice, MOST_COALESCE_US, parse_locator, parse_workers};
 use crate::remote::{Remote, parse_address, parse_name};
 
 pub(crate) use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
+    parse_resolver,
+};
+pub(crate) use stamp::{
+    FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
+    parse_waypoints,
+};
+pub(crate) use waypoint::{
+    AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument,
 };
 
 /// Secure routing by name.
@@ -35,6 +45,9 @@ pub(crate) struct CommandLine {
     /// End when standard input closes: for processes that must not outlive their parent
     #[arg(long, global = true, hide = true)]
     pub(crate) with_parent: bool,
+    /// Seconds that this process's civil clock is ahead: for tests of what takes hours
+    #[arg(long, global = true, hide = true, default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) clock_offset_s: i64,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -63,12 +76,16 @@ pub(crate) enum Command {
     Ping(PingArguments),
     /// Show the routers on the way to a name
     Trace(TraceArguments),
-    /// Show what a running RIB, router or key server is doing
+    /// Show what a running RIB, router, key server or waypoint is doing
     Status(StatusArguments),
     /// Run a key server: gives Platypus keys to principals over DNS, and takes them back
     Keyserver(KeyserverArguments),
     /// Make, restrict, show and take back Platypus capabilities
     Capability(CapabilityArguments),
+    /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
+    Waypoint(WaypointArguments),
+    /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
+    Stamp(StampArguments),
 }
 
 /// `rhumb demo`
@@ -196,6 +213,9 @@ pub(crate) struct RouterArguments {
     /// Threads that forward, 1 to 8, or `auto` for one a core [default: 1]
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
     pub(crate) workers: Option<u8>,
+    /// Microseconds, up to 1000, for which a busy router lets datagrams gather, so that each costs less; 0 for never [default: 50]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u16).range(0..=i64::from(MOST_COALESCE_US)))]
+    pub(crate) coalesce_us: Option<u16>,
     /// Keep each worker on a core of its own: worker 0 on core 0, and so on
     #[arg(long)]
     pub(crate) pin: bool,

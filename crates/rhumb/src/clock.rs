@@ -1,14 +1,25 @@
 //! The one place of the binary that reads the clocks.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rhumb_trust::Now;
 
 /// The time, on both clocks.
 pub(crate) fn now() -> Now {
+    Now { instant: Instant::now(), unix_ms: unix_us() / 1000 }
+}
+
+/// Microseconds of Unix time.
+pub(crate) fn unix_us() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let unix_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
-    Now { instant: Instant::now(), unix_ms }
+    let offset_us = OFFSET_S.load(Ordering::Relaxed).saturating_mul(1_000_000);
+    u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX).saturating_add_signed(offset_us)
+}
+
+/// Lets the civil clock of this process be ahead by `offset_s` seconds, or behind. For tests of what takes hours.
+pub(crate) fn set_offset(offset_s: i64) {
+    OFFSET_S.store(offset_s, Ordering::Relaxed);
 }
 
 /// `unix_s` as `hh:mm:ss` of that day, UTC.
@@ -41,6 +52,8 @@ pub(crate) fn time_left(now_s: u64, then_s: u64) -> String {
         Some(left) => format!("{} days left", left / SECONDS_A_DAY),
     }
 }
+
+static OFFSET_S: AtomicI64 = AtomicI64::new(0);
 
 const SECONDS_A_DAY: u64 = 86_400;
 const DAYS_FROM_MARCH_0_TO_1970: u64 = 719_468;

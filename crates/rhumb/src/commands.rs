@@ -11,5 +11,8 @@ pub(crate) mod receive;
 pub(crate) mod rib;
 pub(crate) mod router;
 pub(crate) mod send;
+#[cfg(target_os = "linux")]
+pub(crate) mod stamp;
 pub(crate) mod status;
 pub(crate) mod trace;
+pub(crate) mod waypoint;

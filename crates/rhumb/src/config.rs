@@ -5,9 +5,13 @@
 
 mod keyserver;
 mod raw;
+#[cfg(target_os = "linux")]
+mod stamp;
+mod waypoint;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use rhumb_io::{Choice, xdp};
@@ -20,6 +24,9 @@ use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
+#[cfg(target_os = "linux")]
+pub(crate) use stamp::{StampDaemonSettings, StampSettings};
+pub(crate) use waypoint::{FollowSettings, ForwarderSettings, PacketIoChoice, Period};
 
 /// What a RIB runs with.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ pub(crate) struct RouterSettings {
     pub(crate) lease_s: u32,
     /// Threads that forward, 1 to 8.
     pub(crate) workers: u8,
+    /// How long datagrams may gather while they come close upon each other, if at all.
+    pub(crate) coalesce: Option<Duration>,
     /// Whether each keeps to a core of its own.
     pub(crate) pin: bool,
     pub(crate) state: Option<PathBuf>,
@@ -197,6 +206,7 @@ impl ConfigFile {
             io,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             workers,
+            coalesce: self.coalesce(flags.coalesce_us)?,
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
@@ -222,11 +232,13 @@ impl ConfigFile {
         }
     }
 
-    /// The admin address in the file, the router's before the RIB's, and that before the key server's.
+    /// The admin address in the file, the router's before the RIB's, and that before the key server's and the
+    /// waypoint's.
     pub(crate) fn any_admin(&self) -> Outcome<Option<SocketAddr>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
-        self.admin(None, admin.or(raw.keyserver.admin.as_ref()))
+        let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
+        self.admin(None, admin.or(others))
     }
 
     /// Settings of every command that joins as a node.
@@ -298,6 +310,22 @@ impl ConfigFile {
         parse_workers(&text).map_err(|problem| {
             refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
         })
+    }
+
+    fn coalesce(&self, flag: Option<u16>) -> Outcome<Option<Duration>> {
+        let raw = self.raw.router.coalesce_us.as_ref();
+        let us = match (flag, raw) {
+            (Some(us), _) => us,
+            (None, Some(raw)) if *raw.get_ref() > MOST_COALESCE_US => {
+                let problem =
+                    format!("coalesce_us is {}; give 0 to {MOST_COALESCE_US}", raw.get_ref());
+                let line = line_at(&self.text, Some(&raw.span()));
+                return Err(refuse(&self.path, &Fault { line, problem }));
+            }
+            (None, Some(raw)) => *raw.get_ref(),
+            (None, None) => DEFAULT_COALESCE_US,
+        };
+        Ok((us > 0).then(|| Duration::from_micros(us.into())))
     }
 
     fn lease(&self, flag: Option<u32>, raw: Option<&Spanned<u32>>) -> Outcome<u32> {
@@ -390,16 +418,20 @@ pub(crate) const DEFAULT_RIB_PORT: u16 = 7461;
 const DEFAULT_STORE: &str = "rib.redb";
 /// One forwards what a host's usual link carries, and wakes no other core for it.
 const DEFAULT_WORKERS: u8 = 1;
+/// Half of the least round trip in a town, and less than what a batch waits for a busy worker.
+const DEFAULT_COALESCE_US: u16 = 50;
+/// From there on it would be noticed by who talks, and receive queues would fill.
+pub(crate) const MOST_COALESCE_US: u16 = 1000;
 /// Long enough that renewal at half-life is rare, short enough that a lost router is forgotten within a coffee break.
 pub(crate) const DEFAULT_LEASE_S: u32 = 600;
 /// Shorter than a minute drowns in clock skew; RIBs store a day at most.
 pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn file(text: &str) -> ConfigFile {
+    pub(crate) fn file(text: &str) -> ConfigFile {
         let raw = raw::parse(text).unwrap();
         ConfigFile { path: "test.toml".into(), text: text.to_owned(), raw }
     }
@@ -430,6 +462,8 @@ mod tests {
             let refused = refused(&format!("{rib}workers = {workers}"));
             assert!(refused.contains("line 4") && refused.contains("1 to 8, or auto"), "{refused}");
         }
+        let refused_pause = refused(&format!("{rib}coalesce_us = 1001"));
+        assert!(refused_pause.contains("line 4: coalesce_us is 1001; give 0 to 1000"));
         assert!(refused(&format!("{rib}locator = \"none\"")).contains("--upstream"));
         assert!(refused(&format!("{rib}admin = \"192.0.2.1:9\"")).contains("loopback"));
         assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));

@@ -10,6 +10,7 @@
 //! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
 
 mod control;
+mod hangup;
 mod http;
 mod snapshot;
 mod worker;
@@ -28,6 +29,7 @@ use crate::clock;
 use crate::failure::{Failure, Outcome};
 
 pub(crate) use control::Control;
+pub(crate) use hangup::Hangup;
 pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
 pub(crate) use worker::Worker;
 
@@ -101,6 +103,9 @@ fn receive<S: Service>(io: &mut Backend, service: &mut S, batch: &mut Batch) -> 
         }
         service.handle_batch(batch, clock::now());
         io.send(batch).map_err(Failure::operation)?;
+        if io.is_drained() {
+            break;
+        }
     }
     Ok(())
 }
@@ -180,10 +185,13 @@ fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Metric> {
             kind: Kind::Gauge,
             samples: vec![Sample::labelled("kind", io.name(), 1)],
         },
+        counter(WAIT_CALLS, "System calls made to wait for datagrams.", counters.wait_calls),
         counter(RECEIVED_DATAGRAMS, "Datagrams received.", counters.received_datagrams),
+        counter(RECEIVED_MESSAGES, "Messages received.", counters.received_messages),
         counter(RECEIVED_BYTES, "Bytes of datagrams received.", counters.received_bytes),
         counter(RECEIVE_CALLS, "System calls made to receive.", counters.receive_calls),
         counter(SENT_DATAGRAMS, "Datagrams sent.", counters.sent_datagrams),
+        counter(SENT_MESSAGES, "Messages sent.", counters.sent_messages),
         counter(SENT_BYTES, "Bytes of datagrams sent.", counters.sent_bytes),
         counter(SEND_CALLS, "System calls made to send.", counters.send_calls),
         counter(
@@ -211,6 +219,12 @@ fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Metric> {
     ]
 }
 
+/// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of [`RECEIVED_DATAGRAMS`]: system calls per datagram.
+const WAIT_CALLS: &str = "rhumb_io_wait_calls_total";
+/// [`RECEIVED_DATAGRAMS`] divided by it: datagrams per superpacket.
+const RECEIVED_MESSAGES: &str = "rhumb_io_received_messages_total";
+/// [`SENT_DATAGRAMS`] divided by it: datagrams per run, on which the cost of sending depends more than on anything else.
+const SENT_MESSAGES: &str = "rhumb_io_sent_messages_total";
 /// Divide by [`RECEIVE_CALLS`]: datagrams per system call, on which the cost of receiving depends.
 const RECEIVED_DATAGRAMS: &str = "rhumb_io_received_datagrams_total";
 /// Load by bytes; its rate is the incoming bandwidth.

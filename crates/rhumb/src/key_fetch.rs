@@ -24,16 +24,7 @@ pub(crate) struct KeyFetch {
 impl KeyFetch {
     /// Asks `resolvers`, or those of the system where none are given.
     pub(crate) fn new(client: KeyClient, resolvers: &[SocketAddr]) -> Outcome<Self> {
-        let mut resolvers = resolvers.to_vec();
-        if resolvers.is_empty() {
-            resolvers = system_resolvers(Path::new(RESOLV_CONF));
-        }
-        if resolvers.is_empty() {
-            return Err(Failure::setup_text(format!(
-                "{RESOLV_CONF} names no resolver; give --resolver ADDR"
-            )));
-        }
-        Ok(Self { client, resolvers })
+        Ok(Self { client, resolvers: resolvers_or_system(resolvers)? })
     }
 
     /// The client, to ask for keys.
@@ -139,6 +130,20 @@ impl KeyFetch {
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// These resolvers, or those of the system where none are given.
+pub(crate) fn resolvers_or_system(given: &[SocketAddr]) -> Outcome<Vec<SocketAddr>> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    let resolvers = system_resolvers(Path::new(RESOLV_CONF));
+    if resolvers.is_empty() {
+        return Err(Failure::setup_text(format!(
+            "{RESOLV_CONF} names no resolver; give --resolver ADDR"
+        )));
+    }
+    Ok(resolvers)
 }
 
 /// The name servers of `resolv.conf(5)`.

@@ -39,8 +39,9 @@ use progress::Bar;
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
+    clock::set_offset(line.clock_offset_s);
     match run(&line) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("rhumb: {failure}");
             failure.exit_code()
@@ -48,12 +49,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(line: &CommandLine) -> Outcome {
+fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let form = Form::from_flag(line.json);
     let file = ConfigFile::find(line.config.as_deref())?;
     start_log(line.log.as_deref(), &file)?;
     let with_parent = line.with_parent;
-    match &line.command {
+    let outcome = match &line.command {
         Command::Demo(arguments) => {
             commands::demo::run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
@@ -85,10 +86,20 @@ fn run(line: &CommandLine) -> Outcome {
         Command::Capability(arguments) => {
             commands::capability::run(&arguments.command, &file, with_parent, form)
         }
+        Command::Waypoint(arguments) => {
+            commands::waypoint::run(arguments, &file, with_parent, form)
+        }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)
         }
-    }
+        #[cfg(target_os = "linux")]
+        Command::Stamp(arguments) => {
+            return commands::stamp::run(arguments, &file, with_parent, form);
+        }
+        #[cfg(not(target_os = "linux"))]
+        Command::Stamp(_) => Err(Failure::setup_text("stamping needs Linux")),
+    };
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 /// Log lines go to standard error. The option is asked first, then `RUST_LOG`, then the configuration file.

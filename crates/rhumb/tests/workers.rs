@@ -95,9 +95,10 @@ fn both_workers_forward() {
     };
     let total = told["counters"]["forwarded_pdus"].as_u64().unwrap();
     assert_eq!(total, forwarded(&told).iter().sum::<u64>());
-    // What is handed over is how flows begin, not how they go on.
+    // What is handed over is how flows begin, not how they go on: the datagrams of a file that are sent before the first
+    // acknowledgement, its control messages and the pings, which are a few dozen of 11,500, also on a busy machine.
     let handed = told["counters"]["handed_over"].as_u64().unwrap();
-    assert!(handed * 2 < total, "{told:#}");
+    assert!(handed * 50 < total, "{told:#}");
     assert_eq!(net.router.end().0, 0);
     assert_eq!(receiving.end().0, 0);
     assert_eq!(net.rib.end().0, 0);

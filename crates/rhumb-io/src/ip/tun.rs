@@ -108,6 +108,18 @@ impl Tun {
         Ok(())
     }
 
+    /// Leads what the host receives for `address`, which is not its own, into the device: what forwards for others has
+    /// such addresses. The way goes with the device.
+    ///
+    /// # Errors
+    /// When the process may not (CAP_NET_ADMIN).
+    pub fn lead(&self, address: IpAddr) -> Result<(), IoError> {
+        let step = |call| step(&self.name, call);
+        let mut netlink = Netlink::new().map_err(step("socket(NETLINK)"))?;
+        let index = netlink.link_by_name(&self.name).map_err(step("RTM_GETLINK"))?.index;
+        netlink.add_route(index, address).map_err(step("RTM_NEWROUTE"))
+    }
+
     /// The name of the device.
     pub fn name(&self) -> &str {
         &self.name

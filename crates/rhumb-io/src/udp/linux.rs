@@ -11,16 +11,17 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rhumb_wire::Batch;
 
 use super::address::Family;
+use super::coalescer::Coalescer;
 use super::group::Instruction;
 use super::load::Load;
 use super::sys::{self, Message, Receiver, Sender};
 use super::{Capabilities, Options, Ready};
-use crate::poll::{Interest, poll};
+use crate::poll::{Interest, keep_time, poll};
 use crate::runs::{MAX_SEGMENTS, Runs};
 use crate::{Counters, IoError, PacketIo, SendReport, Wake};
 
@@ -33,6 +34,13 @@ pub struct UdpSocket {
     counters: Counters,
     receiver: Receiver,
     load: Load,
+    /// Whether the last call found fewer messages than it asked for.
+    drained: bool,
+    coalescer: Option<Coalescer>,
+    /// Whether the thread that waits here was told to wait no longer than it is asked to.
+    keeps_time: bool,
+    /// Datagrams received when it was last asked.
+    received_before: u64,
     runs: Runs,
     sender: Sender,
 }
@@ -74,6 +82,10 @@ impl UdpSocket {
             counters: Counters::default(),
             receiver: Receiver::new(),
             load: Load::default(),
+            drained: false,
+            coalescer: options.coalesce.map(Coalescer::new),
+            keeps_time: false,
+            received_before: 0,
             runs: Runs::new(),
             sender: Sender::new(),
         })
@@ -94,6 +106,10 @@ impl UdpSocket {
             counters: Counters::default(),
             receiver: Receiver::new(),
             load: Load::default(),
+            drained: false,
+            coalescer: None,
+            keeps_time: false,
+            received_before: 0,
             runs: Runs::new(),
             sender: Sender::new(),
         })
@@ -117,8 +133,14 @@ impl UdpSocket {
         Counters { receive_queue_overflows: u64::from(overflows), ..self.counters }
     }
 
-    /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever).
-    pub fn wait(&self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+    /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever). While datagrams come close upon each other,
+    /// and [`Options::coalesce`] allows it, lets them gather instead: that ends at its time, and it is not known then what there is.
+    pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.counters.wait_calls += 1;
+        if let Some(pause) = self.pause() {
+            poll(&[], Some(timeout.map_or(pause, |timeout| timeout.min(pause)))).map(|[]| ())?;
+            return Ok(Ready { readable: true, woken: false });
+        }
         let socket = Interest::Readable(self.fd.as_fd());
         let Some(wake) = also else {
             let [readable] = poll(&[socket], timeout)?;
@@ -126,6 +148,17 @@ impl UdpSocket {
         };
         let [readable, woken] = poll(&[socket, Interest::Readable(wake.as_fd())], timeout)?;
         Ok(Ready { readable, woken: woken && wake.take() })
+    }
+
+    /// How long to let datagrams gather before the next are received.
+    fn pause(&mut self) -> Option<Duration> {
+        let coalescer = self.coalescer.as_mut()?;
+        if !std::mem::replace(&mut self.keeps_time, true) {
+            keep_time();
+        }
+        let received = self.counters.received_datagrams - self.received_before;
+        self.received_before = self.counters.received_datagrams;
+        coalescer.pause_after(received, Instant::now())
     }
 
     /// Turns message `index` of the last call into slots. Returns how many.
@@ -147,12 +180,16 @@ impl UdpSocket {
 
     /// One recvmmsg, again when what it reports is about some earlier datagram: an ICMP error is no reason to stop.
     fn receive_messages(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let space = self.load.messages_to_ask() * MESSAGE_STRIDE;
+        let asked = self.load.messages_to_ask();
+        self.drained = true;
         for _ in 0..RECEIVE_ATTEMPTS {
             self.counters.receive_calls += 1;
-            let space = batch.receive_space(space);
+            let space = batch.receive_space(asked * MESSAGE_STRIDE);
             match self.receiver.receive(self.fd.as_fd(), space, MESSAGE_STRIDE) {
-                Ok(messages) => return Ok(messages),
+                Ok(messages) => {
+                    self.drained = messages < asked;
+                    return Ok(messages);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_final(&error) => return Err(error),
@@ -248,6 +285,10 @@ impl PacketIo for UdpSocket {
         let bytes = self.counters.received_bytes - bytes_before;
         self.load.observe(messages, datagrams, bytes as usize);
         Ok(datagrams)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.drained
     }
 
     fn send(&mut self, batch: &Batch) -> io::Result<SendReport> {

@@ -70,7 +70,8 @@ impl UdpSocket {
     }
 
     /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever).
-    pub fn wait(&self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+    pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
+        self.counters.wait_calls += 1;
         let socket = Interest::Readable(self.socket.as_fd());
         let Some(wake) = also else {
             let [readable] = poll(&[socket], timeout)?;
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_wake_ends_the_wait() {
-        let (socket, wake) = (bind(), Wake::new().expect("wake"));
+        let (mut socket, wake) = (bind(), Wake::new().expect("wake"));
         wake.wake();
         let ready = socket.wait(Some(Duration::from_secs(5)), Some(&wake)).expect("wait");
         assert_eq!(ready, Ready { readable: false, woken: true });

@@ -62,7 +62,7 @@ pub(crate) fn set_option(
 }
 
 /// Reads a socket option that is an int.
-pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
+pub(crate) fn option(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
     let (mut value, mut len): (c_int, _) = (0, size_of::<c_int>() as socklen_t);
     // SAFETY: `value` is valid for writes of the `len` bytes announced; every bit pattern is an int.
     check(unsafe {
@@ -114,6 +114,25 @@ pub(crate) fn queue_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     })?;
     Ok(figures[libc::SK_MEMINFO_DROPS as usize])
 }
+
+/// A number that all sockets of one network namespace share.
+pub(crate) fn namespace_cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let (mut value, mut len): (u64, _) = (0, size_of::<u64>() as socklen_t);
+    // SAFETY: `value` is valid for writes of the `len` bytes announced; every bit pattern is a u64.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// Source: Linux `include/uapi/asm-generic/socket.h`.
+const SO_NETNS_COOKIE: c_int = 71;
 
 /// What a socket received as one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

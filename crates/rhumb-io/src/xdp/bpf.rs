@@ -1,7 +1,8 @@
-//! The system call bpf(2) behind safe functions: maps, programs, and the link that ties a program to an interface.
+//! The system call bpf(2) behind safe functions: maps, programs, the link that ties a program to an interface, and what ties
+//! one to a control group.
 //!
-//! Invariant: descriptors are owned, so whatever was made here is gone with the process, however it ends: the kernel
-//! detaches a program when the last descriptor of its link is closed. Source: bpf(2), Linux `include/uapi/linux/bpf.h`.
+//! Invariant: descriptors are owned, so what was made here for an interface is gone with the process, however it ends: the kernel
+//! detaches a program when the last descriptor of its link is closed. What is tied to a control group stays with it. Source: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,7 +10,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use super::program::Instruction;
+use super::program::{Instruction, marking};
 
 /// A map from keys of 16 bytes to a byte.
 pub(super) fn set_of_addresses(max_entries: u32) -> io::Result<OwnedFd> {
@@ -69,6 +70,35 @@ pub(super) fn attach(
         LinkCreate { program: raw(program), target: interface, attach: ATTACH_XDP, flags };
     // SAFETY: no pointers are passed.
     unsafe { bpf(LINK_CREATE, &attributes) }.map(owned)
+}
+
+/// Loads a program that marks each socket when it is made. The kernel's verifier has looked at it when this succeeds.
+pub(crate) fn load_for_sockets(mark: u32) -> io::Result<OwnedFd> {
+    let program = marking(mark);
+    let attributes = ProgramLoad {
+        kind: PROG_TYPE_CGROUP_SOCK,
+        count: program.len() as u32,
+        instructions: program.as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
+        name: *b"rhumb_mark\0\0\0\0\0\0",
+        expected_attach: ATTACH_SOCK_CREATE,
+        ..ProgramLoad::default()
+    };
+    // SAFETY: instructions and licence are valid for reads for the whole call, in the numbers given; no log is asked for.
+    unsafe { bpf(PROG_LOAD, &attributes) }.map(owned)
+}
+
+/// Ties a program to a control group for as long as that is there, beside what others have tied to it.
+pub(crate) fn attach_to_group(program: BorrowedFd<'_>, group: BorrowedFd<'_>) -> io::Result<()> {
+    let attributes = ProgramAttach {
+        target: raw(group),
+        program: raw(program),
+        attach: ATTACH_SOCK_CREATE,
+        flags: FLAG_ALLOW_MULTI,
+        replace: 0,
+    };
+    // SAFETY: no pointers are passed.
+    unsafe { bpf(PROG_ATTACH, &attributes) }.map(|_| ())
 }
 
 /// Runs a program on one frame as if it had arrived on queue 0, and returns what it said.
@@ -173,6 +203,15 @@ struct ProgramLoad {
 }
 
 #[repr(C)]
+struct ProgramAttach {
+    target: u32,
+    program: u32,
+    attach: u32,
+    flags: u32,
+    replace: u32,
+}
+
+#[repr(C)]
 struct LinkCreate {
     program: u32,
     target: u32,
@@ -208,6 +247,7 @@ const MAP_CREATE: u32 = 0;
 const MAP_UPDATE_ELEM: u32 = 2;
 const MAP_DELETE_ELEM: u32 = 3;
 const PROG_LOAD: u32 = 5;
+const PROG_ATTACH: u32 = 8;
 #[cfg(test)]
 const PROG_TEST_RUN: u32 = 10;
 const LINK_CREATE: u32 = 28;
@@ -215,6 +255,9 @@ const LINK_CREATE: u32 = 28;
 const MAP_TYPE_HASH: u32 = 1;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
+const PROG_TYPE_CGROUP_SOCK: u32 = 9;
+const ATTACH_SOCK_CREATE: u32 = 2;
+const FLAG_ALLOW_MULTI: u32 = 1 << 1;
 const ATTACH_XDP: u32 = 37;
 const FLAGS_SKB_MODE: u32 = 1 << 1;
 const FLAGS_DRV_MODE: u32 = 1 << 2;

@@ -114,6 +114,16 @@ fn look_up(addresses: BorrowedFd<'_>, rings: BorrowedFd<'_>, miss: Action) -> Ve
     ]
 }
 
+/// The program that marks a socket when it is made, and lets it be made.
+pub(super) fn marking(mark: u32) -> Vec<Instruction> {
+    assemble(&[
+        Op::Set(R2, mark.cast_signed()),
+        Op::Store(Size::Word, R1, R2, SOCKET_MARK),
+        Op::Set(R0, 1),
+        Op::Exit,
+    ])
+}
+
 /// What becomes of a frame. Source: Linux `include/uapi/linux/bpf.h`, `enum xdp_action`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
@@ -174,6 +184,8 @@ enum Op {
     And(Register, i32),
     /// Into the register from memory at base and offset.
     Load(Size, Register, Register, i16),
+    /// Into memory at the base, which is the first register, and offset.
+    Store(Size, Register, Register, i16),
     /// A word onto the stack, from the frame: through R3.
     Copy(i16, i16),
     /// Into memory at base and offset.
@@ -236,6 +248,7 @@ impl Op {
                 program.push(Instruction::new(LDX | MEM | size_code(Size::Word), R3, R7, from, 0));
                 (STX | MEM | size_code(Size::Word), R10, R3, to, 0)
             }
+            Self::Store(size, base, from, at) => (STX | MEM | size_code(size), base, from, at, 0),
             Self::StoreValue(size, base, at, value) => {
                 (ST | MEM | size_code(size), base, zero, at, value)
             }
@@ -277,6 +290,9 @@ const UDP: i32 = 8;
 const CONTEXT_DATA: i16 = 0;
 const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_QUEUE: i16 = 16;
+
+/// Field of `struct bpf_sock`.
+const SOCKET_MARK: i16 = 16;
 
 /// Helpers of the kernel.
 const MAP_LOOKUP_ELEM: i32 = 1;

@@ -1,8 +1,8 @@
-//! Workers that are not the switch, in memory: one against the switch and the bare loop, and one beside another.
+//! The workers of one router, in memory: one that is not the switch against the switch and the bare loop, and one beside another.
 //!
-//! A switch with three workers has two flows, each on the lane of one of the other two. One worker is timed alone; then with
-//! its neighbour forwarding as fast as it can on another core. What the second costs the first is what they share: if
-//! nothing is, the CPU time per datagram stays.
+//! A switch with three workers has a flow on the lane of each. One of the other two is timed alone; then with its neighbour
+//! forwarding as fast as it can on another core. What the second costs the first is what they share: if nothing is, the CPU
+//! time per datagram stays.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,8 @@ pub(crate) struct Pair {
 
 pub(crate) fn measure() -> Results {
     machine::pin(Core::Measured);
-    let mut workers = Lone::pair();
+    let [_, first, second] = Lone::of_one_router();
+    let mut workers = [first, second];
     let mut scene = Scene::new(2);
     scene.form = Form::Labels;
     let mut bare = Bare::new(Form::Labels, ENTRIES, 1, 1);
@@ -112,9 +113,9 @@ fn cpu_batch(worker: &mut Lone) -> f64 {
     took.as_nanos() as f64 / BATCH_DATAGRAMS as f64
 }
 
-/// A worker and the two members of its flow.
-struct Lone {
-    path: FastPath,
+/// A worker of a router, and the two members of its flow.
+pub(crate) struct Lone {
+    path: Path,
     source: Member,
     sink: Member,
     now: Now,
@@ -123,35 +124,54 @@ struct Lone {
     batch: Batch,
 }
 
+/// What a worker forwards by.
+enum Path {
+    /// Worker 0.
+    Switch(Box<Switch>),
+    /// Any other.
+    Fast(Box<FastPath>),
+}
+
 impl Lone {
-    /// Workers 1 and 2 of a switch, each with a flow of its own.
-    fn pair() -> [Self; 2] {
+    /// The workers of one router, each with a flow on its own lane; worker 0, the switch, is the first.
+    pub(crate) fn of_one_router<const N: usize>() -> [Self; N] {
+        let all = Self::all(N).try_into();
+        all.unwrap_or_else(|_| unreachable!("invariant: as many as asked for"))
+    }
+
+    /// As [`Lone::of_one_router`], of so many.
+    pub(crate) fn all(workers: usize) -> Vec<Self> {
         let now = member::now();
-        let mut switch = member::switch_with(3, 16, Vec::new(), now);
-        let mut paths = [switch.fast_path(1, now), switch.fast_path(2, now)];
-        let members = [1, 1, 2, 2].into_iter().enumerate().map(|(index, lane)| {
-            Member::on_lane(lane, member_address(index), switch.name(), ROUTER, now)
+        let count = u8::try_from(workers).expect("at most as many workers as lanes");
+        let mut switch = member::switch_with(count, 16, Vec::new(), now);
+        let mut paths: Vec<FastPath> = (1..workers).map(|it| switch.fast_path(it, now)).collect();
+        let members = (0..2 * count).map(|index| {
+            let address = member_address(usize::from(index));
+            Member::on_lane(index / 2, address, switch.name(), ROUTER, now)
         });
         let mut members: Vec<Member> = members.collect();
         for _ in 0..TURNS_TO_JOIN {
             turn(&mut switch, &mut paths, &mut members, now);
         }
-        for (source, sink) in [(0, 1), (2, 3)] {
-            open_flow(&mut switch, &mut paths, &mut members, (source, sink), now);
+        for worker in 0..workers {
+            let ends = (2 * worker, 2 * worker + 1);
+            open_flow(&mut switch, &mut paths, &mut members, ends, now);
         }
-        let [first, second] = paths;
+        let others = paths.into_iter().map(|path| Path::Fast(Box::new(path)));
+        let paths = std::iter::once(Path::Switch(Box::new(switch))).chain(others);
         let mut members = members.into_iter();
-        [first, second].map(|path| {
+        let lone = |path| {
             let mut next = || members.next().expect("two for each worker");
             let (source, sink) = (next(), next());
             let (data, chance, batch) = (Vec::new(), Chance::new(3), Batch::new());
             Self { path, source, sink, now, data, chance, batch }
-        })
+        };
+        paths.map(lone).collect()
     }
 }
 
 /// Lets everybody say what it has to say, and the switch and its workers handle it.
-fn turn(switch: &mut Switch, paths: &mut [FastPath; 2], members: &mut [Member], now: Now) {
+fn turn(switch: &mut Switch, paths: &mut [FastPath], members: &mut [Member], now: Now) {
     let mut batch = Batch::new();
     for member in &mut *members {
         let first = batch.len();
@@ -164,7 +184,7 @@ fn turn(switch: &mut Switch, paths: &mut [FastPath; 2], members: &mut [Member], 
 /// The switch gets all datagrams, and hands over: nothing is measured yet.
 fn carry(
     switch: &mut Switch,
-    paths: &mut [FastPath; 2],
+    paths: &mut [FastPath],
     members: &mut [Member],
     batch: &mut Batch,
     now: Now,
@@ -192,7 +212,7 @@ fn carry(
 /// Opens a flow by names, and goes on with labels until its worker has a copy.
 fn open_flow(
     switch: &mut Switch,
-    paths: &mut [FastPath; 2],
+    paths: &mut [FastPath],
     members: &mut [Member],
     (source, sink): (usize, usize),
     now: Now,
@@ -233,7 +253,10 @@ impl Contestant for Lone {
     }
 
     fn forward(&mut self, batch: &mut Batch) {
-        self.path.handle_batch(batch, self.now);
+        match &mut self.path {
+            Path::Switch(path) => path.handle_batch(batch, self.now),
+            Path::Fast(path) => path.handle_batch(batch, self.now),
+        }
     }
 
     fn arrives(&mut self, _: std::net::SocketAddr, datagram: &mut [u8]) -> bool {

@@ -18,8 +18,7 @@ pub(crate) fn print(cipher_off: &mut Option<CipherOff>, mut conditions: Map<Stri
     let memory = in_memory(cipher_off);
     let misses: Vec<Value> =
         misses::PAYLOADS.into_iter().flat_map(misses::measure).map(|row| row.json()).collect();
-    let workers: Vec<Value> =
-        WORKER_PAYLOADS.into_iter().flat_map(workers::measure).map(worker).collect();
+    let workers = all_workers();
     let path = Path::new();
     let results = sockets::measure(&path, cipher_off, &PAYLOADS, SOCKET_ROUNDS);
     let sockets: Vec<Value> = results.rows.iter().map(socket).collect();
@@ -40,6 +39,15 @@ pub(crate) fn print(cipher_off: &mut Option<CipherOff>, mut conditions: Map<Stri
         "misses": misses,
     });
     println!("{object}");
+}
+
+/// Prints those of Figure 5 alone.
+pub(crate) fn print_workers() {
+    println!("{}", json!({ "bench": "workers", "workers": all_workers() }));
+}
+
+fn all_workers() -> Vec<Value> {
+    WORKER_PAYLOADS.into_iter().flat_map(workers::measure).map(worker).collect()
 }
 
 /// One flow against the bare loop, with the cipher and without.

@@ -50,6 +50,9 @@ fn main() {
     if said("misses") || said("million") {
         return measure_part(&words);
     }
+    if said("workers") {
+        return figures::print_workers();
+    }
     if cipher_off::IS_OFF {
         eprintln!("this build has no cipher: it measures on demand only");
         std::process::exit(2);

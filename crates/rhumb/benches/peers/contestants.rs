@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 
+use crate::Extent;
 use crate::install::Tools;
 use crate::load::{Datagrams, Ends, Load};
 use crate::namespace::Namespace;
@@ -42,8 +43,7 @@ pub(crate) struct Ground {
     /// For files of a turn.
     pub(crate) folder: PathBuf,
     pub(crate) tools: Tools,
-    /// Messages under way in a closed loop.
-    pub(crate) window: u64,
+    pub(crate) extent: Extent,
 }
 
 /// A contestant that runs.
@@ -51,19 +51,10 @@ pub(crate) struct Standing {
     pub(crate) load: Box<dyn Load>,
     /// The process that is the router; `None` when it is the kernel.
     pub(crate) router: Option<Process>,
+    /// Where that process tells of its system calls, if it does.
+    pub(crate) metrics: Option<SocketAddr>,
     /// All others.
     pub(crate) others: Vec<Process>,
-    /// Files outside of the turn's folder that processes leave when they are killed.
-    pub(crate) leftovers: Vec<PathBuf>,
-}
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        for file in &self.leftovers {
-            // If it is gone, all the better.
-            let _ = std::fs::remove_file(file);
-        }
-    }
 }
 
 /// All there are.

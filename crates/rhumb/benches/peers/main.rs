@@ -3,14 +3,17 @@
 //!
 //! Run by `cargo xtask bench peers`, as root; `--json` prints one object. The first run installs the peers into the target
 //! folder, which takes long; then it takes some minutes. `cargo bench -p rhumb --bench peers -- NAME..` measures those
-//! contestants alone, and with `--window=N` so many messages are under way.
+//! contestants alone; with `--window=N` so many messages are under way, with `--rounds=N` there are so many rounds, with
+//! `--payload=N` messages are of one size, and with `--coalesce-us=N` our router is given that option.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
+mod calls;
 #[path = "../../../rhumb-switch/benches/switch/chance.rs"]
 #[allow(dead_code, reason = "shared with the bench of the switch, which uses all of it")]
 mod chance;
 mod contestants;
 mod install;
+mod leftovers;
 mod load;
 #[path = "../../../rhumb-switch/benches/switch/machine.rs"]
 #[allow(
@@ -54,8 +57,16 @@ fn main() {
     let is_json = words.iter().any(|word| word == "--json");
     let only: Vec<&str> =
         words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
-    let window = words.iter().find_map(|word| word.strip_prefix("--window=")?.parse().ok());
-    match measure(&only, window.unwrap_or(load::WINDOW)) {
+    let number = |option: &str| -> Option<u64> {
+        words.iter().find_map(|word| word.strip_prefix(option)?.strip_prefix('=')?.parse().ok())
+    };
+    let extent = Extent {
+        window: number("--window").unwrap_or(load::WINDOW),
+        rounds: number("--rounds").unwrap_or(ROUNDS),
+        payload: number("--payload"),
+        coalesce_us: number("--coalesce-us"),
+    };
+    match measure(&only, extent) {
         Ok(report) if is_json => report.print_json(),
         Ok(report) => report.print_text(),
         Err(problem) => {
@@ -65,7 +76,20 @@ fn main() {
     }
 }
 
-fn measure(only: &[&str], window: u64) -> Result<Report, String> {
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// Messages under way in a closed loop.
+    pub(crate) window: u64,
+    pub(crate) rounds: u64,
+    /// The one size of messages, if not all.
+    pub(crate) payload: Option<u64>,
+    /// What our router is told of coalescing, if not its default.
+    pub(crate) coalesce_us: Option<u64>,
+}
+
+fn measure(only: &[&str], extent: Extent) -> Result<Report, String> {
+    leftovers::remove_at_signals()?;
     let place = Place::new().map_err(|problem| {
         format!("peers are measured in network namespaces, as root: {problem}")
     })?;
@@ -86,9 +110,9 @@ fn measure(only: &[&str], window: u64) -> Result<Report, String> {
     let mut left_out: Map<String, Value> =
         tools.lacking.iter().map(|(name, why)| ((*name).to_owned(), why.as_str().into())).collect();
     left_out.insert("click".to_owned(), NO_CLICK.into());
-    let ground = Ground { place, folder, tools, window };
+    let ground = Ground { place, folder, tools, extent };
     machine::pin(Core::Load);
-    let mut conditions = report::conditions(&contestants, window);
+    let mut conditions = report::conditions(&contestants, extent);
     let (turns, problems) = rounds(&contestants, &ground);
     left_out.extend(problems);
     conditions.insert("load_average_after".to_owned(), machine::load_average().into());
@@ -102,16 +126,17 @@ fn rounds(contestants: &[Contestant], ground: &Ground) -> (Turns, Map<String, Va
     let mut turns: Turns = contestants.iter().map(|one| (one.name, Vec::new())).collect();
     let mut problems = Map::new();
     let begin = Instant::now();
-    for round in 1..=ROUNDS {
+    for round in 1..=ground.extent.rounds {
         for (contestant, (name, turns)) in contestants.iter().zip(&mut turns) {
             let outcome = rounds::turn(contestant, ground);
+            leftovers::remove();
             if let Err(problem) = &outcome {
                 eprintln!("{name}, round {round}: {problem}");
                 problems.insert(format!("{name}, round {round}"), problem.as_str().into());
             }
             turns.push(outcome.ok());
         }
-        let a_round = begin.elapsed() / round;
+        let a_round = begin.elapsed().div_f64(round as f64);
         if begin.elapsed() + a_round > TIME {
             break;
         }
@@ -119,7 +144,7 @@ fn rounds(contestants: &[Contestant], ground: &Ground) -> (Turns, Map<String, Va
     (turns, problems)
 }
 
-const ROUNDS: u32 = 5;
+const ROUNDS: u64 = 5;
 /// No further round is begun that would not be over by then.
 const TIME: Duration = Duration::from_secs(540);
 const NO_CLICK: &str = "cannot be installed: no registry has the modular router; Debian's package of that name is another program";

@@ -122,6 +122,8 @@ pub(crate) fn output_of(mut command: Command, namespace: &Namespace) -> Result<S
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// System calls. Source: PR_SET_PDEATHSIG(2const), clock_getcpuclockid(3).
+pub(crate) use sys::end_with_this_thread;
+
 #[allow(unsafe_code)]
 mod sys {
     use std::io;
@@ -130,7 +132,7 @@ mod sys {
     use std::time::Duration;
 
     /// Has the process killed when the thread that starts it ends.
-    pub(super) fn end_with_this_thread(command: &mut Command) {
+    pub(crate) fn end_with_this_thread(command: &mut Command) {
         let ask = || {
             // SAFETY: no memory is involved.
             let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };

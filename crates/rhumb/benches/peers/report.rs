@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Extent;
 use crate::contestants::{Contestant, OURS};
 use crate::machine::{self, median};
 use crate::place::MTU;
@@ -17,13 +18,14 @@ pub(crate) struct Report {
 }
 
 /// What the figures depend on.
-pub(crate) fn conditions(contestants: &[Contestant], window: u64) -> Map<String, Value> {
+pub(crate) fn conditions(contestants: &[Contestant], extent: Extent) -> Map<String, Value> {
     let mut conditions = machine::conditions();
     let path = format!(
         "client, router and server in namespaces joined by two veth pairs, MTU {MTU}, runs cut in software, NAPI GRO on arrival; router on core 1, load and ends on core 0"
     );
     let load = format!(
-        "closed loop of {window} messages for {SLICE:?}, then open loop at half of its rate; every contestant started afresh in each round; medians"
+        "closed loop of {} messages for {SLICE:?}, then open loop at half of its rate; every contestant started afresh in each round; medians",
+        extent.window
     );
     let cpu = "of the router's process, and of the kernel while it runs there; what the kernel does for arrivals on core 0 belongs to nobody and is left out for all alike";
     let about = contestants.iter().map(|one| (one.name.to_owned(), one.about.as_str().into()));
@@ -45,6 +47,9 @@ struct Row {
     lost: f64,
     cpu_s_per_gb: Option<f64>,
     busy: Option<f64>,
+    calls_per_datagram: Option<f64>,
+    datagrams_per_message: Option<f64>,
+    half_cpu_s_per_gb: Option<f64>,
     p50_us: f64,
     p99_us: f64,
 }
@@ -79,16 +84,21 @@ impl Report {
                 }
                 let middle =
                     |figure: fn(&Sized) -> f64| median(sized.iter().map(|one| figure(one)));
-                let has_process = sized.iter().all(|one| one.cpu_s_per_gb.is_some());
-                let of_process = |figure: fn(&Sized) -> f64| has_process.then(|| middle(figure));
+                let of_all = |figure: Figure| {
+                    let all: Option<Vec<f64>> = sized.iter().map(|one| figure(one)).collect();
+                    all.map(|all| median(all.into_iter()))
+                };
                 rows.push(Row {
                     contestant,
                     payload,
                     gbps: middle(|one| one.gbps),
                     per_s: middle(|one| one.per_s),
                     lost: middle(|one| one.lost),
-                    cpu_s_per_gb: of_process(|one| one.cpu_s_per_gb.unwrap_or_default()),
-                    busy: of_process(|one| one.busy.unwrap_or_default()),
+                    cpu_s_per_gb: of_all(|one| one.cpu_s_per_gb),
+                    busy: of_all(|one| one.busy),
+                    calls_per_datagram: of_all(|one| one.calls_per_datagram),
+                    datagrams_per_message: of_all(|one| one.datagrams_per_message),
+                    half_cpu_s_per_gb: of_all(|one| one.half_cpu_s_per_gb),
                     p50_us: middle(|one| one.p50_us),
                     p99_us: middle(|one| one.p99_us),
                 });
@@ -100,7 +110,8 @@ impl Report {
     /// Small messages a second, by contestant.
     fn small_rates(&self) -> Vec<(&'static str, f64)> {
         let rates = self.contestants.iter().filter_map(|(name, turns)| {
-            let mut measured = turns.iter().flatten().map(|turn| turn.small_per_s).peekable();
+            let mut measured =
+                turns.iter().flatten().filter_map(|turn| turn.small_per_s).peekable();
             measured.peek()?;
             Some((*name, median(measured)))
         });
@@ -182,10 +193,10 @@ impl Report {
             println!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
         println!(
-            "\nGbit/s of payload in a closed loop; latency in microseconds, open loop at half of that rate"
+            "\nGbit/s of payload in a closed loop; of our router, system calls per datagram and datagrams per message sent; then CPU s/GB and latency in microseconds in an open loop at half of that rate"
         );
         println!(
-            "payload  contestant        Gbit/s    k/s  CPU s/GB  busy     p50      p99   lost"
+            "payload  contestant        Gbit/s    k/s  CPU s/GB  busy  calls   run  s/GB     p50      p99   lost"
         );
         for row in self.rows() {
             println!("{}", row.text());
@@ -226,13 +237,16 @@ impl Row {
         let or_none =
             |figure: Option<f64>| figure.map_or("-".to_owned(), |value| format!("{value:.2}"));
         format!(
-            "{:>7}  {:<14} {:>9.3} {:>6.1} {:>9} {:>5} {:>7.0} {:>8.0} {:>6.4}",
+            "{:>7}  {:<14} {:>9.3} {:>6.1} {:>9} {:>5} {:>6} {:>5} {:>5} {:>7.0} {:>8.0} {:>6.4}",
             self.payload,
             self.contestant,
             self.gbps,
             self.per_s / 1e3,
             or_none(self.cpu_s_per_gb),
             or_none(self.busy),
+            or_none(self.calls_per_datagram),
+            or_none(self.datagrams_per_message),
+            or_none(self.half_cpu_s_per_gb),
             self.p50_us,
             self.p99_us,
             self.lost,
@@ -248,6 +262,9 @@ impl Row {
             "lost": rounded(self.lost),
             "cpu_s_per_gb": self.cpu_s_per_gb.map(rounded),
             "busy": self.busy.map(rounded),
+            "system_calls_per_datagram": self.calls_per_datagram.map(rounded),
+            "datagrams_per_message": self.datagrams_per_message.map(rounded),
+            "half_load_cpu_s_per_gb": self.half_cpu_s_per_gb.map(rounded),
             "half_load_p50_us": rounded(self.p50_us),
             "half_load_p99_us": rounded(self.p99_us),
         })

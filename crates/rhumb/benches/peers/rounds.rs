@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::calls::Calls;
 use crate::contestants::{Contestant, Ground, Standing};
 use crate::load::{Pace, Slice, WINDOW};
 
@@ -13,8 +14,8 @@ use crate::load::{Pace, Slice, WINDOW};
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) sizes: Vec<Sized>,
-    /// Small messages a second that arrive: the most with less than [`TOLERATED_LOSS`].
-    pub(crate) small_per_s: f64,
+    /// Small messages a second that arrive, if they were measured: the most with less than [`TOLERATED_LOSS`].
+    pub(crate) small_per_s: Option<f64>,
 }
 
 /// What it showed with messages of one size.
@@ -29,6 +30,12 @@ pub(crate) struct Sized {
     pub(crate) cpu_s_per_gb: Option<f64>,
     /// How much of the time that process was at work.
     pub(crate) busy: Option<f64>,
+    /// System calls of that process for each datagram, if it tells.
+    pub(crate) calls_per_datagram: Option<f64>,
+    /// Datagrams that it sent as one message.
+    pub(crate) datagrams_per_message: Option<f64>,
+    /// As `cpu_s_per_gb`, at half of the rate.
+    pub(crate) half_cpu_s_per_gb: Option<f64>,
     /// At half of the rate.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
@@ -41,9 +48,8 @@ pub(crate) struct Sized {
 pub(crate) fn turn(contestant: &Contestant, ground: &Ground) -> Result<Turn, String> {
     ground.place.set_forwarding(contestant.needs_forwarding)?;
     let mut standing = (contestant.start)(ground)?;
-    let outcome = standing
-        .warm_up()
-        .and_then(|()| standing.measure(contestant.largest_payload, ground.window));
+    let outcome =
+        standing.warm_up().and_then(|()| standing.measure(contestant.largest_payload, ground));
     // What a process said before it ended explains more than that nothing arrives.
     standing.check()?;
     outcome
@@ -62,34 +68,49 @@ impl Standing {
         self.load.run(SMALL, Pace::Closed(WINDOW), WARM_UP).map(drop)
     }
 
-    fn measure(&mut self, largest_payload: usize, window: u64) -> Result<Turn, String> {
-        let mut sizes = Vec::new();
-        for payload in PAYLOADS.into_iter().filter(|payload| *payload <= largest_payload) {
-            sizes.push(self.measure_size(payload, window)?);
+    fn measure(&mut self, largest_payload: usize, ground: &Ground) -> Result<Turn, String> {
+        let (mut sizes, extent) = (Vec::new(), ground.extent);
+        let is_wanted = |payload: usize| extent.payload.is_none_or(|only| only == payload as u64);
+        let payloads = PAYLOADS.into_iter().filter(|payload| *payload <= largest_payload);
+        for payload in payloads.filter(|payload| is_wanted(*payload)) {
+            sizes.push(self.measure_size(payload, ground)?);
         }
-        let per_s = sizes.first().map_or(0.0, |size| size.per_s);
-        let small_per_s = self.climb(per_s)?;
+        let small = sizes.iter().find(|size| size.payload == SMALL).map(|size| size.per_s);
+        let small_per_s = small.map(|per_s| self.climb(per_s)).transpose()?;
         Ok(Turn { sizes, small_per_s })
     }
 
-    fn measure_size(&mut self, payload: usize, window: u64) -> Result<Sized, String> {
+    fn measure_size(&mut self, payload: usize, ground: &Ground) -> Result<Sized, String> {
+        let calls = |standing: &Self| {
+            let metrics = standing.metrics?;
+            ground.place.router.run(|| Calls::read(metrics)).ok()?
+        };
+        let calls_before = calls(self);
         let cpu = |standing: &Self| standing.router.as_ref().map(crate::process::Process::cpu);
         let before = cpu(self);
-        let closed = self.load.run(payload, Pace::Closed(window), SLICE)?;
+        let closed = self.load.run(payload, Pace::Closed(ground.extent.window), SLICE)?;
         let spent = cpu(self).zip(before).map(|(after, before)| after - before);
         if closed.arrived == 0 {
             return Err(format!("carries nothing of {payload} bytes"));
         }
+        let calls = calls(self).zip(calls_before).map(|(after, before)| after.since(before));
+        let before = cpu(self);
         let half = self.load.run(payload, Pace::Open(closed.per_s() / 2.0), SLICE)?;
-        let bytes = closed.arrived as f64 * payload as f64;
+        let spent_at_half = cpu(self).zip(before).map(|(after, before)| after - before);
+        let s_per_gb = |spent: Duration, slice: &Slice| {
+            spent.as_secs_f64() * 1e9 / (slice.arrived.max(1) as f64 * payload as f64)
+        };
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         Ok(Sized {
             payload,
             gbps: closed.per_s() * payload as f64 * 8.0 / 1e9,
             per_s: closed.per_s(),
             lost: closed.lost(),
-            cpu_s_per_gb: spent.map(|spent| spent.as_secs_f64() / bytes * 1e9),
+            cpu_s_per_gb: spent.map(|spent| s_per_gb(spent, &closed)),
+            half_cpu_s_per_gb: spent_at_half.map(|spent| s_per_gb(spent, &half)),
             busy: spent.map(|spent| spent.as_secs_f64() / closed.wall.as_secs_f64()),
+            calls_per_datagram: calls.map(Calls::per_datagram),
+            datagrams_per_message: calls.map(Calls::datagrams_per_message),
             p50_us: us(half.p50),
             p99_us: us(half.p99),
         })

@@ -170,7 +170,7 @@ fn parse_id(text: &str) -> Result<DelegationId, String> {
 }
 
 /// An address whose port is that of DNS where none is given.
-fn parse_resolver(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_resolver(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<IpAddr>() {
         Ok(address) => Ok(SocketAddr::new(address, crate::config::DEFAULT_KEYSERVER_PORT)),
         Err(_) => parse_address(text),

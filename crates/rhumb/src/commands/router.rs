@@ -92,8 +92,9 @@ struct Io {
 
 /// The packet I/O of choice; or a socket, and a line that says why. Several workers have sockets.
 fn open_io(settings: &RouterSettings) -> Outcome<Io> {
+    let options = Options { coalesce: settings.coalesce, ..Options::default() };
     if settings.workers > 1 {
-        let group = Group::bind(settings.listen, Options::default(), settings.workers.into());
+        let group = Group::bind(settings.listen, options, settings.workers.into());
         let Group { mut sockets, steered } = group.map_err(Failure::setup)?;
         if !steered {
             tracing::warn!("this system does not spread datagrams over workers; worker 0 does");
@@ -101,7 +102,7 @@ fn open_io(settings: &RouterSettings) -> Outcome<Io> {
         let io = sockets.remove(0).into();
         return Ok(Io { io, sockets, steered });
     }
-    let opened = rhumb_io::open(&settings.io, settings.listen, Options::default());
+    let opened = rhumb_io::open(&settings.io, settings.listen, options);
     let opened = opened.map_err(Failure::setup)?;
     match (&opened.refusal, &settings.io) {
         (Some(refusal), Choice::Xdp(_)) => {

@@ -18,6 +18,9 @@ pub(crate) struct RawConfig {
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
     pub(crate) keyserver: RawKeyserver,
+    pub(crate) waypoint: RawForwarder,
+    #[cfg(target_os = "linux")]
+    pub(crate) stamp: super::stamp::RawStamp,
 }
 
 /// `[rib]`
@@ -44,6 +47,7 @@ pub(crate) struct RawRouter {
     pub(crate) interface: Option<String>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) workers: Option<Spanned<RawWorkers>>,
+    pub(crate) coalesce_us: Option<Spanned<u16>>,
     pub(crate) pin: Option<bool>,
     pub(crate) state: Option<PathBuf>,
     pub(crate) admin: Option<Spanned<String>>,
@@ -97,6 +101,32 @@ pub(crate) struct RawWaypoint {
     pub(crate) suite: Option<Spanned<String>>,
 }
 
+/// `[waypoint]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawForwarder {
+    pub(crate) addresses: Option<Vec<Spanned<String>>>,
+    pub(crate) io: Option<Spanned<String>>,
+    pub(crate) interfaces: Option<Vec<String>>,
+    pub(crate) udp_port: Option<u16>,
+    pub(crate) master: Option<Vec<PathBuf>>,
+    pub(crate) window_bits: Option<u8>,
+    pub(crate) grace_ms: Option<u32>,
+    pub(crate) skew_ms: Option<u32>,
+    pub(crate) suites: Option<Vec<Spanned<String>>>,
+    pub(crate) reference_schemes: Option<Spanned<String>>,
+    pub(crate) packets_per_s: Option<Spanned<u32>>,
+    pub(crate) deliver_here: Option<bool>,
+    pub(crate) workers: Option<Spanned<u64>>,
+    pub(crate) pin: Option<bool>,
+    pub(crate) accounts: Option<PathBuf>,
+    pub(crate) period: Option<Spanned<String>>,
+    pub(crate) key_server: Option<Spanned<String>>,
+    pub(crate) zone: Option<String>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) admin: Option<Spanned<String>>,
+}
+
 /// What is wrong with a file, and in which line, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -126,7 +156,21 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
             }
         }
     }
+    #[cfg(target_os = "linux")]
+    check_policies(text, root.get_ref())?;
     toml::from_str(text).map_err(fault)
+}
+
+#[cfg(target_os = "linux")]
+fn check_policies(text: &str, root: &DeTable<'_>) -> Result<(), Fault> {
+    let stamp = root.get("stamp").and_then(|it| it.get_ref().as_table());
+    let policies = stamp.and_then(|it| it.get("policy")?.get_ref().as_array());
+    for policy in policies.into_iter().flatten() {
+        if let Some(table) = policy.get_ref().as_table() {
+            check_keys(text, table, "[stamp.policy]", super::stamp::POLICY_KEYS)?;
+        }
+    }
+    Ok(())
 }
 
 /// The line in which a span begins, counted from 1.
@@ -162,7 +206,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver"];
+const TOP_KEYS: &[&str] = &["log", "rib", "router", "node", "keyserver", "waypoint", "stamp"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -178,6 +222,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "interface",
             "lease_s",
             "workers",
+            "coalesce_us",
             "pin",
             "state",
             "admin",
@@ -199,6 +244,33 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "waypoint",
         ],
     ),
+    (
+        "waypoint",
+        &[
+            "addresses",
+            "io",
+            "interfaces",
+            "udp_port",
+            "master",
+            "window_bits",
+            "grace_ms",
+            "skew_ms",
+            "suites",
+            "reference_schemes",
+            "packets_per_s",
+            "deliver_here",
+            "workers",
+            "pin",
+            "accounts",
+            "period",
+            "key_server",
+            "zone",
+            "key",
+            "admin",
+        ],
+    ),
+    #[cfg(target_os = "linux")]
+    ("stamp", super::stamp::STAMP_KEYS),
 ];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
@@ -215,7 +287,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, stamp"
         );
     }
 

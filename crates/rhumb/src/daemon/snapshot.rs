@@ -3,6 +3,7 @@
 //! Names follow `rhumb_<crate>_<noun>_<unit>_total`; what can fall is a gauge and has no `_total`. Datagrams and PDUs
 //! dropped are one metric per crate, labelled by reason.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -32,10 +33,10 @@ pub(crate) enum Kind {
     Gauge,
 }
 
-/// One value, perhaps with a label. Labels are constants of ours, so nothing in them needs escaping.
+/// One value, perhaps with a label. Labels are constants and numbers of ours, so nothing in them needs escaping.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    label: Option<(&'static str, &'static str)>,
+    label: Option<(&'static str, Cow<'static, str>)>,
     value: u64,
 }
 
@@ -46,8 +47,12 @@ impl Sample {
     }
 
     /// A value with a label.
-    pub(crate) fn labelled(key: &'static str, label: &'static str, value: u64) -> Self {
-        Self { label: Some((key, label)), value }
+    pub(crate) fn labelled(
+        key: &'static str,
+        label: impl Into<Cow<'static, str>>,
+        value: u64,
+    ) -> Self {
+        Self { label: Some((key, label.into())), value }
     }
 }
 

@@ -41,8 +41,8 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     Ok(Standing {
         load: Box::new(load),
         router: Some(router),
+        metrics: None,
         others: vec![client, server],
-        leftovers: Vec::new(),
     })
 }
 

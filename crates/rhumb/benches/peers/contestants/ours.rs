@@ -41,12 +41,16 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     }
     let _ = std::fs::remove_file(ground.folder.join("rib.redb"));
     let words = ["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--store", "rib.redb"];
-    let (rib, (rib_name, rib_address)) = serve("rib", &words, (inside, Core::Load), ground)?;
+    let (rib, Ready { name: rib_name, address: rib_address, .. }) =
+        serve("rib", &words, (inside, Core::Load), ground)?;
     let rib_remote = format!("{rib_name}@{rib_address}");
     let words = ["router", "--listen", "0.0.0.0:7460", "--locator", "10.9.1.2:7460"];
     let more = ["--discovery", "off", "--key", "router.key", "--rib", &rib_remote];
-    let words = [&words[..], &more].concat();
-    let (router, (name, address)) = serve("router", &words, (inside, Core::Measured), ground)?;
+    let coalesce = ground.extent.coalesce_us.map(|us| format!("--coalesce-us={us}"));
+    let last = ["--admin", "127.0.0.1:0"].into_iter().chain(coalesce.as_deref());
+    let words: Vec<&str> = words.into_iter().chain(more).chain(last).collect();
+    let (router, Ready { name, address, admin }) =
+        serve("router", &words, (inside, Core::Measured), ground)?;
 
     let now = member::now();
     let mut load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
@@ -66,12 +70,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let has_label = |member: &Member| member.has_label_to(&destination);
     exchange_until(&mut source, &mut load.source, has_label)?;
     load.ends = Ends::Members { source, sink };
-    Ok(Standing {
-        load: Box::new(load),
-        router: Some(router),
-        others: vec![rib],
-        leftovers: Vec::new(),
-    })
+    Ok(Standing { load: Box::new(load), router: Some(router), metrics: admin, others: vec![rib] })
 }
 
 /// Starts a daemon of ours, and returns its name and address when it is ready.
@@ -80,16 +79,24 @@ fn serve(
     words: &[&str],
     inside: (&Namespace, Core),
     ground: &Ground,
-) -> Result<(Process, (Name, SocketAddr)), String> {
+) -> Result<(Process, Ready), String> {
     let mut command = rhumb(&["--json", "--with-parent"], &ground.folder);
     command.args(words);
     let mut process = Process::start(name, command, inside, &ground.folder)?;
     let line = process.first_line()?;
     let ready: Value = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
     let field = |key: &str| ready[key].as_str().unwrap_or_default();
-    let own_name = field("name").parse().map_err(|error| format!("{line}: {error}"))?;
+    let name = field("name").parse().map_err(|error| format!("{line}: {error}"))?;
     let address = field("address").parse().map_err(|error| format!("{line}: {error}"))?;
-    Ok((process, (own_name, address)))
+    let admin = field("admin").parse().ok();
+    Ok((process, Ready { name, address, admin }))
+}
+
+/// What a daemon says of itself when it is ready.
+struct Ready {
+    name: Name,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
 }
 
 fn rhumb(words: &[&str], folder: &Path) -> Command {

@@ -27,12 +27,7 @@ pub(crate) fn linux() -> Contestant {
         needs_forwarding: true,
         start: |ground| {
             let load = datagrams(&ground.place, [CLIENT_IP.into(), SERVER_IP.into()], Ends::Plain)?;
-            Ok(Standing {
-                load: Box::new(load),
-                router: None,
-                others: Vec::new(),
-                leftovers: Vec::new(),
-            })
+            Ok(Standing { load: Box::new(load), router: None, metrics: None, others: Vec::new() })
         },
     }
 }
@@ -56,12 +51,7 @@ fn start_bare(ground: &Ground) -> Result<Standing, String> {
     let mut router = Process::start("bare", command, inside, &ground.folder)?;
     router.first_line()?;
     load.to = (ROUTER_FACING_CLIENT, PORT).into();
-    Ok(Standing {
-        load: Box::new(load),
-        router: Some(router),
-        others: Vec::new(),
-        leftovers: Vec::new(),
-    })
+    Ok(Standing { load: Box::new(load), router: Some(router), metrics: None, others: Vec::new() })
 }
 
 /// Sends whatever comes to `to`, in turns as a router's worker does, until it is killed.

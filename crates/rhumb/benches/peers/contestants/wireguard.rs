@@ -17,6 +17,7 @@ use data_encoding::HEXLOWER;
 use super::plain::IP_AND_UDP;
 use super::{Contestant, Ground, Standing, datagrams};
 use crate::install;
+use crate::leftovers;
 use crate::load::Ends;
 use crate::machine::Core;
 use crate::namespace::{Namespace, ip};
@@ -135,6 +136,7 @@ fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing,
     let client = End::new('c', &place.client, Core::Load, 1)?;
     let router = End::new('r', &place.router, Core::Measured, 254)?;
     let server = End::new('s', &place.server, Core::Load, 2)?;
+    leftovers::expect([&client, &router, &server].map(End::control_socket));
     let mut of_router = String::new();
     for end in [&client, &server] {
         let [a, b, c, d] = end.ip;
@@ -154,8 +156,7 @@ fn start(ground: &Ground, command: impl Fn(&str) -> Command) -> Result<Standing,
         server.start(command(&server.device), ground, &to_router("10.9.2.2"))?,
     ];
     let load = datagrams(place, [client.ip.into(), server.ip.into()], Ends::Plain)?;
-    let leftovers = [&client, &router, &server].map(End::control_socket).into();
-    Ok(Standing { load: Box::new(load), router: Some(hub), others, leftovers })
+    Ok(Standing { load: Box::new(load), router: Some(hub), metrics: None, others })
 }
 
 /// What WireGuard's 60 bytes over IPv4 leave.

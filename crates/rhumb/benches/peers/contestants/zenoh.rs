@@ -70,12 +70,7 @@ fn start(ground: &Ground) -> Result<Standing, String> {
     let server = Process::start("subscriber", command, (&place.server, Core::Load), folder)?;
     let orders = client.take_input()?;
     let load = Messages { publisher: client, orders, answers: 1 };
-    Ok(Standing {
-        load: Box::new(load),
-        router: Some(router),
-        others: vec![server],
-        leftovers: Vec::new(),
-    })
+    Ok(Standing { load: Box::new(load), router: Some(router), metrics: None, others: vec![server] })
 }
 
 /// Makes an authority and a certificate of the router's.

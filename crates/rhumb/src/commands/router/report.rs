@@ -265,7 +265,7 @@ fn metrics(status: &Status) -> Vec<Metric> {
 fn worker_metrics(workers: &[WorkerStatus]) -> [Metric; 2] {
     let metric = |name, help, value: fn(&WorkerStatus) -> u64| {
         let labelled = WORKER_LABELS.iter().zip(workers);
-        let samples = labelled.map(|(label, it)| Sample::labelled("worker", label, value(it)));
+        let samples = labelled.map(|(label, it)| Sample::labelled("worker", *label, value(it)));
         Metric { name, help, kind: Kind::Counter, samples: samples.collect() }
     };
     [
@@ -275,7 +275,7 @@ fn worker_metrics(workers: &[WorkerStatus]) -> [Metric; 2] {
 }
 
 fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
-    let sample = |(reason, count): &Drops| Sample::labelled("reason", reason, *count);
+    let sample = |(reason, count): &Drops| Sample::labelled("reason", *reason, *count);
     Metric { name, help, kind: Kind::Counter, samples: drops.iter().map(sample).collect() }
 }
 

@@ -186,6 +186,9 @@ impl Worker {
                 }
                 self.path.handle_batch(&mut batch, clock::now());
                 self.socket.send(&batch)?;
+                if self.socket.is_drained() {
+                    break;
+                }
             }
         }
     }

@@ -1,0 +1,125 @@
+//! The command line of `rhumb stamp`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::parse_resolver;
+use crate::remote::parse_address;
+
+/// `rhumb stamp`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = STAMP_HELP)]
+pub(crate) struct StampArguments {
+    #[command(subcommand)]
+    pub(crate) task: Option<StampTask>,
+    #[command(flatten)]
+    pub(crate) keys: StampKeyArguments,
+    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// What `rhumb stamp` does other than to run a command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StampTask {
+    /// Stamp for sockets that processes hand over, for users, and for networks behind this host
+    Daemon(StampDaemonArguments),
+    /// Show what a running `rhumb stamp` is doing
+    Status(StampStatusArguments),
+}
+
+/// Through which waypoints, and with which keys.
+#[derive(Debug, Default, Args)]
+pub(crate) struct StampKeyArguments {
+    /// The waypoints to pass, in this order, 1 to 4; once more for the other family of addresses
+    /// [default: those of the capability files]
+    #[arg(long, value_name = "W1,W2", value_parser = parse_waypoints)]
+    pub(crate) via: Vec<Waypoints>,
+    /// A capability file; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capability: Vec<PathBuf>,
+    /// A principal file: keys are fetched from its key server, over DNS; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) principal: Vec<PathBuf>,
+    /// A DNS resolver to ask for keys; may be repeated [default: those of /etc/resolv.conf]
+    #[arg(long, value_name = "ADDR", value_parser = parse_resolver)]
+    pub(crate) resolver: Vec<SocketAddr>,
+    /// What becomes of packets for which there is no valid key [default: drop]
+    #[arg(long, value_enum, value_name = "drop|plain")]
+    pub(crate) fallback: Option<FallbackArgument>,
+    /// Stamp questions to DNS servers, too, which else go the usual way
+    #[arg(long)]
+    pub(crate) stamp_dns: bool,
+}
+
+/// Waypoints of one family of addresses, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waypoints(pub(crate) Vec<IpAddr>);
+
+/// What becomes of packets for which there is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FallbackArgument {
+    /// They are dropped
+    Drop,
+    /// They go the usual way, unstamped
+    Plain,
+}
+
+/// `rhumb stamp daemon`
+#[derive(Debug, Default, Args)]
+pub(crate) struct StampDaemonArguments {
+    #[command(flatten)]
+    pub(crate) keys: StampKeyArguments,
+    /// Stamp what this user sends; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Vec<String>,
+    /// The Unix socket at which processes hand over sockets to be stamped [default: off]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// A user who may hand over sockets, beside this process's own and root; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow: Vec<String>,
+    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+    /// Look at the settings, say what is wrong with them, and end
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// `rhumb stamp status`
+#[derive(Debug, Args)]
+pub(crate) struct StampStatusArguments {
+    /// The admin address that it was started with [default: from the configuration file]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// Waypoints, with commas between.
+pub(crate) fn parse_waypoints(text: &str) -> Result<Waypoints, String> {
+    let parse = |one: &str| one.trim().parse().map_err(|_| format!("`{one}` is no IP address"));
+    let list = text.split(',').map(parse).collect::<Result<Vec<IpAddr>, _>>()?;
+    let is_mixed = list.iter().any(|one| one.is_ipv4() != list[0].is_ipv4());
+    match list.len() {
+        _ if is_mixed => Err("a packet passes waypoints of one family of addresses".to_owned()),
+        1..=rhumb_capability::MAX_CAPABILITIES => Ok(Waypoints(list)),
+        many => Err(format!(
+            "{many} waypoints; a packet passes {} at most",
+            rhumb_capability::MAX_CAPABILITIES
+        )),
+    }
+}
+
+const STAMP_HELP: &str = "\
+Examples:
+  rhumb stamp --capability w1.cap --capability w2.cap -- curl http://192.0.2.80/
+  rhumb stamp --principal me.principal --via 192.0.2.1,198.51.100.1 -- ssh host
+  rhumb stamp daemon --principal me.principal --via 192.0.2.1 --user alice
+
+Needs root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a control group (version 2) to make groups in.
+The exit code is the command's; 127 when it cannot be started.";

@@ -1,0 +1,51 @@
+//! A policy: traffic that is stamped by what it is, and whither it goes.
+
+use std::fmt;
+
+use rhumb_io::steering::Selector;
+
+use super::way::Via;
+
+/// Traffic that is stamped by what it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// Which.
+    pub(crate) selector: Selector,
+    /// The one family of its prefixes; both without any.
+    pub(crate) family: Option<Family>,
+    /// Whither.
+    pub(crate) via: Via,
+}
+
+/// A family of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Selector {
+            source, destination, protocol, source_ports, destination_ports, users, ..
+        } = &self.selector;
+        if let Some(users) = users {
+            write!(f, "user {} ", users.start())?;
+        }
+        if let Some((prefix, bits)) = source {
+            write!(f, "from {prefix}/{bits} ")?;
+        }
+        if let Some((prefix, bits)) = destination {
+            write!(f, "to {prefix}/{bits} ")?;
+        }
+        if let Some(protocol) = protocol {
+            write!(f, "protocol {protocol} ")?;
+        }
+        for (what, ports) in [("source ports", source_ports), ("ports", destination_ports)] {
+            if let Some(ports) = ports {
+                write!(f, "{what} {}-{} ", ports.start(), ports.end())?;
+            }
+        }
+        write!(f, "via {}", self.via)
+    }
+}

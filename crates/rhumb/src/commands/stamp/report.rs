@@ -1,0 +1,171 @@
+//! What `rhumb stamp status` and `/metrics` tell of a stamper.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+
+use super::Stamping;
+use super::stamping::DropReason;
+use super::way::Way;
+use crate::clock;
+use crate::daemon::{Kind, Metric, Sample, Snapshot};
+
+/// Status and metrics. `policies` are as people read them.
+pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
+    let now_s = clock::now().unix_ms / 1000;
+    let ways: Vec<Value> =
+        stamping.instance.ways().map(|(_, way)| way_status(way, now_s)).collect();
+    let totals = Totals::of(stamping);
+    let status = json!({
+        "role": "stamper",
+        "name": format!("stamp{}", stamping.instance.number()),
+        "address": "this host",
+        "uptime_s": stamping.started.elapsed().as_secs(),
+        "counters": {
+            "stamped_packets": totals.stamped_packets,
+            "stamped_bytes": totals.stamped_bytes,
+            "plain_packets": totals.plain_packets,
+            "refused_requests": stamping.refused,
+        },
+        "drops": drops(|reason| totals.dropped(reason)),
+        "ways": ways,
+        "policies": policies,
+        "key_server": key_server(stamping),
+    });
+    Snapshot { status, metrics: metrics(stamping, &totals, now_s) }
+}
+
+fn way_status(way: &Way, now_s: u64) -> Value {
+    let counts = way.counts();
+    let mut keys = Vec::new();
+    for is_v6 in [false, true] {
+        match way.chosen(is_v6) {
+            Some(Ok(chosen)) => keys.extend(chosen.iter().map(|choice| {
+                let left_s = choice.not_after_s.saturating_sub(now_s);
+                let (window, epoch) = (choice.window.0, choice.epoch);
+                format!("{} window {window} epoch {epoch}, {left_s} s left", choice.waypoint)
+            })),
+            Some(Err(waypoint)) => keys.push(format!("{waypoint} has no valid key")),
+            None => {}
+        }
+    }
+    json!({
+        "via": way.via().to_string(),
+        "device": way.device(),
+        "mtu": way.mtu(),
+        "stamped_packets": counts.stamped_packets.load(Ordering::Relaxed),
+        "stamped_bytes": counts.stamped_bytes.load(Ordering::Relaxed),
+        "plain_packets": counts.plain_packets.load(Ordering::Relaxed),
+        "dropped_packets": DropReason::ALL.iter().map(|it| counts.dropped(*it)).sum::<u64>(),
+        "keys": keys.join("; "),
+    })
+}
+
+/// Sums over all ways that there are.
+#[derive(Default)]
+struct Totals {
+    stamped_packets: u64,
+    stamped_bytes: u64,
+    plain_packets: u64,
+    dropped: [u64; DropReason::ALL.len()],
+    ways: u64,
+    without_key: u64,
+}
+
+impl Totals {
+    fn of(stamping: &Stamping) -> Self {
+        let mut totals = Self::default();
+        for (_, way) in stamping.instance.ways() {
+            let counts = way.counts();
+            totals.ways += 1;
+            totals.without_key += u64::from(!way.is_ready());
+            totals.stamped_packets += counts.stamped_packets.load(Ordering::Relaxed);
+            totals.stamped_bytes += counts.stamped_bytes.load(Ordering::Relaxed);
+            totals.plain_packets += counts.plain_packets.load(Ordering::Relaxed);
+            for (total, reason) in totals.dropped.iter_mut().zip(DropReason::ALL) {
+                *total += counts.dropped(reason);
+            }
+        }
+        totals
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+}
+
+fn drops(count: impl Fn(DropReason) -> u64) -> Value {
+    let reasons = DropReason::ALL.iter();
+    reasons.map(|reason| (reason.as_str().to_owned(), json!(count(*reason)))).collect()
+}
+
+fn key_server(stamping: &Stamping) -> Value {
+    let counters = stamping.keys.clients().iter().map(KeyCounts::of);
+    let sum = counters.fold(KeyCounts::default(), |sum, its| sum.plus(&its));
+    json!({
+        "queries": sum.0[0], "keys": sum.0[1], "absent": sum.0[2],
+        "failed": sum.0[3], "ignored": sum.0[4], "unanswered": sum.0[5],
+    })
+}
+
+#[derive(Default)]
+struct KeyCounts([u64; 6]);
+
+impl KeyCounts {
+    fn of(client: &rhumb_keyserver::client::KeyClient) -> Self {
+        let it = client.counters();
+        Self([it.queries, it.keys, it.absent, it.failed, it.ignored, it.unanswered])
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
+    }
+}
+
+/// Seconds until the first of the keys in use ends.
+fn least_left_s(stamping: &Stamping, now_s: u64) -> u64 {
+    let families = |way| [false, true].into_iter().filter_map(move |is_v6| Way::chosen(way, is_v6));
+    let chosen = stamping.instance.ways().flat_map(|(_, way)| families(way));
+    let ends = chosen.map(|chosen| match chosen {
+        Ok(chosen) => chosen.iter().map(|it| it.not_after_s).min().unwrap_or(0),
+        Err(_) => 0,
+    });
+    ends.min().map_or(0, |end_s| end_s.saturating_sub(now_s))
+}
+
+fn metrics(stamping: &Stamping, totals: &Totals, now_s: u64) -> Vec<Metric> {
+    let plain =
+        |name, help, kind, value| Metric { name, help, kind, samples: vec![Sample::plain(value)] };
+    let reasons = DropReason::ALL.iter();
+    vec![
+        plain(STAMPED, "Packets stamped.", Kind::Counter, totals.stamped_packets),
+        plain(STAMPED_BYTES, "Bytes of packets stamped.", Kind::Counter, totals.stamped_bytes),
+        plain(PLAIN, "Packets sent without a stamp.", Kind::Counter, totals.plain_packets),
+        Metric {
+            name: DROPPED,
+            help: "Packets that were to be stamped and not sent, by reason.",
+            kind: Kind::Counter,
+            samples: reasons
+                .map(|it| Sample::labelled("reason", it.as_str(), totals.dropped(*it)))
+                .collect(),
+        },
+        plain(WAYS, "Ways through waypoints in use.", Kind::Gauge, totals.ways),
+        plain(WITHOUT_KEY, "Ways without a valid key.", Kind::Gauge, totals.without_key),
+        plain(LEFT, "Until the first key in use ends.", Kind::Gauge, least_left_s(stamping, now_s)),
+    ]
+}
+
+/// Load; of the ways that are in use now.
+const STAMPED: &str = "rhumb_stamp_stamped_packets_total";
+/// As they were before: the payload of the stamped way.
+const STAMPED_BYTES: &str = "rhumb_stamp_stamped_bytes_total";
+/// Above 0 only with `--fallback plain`: these took the usual way.
+const PLAIN: &str = "rhumb_stamp_plain_packets_total";
+/// `no_key` is the one to be woken for. `path_too_narrow` is a few whenever a path takes less than before.
+const DROPPED: &str = "rhumb_stamp_dropped_packets_total";
+/// Each has a device and a thread.
+const WAYS: &str = "rhumb_stamp_ways";
+/// Nothing is stamped on these.
+const WITHOUT_KEY: &str = "rhumb_stamp_ways_without_key";
+/// The next window's key should be there before this is 0.
+const LEFT: &str = "rhumb_stamp_key_left_seconds";

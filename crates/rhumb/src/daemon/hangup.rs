@@ -1,0 +1,47 @@
+//! SIGHUP: a daemon is asked to read its keys again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rhumb_io::Wake;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::{Failure, Outcome};
+
+/// Whether somebody asked.
+#[derive(Debug)]
+pub(crate) struct Hangup(Arc<AtomicBool>);
+
+impl Hangup {
+    /// Catches the signal from now on, and wakes `wake` for it.
+    pub(crate) fn catch(wake: Wake) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(Failure::operation)?;
+        let mut caught = {
+            let _entered = runtime.enter();
+            signal(SignalKind::hangup()).map_err(Failure::operation)?
+        };
+        let asked = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&asked);
+        let wait = move || {
+            runtime.block_on(async {
+                while caught.recv().await.is_some() {
+                    flag.store(true, Ordering::Release);
+                    wake.wake();
+                }
+            });
+        };
+        std::thread::Builder::new()
+            .name("hangup".to_owned())
+            .spawn(wait)
+            .map_err(Failure::operation)?;
+        Ok(Self(asked))
+    }
+
+    /// Whether somebody asked since the last time.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
+}

@@ -1,0 +1,108 @@
+//! The path's MTU through a stamper and waypoints: a link in the middle takes 1400 bytes, and unmodified programs get on.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+mod harness;
+mod stamping;
+#[path = "../../rhumb-io/tests/wire/mod.rs"]
+mod wire;
+
+use stamping::{Rig, Started, wait_until};
+use wire::Line;
+
+/// The line with a narrow link between the waypoints.
+fn narrow(programs: &[&str]) -> Option<Rig> {
+    let rig = Rig::new(0, programs)?;
+    rig.line.r1.run("ip link set right mtu 1400");
+    rig.line.r2.run("ip link set left mtu 1400");
+    Some(rig)
+}
+
+#[test]
+fn tcp_gets_through_a_narrow_link_in_the_middle() {
+    let Some(rig) = narrow(&["iperf3"]) else { return };
+    for (address, keys) in [(Line::B, ["w1", "w2"]), (Line::B6, ["w1v6", "w2v6"])] {
+        let _server = Started::script(&rig.line.b, "iperf3 -s");
+        wait_until("the server", || rig.line.b.run("ss -Hltn").contains(":5201"));
+        let run = rig.run_stamped(&keys, &format!("timeout 40 iperf3 -J -c {address} -n 2M"));
+        assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
+        assert_eq!(run.object()["end"]["sum_sent"]["bytes"].as_u64().unwrap() >> 20, 2);
+    }
+}
+
+/// Sends datagrams to b and says what became of them: with `do`, which the kernel may not cut; with `want`, large ones, which
+/// it cuts as it needs.
+const SENDER: &str = "
+import errno, json, socket, sys, time
+b, kind = sys.argv[1:]
+v6 = ':' in b
+s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((b, 7777))
+level, discover, mtu = (41, 23, 24) if v6 else (0, 10, 14)
+told = {'before': s.getsockopt(level, mtu)}
+s.setsockopt(level, discover, 2 if kind == 'do' else 1)
+s.settimeout(0.2)
+told['echo'] = False
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    try:
+        s.send(b'x' * (told['before'] - (48 if v6 else 28) if kind == 'do' else 4000))
+        s.recv(8000)
+        told['echo'] = True
+        break
+    except socket.timeout:
+        pass
+    except OSError as error:
+        told['error'] = errno.errorcode[error.errno]
+        break
+told['after'] = s.getsockopt(level, mtu)
+if 'error' in told:
+    s.send(b'x' * (told['after'] - (48 if v6 else 28)))
+    told['echo'] = len(s.recv(8000)) > 0
+print(json.dumps(told))
+";
+
+const ECHO: &str = "
+import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(('::', 7777))
+while True:
+    data, peer = s.recvfrom(8000)
+    s.sendto(b'ok', peer)
+";
+
+fn told(rig: &Rig, address: &str, keys: [&str; 2], kind: &str) -> serde_json::Value {
+    rig.place.write("sender.py", SENDER);
+    rig.place.write("echo.py", ECHO);
+    let echo = rig.place.path("echo.py").display().to_string();
+    let _server = Started::script(&rig.line.b, &format!("python3 {echo}"));
+    wait_until("the server", || rig.line.b.run("ss -Hlun").contains(":7777"));
+    let run = rig.run_stamped(&keys, &format!("python3 sender.py {address} {kind}"));
+    assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
+    run.object()
+}
+
+#[test]
+fn udp_that_may_not_be_cut_is_told_how_large_it_may_be() {
+    let Some(rig) = narrow(&["python3"]) else { return };
+    // 1500 less two capabilities, and less what IPv4 fragments would need.
+    for (address, keys, before, least) in
+        [(Line::B, ["w1", "w2"], 1416, 1300), (Line::B6, ["w1v6", "w2v6"], 1388, 1280)]
+    {
+        let told = told(&rig, address, keys, "do");
+        assert_eq!(told["before"], before, "{told}");
+        assert_eq!(told["error"], "EMSGSIZE", "{told}");
+        let after = told["after"].as_u64().unwrap();
+        assert!((least..before - 50).contains(&after), "{told}");
+        assert_eq!(told["echo"], true, "what it is told gets through: {told}");
+    }
+}
+
+#[test]
+fn large_udp_that_may_be_cut_gets_through() {
+    let Some(rig) = narrow(&["python3"]) else { return };
+    for (address, keys) in [(Line::B, ["w1", "w2"]), (Line::B6, ["w1v6", "w2v6"])] {
+        let told = told(&rig, address, keys, "want");
+        assert_eq!(told["echo"], true, "{told}");
+    }
+}
