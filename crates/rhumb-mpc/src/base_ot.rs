@@ -77,13 +77,10 @@ impl BaseTransfers {
 
     /// The keys, from the peer's message. `session` is what both know of each other.
     pub(crate) fn finish(self, received: &[u8], session: &[u8; 32]) -> Result<BaseKeys, MpcError> {
-        let (theirs, []) = received.as_chunks::<POINT>() else {
+        let [their_sender, their_pairs @ ..] = received.as_chunks::<POINT>().0 else {
             return Err(MpcError::Malformed("base transfers"));
         };
-        let [their_sender, their_pairs @ ..] = theirs else {
-            return Err(MpcError::Malformed("base transfers"));
-        };
-        if their_pairs.len() != 2 * COUNT {
+        if received.len() != MESSAGE_LEN {
             return Err(MpcError::Malformed("base transfers"));
         }
         let sender_point = decompress(their_sender)?;

@@ -29,6 +29,17 @@ pub enum Owner {
     Two,
 }
 
+impl Owner {
+    /// Whether this party has the value, or a share of it.
+    pub(crate) fn includes(self, party: crate::Party) -> bool {
+        match self {
+            Self::Shared => true,
+            Self::One => party == crate::Party::One,
+            Self::Two => party == crate::Party::Two,
+        }
+    }
+}
+
 /// A gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gate {

@@ -361,13 +361,8 @@ fn check_wires(
     party: Party,
     len: usize,
 ) -> Result<(), MpcError> {
-    let is_mine = |owner: Owner| match owner {
-        Owner::Shared => true,
-        Owner::One => party == Party::One,
-        Owner::Two => party == Party::Two,
-    };
     let mut mine: Vec<u32> =
-        wanted.iter().filter(|(_, owner)| is_mine(*owner)).map(|(wire, _)| *wire).collect();
+        wanted.iter().filter(|(_, owner)| owner.includes(party)).map(|(wire, _)| *wire).collect();
     let mut seen = Vec::with_capacity(mine.len());
     for (wire, given_len) in given {
         if given_len != len {

@@ -177,6 +177,22 @@ impl Inputs {
         Ok(Self { digest: program.digest, party, lanes, bits, vectors })
     }
 
+    /// Zero for all inputs of which this party has the value or a share.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inputs::new`].
+    pub fn zeros(program: &Program, party: crate::Party, lanes: usize) -> Result<Self, MpcError> {
+        let mut inputs = Self::new(program, party, lanes)?;
+        for (wire, _) in program.inputs.iter().filter(|(_, owner)| owner.includes(party)) {
+            inputs.set(Bit(*wire), &vec![0; words(lanes)]);
+        }
+        for (wire, _) in program.vector_inputs.iter().filter(|(_, owner)| owner.includes(party)) {
+            inputs.set_vector(Vector(*wire), &vec![0; lanes]);
+        }
+        Ok(inputs)
+    }
+
     /// The lanes of an input in order, 64 to a word, the first in the lowest bit.
     pub fn set(&mut self, input: Bit, lanes: &[u64]) -> &mut Self {
         self.bits.push((input.0, zeroize::Zeroizing::new(lanes.to_vec())));

@@ -409,17 +409,17 @@ mod tests {
         fill(&mut sides, field);
         let first = pool(&mut sides, 100).unwrap();
         assert!(sides[0].pool.stock.b[..100].iter().all(|word| *word == 0));
-        let second = pool(&mut sides, 924).unwrap();
-        assert_eq!([first.a.len(), second.a.len()], [100, 924]);
+        let second = pool(&mut sides, 412).unwrap();
+        assert_eq!([first.a.len(), second.a.len()], [100, 412]);
         assert!(first.a.iter().all(|word| !second.a.contains(word)));
         let error = pool(&mut sides, 1).err();
         assert_eq!(error, Some(MpcError::NotEnoughTriples { needed: 1, stock: 0 }));
-        assert_eq!(sides[0].pool.next_serial(), 1024);
+        assert_eq!(sides[0].pool.next_serial(), 512);
         // The place is used again only after it was wiped.
         for _ in 0..3 {
             fill(&mut sides, field);
         }
-        assert_eq!(sides[0].pool.words(), 3072);
+        assert_eq!(sides[0].pool.words(), 1536);
         assert!(sides[0].pool.stock.a.iter().all(|word| !first.a.contains(word)));
     }
 
