@@ -12,6 +12,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use zeroize::Zeroizing;
+
 use crate::base_ot::{self, BaseKeys, BaseTransfers};
 use crate::coins::{Seed, digest, low_half};
 use crate::engine::Engine;
@@ -130,8 +132,8 @@ pub struct Session {
 }
 
 enum Phase {
-    Hello { transfers: Box<BaseTransfers>, delta: zeroize::Zeroizing<u128> },
-    Base { transfers: Box<BaseTransfers>, delta: zeroize::Zeroizing<u128>, context: [u8; 32] },
+    Hello(Seed),
+    Base { transfers: Box<BaseTransfers>, delta: Zeroizing<u128>, context: [u8; 32] },
     Trees(Box<Trees>),
     Ready(Box<Engine>),
     Failed,
@@ -141,7 +143,7 @@ enum Phase {
 struct Trees {
     receiver: ExtensionReceiver,
     keys: BaseKeys,
-    delta: zeroize::Zeroizing<u128>,
+    delta: Zeroizing<u128>,
     /// Of the hash in the direction in which this party sends.
     start: u128,
 }
@@ -152,20 +154,15 @@ impl Session {
     /// # Errors
     ///
     /// [`MpcError::OutOfRange`] if a pool does not hold a batch, or is above its bound.
-    #[expect(clippy::needless_pass_by_value, reason = "a seed is used once")]
     pub fn new(party: Party, parameters: Parameters, seed: Seed) -> Result<Self, MpcError> {
         parameters.check()?;
         let nonce = *seed.derive(b"nonce", 0).first_chunk().expect("invariant: 64 bytes have 32");
-        let delta = zeroize::Zeroizing::new(seed.derive(b"delta", 0));
-        let delta = delta.first_chunk().expect("invariant: 64 bytes have 16");
-        let delta = zeroize::Zeroizing::new(u128::from_le_bytes(*delta));
-        let transfers = Box::new(BaseTransfers::new(&seed, !*delta));
         let mut session = Self {
             party,
             parameters,
             nonce,
             id: SessionId::default(),
-            phase: Phase::Hello { transfers, delta },
+            phase: Phase::Hello(seed),
             outbox: VecDeque::new(),
             sent: 0,
             received: 0,
@@ -306,10 +303,9 @@ impl Session {
         self.received += 1;
         // Whatever returns early leaves it failed.
         self.phase = match (std::mem::replace(&mut self.phase, Phase::Failed), message.body) {
-            (Phase::Hello { transfers, delta }, Body::Hello { party, parameters, nonce }) => {
+            (Phase::Hello(seed), Body::Hello { party, parameters, nonce }) => {
                 let context = self.meet(party, parameters, &nonce)?;
-                self.send(&Body::Base(transfers.message()));
-                Phase::Base { transfers, delta, context }
+                self.begin_transfers(&seed, context)
             }
             (Phase::Base { transfers, delta, context }, Body::Base(theirs)) => {
                 Phase::Trees(Box::new(self.grow(*transfers, delta, &context, theirs)?))
@@ -356,10 +352,20 @@ impl Session {
         Ok(context)
     }
 
+    /// What this party does not choose is the correlation of the extension that it sends in.
+    fn begin_transfers(&mut self, seed: &Seed, context: [u8; 32]) -> Phase {
+        let random = Zeroizing::new(seed.derive(b"delta", 0));
+        let delta = random.first_chunk().expect("invariant: 64 bytes have 16");
+        let delta = Zeroizing::new(u128::from_le_bytes(*delta));
+        let transfers = Box::new(BaseTransfers::new(seed, !*delta));
+        self.send(&Body::Base(transfers.message()));
+        Phase::Base { transfers, delta, context }
+    }
+
     fn grow(
         &mut self,
         transfers: BaseTransfers,
-        delta: zeroize::Zeroizing<u128>,
+        delta: Zeroizing<u128>,
         context: &[u8; 32],
         theirs: &[u8],
     ) -> Result<Trees, MpcError> {
