@@ -1,5 +1,7 @@
 //! Every gate and every small circuit against plaintext, and what they cost.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod pair;
 
 use std::sync::Arc;
