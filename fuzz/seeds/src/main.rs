@@ -3,6 +3,7 @@
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
 mod keys;
+mod mpc;
 mod orders;
 mod platypus;
 
@@ -41,6 +42,7 @@ fn main() -> std::io::Result<()> {
         ("datagram", datagrams()),
         ("key_message", keys::messages()),
         ("key_text", keys::texts()),
+        ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
         ("transfer", transfer_messages()),
     ];

@@ -103,12 +103,13 @@ const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 1] = ["crates/rhumb-io"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 7] = [
+const CORES: [&str; 8] = [
     "crates/rhumb-capability",
     "crates/rhumb-wire",
     "crates/rhumb-trust",
     "crates/rhumb-keyserver",
     "crates/rhumb-link",
+    "crates/rhumb-mpc",
     "crates/rhumb-switch",
     "crates/rhumb-rib",
 ];

@@ -1,0 +1,439 @@
+//! Triples: shares of random `a`, `b` and of their product, made from one random transfer in each direction, and the pool they
+//! wait in.
+//!
+//! A party's `a` are its choices as receiver, its `b` the differences of the two values it has as sender. Of the cross term
+//! of one direction the receiver has the value it chose, and the sender the first of its values; they differ by `a b`. So a
+//! triple costs no message beyond the extension's. With one bit of the values they are triples of bits; with all 128, of a bit
+//! and a vector.
+//!
+//! Invariant: a word of the pool has a serial number, is given out once, and is wiped where it stood. Nothing is stored: after a crash
+//! both parties begin a session with new keys, and so new triples.
+
+use std::collections::VecDeque;
+use std::ops::{BitXor, BitXorAssign};
+
+use zeroize::{DefaultIsZeroes, Zeroize, Zeroizing};
+
+use crate::cipher::{Place, Usage};
+use crate::extension::{CHUNK_BLOCKS, ExtensionReceiver, ExtensionSender, Rows, correction_len};
+use crate::{FieldBits, MpcError};
+
+/// Chunks of 2048 that are made with one message: 258 kB of it at k = 2, enough to make a round trip worth it.
+const BIT_CHUNKS: usize = 16;
+/// Fewer, since a vector triple takes 33 bytes of memory.
+const VECTOR_CHUNKS: usize = 4;
+/// Words of 64 transfers in a chunk.
+const CHUNK_WORDS: usize = 2 * CHUNK_BLOCKS;
+
+/// Bits, or a bit and a vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bits,
+    Vectors,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::Bits, Self::Vectors];
+
+    pub(crate) fn chunks(self) -> usize {
+        match self {
+            Self::Bits => BIT_CHUNKS,
+            Self::Vectors => VECTOR_CHUNKS,
+        }
+    }
+
+    /// Words of triples in a batch.
+    pub(crate) fn batch_words(self) -> u64 {
+        (self.chunks() * CHUNK_WORDS) as u64
+    }
+
+    /// Bytes of corrections of a batch.
+    pub(crate) fn batch_len(self, field: FieldBits) -> usize {
+        self.chunks() * correction_len(field)
+    }
+
+    fn place(self, batch: u64, chunk: usize, block: usize) -> Place {
+        let usage = match self {
+            Self::Bits => Usage::BitTriples,
+            Self::Vectors => Usage::VectorTriples,
+        };
+        let chunks = batch * self.chunks() as u64 + chunk as u64;
+        Place { usage, block: chunks * CHUNK_BLOCKS as u64 + block as u64 }
+    }
+}
+
+/// Products of a selecting bit and something: a bit (packed by 64), or a vector of 128.
+pub(crate) trait Payload: DefaultIsZeroes + BitXor<Output = Self> + BitXorAssign {
+    /// Payloads that 64 selecting bits have.
+    const PER_WORD: usize;
+    /// The payloads of half a block of transfers.
+    fn take(values: &[u128], into: &mut Vec<Self>);
+    /// `payload` number `at` of a word times its bit of `bits`.
+    fn times(self, bits: u64, at: usize) -> Self;
+}
+
+impl Payload for u64 {
+    const PER_WORD: usize = 1;
+
+    #[inline]
+    fn take(values: &[u128], into: &mut Vec<Self>) {
+        into.push(values.iter().rev().fold(0, |word, value| word << 1 | (*value as u64 & 1)));
+    }
+
+    #[inline]
+    fn times(self, bits: u64, _: usize) -> Self {
+        self & bits
+    }
+}
+
+impl Payload for u128 {
+    const PER_WORD: usize = 64;
+
+    #[inline]
+    fn take(values: &[u128], into: &mut Vec<Self>) {
+        into.extend_from_slice(values);
+    }
+
+    #[inline]
+    fn times(self, bits: u64, at: usize) -> Self {
+        self & 0_u128.wrapping_sub(u128::from(bits >> at & 1))
+    }
+}
+
+/// Words of triples. Wiped when dropped.
+pub(crate) struct Triples<P: Payload> {
+    pub(crate) a: Vec<u64>,
+    pub(crate) b: Vec<P>,
+    pub(crate) c: Vec<P>,
+}
+
+impl<P: Payload> Triples<P> {
+    pub(crate) fn with_capacity(words: usize) -> Self {
+        let payloads = words * P::PER_WORD;
+        Self {
+            a: Vec::with_capacity(words),
+            b: Vec::with_capacity(payloads),
+            c: Vec::with_capacity(payloads),
+        }
+    }
+}
+
+impl<P: Payload> Drop for Triples<P> {
+    fn drop(&mut self) {
+        self.a.zeroize();
+        self.b.zeroize();
+        self.c.zeroize();
+    }
+}
+
+/// A batch of which this party has sent its part: its choices and what it chose.
+struct Half<P: Payload> {
+    choices: Zeroizing<Vec<u64>>,
+    chosen: Zeroizing<Vec<P>>,
+}
+
+/// The pool of one kind: batches under way, and words in stock.
+pub(crate) struct Pool<P: Payload> {
+    kind: Kind,
+    capacity: u64,
+    /// Batches of which this party's part is sent and the other's is not here.
+    halves: VecDeque<Half<P>>,
+    /// Batches that this party has begun.
+    begun: u64,
+    /// Batches that are complete.
+    completed: u64,
+    stock: Triples<P>,
+    /// Words at the front of the stock that are used and wiped.
+    spent: usize,
+    /// The serial number of the next word to be used.
+    next: u64,
+}
+
+impl<P: Payload> Pool<P> {
+    /// `capacity` in words.
+    pub(crate) fn new(kind: Kind, capacity: u64) -> Self {
+        // As much as `expects` lets in: a vector that grew would leave its old place unwiped.
+        let words = 2 * capacity as usize;
+        Self {
+            kind,
+            capacity,
+            halves: VecDeque::new(),
+            begun: 0,
+            completed: 0,
+            stock: Triples::with_capacity(words),
+            spent: 0,
+            next: 0,
+        }
+    }
+
+    /// Words ready for use.
+    pub(crate) fn words(&self) -> u64 {
+        (self.stock.a.len() - self.spent) as u64
+    }
+
+    /// Serial number of the next word.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether another batch fits, those under way included.
+    pub(crate) fn has_room(&self) -> bool {
+        let under_way = self.halves.len() as u64 + 1;
+        self.words() + under_way * self.kind.batch_words() <= self.capacity
+    }
+
+    /// Begins the next batch; gives its number and appends this party's part.
+    pub(crate) fn begin(
+        &mut self,
+        receiver: &ExtensionReceiver,
+        rows: &mut Rows,
+        part: &mut Vec<u8>,
+    ) -> u64 {
+        let batch = self.begun;
+        let words = self.kind.batch_words() as usize;
+        let mut half = Half {
+            choices: Zeroizing::new(Vec::with_capacity(words)),
+            chosen: Zeroizing::new(Vec::with_capacity(words * P::PER_WORD)),
+        };
+        for chunk in 0..self.kind.chunks() {
+            let place = |block| self.kind.place(batch, chunk, block);
+            let choices = receiver.extend(place(0), rows, part);
+            for (block, choices) in choices.iter().enumerate() {
+                half.choices.extend([*choices as u64, (*choices >> 64) as u64]);
+                let values = Zeroizing::new(receiver.values(rows, block, place(block)));
+                for values in values.chunks_exact(64) {
+                    P::take(values, &mut half.chosen);
+                }
+            }
+        }
+        self.halves.push_back(half);
+        self.begun += 1;
+        batch
+    }
+
+    /// Whether the peer's part of this batch is the next; and whether this party has sent its own.
+    ///
+    /// The peer may be ahead by one computation and fill what that took: hence twice the capacity.
+    pub(crate) fn expects(&self, batch: u64) -> Result<bool, MpcError> {
+        if batch != self.completed {
+            return Err(MpcError::Desynchronised("the number of a batch of triples"));
+        }
+        if self.words() + self.kind.batch_words() > 2 * self.capacity {
+            return Err(MpcError::PoolOverflow);
+        }
+        Ok(!self.halves.is_empty())
+    }
+
+    /// Completes the next batch, with the peer's part.
+    pub(crate) fn complete(
+        &mut self,
+        sender: &ExtensionSender,
+        rows: &mut Rows,
+        part: &[u8],
+    ) -> Result<(), MpcError> {
+        let Some(half) = self.halves.pop_front() else {
+            return Err(MpcError::Unexpected("a part of triples"));
+        };
+        if self.stock.a.len() as u64 + self.kind.batch_words() > 2 * self.capacity {
+            self.compact();
+        }
+        let chunk_len = part.len() / self.kind.chunks();
+        let mut chosen = half.chosen.iter();
+        let mut choices = half.choices.iter();
+        for chunk in 0..self.kind.chunks() {
+            let place = |block| self.kind.place(self.completed, chunk, block);
+            sender.extend(place(0), rows, &part[chunk * chunk_len..(chunk + 1) * chunk_len])?;
+            for block in 0..CHUNK_BLOCKS {
+                let values = Zeroizing::new(sender.values(rows, block, place(block)));
+                for side in [0, 64] {
+                    let a = *choices.next().expect("invariant: a choice per transfer");
+                    self.stock.a.push(a);
+                    let start = self.stock.b.len();
+                    P::take(&values[0][side..side + 64], &mut self.stock.c);
+                    P::take(&values[1][side..side + 64], &mut self.stock.b);
+                    let products = &mut self.stock.c[start..];
+                    let factors = &mut self.stock.b[start..];
+                    for (at, (c, b)) in products.iter_mut().zip(factors).enumerate() {
+                        *b ^= *c;
+                        *c ^= b.times(a, at);
+                        *c ^= *chosen.next().expect("invariant: a value per transfer");
+                    }
+                }
+            }
+        }
+        self.completed += 1;
+        Ok(())
+    }
+
+    /// Gives out the next words, and wipes them here.
+    pub(crate) fn take(&mut self, words: usize) -> Result<Triples<P>, MpcError> {
+        let stock = self.words();
+        if words as u64 > stock {
+            return Err(MpcError::NotEnoughTriples { needed: words as u64, stock });
+        }
+        let at = self.spent..self.spent + words;
+        let payloads = at.start * P::PER_WORD..at.end * P::PER_WORD;
+        let mut taken = Triples::with_capacity(words);
+        taken.a.extend_from_slice(&self.stock.a[at.clone()]);
+        taken.b.extend_from_slice(&self.stock.b[payloads.clone()]);
+        taken.c.extend_from_slice(&self.stock.c[payloads.clone()]);
+        self.stock.a[at].zeroize();
+        self.stock.b[payloads.clone()].zeroize();
+        self.stock.c[payloads].zeroize();
+        self.spent += words;
+        self.next += words as u64;
+        Ok(taken)
+    }
+
+    /// Moves what is in stock to the front, over what is used.
+    fn compact(&mut self) {
+        let payloads = self.spent * P::PER_WORD;
+        wipe_front(&mut self.stock.a, self.spent);
+        wipe_front(&mut self.stock.b, payloads);
+        wipe_front(&mut self.stock.c, payloads);
+        self.spent = 0;
+    }
+}
+
+fn wipe_front<T: DefaultIsZeroes>(values: &mut Vec<T>, count: usize) {
+    values.copy_within(count.., 0);
+    let left = values.len() - count;
+    values[left..].zeroize();
+    values.truncate(left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base_ot::BaseTransfers;
+    use crate::coins::Seed;
+    use crate::translation::parse_corrections;
+
+    struct Side<P: Payload> {
+        receiver: ExtensionReceiver,
+        sender: ExtensionSender,
+        pool: Pool<P>,
+    }
+
+    /// Both sides, with pools of some batches.
+    fn sides<P: Payload>(field: FieldBits, kind: Kind, batches: u64) -> [Side<P>; 2] {
+        let deltas = [0x1111_2222_3333_4444_5555, !0x7777_8888_9999_aaaa_u128];
+        let transfers = [0, 1].map(|i| BaseTransfers::new(&Seed::new([i as u8; 32]), !deltas[i]));
+        let messages = [0, 1].map(|i: usize| transfers[i].message().to_vec());
+        let mut number = 0;
+        let grown = transfers.map(|transfers| {
+            let keys = transfers.finish(&messages[1 - number], &[5; 32]).unwrap();
+            let mut corrections = Vec::new();
+            let start = number as u128;
+            number += 1;
+            let receiver = ExtensionReceiver::new(field, &keys, start, &mut corrections);
+            let bytes: Vec<u8> =
+                corrections.as_flattened().iter().flat_map(|v| v.to_le_bytes()).collect();
+            (receiver, keys, parse_corrections(&bytes))
+        });
+        let corrections = [grown[1].2.clone(), grown[0].2.clone()];
+        let mut number = 0;
+        grown.map(|(receiver, keys, _)| {
+            let start = 1 - number as u128;
+            let sender =
+                ExtensionSender::new(field, &keys, deltas[number], start, &corrections[number]);
+            number += 1;
+            Side { receiver, sender, pool: Pool::new(kind, batches * kind.batch_words()) }
+        })
+    }
+
+    fn fill<P: Payload>(sides: &mut [Side<P>; 2], field: FieldBits) {
+        let mut rows = Rows::new();
+        let parts = sides.each_mut().map(|side| {
+            let mut part = Vec::new();
+            let batch = side.pool.begin(&side.receiver, &mut rows, &mut part);
+            assert_eq!(part.len(), side.pool.kind.batch_len(field));
+            (batch, part)
+        });
+        for (side, (batch, part)) in sides.iter_mut().zip([&parts[1], &parts[0]]) {
+            assert_eq!(side.pool.expects(*batch), Ok(true));
+            side.pool.complete(&side.sender, &mut rows, part).unwrap();
+        }
+    }
+
+    /// Takes words and checks them.
+    fn check<P: Payload + PartialEq + std::fmt::Debug>(sides: &mut [Side<P>; 2], words: usize) {
+        let [one, two] = sides.each_mut().map(|side| side.pool.take(words).unwrap());
+        for word in 0..words {
+            let a = one.a[word] ^ two.a[word];
+            for at in 0..P::PER_WORD {
+                let index = word * P::PER_WORD + at;
+                let b = one.b[index] ^ two.b[index];
+                assert_eq!(one.c[index] ^ two.c[index], b.times(a, at), "word {word}, {at}");
+            }
+        }
+        // No share is a constant: half of the bits are ones, within eight standard deviations.
+        for triples in [&one, &two] {
+            let ones: u64 = triples.a.iter().map(|a| u64::from(a.count_ones())).sum();
+            let (bits, far) = (64 * words as u64, 4 * (64 * words as u64).isqrt());
+            assert!(ones.abs_diff(bits / 2) < far, "{ones} ones of {bits}");
+        }
+    }
+
+    #[test]
+    fn three_million_triples_of_bits_are_right() {
+        for field in [FieldBits::Two, FieldBits::Four] {
+            let mut sides = sides::<u64>(field, Kind::Bits, 12);
+            for _ in 0..48 {
+                fill(&mut sides, field);
+                let words = sides[0].pool.words() as usize;
+                check(&mut sides, words);
+            }
+            assert_eq!(sides[0].pool.next_serial() * 64, 48 * 32768);
+        }
+    }
+
+    #[test]
+    fn triples_of_vectors_are_right() {
+        for field in [FieldBits::Two, FieldBits::Four] {
+            let mut sides = sides::<u128>(field, Kind::Vectors, 3);
+            for words in [1, 100, 200, 83] {
+                fill(&mut sides, field);
+                check(&mut sides, words);
+            }
+            assert_eq!(sides[1].pool.next_serial(), 384);
+            assert_eq!(sides[1].pool.words(), 128);
+        }
+    }
+
+    #[test]
+    fn words_are_given_out_once_and_wiped() {
+        let field = FieldBits::Two;
+        let mut sides = sides::<u64>(field, Kind::Bits, 2);
+        let pool = |sides: &mut [Side<u64>; 2], words| sides[0].pool.take(words);
+        fill(&mut sides, field);
+        let first = pool(&mut sides, 100).unwrap();
+        assert!(sides[0].pool.stock.b[..100].iter().all(|word| *word == 0));
+        let second = pool(&mut sides, 412).unwrap();
+        assert_eq!([first.a.len(), second.a.len()], [100, 412]);
+        assert!(first.a.iter().all(|word| !second.a.contains(word)));
+        let error = pool(&mut sides, 1).err();
+        assert_eq!(error, Some(MpcError::NotEnoughTriples { needed: 1, stock: 0 }));
+        assert_eq!(sides[0].pool.next_serial(), 512);
+        // The place is used again only after it was wiped.
+        for _ in 0..3 {
+            fill(&mut sides, field);
+        }
+        assert_eq!(sides[0].pool.words(), 1536);
+        assert!(sides[0].pool.stock.a.iter().all(|word| !first.a.contains(word)));
+    }
+
+    #[test]
+    fn a_pool_takes_twice_its_capacity_and_no_more() {
+        let field = FieldBits::Four;
+        let mut sides = sides::<u64>(field, Kind::Bits, 1);
+        assert!(sides[0].pool.has_room());
+        fill(&mut sides, field);
+        assert!(!sides[0].pool.has_room());
+        fill(&mut sides, field);
+        assert_eq!(sides[0].pool.expects(2), Err(MpcError::PoolOverflow));
+        let out_of_step = Err(MpcError::Desynchronised("the number of a batch of triples"));
+        assert_eq!(sides[0].pool.expects(1), out_of_step);
+        assert_eq!(sides[0].pool.expects(3), out_of_step);
+    }
+}
