@@ -60,12 +60,12 @@ impl Opened {
 }
 
 impl Rules {
-    pub(crate) fn new(config: &VerifierConfig) -> Self {
+    pub(crate) fn new(config: VerifierConfig) -> Self {
         let bits = |all: &[IpAddr]| all.iter().copied().map(scope_of).collect();
         Self {
             addresses: bits(&config.addresses),
             refused_destinations: bits(&config.refused_destinations),
-            suites: config.suites.clone(),
+            suites: config.suites,
             clock: config.clock,
             reference_schemes: config.reference_schemes,
             core: config.core,

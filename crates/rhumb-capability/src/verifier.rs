@@ -156,7 +156,7 @@ impl Verifier {
         let (filter, accounts) =
             (ReplayFilter::new(config.packets_per_s), Accounts::with_limit(config.accounts));
         Ok(Self {
-            rules: Rules::new(&config),
+            rules: Rules::new(config),
             filter,
             accounts,
             drops: DropCounts::default(),
