@@ -142,6 +142,7 @@ impl Verifier {
     ///
     /// # Errors
     /// When there is no address, or no such core.
+    #[expect(clippy::needless_pass_by_value, reason = "made for one verifier, and of no use after")]
     pub fn new(config: VerifierConfig) -> Result<Self, CapabilityError> {
         if config.addresses.is_empty() {
             return Err(CapabilityError::BadParameter("the number of addresses"));

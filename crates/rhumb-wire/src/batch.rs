@@ -188,7 +188,8 @@ mod tests {
         let whole = batch.range(1);
         batch.narrow(1, whole.start + 2..whole.end - 1);
         batch.arena_mut()[whole.start + 2] = b'y';
-        assert_eq!(batch.datagram_mut(1), (other, &mut b"y7".to_owned()[..]));
+        let (peer, part) = batch.datagram_mut(1);
+        assert_eq!((peer, &*part), (other, &b"y7"[..]));
         batch.clear();
         assert!(batch.is_empty());
     }
