@@ -153,8 +153,10 @@ impl Engine {
         let place = |block| order_place(epoch, block);
         let choices = self.receiver.extend(place(0), &mut self.rows, &mut corrections);
         let mut chosen = Zeroizing::new(Vec::new());
+        let mut values = Zeroizing::new([0; 128]);
         for block in 0..transfers(order.len()).div_ceil(128) {
-            chosen.extend_from_slice(&self.receiver.values(&self.rows, block, place(block)));
+            self.receiver.values(&self.rows, block, place(block), &mut values);
+            chosen.extend_from_slice(&values[..]);
         }
         let (pending, flips) = PendingOrder::new(slot.0, epoch, order, &choices, &chosen);
         let size = order.len() as u8;
@@ -300,9 +302,10 @@ impl Engine {
         let place = |block| order_place(epoch, block);
         self.sender.extend(place(0), &mut self.rows, corrections)?;
         let mut both = Zeroizing::new(Vec::new());
+        let mut values = Zeroizing::new([[0; 128]; 2]);
         for block in 0..transfers(size.into()).div_ceil(128) {
-            let [zeros, ones] = self.sender.values(&self.rows, block, place(block));
-            both.extend(zeros.into_iter().zip(ones).map(|(zero, one)| [zero, one]));
+            self.sender.values(&self.rows, block, place(block), &mut values);
+            both.extend(values[0].iter().zip(&values[1]).map(|(zero, one)| [*zero, *one]));
         }
         Ok(both)
     }

@@ -37,10 +37,11 @@ impl Rows {
 
     /// The rows of 128 transfers, one each.
     #[inline]
-    fn block(&self, block: usize) -> [u128; 128] {
-        let mut square: [u128; 128] = std::array::from_fn(|row| self.0[row][block]);
-        transpose(&mut square);
-        square
+    fn block(&self, block: usize, square: &mut [u128; 128]) {
+        for (value, row) in square.iter_mut().zip(self.0.iter()) {
+            *value = row[block];
+        }
+        transpose(square);
     }
 }
 
@@ -102,10 +103,9 @@ impl ExtensionReceiver {
 
     /// The chosen values of block `block` of the rows, whose place is `place`.
     #[inline]
-    pub(crate) fn values(&self, rows: &Rows, block: usize, place: Place) -> [u128; 128] {
-        let mut values = rows.block(block);
-        self.hash.at(place).apply(&mut values);
-        values
+    pub(crate) fn values(&self, rows: &Rows, block: usize, place: Place, values: &mut [u128; 128]) {
+        rows.block(block, values);
+        self.hash.at(place).apply(values);
     }
 }
 
@@ -180,14 +180,21 @@ impl ExtensionSender {
 
     /// Both values of block `block` of the rows, whose place is `place`.
     #[inline]
-    pub(crate) fn values(&self, rows: &Rows, block: usize, place: Place) -> [[u128; 128]; 2] {
-        let zero = rows.block(block);
-        let mut values = [zero, zero.map(|row| row ^ *self.delta)];
-        let hash = self.hash.at(place);
-        for values in &mut values {
-            hash.apply(values);
+    pub(crate) fn values(
+        &self,
+        rows: &Rows,
+        block: usize,
+        place: Place,
+        values: &mut [[u128; 128]; 2],
+    ) {
+        let [zero, one] = values;
+        rows.block(block, zero);
+        for (one, zero) in one.iter_mut().zip(&*zero) {
+            *one = zero ^ *self.delta;
         }
-        values
+        let hash = self.hash.at(place);
+        hash.apply(zero);
+        hash.apply(one);
     }
 }
 
@@ -256,8 +263,9 @@ mod tests {
                 sender.extend(place(first), &mut theirs, &sent).unwrap();
                 for (block, choices) in choices.iter().enumerate() {
                     let place = place(first + block as u64);
-                    let chosen = receiver.values(&mine, block, place);
-                    let both = sender.values(&theirs, block, place);
+                    let (mut chosen, mut both) = ([0; 128], [[0; 128]; 2]);
+                    receiver.values(&mine, block, place, &mut chosen);
+                    sender.values(&theirs, block, place, &mut both);
                     for (number, chosen) in chosen.iter().enumerate() {
                         let choice = (choices >> number & 1) as usize;
                         assert_eq!(*chosen, both[choice][number]);

@@ -195,12 +195,13 @@ impl<P: Payload> Pool<P> {
             choices: Zeroizing::new(Vec::with_capacity(words)),
             chosen: Zeroizing::new(Vec::with_capacity(words * P::PER_WORD)),
         };
+        let mut values = Zeroizing::new([0; 128]);
         for chunk in 0..self.kind.chunks() {
             let place = |block| self.kind.place(batch, chunk, block);
             let choices = receiver.extend(place(0), rows, part);
             for (block, choices) in choices.iter().enumerate() {
                 half.choices.extend([*choices as u64, (*choices >> 64) as u64]);
-                let values = Zeroizing::new(receiver.values(rows, block, place(block)));
+                receiver.values(rows, block, place(block), &mut values);
                 for values in values.chunks_exact(64) {
                     P::take(values, &mut half.chosen);
                 }
@@ -240,11 +241,12 @@ impl<P: Payload> Pool<P> {
         let chunk_len = part.len() / self.kind.chunks();
         let mut chosen = half.chosen.iter();
         let mut choices = half.choices.iter();
+        let mut values = Zeroizing::new([[0; 128]; 2]);
         for chunk in 0..self.kind.chunks() {
             let place = |block| self.kind.place(self.completed, chunk, block);
             sender.extend(place(0), rows, &part[chunk * chunk_len..(chunk + 1) * chunk_len])?;
             for block in 0..CHUNK_BLOCKS {
-                let values = Zeroizing::new(sender.values(rows, block, place(block)));
+                sender.values(rows, block, place(block), &mut values);
                 for side in [0, 64] {
                     let a = *choices.next().expect("invariant: a choice per transfer");
                     self.stock.a.push(a);
