@@ -11,7 +11,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-use crate::prf::{AesKey, BLOCK, PrfInput, prf};
+use crate::prf::{BLOCK, PrfInput, prf};
 use crate::{Capability, CapabilityError, Epoch, Family, KeyRecord, Scheme, Secret, Suite, Window};
 
 /// A waypoint's master key of one epoch. Everything else comes from it.
@@ -43,8 +43,6 @@ pub struct EpochKeys {
     epoch: Epoch,
     /// One per suite, in the order of their numbers.
     keys: [Secret; Suite::ALL.len()],
-    /// The same, ready for AES.
-    expanded: [AesKey; Suite::ALL.len()],
 }
 
 impl EpochKeys {
@@ -54,8 +52,7 @@ impl EpochKeys {
             let input = PrfInput::new(&[b"K", &[suite.number(), epoch.0]]);
             Secret::new(prf(suite, master.expose(), &input))
         });
-        let expanded = std::array::from_fn(|at| AesKey::new(keys[at].expose()));
-        Self { epoch, keys, expanded }
+        Self { epoch, keys }
     }
 
     /// Which epoch.
@@ -91,10 +88,6 @@ impl EpochKeys {
 
     pub(crate) fn key(&self, suite: Suite) -> &[u8; BLOCK] {
         self.keys[suite.index()].expose()
-    }
-
-    pub(crate) fn expanded(&self, suite: Suite) -> &AesKey {
-        &self.expanded[suite.index()]
     }
 }
 

@@ -3,18 +3,14 @@
 //! Two kinds of packets: those of suites 1 and 3 under the caveat chain, which is nearly all, go through their steps
 //! together; the others each by itself.
 
-use std::mem::ManuallyDrop;
-
 use zeroize::Zeroize;
 
 use crate::derive::{binding_key, binding_key_input, delegation_input, secret_input};
 use crate::header::{Layout, Place, delegation_at};
 use crate::mac::{Message, mac_once};
-use crate::prf::{AesKey, BLOCK, PrfInput, prf, xor};
+use crate::prf::{BLOCK, PrfInput, prf};
+use crate::side_by_side::{LANES, cbc_macs};
 use crate::{EpochKeys, Family, Scheme, Suite, Window, reference};
-
-/// Packets side by side.
-pub(crate) const LANES: usize = 8;
 
 /// What the key of a packet's binding is derived from.
 #[derive(Clone, Copy)]
@@ -74,10 +70,9 @@ impl Lanes {
         work: &[Option<&'a Work>; LANES],
         payloads: &[&'a [u8]; LANES],
     ) -> [[u8; BLOCK]; LANES] {
-        let mut macs = [[0; BLOCK]; LANES];
         let side_by_side = work.map(|work| work.filter(|work| work.is_aes_chain()));
         self.derive(epochs, &side_by_side);
-        self.header_macs(&side_by_side, &mut macs);
+        let mut macs = self.header_macs(&side_by_side);
         for (lane, work) in work.iter().enumerate() {
             let Some(work) = work else { continue };
             let message = &self.messages[lane];
@@ -92,62 +87,53 @@ impl Lanes {
         macs
     }
 
-    /// Leaves in each lane the key of its binding, expanded.
+    /// Leaves in each lane the key of its binding.
     #[inline]
     fn derive(&mut self, epochs: &[EpochKeys], work: &[Option<&Work>; LANES]) {
         let mut most_levels = 0;
+        let mut inputs = [PrfInput::NONE; LANES];
         for (lane, work) in work.iter().enumerate() {
             let Some(work) = work else { continue };
             let wire = self.messages[lane].header_from(work.place.at);
-            let input = secret_input(wire, work.family, work.window);
-            self.keys[lane] = epochs[work.epoch].expanded(work.suite).prf(&input);
+            inputs[lane] = secret_input(wire, work.family, work.window);
+            self.keys[lane] = *epochs[work.epoch].key(work.suite);
             most_levels = most_levels.max(work.levels());
         }
+        self.step(&inputs);
         for level in 0..most_levels {
             for (lane, work) in work.iter().enumerate() {
+                inputs[lane] = PrfInput::NONE;
                 let Some(work) = work.filter(|work| level < work.levels()) else { continue };
                 let wire = self.messages[lane].header_from(work.place.at);
-                self.step(lane, &delegation_input(wire, work.family, level));
+                inputs[lane] = delegation_input(wire, work.family, level);
+            }
+            self.step(&inputs);
+        }
+        self.step(&work.map(|work| work.map_or(PrfInput::NONE, |_| binding_key_input())));
+    }
+
+    /// The next key of each lane that has an input.
+    #[inline]
+    fn step(&mut self, inputs: &[PrfInput; LANES]) {
+        let blocks = inputs.each_ref().map(PrfInput::blocks);
+        let keys = cbc_macs(&self.keys, &blocks);
+        for (lane, key) in keys.iter().enumerate() {
+            if !blocks[lane].is_empty() {
+                self.keys[lane] = *key;
             }
         }
-        let binding_key = binding_key_input();
+    }
+
+    /// CBC-MAC of all lanes of suite 1.
+    #[inline]
+    fn header_macs(&self, work: &[Option<&Work>; LANES]) -> [[u8; BLOCK]; LANES] {
+        let mut blocks: [&[[u8; BLOCK]]; LANES] = [&[]; LANES];
         for (lane, work) in work.iter().enumerate() {
-            if work.is_some() {
-                self.step(lane, &binding_key);
+            if work.is_some_and(|work| work.suite == Suite::HeaderAes) {
+                blocks[lane] = self.messages[lane].blocks();
             }
         }
-    }
-
-    /// Round keys are not dropped: that would wipe them byte by byte, which takes longer than to use them.
-    #[inline]
-    fn step(&mut self, lane: usize, input: &PrfInput) {
-        let key = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-        self.keys[lane] = key.prf(input);
-    }
-
-    /// CBC-MAC of all lanes of suite 1, block by block.
-    #[inline]
-    fn header_macs(&mut self, work: &[Option<&Work>; LANES], macs: &mut [[u8; BLOCK]; LANES]) {
-        let is_mine = work.map(|work| work.is_some_and(|work| work.suite == Suite::HeaderAes));
-        if is_mine != [true; LANES] {
-            for lane in (0..LANES).filter(|lane| is_mine[*lane]) {
-                let key = ManuallyDrop::new(AesKey::new(&self.keys[lane]));
-                macs[lane] = key.cbc_mac(self.messages[lane].blocks());
-            }
-            return;
-        }
-        let keys: [ManuallyDrop<AesKey>; LANES] =
-            std::array::from_fn(|lane| ManuallyDrop::new(AesKey::new(&self.keys[lane])));
-        let blocks = self.messages.each_ref().map(Message::blocks);
-        let most_blocks = blocks.iter().map(|blocks| blocks.len()).max().unwrap_or(0);
-        for number in 0..most_blocks {
-            for lane in 0..LANES {
-                if let Some(block) = blocks[lane].get(number) {
-                    xor(&mut macs[lane], block);
-                    keys[lane].encrypt(&mut macs[lane]);
-                }
-            }
-        }
+        cbc_macs(&self.keys, &blocks)
     }
 }
 

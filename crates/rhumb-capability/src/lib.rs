@@ -15,7 +15,7 @@
 //!
 //! Sans-IO: bytes, time and randomness are arguments. Nothing is allocated per packet.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod accounts;
 mod advance;
@@ -41,6 +41,7 @@ mod replay;
 mod revocation;
 mod rules;
 mod secret;
+mod side_by_side;
 mod stamper;
 mod steer;
 mod suite;

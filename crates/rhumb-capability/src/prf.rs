@@ -16,6 +16,9 @@ pub(crate) struct PrfInput {
 }
 
 impl PrfInput {
+    /// No input: no blocks, and nothing is derived.
+    pub(crate) const NONE: Self = Self { bytes: [0; 2 * BLOCK], len: 0 };
+
     /// The parts, one after the other.
     #[inline]
     pub(crate) fn new(parts: &[&[u8]]) -> Self {
@@ -42,7 +45,7 @@ impl PrfInput {
 
     /// Padded with zeros to one or two blocks.
     #[inline]
-    fn blocks(&self) -> &[[u8; BLOCK]] {
+    pub(crate) fn blocks(&self) -> &[[u8; BLOCK]] {
         let (blocks, _) = self.bytes.as_chunks();
         &blocks[..usize::from(self.len).div_ceil(BLOCK)]
     }

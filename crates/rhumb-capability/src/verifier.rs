@@ -12,10 +12,11 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
-use crate::lanes::{LANES, Lanes, Work};
+use crate::lanes::{Lanes, Work};
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
+use crate::side_by_side::LANES;
 use crate::{
     Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
     PLATYPUS_PORT, Revocations, Suite, WindowClock,
@@ -142,7 +143,6 @@ impl Verifier {
     ///
     /// # Errors
     /// When there is no address, or no such core.
-    #[expect(clippy::needless_pass_by_value, reason = "made for one verifier, and of no use after")]
     pub fn new(config: VerifierConfig) -> Result<Self, CapabilityError> {
         if config.addresses.is_empty() {
             return Err(CapabilityError::BadParameter("the number of addresses"));

@@ -101,7 +101,7 @@ const EMPTY_NAMES: [&str; 8] =
     ["common", "types", "error", "errors", "utils", "util", "helpers", "core"];
 const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
-const UNSAFE_ALLOWED: [&str; 1] = ["crates/rhumb-io"];
+const UNSAFE_ALLOWED: [&str; 2] = ["crates/rhumb-capability", "crates/rhumb-io"];
 /// Crates that take time, randomness and bytes as arguments.
 const CORES: [&str; 8] = [
     "crates/rhumb-capability",
