@@ -5,7 +5,7 @@
 //! 1. A waypoint has a [`Master`] per [`Epoch`], and from it [`EpochKeys`], which mint a [`KeyRecord`] for a [`Principal`]
 //!    and a [`Window`]. Nothing per principal is stored.
 //! 2. The principal opens the record; it is now a [`Credential`]: a [`Capability`] with its secret. A credential can be
-//!    delegated to a prefix and an id, at most three times, and handed over as a [file](file).
+//!    delegated to a prefix and an id, at most three times, and handed over as a [file](mod@file).
 //! 3. A [`Stamper`] puts up to four capabilities with their bindings in front of a packet's payload, in place.
 //! 4. A [`Verifier`] checks batches of packets, and advances each to the next waypoint or to its destination, in place. It
 //!    drops what proves nothing, repeats itself, or is [revoked](Revocations), and counts by [`DropReason`]; for what it
