@@ -100,6 +100,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Questions whose compressed names are longer when they are written out than twice the message. Found by the fuzzer.
+    #[test]
+    fn compressed_names_do_not_amplify() {
+        let message = data_encoding::BASE64
+            .decode(
+                b"AAEACAEBQAEBAQEAAQAIAQEAAQEBAQEBAQEBAQEBAQEBAQEBAQEPDw8PDw8PDw8PDw8PDw8PDw8PDw8PDw8PAQEBAQEBAQEBAQErAQEEAQAA\
+                wAEBAQEBAQEBAQEBAQEBAQEBAQEBAQAAAQEAAAEBAQEAAQABAQEBwAEBAQEBAQEBAAEAAQEBAcABAQEBAQEBAQEBAQEBAQEBAQEBAQEAAAEBAAAB\
+                AQEBAAEAAQEBAcABAQEBAQEBAQEAAABrAQA=",
+            )
+            .unwrap();
+        key_message(&message);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_are_too_much(data in prop::collection::vec(any::<u8>(), 0..200)) {

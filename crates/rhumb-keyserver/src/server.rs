@@ -559,9 +559,14 @@ impl KeyServer {
         if answer.len() <= limit {
             return answer;
         }
-        let answer = sign(reply.compose_truncated(&message, request.extension));
+        let truncated = reply.compose_truncated(&message, request.extension);
+        let answer = sign(truncated.clone());
         self.counters.truncated += 1;
-        answer
+        if answer.len() <= limit {
+            return answer;
+        }
+        // Names that are compressed in a question are longer when they are written out: its header alone goes back.
+        sign(without_sections(truncated))
     }
 
     /// An answer that says next to nothing, if it is short enough to be sent to whoever it is.
@@ -579,6 +584,13 @@ impl KeyServer {
     }
 }
 
+/// The header of a message, which then says that there is nothing else.
+fn without_sections(mut message: Vec<u8>) -> Vec<u8> {
+    message.truncate(HEADER_LEN);
+    message[COUNTS_AT..].fill(0);
+    message
+}
+
 /// What a question comes to.
 enum Next {
     Say(Reply),
@@ -586,6 +598,9 @@ enum Next {
     Store(Batch),
 }
 
+/// Bytes of a header of DNS, and of it, from where on it counts what follows.
+const HEADER_LEN: usize = 12;
+const COUNTS_AT: usize = 4;
 /// Words of one answer: some 20 kB. At least [`MAX_BATCH`](crate::revocation::MAX_BATCH), so that every answer gets on.
 const MAX_TOLD: usize = 300;
 /// Below what resolvers and translators of addresses let a silent connection live.
