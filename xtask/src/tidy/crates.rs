@@ -103,7 +103,8 @@ const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 2] = ["crates/rhumb-capability", "crates/rhumb-io"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 8] = [
+const CORES: [&str; 9] = [
+    "crates/rhumb-bgp",
     "crates/rhumb-capability",
     "crates/rhumb-wire",
     "crates/rhumb-trust",
