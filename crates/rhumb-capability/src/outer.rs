@@ -276,6 +276,18 @@ pub(crate) fn pseudo_header_v6(packet: &[u8], len: usize, protocol: u8) -> u64 {
     addresses + len as u64 + u64::from(protocol)
 }
 
+/// Writes the checksum of an IPv6 packet that is one UDP datagram, whose own is zero. Over IPv6 there has to be one: kernels
+/// drop what has none, unless they were told about the port (RFC 6935).
+pub(crate) fn write_udp_checksum_v6(packet: &mut [u8]) {
+    let before = pseudo_header_v6(packet, packet.len() - V6_LEN, UDP);
+    // Zero would say that there is none, and all ones is the same number.
+    let sum = match checksum(before, &packet[V6_LEN..]) {
+        0 => 0xFFFF,
+        sum => sum,
+    };
+    packet[V6_LEN + 6..V6_LEN + 8].copy_from_slice(&sum.to_be_bytes());
+}
+
 fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let (words, _) = bytes.as_chunks::<2>();
     words.iter().map(|word| u16::from_be_bytes(*word))

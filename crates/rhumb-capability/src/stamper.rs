@@ -10,7 +10,9 @@ use crate::advance::{WHOLE_PACKET, forbids_fragments, must_travel_whole};
 use crate::capability::Writer;
 use crate::header::{FLAG_DF, FLAG_V6, Layout, MAX_CAPABILITIES, VERSION, address};
 use crate::mac::{MacKey, Message};
-use crate::outer::{FLOW_LABEL, IpHeader, PLATYPUS_PROTOCOL, UDP, UDP_LEN, V4_LEN, V6_LEN};
+use crate::outer::{
+    FLOW_LABEL, IpHeader, PLATYPUS_PROTOCOL, UDP, UDP_LEN, V4_LEN, V6_LEN, write_udp_checksum_v6,
+};
 use crate::{
     BINDING_LEN, CapabilityError, Credential, Delegations, Family, PLATYPUS_PORT, PacketIds,
 };
@@ -23,13 +25,15 @@ pub enum Encapsulation {
         /// The outer source; `None` for the packet's own.
         source: Option<IpAddr>,
     },
-    /// UDP to the port of Platypus, without a checksum (RFC 6935).
+    /// UDP. Over IPv4 without a checksum; over IPv6 with one, since hosts and translators drop datagrams that have none.
     Udp {
         /// The outer source; `None` for the packet's own.
         source: Option<IpAddr>,
         /// The source port.
         source_port: u16,
-        /// The waypoints' port.
+        /// The outer destination, where an address translator has the first waypoint; `None` for the waypoint itself.
+        destination: Option<IpAddr>,
+        /// The destination port.
         port: u16,
     },
     /// Without headers around: for a UDP socket, which adds them.
@@ -38,10 +42,24 @@ pub enum Encapsulation {
 
 impl Encapsulation {
     /// UDP from and to the port of Platypus.
-    pub const UDP: Self =
-        Self::Udp { source: None, source_port: PLATYPUS_PORT, port: PLATYPUS_PORT };
+    pub const UDP: Self = Self::Udp {
+        source: None,
+        source_port: PLATYPUS_PORT,
+        destination: None,
+        port: PLATYPUS_PORT,
+    };
     /// IP protocol 253, from the packet's own source.
     pub const IP: Self = Self::Ip { source: None };
+
+    /// The outer addresses that are given.
+    fn outer_addresses(self) -> impl Iterator<Item = IpAddr> {
+        let (source, destination) = match self {
+            Self::Ip { source } => (source, None),
+            Self::Udp { source, destination, .. } => (source, destination),
+            Self::Datagram => (None, None),
+        };
+        source.into_iter().chain(destination)
+    }
 
     /// Bytes that `stamp` writes before the Platypus header.
     fn outer_len(self, family: Family) -> usize {
@@ -83,7 +101,7 @@ impl Stamper {
     /// A stamper for packets that pass the waypoints of `credentials`, in this order.
     ///
     /// # Errors
-    /// When there are none or more than four, or they differ in suite or family.
+    /// When there are none or more than four, or they differ in suite, or in family from each other or an outer address.
     pub fn new(
         credentials: &[&Credential],
         encapsulation: Encapsulation,
@@ -97,6 +115,9 @@ impl Stamper {
             return Err(CapabilityError::Mixed("suite"));
         }
         if credentials.iter().any(|other| other.capability().family() != family) {
+            return Err(CapabilityError::Mixed("family of addresses"));
+        }
+        if encapsulation.outer_addresses().any(|outer| Family::of(outer) != family) {
             return Err(CapabilityError::Mixed("family of addresses"));
         }
         let lens = credentials.iter().map(|credential| credential.capability().wire_len());
@@ -281,23 +302,23 @@ impl Stamper {
     }
 
     fn surround(&self, packet: &mut [u8], outer_len: usize, original: &Original) {
-        let (source, protocol) = match self.encapsulation {
+        let (source, destination, protocol) = match self.encapsulation {
             Encapsulation::Datagram => return,
-            Encapsulation::Ip { source } => (source, PLATYPUS_PROTOCOL),
-            Encapsulation::Udp { source, source_port, port } => {
+            Encapsulation::Ip { source } => (source, None, PLATYPUS_PROTOCOL),
+            Encapsulation::Udp { source, source_port, destination, port } => {
                 let at = outer_len - UDP_LEN;
                 let len = (packet.len() - at) as u16;
                 let mut writer = Writer { rest: &mut packet[at..outer_len] };
                 for word in [source_port, port, len, 0] {
                     writer.put(&word.to_be_bytes());
                 }
-                (source, UDP)
+                (source, destination, UDP)
             }
         };
         let header = IpHeader {
             family: self.family,
             source: source.unwrap_or(original.source).into(),
-            destination: self.first_waypoint.into(),
+            destination: destination.unwrap_or(self.first_waypoint).into(),
             protocol,
             hop_limit: original.hop_limit,
             traffic_class: original.traffic_class,
@@ -307,6 +328,9 @@ impl Stamper {
             do_not_fragment: true,
         };
         header.write(packet);
+        if protocol == UDP && self.family == Family::V6 {
+            write_udp_checksum_v6(packet);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use hashbrown::HashMap;
 use crate::bits::Bits;
 use crate::header::{HeaderView, address};
 use crate::outer::{
-    IpHeader, Outer, UDP, UDP_LEN, V4_LEN, checksum, pseudo_header_v6, write_v4_checksum,
+    IpHeader, Outer, UDP, UDP_LEN, V4_LEN, write_udp_checksum_v6, write_v4_checksum,
 };
 use crate::{
     Accounts, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys, Family, Next, Packet,
@@ -285,13 +285,7 @@ pub fn into_udp(buffer: &mut [u8], packet: Range<usize>, port: u16) -> Option<Ra
         Family::V6 => {
             bytes[4..6].copy_from_slice(&[len_high, len_low]);
             bytes[6] = UDP;
-            // Kernels drop UDP over IPv6 that has no checksum, unless they were told about the port.
-            let before = pseudo_header_v6(bytes, usize::from(udp_len), UDP);
-            let sum = match checksum(before, &bytes[header_len..]) {
-                0 => 0xFFFF,
-                sum => sum,
-            };
-            bytes[header_len + 6..header_len + 8].copy_from_slice(&sum.to_be_bytes());
+            write_udp_checksum_v6(bytes);
         }
     }
     Some(start..packet.end)

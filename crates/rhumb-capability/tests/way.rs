@@ -27,7 +27,12 @@ fn encapsulations(family: Family) -> [Encapsulation; 4] {
         Encapsulation::IP,
         Encapsulation::UDP,
         Encapsulation::Ip { source: elsewhere },
-        Encapsulation::Udp { source: elsewhere, source_port: 40_000, port: PLATYPUS_PORT },
+        Encapsulation::Udp {
+            source: elsewhere,
+            source_port: 40_000,
+            destination: None,
+            port: PLATYPUS_PORT,
+        },
     ]
 }
 
@@ -127,13 +132,45 @@ fn a_udp_checksum_stays_right() {
             Stamper::new(&[&credentials[0], &credentials[1]], Encapsulation::UDP).unwrap();
         let mut packet = stamp_with(&stamper, &ip_packet(family, b"even"), NOW_US);
         let udp = header_at(family);
+        let stamped = u16::from_be_bytes([packet[udp + 6], packet[udp + 7]]);
+        packet[udp + 6..udp + 8].fill(0);
         let checksum = udp_checksum(family, &packet);
+        // Over IPv4 there need not be one.
+        assert_eq!(stamped, if family == Family::V6 { checksum } else { 0 });
         packet[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
         let (_, mut next) = forwarded(&mut verifier(family, 1), &packet);
         let carried = u16::from_be_bytes([next[udp + 6], next[udp + 7]]);
         next[udp + 6..udp + 8].fill(0);
         assert_eq!(carried, udp_checksum(family, &next));
         assert_ne!(carried, checksum);
+    }
+}
+
+#[test]
+fn a_waypoint_behind_a_translator_is_sent_to_where_that_has_it() {
+    for family in [Family::V4, Family::V6] {
+        let credential = credential(family, 1, Suite::HeaderAes);
+        let outside = waypoint(family, 77);
+        let udp =
+            |destination| Encapsulation::Udp { source: None, source_port: 9, destination, port: 8 };
+        let stamper = Stamper::new(&[&credential], udp(Some(outside))).unwrap();
+        let original = ip_packet(family, b"inwards");
+        let mut packet = stamp_with(&stamper, &original, NOW_US);
+        let at = if family == Family::V4 { 16..20 } else { 24..40 };
+        let octets = |address: std::net::IpAddr| match address {
+            std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
+            std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        assert_eq!(packet[at.clone()], octets(outside));
+        assert_eq!(packet[header_at(family)..][..4], [0, 9, 0, 8]);
+        // What the translator does.
+        packet[at].copy_from_slice(&octets(waypoint(family, 1)));
+        packet[header_at(family) + 2..][..2].copy_from_slice(&PLATYPUS_PORT.to_be_bytes());
+        let (_, delivered) = forwarded(&mut verifier(family, 1), &packet);
+        assert_eq!(delivered, as_delivered(original, family, 1));
+        let other = if family == Family::V4 { Family::V6 } else { Family::V4 };
+        let mixed = Stamper::new(&[&credential], udp(Some(waypoint(other, 77))));
+        assert!(mixed.is_err(), "{mixed:?}");
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) use capability::{
     parse_resolver,
 };
 pub(crate) use stamp::{
-    FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
-    parse_waypoints,
+    CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
+    StampTask, parse_carried, parse_waypoints,
 };
 pub(crate) use waypoint::{
     AccountsArguments, WaypointArguments, WaypointCommand, WaypointIoArgument,

@@ -52,6 +52,10 @@ pub(crate) struct StampKeyArguments {
     /// What becomes of packets for which there is no valid key [default: drop]
     #[arg(long, value_enum, value_name = "drop|plain")]
     pub(crate) fallback: Option<FallbackArgument>,
+    /// Carry packets in UDP when W is the first waypoint, for firewalls and address translators on the way; to ADDR:PORT where
+    /// a translator has W there; may be repeated
+    #[arg(long, value_name = "W[=ADDR:PORT]", value_parser = parse_carried)]
+    pub(crate) udp: Vec<CarriedInUdp>,
     /// Stamp questions to DNS servers, too, which else go the usual way
     #[arg(long)]
     pub(crate) stamp_dns: bool,
@@ -60,6 +64,13 @@ pub(crate) struct StampKeyArguments {
 /// Waypoints of one family of addresses, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waypoints(pub(crate) Vec<IpAddr>);
+
+/// A waypoint to which packets go in UDP, and where they go for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CarriedInUdp {
+    pub(crate) waypoint: IpAddr,
+    pub(crate) to: SocketAddr,
+}
 
 /// What becomes of packets for which there is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -100,6 +111,26 @@ pub(crate) struct StampStatusArguments {
     pub(crate) admin: Option<SocketAddr>,
 }
 
+/// A waypoint, and where it is reached by UDP if not at itself.
+pub(crate) fn parse_carried(text: &str) -> Result<CarriedInUdp, String> {
+    let (waypoint, to) = match text.split_once('=') {
+        Some((waypoint, to)) => (waypoint, Some(to)),
+        None => (text, None),
+    };
+    let waypoint: IpAddr =
+        waypoint.trim().parse().map_err(|_| format!("`{waypoint}` is no IP address"))?;
+    let to = match to {
+        Some(to) => to.trim().parse().map_err(|_| {
+            format!("`{to}` is no address with a port, as 192.0.2.1:7470 or [2001:db8::1]:7470")
+        })?,
+        None => SocketAddr::new(waypoint, rhumb_capability::PLATYPUS_PORT),
+    };
+    if waypoint.is_ipv4() != to.is_ipv4() {
+        return Err(format!("{waypoint} and {to} are of different families of addresses"));
+    }
+    Ok(CarriedInUdp { waypoint, to })
+}
+
 /// Waypoints, with commas between.
 pub(crate) fn parse_waypoints(text: &str) -> Result<Waypoints, String> {
     let parse = |one: &str| one.trim().parse().map_err(|_| format!("`{one}` is no IP address"));
@@ -123,3 +154,23 @@ Examples:
 
 Needs root, or CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a control group (version 2) to make groups in.
 The exit code is the command's; 127 when it cannot be started.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waypoint_is_reached_by_udp_at_itself_or_elsewhere() {
+        let parsed = |text: &str| parse_carried(text).map(|it| it.to.to_string());
+        assert_eq!(parsed("192.0.2.1").as_deref(), Ok("192.0.2.1:7470"));
+        assert_eq!(parsed("2001:db8::1").as_deref(), Ok("[2001:db8::1]:7470"));
+        assert_eq!(parsed("10.0.0.5 = 198.51.100.1:99").as_deref(), Ok("198.51.100.1:99"));
+        for (text, problem) in [
+            ("here", "`here` is no IP address"),
+            ("10.0.0.5=198.51.100.1", "no address with a port"),
+            ("10.0.0.5=[2001:db8::1]:7470", "different families"),
+        ] {
+            assert!(parsed(text).unwrap_err().contains(problem), "{text}");
+        }
+    }
+}

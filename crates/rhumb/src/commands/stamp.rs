@@ -110,7 +110,8 @@ impl Stamping {
         } else {
             resolvers_or_system(&settings.resolvers)?
         };
-        let instance = Instance::claim(settings.stamp_dns, settings.fallback)?;
+        let instance =
+            Instance::claim(settings.stamp_dns, settings.fallback, settings.udp.clone())?;
         let fetcher = Fetcher::new(resolvers);
         let started = Instant::now();
         let follow_sources_at = started + SOURCE_INTERVAL;

@@ -12,7 +12,8 @@ use toml::Spanned;
 use super::raw::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::{
-    FallbackArgument, StampDaemonArguments, StampKeyArguments, parse_resolver, parse_waypoints,
+    CarriedInUdp, FallbackArgument, StampDaemonArguments, StampKeyArguments, parse_carried,
+    parse_resolver, parse_waypoints,
 };
 use crate::commands::stamp::{Fallback, Family, MOST_POLICIES, Policy, Via, split};
 use crate::failure::{Failure, Outcome};
@@ -27,6 +28,8 @@ pub(crate) struct StampSettings {
     pub(crate) resolvers: Vec<SocketAddr>,
     pub(crate) fallback: Fallback,
     pub(crate) stamp_dns: bool,
+    /// Each waypoint once.
+    pub(crate) udp: Vec<CarriedInUdp>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -49,6 +52,7 @@ pub(crate) struct RawStamp {
     resolver: Option<Vec<Spanned<String>>>,
     fallback: Option<Spanned<String>>,
     stamp_dns: Option<bool>,
+    udp: Option<Vec<Spanned<String>>>,
     socket: Option<PathBuf>,
     allow: Option<Vec<Spanned<String>>>,
     admin: Option<Spanned<String>>,
@@ -75,6 +79,7 @@ pub(super) const STAMP_KEYS: &[&str] = &[
     "resolver",
     "fallback",
     "stamp_dns",
+    "udp",
     "socket",
     "allow",
     "admin",
@@ -125,6 +130,18 @@ impl ConfigFile {
                 ));
             }
         }
+        let mut udp = flags.udp.clone();
+        if udp.is_empty() {
+            for text in raw.udp.iter().flatten() {
+                udp.extend(self.parsed(Some(text), parse_carried)?);
+            }
+        }
+        if let Some(twice) = udp.iter().enumerate().find_map(|(index, one)| {
+            udp[..index].iter().find(|other| other.waypoint == one.waypoint)
+        }) {
+            let waypoint = twice.waypoint;
+            return Err(Failure::setup_text(format!("udp is given twice for {waypoint}")));
+        }
         let settings = StampSettings {
             via,
             capabilities: or(&flags.capability, &raw.capability),
@@ -132,6 +149,7 @@ impl ConfigFile {
             resolvers,
             fallback: fallback.unwrap_or_default(),
             stamp_dns: flags.stamp_dns || raw.stamp_dns.unwrap_or(false),
+            udp,
             admin: self.admin(admin, raw.admin.as_ref())?,
         };
         if settings.capabilities.is_empty() && settings.principals.is_empty() {

@@ -23,7 +23,8 @@ use super::group;
 use super::keys::Keys;
 use super::policy::{Family, Policy};
 use super::stamping::Fallback;
-use super::way::{Via, Way};
+use super::way::{Departure, Via, Way, no_way};
+use crate::cli::CarriedInUdp;
 use crate::failure::{Failure, Outcome};
 
 /// A running stamper's part of the system.
@@ -36,11 +37,16 @@ pub(crate) struct Instance {
     ways: Vec<Option<Way>>,
     rules: Vec<Rule>,
     fallback: Fallback,
+    udp: Vec<CarriedInUdp>,
 }
 
 impl Instance {
     /// Cleans up behind others that were killed, and takes the first number that is free.
-    pub(crate) fn claim(stamp_dns: bool, fallback: Fallback) -> Outcome<Self> {
+    pub(crate) fn claim(
+        stamp_dns: bool,
+        fallback: Fallback,
+        udp: Vec<CarriedInUdp>,
+    ) -> Outcome<Self> {
         let mut steering = Steering::new().map_err(Failure::setup)?;
         let taken = clean_leftovers(&mut steering)?;
         let mut refused = None;
@@ -54,6 +60,7 @@ impl Instance {
                         ways: Vec::new(),
                         rules: Vec::new(),
                         fallback,
+                        udp,
                     };
                     instance.begin(stamp_dns)?;
                     return Ok(instance);
@@ -128,19 +135,20 @@ impl Instance {
         if free >= MOST_WAYS {
             return Err(Failure::setup_text(format!("{MOST_WAYS} ways are in use already")));
         }
-        let mut sources = [None; 2];
-        for (is_v6, source) in [false, true].into_iter().zip(&mut sources) {
+        let mut departures = [None, None];
+        for (is_v6, departure) in [false, true].into_iter().zip(&mut departures) {
             if let Some(&first) = via.of(is_v6).first() {
-                let found = self.steering.source_to(first).ok_or_else(|| {
-                    Failure::setup_text(format!("this host has no way to waypoint {first}"))
-                })?;
-                *source = Some(found);
+                let udp = self.udp.iter().find(|it| it.waypoint == first).map(|it| it.to);
+                let to = udp.map_or(first, |to| to.ip());
+                let source = self.steering.source_to(to).ok_or_else(|| no_way(first, to))?;
+                *departure = Some(Departure::new(source, to, udp)?);
             }
         }
+        let sources = departures.each_ref().map(|it| it.as_ref().map(Departure::source));
         let name = format!("{}-{free}", device(self.number));
         let options = TunOptions { name, ..TunOptions::default() };
         let tun = Tun::open(&options).map_err(Failure::setup)?;
-        let mut way = Way::start(via.clone(), tun, sources, self.fallback)?;
+        let mut way = Way::start(via.clone(), tun, departures, self.fallback)?;
         way.refresh(keys, now_ms, true);
         let device = way.device().to_owned();
         if self.ways.len() == free {
@@ -180,16 +188,16 @@ impl Instance {
         for (index, way) in self.ways.iter_mut().enumerate() {
             let Some(way) = way else { continue };
             for is_v6 in [false, true] {
-                let Some(&first) = way.via().of(is_v6).first() else { continue };
-                let source = self.steering.source_to(first);
-                let Some(source) = source.filter(|found| way.source(is_v6) != Some(*found)) else {
+                let Some(departure) = way.departure(is_v6) else { continue };
+                let source = self.steering.source_to(departure.to());
+                let Some(source) = source.filter(|found| departure.source() != *found) else {
                     continue;
                 };
                 let table = (MARK | self.number << 8) + 1 + index as u32;
-                match self.steering.lead(table, is_v6, Some((way.device(), source))) {
+                let led = self.steering.lead(table, is_v6, Some((way.device(), source)));
+                match led.map_err(Failure::operation).and_then(|()| way.set_source(is_v6, source)) {
                     Ok(()) => {
                         tracing::info!(%source, via = %way.via(), "this host has another address");
-                        way.set_source(is_v6, source);
                     }
                     Err(error) => tracing::warn!(%error, %source, "cannot send from this address"),
                 }

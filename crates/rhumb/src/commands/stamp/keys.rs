@@ -102,14 +102,14 @@ impl Keys {
         chosen.collect::<Result<_, _>>().map(Chosen)
     }
 
-    /// What stamps packets for these waypoints, from `source`.
+    /// What stamps packets for these waypoints.
     ///
     /// # Errors
     /// When there is no credential for one, or they do not go together.
     pub(crate) fn stamper(
         &self,
         via: &[IpAddr],
-        source: IpAddr,
+        encapsulation: Encapsulation,
         now_ms: u64,
     ) -> Result<Stamper, CapabilityError> {
         let credentials: Vec<&Credential> =
@@ -117,7 +117,7 @@ impl Keys {
         if credentials.len() != via.len() {
             return Err(CapabilityError::CapabilityCount(credentials.len()));
         }
-        Stamper::new(&credentials, Encapsulation::Ip { source: Some(source) })
+        Stamper::new(&credentials, encapsulation)
     }
 
     fn credential(&self, waypoint: IpAddr, now_ms: u64) -> Option<&Credential> {
@@ -191,7 +191,7 @@ pub(crate) mod tests {
         assert_eq!(window_at(clock.not_after_s(second)), Some(second));
         assert_eq!(window_at(clock.not_after_s(second) + 1), None);
         assert!(keys.know(via[0]) && !keys.know("192.0.2.2".parse().unwrap()));
-        let source = "192.0.2.9".parse().unwrap();
+        let source = Encapsulation::Ip { source: Some("192.0.2.9".parse().unwrap()) };
         assert!(keys.stamper(&via, source, middle_s * 1000).is_ok());
         assert!(keys.stamper(&via, source, (start_s - 1) * 1000).is_err());
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Stamping;
 use super::stamping::DropReason;
-use super::way::Way;
+use super::way::{Departure, Way};
 use crate::clock;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
@@ -37,7 +37,7 @@ pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
 
 fn way_status(way: &Way, now_s: u64) -> Value {
     let counts = way.counts();
-    let mut keys = Vec::new();
+    let (mut keys, mut udp) = (Vec::new(), Vec::new());
     for is_v6 in [false, true] {
         match way.chosen(is_v6) {
             Some(Ok(chosen)) => keys.extend(chosen.iter().map(|choice| {
@@ -48,11 +48,14 @@ fn way_status(way: &Way, now_s: u64) -> Value {
             Some(Err(waypoint)) => keys.push(format!("{waypoint} has no valid key")),
             None => {}
         }
+        let carried = way.departure(is_v6).and_then(Departure::udp);
+        udp.extend(carried.map(|to| to.to_string()));
     }
     json!({
         "via": way.via().to_string(),
         "device": way.device(),
         "mtu": way.mtu(),
+        "udp": if udp.is_empty() { Value::Null } else { udp.join(", ").into() },
         "stamped_packets": counts.stamped_packets.load(Ordering::Relaxed),
         "stamped_bytes": counts.stamped_bytes.load(Ordering::Relaxed),
         "plain_packets": counts.plain_packets.load(Ordering::Relaxed),

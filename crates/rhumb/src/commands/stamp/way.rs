@@ -8,13 +8,14 @@
 //!
 //! Invariant: the thread ends with the value.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rhumb_capability::{PLATYPUS_PROTOCOL, PacketIds, Stamper};
+use rhumb_capability::{Encapsulation, PLATYPUS_PROTOCOL, PacketIds, Stamper};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Paths, RawOptions, RawSocket, Tun};
 use rhumb_io::steering::Steering;
@@ -39,8 +40,27 @@ pub(crate) struct Way {
     shared: Arc<Shared>,
     /// What the stampers were made of, by family; `Err` with the waypoint that has no key.
     chosen: [Option<Result<Chosen, IpAddr>>; 2],
-    sources: [Option<IpAddr>; 2],
+    departures: [Option<Departure>; 2],
     thread: Option<JoinHandle<()>>,
+}
+
+/// How packets of one family leave this host: from which address, where to, and in what.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    source: IpAddr,
+    /// The first waypoint, or where a translator has it.
+    to: IpAddr,
+    udp: Option<Carriage>,
+}
+
+/// A port of this host that packets leave from in UDP. They are sent by the raw socket, which keeps their hop limit and class and
+/// tells what became of each; the socket here keeps the port from others, and by it the kernel learns what the path takes.
+/// Nobody reads what it receives: waypoints answer to the original source.
+#[derive(Debug)]
+struct Carriage {
+    _socket: UdpSocket,
+    source_port: u16,
+    to: SocketAddr,
 }
 
 #[derive(Debug)]
@@ -60,6 +80,8 @@ struct Worker {
     paths: Paths,
     shared: Arc<Shared>,
     via: Via,
+    /// Where packets of each family go, and whether in UDP.
+    first_hops: [Option<(IpAddr, bool)>; 2],
     fallback: Fallback,
     ids: PacketIds,
 }
@@ -99,13 +121,70 @@ impl std::fmt::Display for Via {
     }
 }
 
+impl Departure {
+    /// From `source` to `to`; in UDP where its address and port are given.
+    pub(crate) fn new(source: IpAddr, to: IpAddr, udp: Option<SocketAddr>) -> Outcome<Self> {
+        let udp = udp.map(|to| Carriage::open(source, to)).transpose()?;
+        Ok(Self { source, to, udp })
+    }
+
+    /// Where this host sends from.
+    pub(crate) fn source(&self) -> IpAddr {
+        self.source
+    }
+
+    /// Where stamped packets go.
+    pub(crate) fn to(&self) -> IpAddr {
+        self.to
+    }
+
+    /// Where they go in UDP, if they do.
+    pub(crate) fn udp(&self) -> Option<SocketAddr> {
+        self.udp.as_ref().map(|udp| udp.to)
+    }
+
+    fn set_source(&mut self, source: IpAddr) -> Outcome {
+        if let Some(udp) = &mut self.udp {
+            *udp = Carriage::open(source, udp.to)?;
+        }
+        self.source = source;
+        Ok(())
+    }
+
+    fn encapsulation(&self) -> Encapsulation {
+        let source = Some(self.source);
+        match &self.udp {
+            None => Encapsulation::Ip { source },
+            Some(udp) => Encapsulation::Udp {
+                source,
+                source_port: udp.source_port,
+                destination: Some(self.to),
+                port: udp.to.port(),
+            },
+        }
+    }
+}
+
+impl Carriage {
+    fn open(source: IpAddr, to: SocketAddr) -> Outcome<Self> {
+        let open = || {
+            let socket = UdpSocket::bind((source, 0))?;
+            socket.connect(to)?;
+            let source_port = socket.local_addr()?.port();
+            Ok(Self { _socket: socket, source_port, to })
+        };
+        open().map_err(|error: io::Error| {
+            Failure::setup_text(format!("no UDP from {source} to {to}: {error}"))
+        })
+    }
+}
+
 impl Way {
-    /// Starts stamping what comes out of `tun`, which has no packets yet. The sources are where this host sends from to the first
-    /// waypoint of each family.
+    /// Starts stamping what comes out of `tun`, which has no packets yet.
     pub(crate) fn start(
         via: Via,
         tun: Tun,
-        sources: [Option<IpAddr>; 2],
+        departures: [Option<Departure>; 2],
         fallback: Fallback,
     ) -> Outcome<Self> {
         let device = tun.name().to_owned();
@@ -129,10 +208,13 @@ impl Way {
             paths: Paths::new().map_err(Failure::setup)?,
             shared: Arc::clone(&shared),
             via: via.clone(),
+            first_hops: departures
+                .each_ref()
+                .map(|it| it.as_ref().map(|it| (it.to, it.udp.is_some()))),
             fallback,
             ids: PacketIds::new(0, super::random() as u32),
         };
-        let mut way = Self { via, device, shared, chosen: [None, None], sources, thread: None };
+        let mut way = Self { via, device, shared, chosen: [None, None], departures, thread: None };
         worker.fit_mtu()?;
         let run = move || {
             if let Err(error) = worker.run() {
@@ -165,15 +247,18 @@ impl Way {
     }
 
     /// Sends from another address from now on.
-    pub(crate) fn set_source(&mut self, is_v6: bool, source: IpAddr) {
-        self.sources[usize::from(is_v6)] = Some(source);
+    pub(crate) fn set_source(&mut self, is_v6: bool, source: IpAddr) -> Outcome {
+        if let Some(departure) = &mut self.departures[usize::from(is_v6)] {
+            departure.set_source(source)?;
+        }
         // The next look at the keys makes another stamper.
         self.chosen[usize::from(is_v6)] = None;
+        Ok(())
     }
 
-    /// Where it sends from.
-    pub(crate) fn source(&self, is_v6: bool) -> Option<IpAddr> {
-        self.sources[usize::from(is_v6)]
+    /// How packets of a family leave this host, if it has waypoints.
+    pub(crate) fn departure(&self, is_v6: bool) -> Option<&Departure> {
+        self.departures[usize::from(is_v6)].as_ref()
     }
 
     /// The keys in use, by family: `Err` with the waypoint that has none.
@@ -206,11 +291,11 @@ impl Way {
         let mut stampers = Stampers::default();
         for is_v6 in families {
             let (via, index) = (self.via.of(is_v6), usize::from(is_v6));
-            let Some(source) = self.sources[index].filter(|_| !via.is_empty()) else { continue };
+            let Some(departure) = &self.departures[index] else { continue };
             match &wanted[index] {
                 Some(Ok(chosen)) => {
                     let place = if is_v6 { &mut stampers.v6 } else { &mut stampers.v4 };
-                    match keys.stamper(via, source, now_ms) {
+                    match keys.stamper(via, departure.encapsulation(), now_ms) {
                         Ok(stamper) => *place = Some(stamper),
                         Err(error) => tracing::error!(%error, via = %self.via, "cannot stamp"),
                     }
@@ -295,14 +380,15 @@ impl Worker {
         let mut mtu = u32::MAX;
         for is_v6 in [false, true] {
             let via = self.via.of(is_v6);
-            let Some(&first) = via.first() else { continue };
-            let path = self.paths.largest_packet(first).ok_or_else(|| {
-                Failure::setup_text(format!("this host has no way to waypoint {first}"))
-            })?;
+            let Some((&first, (to, is_udp))) = via.first().zip(self.first_hops[usize::from(is_v6)])
+            else {
+                continue;
+            };
+            let path = self.paths.largest_packet(to).ok_or_else(|| no_way(first, to))?;
             let stamper = if is_v6 { &stampers.v6 } else { &stampers.v4 };
             let overhead = stamper
                 .as_ref()
-                .map_or_else(|| usual_overhead(via.len(), is_v6), Stamper::overhead);
+                .map_or_else(|| usual_overhead(via.len(), is_v6, is_udp), Stamper::overhead);
             let overhead = (overhead + if is_v6 { 0 } else { WHOLE_V4 }) as u32;
             let (least, family) = if is_v6 { (LEAST_V6, "IPv6") } else { (LEAST_V4, "IPv4") };
             let left = path.saturating_sub(overhead);
@@ -324,9 +410,18 @@ impl Worker {
 }
 
 /// Bytes that stamping adds, before there is a stamper to ask.
-fn usual_overhead(waypoints: usize, is_v6: bool) -> usize {
-    if is_v6 { 48 + 32 * waypoints } else { 24 + 20 * waypoints }
+fn usual_overhead(waypoints: usize, is_v6: bool, is_udp: bool) -> usize {
+    let header = if is_v6 { 48 + 32 * waypoints } else { 24 + 20 * waypoints };
+    header + if is_udp { UDP_LEN } else { 0 }
 }
+
+/// What is said when the kernel has no route.
+pub(crate) fn no_way(waypoint: IpAddr, to: IpAddr) -> Failure {
+    let by = if waypoint == to { String::new() } else { format!(" at {to}") };
+    Failure::setup_text(format!("this host has no way to waypoint {waypoint}{by}"))
+}
+
+const UDP_LEN: usize = 8;
 
 /// IPv4 packets that cannot be made again from the header (fragments, options, tunnels) travel whole, with another header in
 /// front. Fragments are as large as the device lets them be, so each packet leaves this much free.
