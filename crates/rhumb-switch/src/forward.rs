@@ -73,11 +73,11 @@ impl Switch {
         let places = likely.into_iter().zip(&mut next_hops);
         for ((slot, opened), (likely, next)) in slots.clone().zip(all_opened).zip(places) {
             if let Some(opened) = opened {
-                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, (slot, likely), now);
+                *next = self.handle_opened(batch.datagram_mut(slot).1, opened, likely, now);
             }
         }
-        if !self.aside.is_empty() {
-            self.handle_stamped(batch, slots.start, &mut next_hops, now);
+        if self.are_stamped {
+            self.handle_stamped(batch, slots.clone(), &mut next_hops, now);
         }
         for (slot, next) in slots.clone().zip(next_hops) {
             match next {
@@ -149,17 +149,18 @@ impl Switch {
             self.forward_stamped_alone(&opened, datagram, now);
             return None;
         }
-        let next = self.handle_opened(datagram, opened, (0, Place::NOWHERE), now)?;
+        let next = self.handle_opened(datagram, opened, Place::NOWHERE, now)?;
         self.seal_for(next, datagram, now)
     }
 
-    /// Readies an opened datagram for its next hop. Returns the session to seal it for.
+    /// Readies an opened datagram for its next hop. Returns the session to seal it for, or, if it is stamped, the one that it
+    /// came on.
     #[inline(always)] // Called in two places, of which one is hot.
     fn handle_opened(
         &mut self,
         datagram: &mut [u8],
         opened: Opened,
-        (slot, likely): (usize, Place),
+        likely: Place,
         now: Now,
     ) -> Option<SessionId> {
         let (session, len) = (opened.session, datagram.len());
@@ -188,10 +189,7 @@ impl Switch {
                 decrement_ttl(pdu);
                 Some(next)
             }
-            Err(_) => {
-                self.handle_no_pdu(session, slot, pdu);
-                None
-            }
+            Err(_) => self.handle_no_pdu(session, pdu),
         }
     }
 

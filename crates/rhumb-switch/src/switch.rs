@@ -76,7 +76,8 @@ pub struct Switch {
     pub(crate) stamps: Option<Box<Stamps>>,
     /// When it was last told that a peer does not take what it got.
     pub(crate) capability_told_at: Option<Instant>,
-    /// Stamped PDUs of the present group, and as the verifier sees them.
+    /// Whether there are stamped PDUs in the present group; and those, as the verifier sees them.
+    pub(crate) are_stamped: bool,
     pub(crate) aside: Vec<Aside>,
     pub(crate) packets: Vec<Packet>,
     pub(crate) outgoing: Batch,
@@ -354,6 +355,7 @@ impl Switch {
             border: None,
             stamps: None,
             capability_told_at: None,
+            are_stamped: false,
             aside: Vec::new(),
             packets: Vec::new(),
             outgoing: Batch::new(),

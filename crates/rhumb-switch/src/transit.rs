@@ -88,25 +88,35 @@ enum Seen {
 
 // What comes stamped.
 impl Switch {
-    /// What was opened is no PDU: it waits if it is stamped.
+    /// What was opened is no PDU. Returns its session, in place of a next hop, if it is stamped: it waits for its group.
     #[cold]
-    pub(crate) fn handle_no_pdu(&mut self, session: SessionId, slot: usize, opened: &[u8]) {
-        match is_stamped(opened) {
-            true => self.aside.push(Aside { slot, session }),
-            false => self.drop_pdu(DropReason::MalformedPdu),
+    pub(crate) fn handle_no_pdu(&mut self, session: SessionId, opened: &[u8]) -> Option<SessionId> {
+        if !is_stamped(opened) {
+            self.drop_pdu(DropReason::MalformedPdu);
+            return None;
         }
+        self.are_stamped = true;
+        Some(session)
     }
 
-    /// Handles the stamped PDUs of a group whose first slot is `first`. What goes on in its slot is noted in `next_hops`.
+    /// Handles the stamped PDUs of a group, in whose `next_hops` are their sessions. What goes on in its slot is noted there.
     #[cold]
     pub(crate) fn handle_stamped(
         &mut self,
         batch: &mut Batch,
-        first: usize,
+        slots: Range<usize>,
         next_hops: &mut [Option<SessionId>],
         now: Now,
     ) {
+        self.are_stamped = false;
+        let first = slots.start;
         let mut asides = std::mem::take(&mut self.aside);
+        for (slot, next) in slots.zip(&mut *next_hops) {
+            // All else that has a next hop was found to be a PDU.
+            let waits =
+                |_: &mut SessionId| is_stamped(&batch.datagram_mut(slot).1[RecordHeader::LEN..]);
+            asides.extend(next.take_if(waits).map(|session| Aside { slot, session }));
+        }
         let mut packets = std::mem::take(&mut self.packets);
         asides.retain(|Aside { slot, session }| {
             let range = plaintext(batch, *slot);
@@ -154,9 +164,8 @@ impl Switch {
         let Some(peer) = self.endpoint.peer(opened.session) else { return };
         let mut batch = Batch::new();
         batch.push(peer.address, datagram);
-        self.handle_no_pdu(opened.session, 0, &datagram[opened.plaintext.clone()]);
-        let mut next_hops = [None];
-        self.handle_stamped(&mut batch, 0, &mut next_hops, now);
+        let mut next_hops = [Some(opened.session)];
+        self.handle_stamped(&mut batch, 0..1, &mut next_hops, now);
         let [Some(next)] = next_hops else { return };
         let datagram = batch.datagram_mut(0).1;
         if let Some(peer) = self.seal_for(next, datagram, now) {
