@@ -15,6 +15,7 @@ use domain::base::{Message, MessageBuilder, Name, ToName};
 use domain::rdata::{Soa, Txt};
 use rhumb_capability::{CapabilityError, Revocation, Revocations};
 
+use crate::kept::{self, KeptError};
 use crate::revocation::{Action, Batch, Book, Subject};
 use crate::server::HOLD_WORDS_MS;
 use crate::tsig::{AnswerFault, QuestionMac, TsigKey, check_answer, sign_question};
@@ -71,6 +72,25 @@ impl RevocationFeed {
             current_ms: None,
             is_joined: false,
         })
+    }
+
+    /// What is known as a text for [`RevocationFeed::resume`], to be kept while nobody follows. `None` when the server told more
+    /// than a book is to have.
+    #[must_use]
+    pub fn keep(&self) -> Option<String> {
+        kept::write(self.zone.text(), &self.book)
+    }
+
+    /// Begins with what was kept, in place of nothing: it is in force at once, and the server is asked for what came since.
+    ///
+    /// # Errors
+    /// When the text is not whole, or of another zone. Nothing of it is taken then.
+    pub fn resume(&mut self, text: &str, now_s: u64) -> Result<(), KeptError> {
+        let mut book = kept::read(self.zone.text(), text)?;
+        book.expire(now_s);
+        self.book = book;
+        (self.pending, self.is_joined, self.current_ms) = (None, false, None);
+        Ok(())
     }
 
     /// The next question, under a random `id`.

@@ -160,7 +160,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<(Book, usize, usize), JournalError>
     Ok((book, bytes.len() - rest.len(), lines))
 }
 
-fn line(batch: &Batch) -> String {
+pub(crate) fn line(batch: &Batch) -> String {
     let mut line = format!("{} {}", batch.serial, batch.until_s);
     for (action, subject) in &batch.changes {
         let verb = match action {
@@ -176,7 +176,7 @@ fn line(batch: &Batch) -> String {
     line + " " + &sum + "\n"
 }
 
-fn parse(line: &[u8]) -> Option<Batch> {
+pub(crate) fn parse(line: &[u8]) -> Option<Batch> {
     let (text, found) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
     if sum(text) != found {
         return None;
@@ -203,7 +203,7 @@ fn parse_change(word: &str) -> Option<(Action, Subject)> {
     Some((action, Subject { principal, delegation }))
 }
 
-fn sum(text: &str) -> String {
+pub(crate) fn sum(text: &str) -> String {
     HEXLOWER.encode(&digest(&SHA256, text.as_bytes()).as_ref()[..SUM_LEN])
 }
 

@@ -22,6 +22,7 @@ pub mod feed;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod journal;
+pub mod kept;
 mod limiter;
 pub mod operator;
 pub mod principal;

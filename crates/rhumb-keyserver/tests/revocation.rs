@@ -213,6 +213,33 @@ fn a_held_question_is_answered_when_its_time_is_over() {
 }
 
 #[test]
+fn what_a_follower_kept_is_in_force_again_and_it_asks_for_what_came_since() {
+    let mut server = server();
+    revoke(&mut server, &[("42.revoked", "7"), ("3.43.revoked", "7")], NOW_MS);
+    let kept = joined(&mut server, "waypoint-a").keep().unwrap();
+    revoke(&mut server, &[("44.revoked", "8"), ("42.restored", "8")], NOW_MS);
+    let mut again = feed("waypoint-a");
+    again.resume(&kept, NOW_MS / 1000).unwrap();
+    let set = again.revocations(NOW_MS / 1000).unwrap();
+    assert_eq!((set.serial(), set.len(), again.current_ms()), (7, 2, None));
+    assert!(set.refuses(Principal(42), std::iter::empty(), NOW_MS / 1000));
+    // Answered at once, not held: it has been away.
+    let answer = follow(&mut server, &mut again, NOW_MS).unwrap();
+    assert!(again.handle_answer(&answer, NOW_MS).unwrap());
+    let set = again.revocations(NOW_MS / 1000).unwrap();
+    assert_eq!((set.serial(), set.len()), (8, 2));
+    assert!(!set.refuses(Principal(42), std::iter::empty(), NOW_MS / 1000));
+    assert!(set.refuses(Principal(44), std::iter::empty(), NOW_MS / 1000));
+    // What was over meanwhile is not kept, and the serial is.
+    let mut late = feed("waypoint-a");
+    late.resume(&kept, NOW_MS / 1000 + 100_000).unwrap();
+    assert_eq!((late.revocations(NOW_MS / 1000).unwrap().len(), late.serial()), (0, 7));
+    // Damage leaves a feed as it was.
+    assert!(late.resume(&kept[..kept.len() - 1], 0).is_err());
+    assert_eq!(late.serial(), 7);
+}
+
+#[test]
 fn what_is_over_is_forgotten_by_followers() {
     let mut server = server();
     revoke(&mut server, &[("42.revoked", "7")], NOW_MS);

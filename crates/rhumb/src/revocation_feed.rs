@@ -14,6 +14,8 @@ use crate::key_fetch::random;
 pub(crate) enum Heard<'a> {
     /// The server answers: everything up to the feed's serial is known. Said for the first answer and for each change.
     Current(&'a RevocationFeed),
+    /// The server answers that nothing has changed.
+    Unchanged(&'a RevocationFeed),
     /// The server is lost, or refuses; it is tried again. Said once until it answers again.
     Lost(&'a FeedError),
 }
@@ -33,7 +35,11 @@ pub(crate) fn follow(
                 match feed.exchange(&mut stream, random()? as u16, || clock::now().unix_ms) {
                     Ok(changed) => {
                         pause = FIRST_PAUSE;
-                        let goes_on = !(changed || is_lost || is_new) || hear(Heard::Current(feed));
+                        let goes_on = hear(if changed || is_lost || is_new {
+                            Heard::Current(feed)
+                        } else {
+                            Heard::Unchanged(feed)
+                        });
                         (is_lost, is_new) = (false, false);
                         if !goes_on {
                             return Ok(());

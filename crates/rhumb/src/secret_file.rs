@@ -1,4 +1,4 @@
-//! Text files that hold secrets: readable by their owner only, never overwritten.
+//! Text files that hold secrets, and what else is nobody's business: readable by their owner only. Secrets are never overwritten.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -55,6 +55,23 @@ pub(crate) fn create(path: &Path, text: &str) -> Outcome {
     })?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| Failure::operation_text(format!("file {shown}: {error}")))
+}
+
+/// Replaces a file as a whole, durably: after a crash there is the one before, or this. Readable by its owner only.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(beside, path)?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// A book of principals may be long; 16 MB are 200,000 of them.

@@ -11,9 +11,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use rhumb_keyserver::principal::PRINCIPALS_HEAD;
 use waypoints::{
-    ENDS, PATIENCE, Pass, Rig, Sender, count, count_waiting, pass, receive, socket, udp,
+    ENDS, FOLLOW, PATIENCE, Pass, Rig, Sender, count, count_waiting, pass, receive, socket, udp,
 };
 use wire::Line;
 
@@ -107,28 +106,8 @@ fn a_key_file_that_is_damaged_changes_nothing() {
 fn what_is_revoked_passes_no_more_once_the_operator_is_told_so() {
     let Some(rig) = Rig::new() else { return };
     let Line { a, r1, b, .. } = &rig.line;
-    for name in ["operator", "follower"] {
-        let (file, key) = (format!("{name}.tsig"), format!("{name}.k.example"));
-        let run = rig.place.run(&["capability", "signer", &key, "--out", &file]);
-        assert_eq!(run.code, 0, "{}", run.errors);
-    }
-    let master = rig.write_master("w1", Line::R1, 1);
-    let book = rig.place.path("principals");
-    std::fs::write(&book, format!("{PRINCIPALS_HEAD}\n")).expect("a book");
-    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&book, permissions).expect("a mode");
-    let text = format!(
-        "[keyserver]\nzone = \"_k.example\"\nlisten = [\"127.0.0.1:5300\"]\nname_servers = [\"ns.example\"]\n\
-         principals = \"principals\"\njournal = \"revocations\"\noperators = [\"operator.tsig\"]\n\
-         [[keyserver.waypoint]]\naddress = \"{}\"\nmaster = \"{}\"\nfollower = \"follower.tsig\"\n",
-        Line::R1,
-        master.display()
-    );
-    rig.place.write("keys.toml", &text);
-    let mut server = r1.enter(|| rig.place.start(&["--config", "keys.toml", "keyserver"]));
-    server.next_object();
-    let follow = "key_server = \"127.0.0.1:5300\"\nzone = \"_k.example\"\nkey = \"follower.tsig\"";
-    let w1 = rig.start(r1, "w1", &[Line::R1], follow);
+    let server = rig.start_key_server(r1, Line::R1);
+    let w1 = rig.start(r1, "w1", &[Line::R1], FOLLOW);
     let status = rig.status(r1, &w1);
     assert_eq!(status["revocations"]["is_current"], true, "{status:#}");
 
@@ -151,12 +130,7 @@ fn what_is_revoked_passes_no_more_once_the_operator_is_told_so() {
     };
     passes(&mut a, [true; 4]);
     let revoke = |more: &[&str]| {
-        let mut arguments = vec!["--json", "--config", "keys.toml", "capability", "revoke", "7"];
-        arguments.extend(["--key", "operator.tsig"]);
-        arguments.extend(more);
-        let run = r1.enter(|| rig.place.run(&arguments));
-        assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
-        let report = run.object();
+        let report = rig.revoke(r1, more);
         assert_eq!((&report["waypoints"], &report["reached"]), (&1.into(), &1.into()));
         // Usually some ten milliseconds, and to be under a second; this machine may be busy with everything else.
         assert!(report["elapsed_ms"].as_u64() < Some(10_000), "{report}");

@@ -2,14 +2,15 @@
 //! passes on what is revoked, and answers the admin endpoint.
 //!
 //! 1. Look at keys and configuration; with `--check` that is all.
-//! 2. Open packet I/O, start workers with their keys; ask the key server what is revoked, for [`FOLLOW_DEADLINE`] at most.
+//! 2. Open packet I/O, start workers; ask the key server what is revoked, for [`FOLLOW_DEADLINE`] at most, and only then give
+//!    them keys.
 //! 3. Say that packets are forwarded, and do what is due twice a second until a signal says stop.
 //! 4. End the workers, and write the accounts for the last time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver as Channel, channel, sync_channel};
+use std::sync::mpsc::{Receiver as Channel, RecvTimeoutError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use follow::News;
 use io::{Inlet, Places, Receiver};
+use kept::Found;
 use keys::{MasterText, Masters};
 use ledger::Ledger;
 use report::{Facts, Followed, Ready};
@@ -35,6 +37,7 @@ use worker::{Handle, Order, Worker};
 mod accounts;
 pub(crate) mod follow;
 mod io;
+pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod ledger;
 pub(crate) mod report;
@@ -72,10 +75,13 @@ pub(crate) fn run(
     )?;
     let Places { own, others, name } = io::open(&settings)?;
     let config = verifier_config(&settings)?;
-    let (workers, inlets) = start_workers(&settings, &config, own, &masters, control.wake())?;
-    let news = match settings.follow.as_ref().zip(feed) {
-        Some((settings, feed)) => Some(follow::start(settings, feed, control.wake().clone())?),
-        None => None,
+    let (workers, inlets) = start_workers(&settings, &config, own, control.wake())?;
+    let (news, found) = match settings.follow.as_ref().zip(feed) {
+        Some((settings, feed)) => {
+            let (news, found) = follow::start(settings, feed, control.wake().clone())?;
+            (Some(news), found)
+        }
+        None => (None, Found::Nothing),
     };
     let mut forwarder = Forwarder {
         addresses: config.addresses,
@@ -90,7 +96,8 @@ pub(crate) fn run(
         started: Instant::now(),
         save_failures: 0,
     };
-    forwarder.wait_for_revocations(&control)?;
+    forwarder.wait_for_revocations(&control, &found)?;
+    forwarder.install_masters()?;
     for (kind, io) in others {
         forwarder.receivers.push(Receiver::start(kind, io, inlets.clone(), config.port)?);
     }
@@ -116,11 +123,11 @@ fn verifier_config(settings: &ForwarderSettings) -> Outcome<VerifierConfig> {
 
 type Place = Box<dyn rhumb_io::ip::IpIo + Send>;
 
+/// Starts them without keys: nothing passes yet.
 fn start_workers(
     settings: &ForwarderSettings,
     config: &VerifierConfig,
     own: Vec<Place>,
-    masters: &Masters,
     wake: &Wake,
 ) -> Outcome<(Vec<Handle>, Vec<Inlet>)> {
     let mut inlets = Vec::new();
@@ -165,11 +172,7 @@ fn start_workers(
             .spawn(run)
             .map_err(Failure::operation)?;
         let wake = inlets[number].wake.clone();
-        let handle = Handle { orders: tell, wake, totals, thread: Some(thread) };
-        for master in masters.all() {
-            handle.tell(install(master));
-        }
-        handles.push(handle);
+        handles.push(Handle { orders: tell, wake, totals, thread: Some(thread) });
     }
     Ok((handles, inlets))
 }
@@ -196,18 +199,33 @@ struct Forwarder {
 
 impl Forwarder {
     /// Packets are not forwarded for whom has been revoked, if the key server says so in time.
-    fn wait_for_revocations(&mut self, control: &Control) -> Outcome {
+    fn wait_for_revocations(&mut self, control: &Control, found: &Found) -> Outcome {
         let until = Instant::now() + FOLLOW_DEADLINE;
         while self.followed.is_some_and(|it| !it.is_current) && !control.is_stopped() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                tracing::warn!("the key server does not answer; going on without revocations");
-                break;
+                return found.without_server();
             }
             control.wake().wait(left).map_err(Failure::operation)?;
             self.take_news();
         }
         Ok(())
+    }
+
+    /// When this returns, packets pass: without a key none does.
+    fn install_masters(&self) -> Outcome {
+        let (fence, is_done) = channel();
+        for worker in &self.workers {
+            for master in self.masters.all() {
+                worker.tell(install(master));
+            }
+            worker.tell(Order::Fence(fence.clone()));
+        }
+        drop(fence);
+        match is_done.recv_timeout(follow::FORCE_PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => Ok(()),
+            _ => Err(Failure::operation_text("a worker takes no keys; the log says why")),
+        }
     }
 
     /// Until a signal says stop.
@@ -230,16 +248,12 @@ impl Forwarder {
         let Some(news) = &self.news else { return };
         for piece in news.try_iter() {
             let followed = self.followed.get_or_insert_default();
-            match piece {
-                News::Lost => followed.is_current = false,
-                News::Current { serial, revocations, done } => {
-                    *followed =
-                        Followed { serial, revocations: revocations.len(), is_current: true };
-                    for worker in &self.workers {
-                        worker.tell(Order::Revoke(Arc::clone(&revocations), done.clone()));
-                    }
-                    tracing::info!(serial, "revocations taken");
+            followed.take(&piece);
+            if let News::Revoked { serial, revocations, is_current: _, done } = piece {
+                for worker in &self.workers {
+                    worker.tell(Order::Revoke(Arc::clone(&revocations), done.clone()));
                 }
+                tracing::info!(serial, "revocations taken");
             }
         }
     }

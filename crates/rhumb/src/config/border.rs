@@ -73,14 +73,14 @@ impl ConfigFile {
             reference_schemes: raw.reference_schemes.as_ref(),
             packets_per_s: raw.packets_per_s.as_ref(),
         };
-        let (server, zone, key) = (raw.key_server.as_ref(), raw.zone.as_ref(), raw.key.as_ref());
+        let follow = (raw.key_server.as_ref(), raw.zone.as_ref(), raw.key.as_ref());
         Ok(Some(BorderSettings {
             foreign,
             verifier: self.verifier_of(Vec::new(), &keys)?,
             masters,
             accounts: raw.accounts.clone(),
             period: self.period(raw.period.as_ref())?,
-            follow: self.follow(server, zone, key, "border")?,
+            follow: self.follow(follow, raw.revocations.as_ref(), "border")?,
         }))
     }
 

@@ -125,6 +125,7 @@ pub(crate) struct RawForwarder {
     pub(crate) key_server: Option<Spanned<String>>,
     pub(crate) zone: Option<String>,
     pub(crate) key: Option<PathBuf>,
+    pub(crate) revocations: Option<PathBuf>,
     pub(crate) admin: Option<Spanned<String>>,
 }
 
@@ -145,6 +146,7 @@ pub(crate) struct RawBorder {
     pub(crate) key_server: Option<Spanned<String>>,
     pub(crate) zone: Option<String>,
     pub(crate) key: Option<PathBuf>,
+    pub(crate) revocations: Option<PathBuf>,
     pub(crate) stamp: Vec<RawBorderStamp>,
 }
 
@@ -295,6 +297,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "key_server",
             "zone",
             "key",
+            "revocations",
             "admin",
         ],
     ),
@@ -314,6 +317,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "key_server",
             "zone",
             "key",
+            "revocations",
             "stamp",
         ],
     ),

@@ -52,6 +52,8 @@ pub(crate) struct FollowSettings {
     pub(crate) server: SocketAddr,
     pub(crate) zone: String,
     pub(crate) key: PathBuf,
+    /// Where what is revoked is kept, if it is.
+    pub(crate) kept: Option<PathBuf>,
 }
 
 /// What one file of accounts is for, in UTC.
@@ -115,9 +117,8 @@ impl ConfigFile {
             accounts: flags.accounts.clone().or_else(|| raw.accounts.clone()),
             period,
             follow: self.follow(
-                raw.key_server.as_ref(),
-                raw.zone.as_ref(),
-                raw.key.as_ref(),
+                (raw.key_server.as_ref(), raw.zone.as_ref(), raw.key.as_ref()),
+                raw.revocations.as_ref(),
                 "waypoint",
             )?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
@@ -239,16 +240,16 @@ impl ConfigFile {
 
     pub(super) fn follow(
         &self,
-        server: Option<&Spanned<String>>,
-        zone: Option<&String>,
-        key: Option<&PathBuf>,
+        (server, zone, key): (Option<&Spanned<String>>, Option<&String>, Option<&PathBuf>),
+        kept: Option<&PathBuf>,
         section: &str,
     ) -> Outcome<Option<FollowSettings>> {
         let server = self.parsed(server, parse_address)?;
         match (server, zone, key) {
-            (None, None, None) => Ok(None),
+            (None, None, None) if kept.is_none() => Ok(None),
             (Some(server), Some(zone), Some(key)) => {
-                Ok(Some(FollowSettings { server, zone: zone.clone(), key: key.clone() }))
+                let (zone, key, kept) = (zone.clone(), key.clone(), kept.cloned());
+                Ok(Some(FollowSettings { server, zone, key, kept }))
             }
             _ => Err(Failure::setup_text(format!(
                 "revocations need all of key_server, zone and key (a TSIG key file) in [{section}]"
@@ -322,6 +323,7 @@ mod tests {
             ("packets_per_s = 5", "line 4: packets_per_s is not 1000 to 100000000"),
             ("period = \"week\"", "line 4: period is `week`; give hour, day or month"),
             ("zone = \"_k.example\"", "all of key_server, zone and key"),
+            ("revocations = \"r\"", "all of key_server, zone and key"),
             ("admin = \"192.0.2.1:9\"", "loopback"),
         ] {
             let refused = settings(&format!("{LEAST}{text}\n")).unwrap_err();

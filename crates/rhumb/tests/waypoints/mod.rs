@@ -13,7 +13,7 @@ use rhumb_capability::{
     Principal, Scheme, Stamper, Suite, WindowClock,
 };
 use rhumb_io::ip::{Fate, IpBatch, IpIo, RawOptions, RawSocket};
-use rhumb_keyserver::principal::master_text;
+use rhumb_keyserver::principal::{PRINCIPALS_HEAD, master_text};
 use serde_json::Value;
 
 use crate::harness::{Place, Running};
@@ -22,6 +22,10 @@ use crate::wire::{Host, Line};
 pub(crate) const PORT: u16 = 7470;
 /// UDP ports of the two ends.
 pub(crate) const ENDS: u16 = 5555;
+
+/// What a waypoint on the host of the key server has in its configuration to follow it.
+pub(crate) const FOLLOW: &str =
+    "key_server = \"127.0.0.1:5300\"\nzone = \"_k.example\"\nkey = \"follower.tsig\"";
 
 /// The line, and a folder for files.
 pub(crate) struct Rig {
@@ -129,6 +133,44 @@ impl Rig {
         let mut running = host.enter(|| self.place.start(&["--config", &config, "waypoint"]));
         let ready = running.next_object();
         Daemon { running, ready }
+    }
+
+    /// Starts a key server on a host, with the zone `_k.example`, an operator and a waypoint that follows, and no principals.
+    pub(crate) fn start_key_server(&self, host: &Host, waypoint: &str) -> Running {
+        for name in ["operator", "follower"] {
+            let (file, key) = (format!("{name}.tsig"), format!("{name}.k.example"));
+            let run = self.place.run(&["capability", "signer", &key, "--out", &file]);
+            assert_eq!(run.code, 0, "{}", run.errors);
+        }
+        let master = self.write_master("w1", waypoint, 1);
+        let book = self.place.path("principals");
+        std::fs::write(&book, format!("{PRINCIPALS_HEAD}\n")).unwrap();
+        std::fs::set_permissions(&book, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let text = format!(
+            "[keyserver]\nzone = \"_k.example\"\nlisten = [\"127.0.0.1:5300\"]\n\
+             name_servers = [\"ns.example\"]\nprincipals = \"principals\"\njournal = \"revocations\"\n\
+             operators = [\"operator.tsig\"]\n[[keyserver.waypoint]]\naddress = \"{waypoint}\"\n\
+             master = \"{}\"\nfollower = \"follower.tsig\"\n",
+            master.display()
+        );
+        self.place.write("keys.toml", &text);
+        self.start_key_server_again(host)
+    }
+
+    /// Starts it with the files that are there.
+    pub(crate) fn start_key_server_again(&self, host: &Host) -> Running {
+        let mut server = host.enter(|| self.place.start(&["--config", "keys.toml", "keyserver"]));
+        server.next_object();
+        server
+    }
+
+    /// Has principal 7 revoked, or what `more` says of it; what the command reports.
+    pub(crate) fn revoke(&self, host: &Host, more: &[&str]) -> Value {
+        let own = ["--json", "--config", "keys.toml", "capability", "revoke", "7"];
+        let arguments = [&own[..], &["--key", "operator.tsig"], more].concat();
+        let run = host.enter(|| self.place.run(&arguments));
+        assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
+        run.object()
     }
 
     /// Both waypoints of the line, IPv4 and IPv6.

@@ -29,6 +29,7 @@ pub(super) fn run(
         let followed = follow(&mut feed, address, |heard| {
             match heard {
                 Heard::Current(feed) => form.print(&report(feed)),
+                Heard::Unchanged(_) => {}
                 Heard::Lost(error) => {
                     tracing::warn!(%error, "the key server is lost; trying again");
                 }

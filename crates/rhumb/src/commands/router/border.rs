@@ -23,6 +23,7 @@ use serde_json::json;
 use super::stamps::StampFiles;
 use crate::clock;
 use crate::commands::waypoint::follow::{self, News};
+use crate::commands::waypoint::kept::Found;
 use crate::commands::waypoint::keys::Masters;
 use crate::commands::waypoint::ledger::Ledger;
 use crate::commands::waypoint::report::{Followed, accounts, by_principal};
@@ -225,23 +226,38 @@ impl Demands {
         let ledger = Ledger::open(settings.accounts.as_deref(), settings.period, 1, now_s)?;
         let news = match &settings.follow {
             None => None,
-            Some(follow) => Some(follow::start(follow, follow::feed(follow)?, wake.clone())?),
-        };
-        if let Some(news) = &news {
-            let mut followed = Followed::default();
-            match news.recv_timeout(FOLLOW_DEADLINE) {
-                Ok(News::Current { serial, revocations, done: _ }) => {
-                    followed =
-                        Followed { serial, revocations: revocations.len(), is_current: true };
-                    border.verifier_mut().set_revocations(revocations);
-                }
-                _ => tracing::warn!("the key server does not answer; going on without revocations"),
+            Some(follow) => {
+                let (news, found) = follow::start(follow, follow::feed(follow)?, wake.clone())?;
+                let followed = wait_for_revocations(&news, &found, &mut border)?;
+                shown.lock().unwrap_or_else(PoisonError::into_inner).followed = Some(followed);
+                Some(news)
             }
-            shown.lock().unwrap_or_else(PoisonError::into_inner).followed = Some(followed);
-        }
+        };
         switch.set_border(Some(border));
         Ok(Self { masters, ledger, news })
     }
+}
+
+/// Nothing passes for whom has been revoked, if the key server says so in time, or it was kept.
+fn wait_for_revocations(
+    news: &Receiver<News>,
+    found: &Found,
+    border: &mut Border,
+) -> Outcome<Followed> {
+    let mut followed = Followed::default();
+    let until = Instant::now() + FOLLOW_DEADLINE;
+    while !followed.is_current {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok(piece) = news.recv_timeout(left) else {
+            found.without_server()?;
+            break;
+        };
+        followed.take(&piece);
+        if let News::Revoked { revocations, .. } = piece {
+            border.verifier_mut().set_revocations(revocations);
+        }
+    }
+    Ok(followed)
 }
 
 impl Keeper {
@@ -273,15 +289,11 @@ impl Keeper {
         for piece in news.try_iter() {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             let followed = shown.followed.get_or_insert_default();
-            match piece {
-                News::Lost => followed.is_current = false,
-                News::Current { serial, revocations, done } => {
-                    *followed =
-                        Followed { serial, revocations: revocations.len(), is_current: true };
-                    drop(shown);
-                    self.order(Order::Revoke(revocations, done));
-                    tracing::info!(serial, "revocations taken");
-                }
+            followed.take(&piece);
+            drop(shown);
+            if let News::Revoked { serial, revocations, is_current: _, done } = piece {
+                self.order(Order::Revoke(revocations, done));
+                tracing::info!(serial, "revocations taken");
             }
         }
     }

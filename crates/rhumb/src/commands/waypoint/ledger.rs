@@ -9,10 +9,9 @@
 //! Invariant: a packet is in one period, and in one file, and is counted once.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::hash::Hash;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use super::totals::Totals;
 use crate::clock;
 use crate::config::Period;
 use crate::failure::{Failure, Outcome};
+use crate::secret_file;
 
 /// One period: what its file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +188,8 @@ impl Ledger {
         };
         let book = self.book(now_s);
         let text = serde_json::to_vec(&book).map_err(io::Error::other)?;
-        write(folder, &path_of(folder, &book.period), &text)?;
+        // It says who pays whom, so it is its owner's only.
+        secret_file::replace(&path_of(folder, &book.period), &text)?;
         self.is_changed = false;
         Ok(())
     }
@@ -279,20 +280,6 @@ fn period_of(period: Period, unix_s: u64) -> String {
 
 fn path_of(folder: &Path, period: &str) -> PathBuf {
     folder.join(format!("{PREFIX}{period}{SUFFIX}"))
-}
-
-/// Replaces a file as a whole, durably. It says who pays whom, so it is its owner's only.
-fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&beside, path)?;
-    File::open(folder)?.sync_all()
 }
 
 /// What may be lost when the machine fails.

@@ -8,6 +8,7 @@ use rhumb_io::Counters;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::follow::News;
 use super::ledger::Book;
 use super::totals::Totals;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
@@ -49,6 +50,8 @@ pub(crate) struct Followed {
     pub(crate) revocations: usize,
     /// Whether the key server answers.
     pub(crate) is_current: bool,
+    /// Whether all of it is in a file; `None` without one.
+    pub(crate) is_kept: Option<bool>,
 }
 
 impl Followed {
@@ -57,10 +60,24 @@ impl Followed {
             "serial": self.serial,
             "in_force": self.revocations,
             "is_current": self.is_current,
+            "is_kept": self.is_kept,
         })
     }
 
-    pub(crate) fn metrics(&self) -> [Metric; 3] {
+    /// Takes a piece of news. What is revoked, if that is new, is left to the caller.
+    pub(crate) fn take(&mut self, news: &News) {
+        match news {
+            News::Lost => self.is_current = false,
+            News::Kept(is_kept) => self.is_kept = Some(*is_kept),
+            News::Revoked { serial, revocations, is_current, done: _ } => {
+                self.serial = *serial;
+                self.revocations = revocations.len();
+                self.is_current = *is_current;
+            }
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
         let follows = "Whether the key server answers, so that no revocation is missing.";
         let gauge = |name, help, value| Metric {
             name,
@@ -68,11 +85,15 @@ impl Followed {
             kind: Kind::Gauge,
             samples: vec![Sample::plain(value)],
         };
-        [
+        let mut metrics = vec![
             gauge(SERIAL, "Serial of revocations.", self.serial.into()),
             gauge(REVOKED, "Revocations in force.", self.revocations as u64),
             gauge(FOLLOWS, follows, self.is_current.into()),
-        ]
+        ];
+        if let Some(is_kept) = self.is_kept {
+            metrics.push(gauge(KEPT, "Whether all revocations are in the file.", is_kept.into()));
+        }
+        metrics
     }
 }
 
@@ -269,6 +290,8 @@ const PRINCIPAL_PACKETS: &str = "rhumb_waypoint_principal_packets_total";
 /// As [`PRINCIPAL_PACKETS`].
 const PRINCIPAL_BYTES: &str = "rhumb_waypoint_principal_bytes_total";
 /// Compare with the key server's.
+/// 0: the file cannot be written, and a restart without the key server would forget some.
+const KEPT: &str = "rhumb_waypoint_revocations_are_kept";
 const SERIAL: &str = "rhumb_waypoint_revocations_serial";
 /// Ends with the windows they are for.
 const REVOKED: &str = "rhumb_waypoint_revocations";

@@ -36,6 +36,8 @@ pub(super) enum Order {
     Retire(IpAddr, Epoch),
     /// This is revoked. The other end waits until all of these are dropped.
     Revoke(Arc<Revocations>, Sender<()>),
+    /// Dropped when all that was ordered before is done.
+    Fence(Sender<()>),
     /// End, after a last report.
     End,
 }
@@ -150,6 +152,7 @@ impl Worker {
                     self.waypoint.set_revocations(revocations);
                     drop(done);
                 }
+                Ok(Order::Fence(done)) => drop(done),
                 Err(TryRecvError::Empty) => return true,
                 Ok(Order::End) | Err(TryRecvError::Disconnected) => return false,
             }
