@@ -222,6 +222,9 @@ pub(crate) struct RouterArguments {
     /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    #[arg(long, value_name = "USER")]
+    pub(crate) run_as: Option<String>,
     /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,

@@ -22,6 +22,7 @@ use toml::Spanned;
 
 use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
 use crate::failure::{Failure, Outcome};
+use crate::privileges::{self, User};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
@@ -61,6 +62,8 @@ pub(crate) struct RouterSettings {
     pub(crate) border: Option<BorderSettings>,
     /// What there is for peers that demand capabilities.
     pub(crate) stamps: Vec<BorderStampSettings>,
+    /// Who it goes on as when everything is open.
+    pub(crate) run_as: Option<User>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -217,6 +220,7 @@ impl ConfigFile {
             state: flags.state.clone().or_else(|| raw.state.clone()),
             border: self.border()?,
             stamps: self.stamps()?,
+            run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
     }
@@ -358,6 +362,14 @@ impl ConfigFile {
     }
 
     /// The value of a key that has text, or what is wrong with it and in which line.
+    /// The user that a daemon goes on as: the flag's, or else the file's.
+    fn run_as(&self, flag: Option<&str>, raw: Option<&Spanned<String>>) -> Outcome<Option<User>> {
+        match flag {
+            Some(name) => privileges::user(name).map(Some).map_err(Failure::setup_text),
+            None => self.parsed(raw, privileges::user),
+        }
+    }
+
     fn parsed<T>(
         &self,
         raw: Option<&Spanned<String>>,

@@ -18,6 +18,7 @@ mod key_fetch;
 mod lifetime;
 mod membership;
 mod output;
+mod privileges;
 mod progress;
 mod remote;
 mod revocation_feed;

@@ -95,6 +95,9 @@ pub(crate) struct StampDaemonArguments {
     /// A user who may hand over sockets, beside this process's own and root; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow: Vec<String>,
+    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    #[arg(long, value_name = "USER")]
+    pub(crate) run_as: Option<String>,
     /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,

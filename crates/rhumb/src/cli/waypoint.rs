@@ -36,6 +36,9 @@ pub(crate) struct WaypointArguments {
     /// Keep each worker on a core of its own: worker 0 on core 0, and so on
     #[arg(long)]
     pub(crate) pin: bool,
+    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    #[arg(long, value_name = "USER")]
+    pub(crate) run_as: Option<String>,
     /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) admin: Option<SocketAddr>,

@@ -1,6 +1,6 @@
 //! `rhumb router`: a switch behind a UDP socket or AF_XDP, a thread for its public-key work, and one for each further worker.
 //!
-//! 1. Bind the socket, the discovery port and the admin endpoint; take the key.
+//! 1. Take the key; bind the socket and the discovery port, give up privileges; bind the admin endpoint.
 //! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
 //!    its routes in a file goes on with those instead.
 //! 3. Say that we are ready, let nodes find us, and work until a signal says stop. From here on the RIB may come and go.
@@ -19,6 +19,7 @@ use crate::config::{LocatorChoice, RouterSettings};
 use crate::daemon::{self, Ready, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
+use crate::privileges::{self, Keep};
 use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
 use beacon::BeaconThread;
@@ -36,10 +37,12 @@ mod workers;
 /// Runs the command.
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Router)?;
-    let control = daemon::take_control(settings.admin, with_parent)?;
     let Io { mut io, sockets, steered } = open_io(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
+    // Before there are other threads.
+    privileges::give_up(settings.run_as, Keep::Nothing)?;
+    let control = daemon::take_control(settings.admin, with_parent)?;
 
     let config = switch_config(settings, address)?;
     let locator = config.locator;

@@ -2,7 +2,7 @@
 //! passes on what is revoked, and answers the admin endpoint.
 //!
 //! 1. Look at keys and configuration; with `--check` that is all.
-//! 2. Open packet I/O, start workers; ask the key server what is revoked, for [`FOLLOW_DEADLINE`] at most, and only then give
+//! 2. Open packet I/O, give up privileges, start workers; ask the key server what is revoked, for [`FOLLOW_DEADLINE`] at most, and only then give
 //!    them keys.
 //! 3. Say that packets are forwarded, and do what is due twice a second until a signal says stop.
 //! 4. End the workers, and write the accounts for the last time.
@@ -25,6 +25,7 @@ use crate::config::{ConfigFile, ForwarderSettings};
 use crate::daemon::{self, Control, Hangup};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
+use crate::privileges::{self, Keep};
 use follow::News;
 use io::{Inlet, Places, Receiver};
 use kept::Found;
@@ -55,7 +56,7 @@ pub(crate) fn run(
         return accounts::run(arguments, file, form);
     }
     let settings = file.forwarder(arguments)?;
-    let masters = Masters::read(&settings.masters, &settings.verifier.addresses)?;
+    let mut masters = Masters::read(&settings.masters, &settings.verifier.addresses)?;
     let feed = settings.follow.as_ref().map(follow::feed).transpose()?;
     if arguments.check {
         form.print(&Checked {
@@ -64,6 +65,14 @@ pub(crate) fn run(
         });
         return Ok(());
     }
+    let Places { own, others, name } = io::open(&settings)?;
+    // Before there are other threads.
+    privileges::give_up(settings.run_as, Keep::Nothing)?;
+    masters.read_again(true).map_err(|failure| {
+        Failure::setup_text(format!(
+            "{failure}; keys are read again when they change: give them to the user that the waypoint runs as"
+        ))
+    })?;
     let control = daemon::take_control(settings.admin, with_parent)?;
     let hangup = Hangup::catch(control.wake().clone())?;
     let now_s = clock::now().unix_s();
@@ -73,7 +82,6 @@ pub(crate) fn run(
         settings.workers.into(),
         now_s,
     )?;
-    let Places { own, others, name } = io::open(&settings)?;
     let config = verifier_config(&settings)?;
     let (workers, inlets) = start_workers(&settings, &config, own, control.wake())?;
     let (news, found) = match settings.follow.as_ref().zip(feed) {

@@ -51,6 +51,7 @@ pub(crate) struct RawRouter {
     pub(crate) coalesce_us: Option<Spanned<u16>>,
     pub(crate) pin: Option<bool>,
     pub(crate) state: Option<PathBuf>,
+    pub(crate) run_as: Option<Spanned<String>>,
     pub(crate) admin: Option<Spanned<String>>,
 }
 
@@ -126,6 +127,7 @@ pub(crate) struct RawForwarder {
     pub(crate) zone: Option<String>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) revocations: Option<PathBuf>,
+    pub(crate) run_as: Option<Spanned<String>>,
     pub(crate) admin: Option<Spanned<String>>,
 }
 
@@ -256,6 +258,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "coalesce_us",
             "pin",
             "state",
+            "run_as",
             "admin",
         ],
     ),
@@ -298,6 +301,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "zone",
             "key",
             "revocations",
+            "run_as",
             "admin",
         ],
     ),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rhumb_capability::Prefix;
 use rhumb_io::steering::Selector;
@@ -17,6 +17,7 @@ use crate::cli::{
 };
 use crate::commands::stamp::{Fallback, Family, MOST_POLICIES, Policy, Via, split};
 use crate::failure::{Failure, Outcome};
+use crate::privileges::{self, User};
 
 /// What every `rhumb stamp` runs with.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct StampDaemonSettings {
     pub(crate) socket: Option<PathBuf>,
     /// Ids of users who may hand over sockets.
     pub(crate) allowed: Vec<u32>,
+    /// Who it goes on as when everything is open.
+    pub(crate) run_as: Option<User>,
 }
 
 /// `[stamp]`
@@ -55,6 +58,7 @@ pub(crate) struct RawStamp {
     udp: Option<Vec<Spanned<String>>>,
     socket: Option<PathBuf>,
     allow: Option<Vec<Spanned<String>>>,
+    run_as: Option<Spanned<String>>,
     admin: Option<Spanned<String>>,
     policy: Vec<Spanned<RawPolicy>>,
 }
@@ -82,6 +86,7 @@ pub(super) const STAMP_KEYS: &[&str] = &[
     "udp",
     "socket",
     "allow",
+    "run_as",
     "admin",
     "policy",
 ];
@@ -167,17 +172,20 @@ impl ConfigFile {
     ) -> Outcome<StampDaemonSettings> {
         let raw = &self.raw.stamp;
         let stamp = self.stamp(&flags.keys, flags.admin)?;
+        let run_as = self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?;
+        let own = run_as.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.id);
         let mut policies = Vec::new();
         for user in &flags.user {
             if stamp.via == Via::default() {
                 return Err(Failure::setup_text("--user needs to know the way; give --via W1,W2"));
             }
-            let user = user_id(user).and_then(not_ourselves).map_err(Failure::setup_text)?;
+            let user = user_id(user).and_then(|user| not_ourselves(user, own));
+            let user = user.map_err(Failure::setup_text)?;
             let selector = Selector { users: Some(user..=user), ..Selector::default() };
             policies.push(Policy { selector, family: None, via: stamp.via.clone() });
         }
         for policy in &raw.policy {
-            policies.push(self.policy(policy)?);
+            policies.push(self.policy(policy, own)?);
         }
         if policies.len() > MOST_POLICIES {
             return Err(Failure::setup_text(format!(
@@ -198,10 +206,10 @@ impl ConfigFile {
         for name in raw.allow.iter().flatten() {
             allowed.extend(self.parsed(Some(name), user_id)?);
         }
-        Ok(StampDaemonSettings { stamp, policies, socket, allowed })
+        Ok(StampDaemonSettings { stamp, policies, socket, allowed, run_as })
     }
 
-    fn policy(&self, raw: &Spanned<RawPolicy>) -> Outcome<Policy> {
+    fn policy(&self, raw: &Spanned<RawPolicy>, own: u32) -> Outcome<Policy> {
         let refused = |problem: &str| {
             let line = line_at(&self.text, Some(&raw.span()));
             Err(refuse(&self.path, &Fault { line, problem: problem.to_owned() }))
@@ -215,7 +223,7 @@ impl ConfigFile {
             Ok(via) => via,
             Err(problem) => return refused(&problem),
         };
-        let user = |text: &str| user_id(text).and_then(not_ourselves);
+        let user = |text: &str| user_id(text).and_then(|user| not_ourselves(user, own));
         let selector = Selector {
             source: self.parsed(raw_policy.from.as_ref(), parse_prefix)?,
             destination: self.parsed(raw_policy.to.as_ref(), parse_prefix)?,
@@ -250,25 +258,12 @@ impl ConfigFile {
 
 /// The id of a user, by name or number.
 fn user_id(name: &str) -> Result<u32, String> {
-    user_id_in(Path::new("/etc/passwd"), name)
+    privileges::user(name).map(|user| user.id)
 }
 
-fn user_id_in(users: &Path, name: &str) -> Result<u32, String> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let text = std::fs::read_to_string(users).unwrap_or_default();
-    let found = text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    });
-    found
-        .ok_or_else(|| format!("there is no user `{name}` in {}; give the number", users.display()))
-}
-
-/// This process asks for keys, and sends what it stamps: none of that may be stamped.
-fn not_ourselves(user: u32) -> Result<u32, String> {
-    if user == rustix::process::geteuid().as_raw() {
+/// This process asks for keys, and sends what it stamps: none of that may be stamped. `own` is who it runs as.
+fn not_ourselves(user: u32, own: u32) -> Result<u32, String> {
+    if user == own {
         return Err(format!(
             "user {user} is the one that the stamper runs as, whose questions for keys must not be stamped; \
              run one of the two as another user"
@@ -397,24 +392,21 @@ mod tests {
         let refused = file("").stamp_daemon(&user).unwrap_err().to_string();
         assert!(refused.contains("--via"), "{refused}");
         let own = rustix::process::geteuid().as_raw().to_string();
-        user.user = vec![own];
+        user.user = vec![own.clone()];
         user.keys.via.push(parse_waypoints("192.0.2.1").unwrap());
+        let refused = file("").stamp_daemon(&user).unwrap_err().to_string();
+        assert!(refused.contains("runs as"), "{refused}");
+        // Once it runs as another user, that is the one.
+        user.keys.via.clear();
+        user.keys.via.push(parse_waypoints("192.0.2.1").unwrap());
+        user.run_as = Some("4343".to_owned());
+        assert!(file("").stamp_daemon(&user).is_ok());
+        user.user = vec!["4343".to_owned()];
         let refused = file("").stamp_daemon(&user).unwrap_err().to_string();
         assert!(refused.contains("runs as"), "{refused}");
         let mut twice = flags();
         twice.keys.via = ["192.0.2.1", "192.0.2.2"].map(|it| parse_waypoints(it).unwrap()).into();
         let refused = file("").stamp_daemon(&twice).unwrap_err().to_string();
         assert!(refused.contains("twice"), "{refused}");
-    }
-
-    #[test]
-    fn users_have_names_or_numbers() {
-        let folder = tempfile::tempdir().unwrap();
-        let users = folder.path().join("passwd");
-        std::fs::write(&users, "root:x:0:0::/root:/bin/sh\nalice:x:1007:1007::/:/bin/sh\n")
-            .unwrap();
-        assert_eq!(user_id_in(&users, "alice"), Ok(1007));
-        assert_eq!(user_id_in(&users, "1234"), Ok(1234));
-        assert!(user_id_in(&users, "bob").unwrap_err().contains("give the number"));
     }
 }

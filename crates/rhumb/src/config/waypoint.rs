@@ -12,6 +12,7 @@ use super::raw::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::{WaypointArguments, WaypointIoArgument};
 use crate::failure::{Failure, Outcome};
+use crate::privileges::User;
 use crate::remote::parse_address;
 
 /// What a waypoint runs with.
@@ -32,6 +33,8 @@ pub(crate) struct ForwarderSettings {
     pub(crate) accounts: Option<PathBuf>,
     pub(crate) period: Period,
     pub(crate) follow: Option<FollowSettings>,
+    /// Who it goes on as when everything is open.
+    pub(crate) run_as: Option<User>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -121,6 +124,7 @@ impl ConfigFile {
                 raw.revocations.as_ref(),
                 "waypoint",
             )?,
+            run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
     }

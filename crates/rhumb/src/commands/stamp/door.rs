@@ -28,6 +28,7 @@ use serde_json::json;
 use super::Event;
 use super::way::Via;
 use crate::failure::{Failure, Outcome};
+use crate::privileges::User;
 
 /// What the thread of a connection asks of the one that has the ways.
 #[derive(Debug)]
@@ -49,12 +50,21 @@ pub(crate) struct Granted {
 #[derive(Debug, Clone)]
 pub(crate) struct Allowed {
     users: Vec<u32>,
+    own: u32,
 }
 
 /// The door, open. Its file goes with the value.
 #[derive(Debug)]
 pub(crate) struct Door {
     path: PathBuf,
+}
+
+/// The door, still closed: who knocks waits.
+#[derive(Debug)]
+pub(crate) struct ClosedDoor {
+    door: Door,
+    listener: UnixListener,
+    allowed: Allowed,
 }
 
 #[derive(Deserialize)]
@@ -64,22 +74,22 @@ struct Request {
 }
 
 impl Allowed {
-    /// Root, the user of this process, and `others`.
-    pub(crate) fn new(others: &[u32]) -> Self {
+    /// Root, the user that this process is to run as, or runs as, and `others`.
+    pub(crate) fn new(others: &[u32], run_as: Option<User>) -> Self {
+        let own = run_as.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.id);
         let mut users = others.to_vec();
-        users.extend([0, rustix::process::geteuid().as_raw()]);
-        Self { users }
+        users.extend([0, own]);
+        Self { users, own }
     }
 
     fn is_closed_to_others(&self) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        self.users.iter().all(|user| *user == 0 || *user == own)
+        self.users.iter().all(|user| *user == 0 || *user == self.own)
     }
 }
 
 impl Door {
-    /// Opens it.
-    pub(crate) fn open(path: &Path, allowed: Allowed, events: SyncSender<Event>) -> Outcome<Self> {
+    /// Makes its file, which belongs to `owner` if given.
+    pub(crate) fn bind(path: &Path, allowed: Allowed, owner: Option<User>) -> Outcome<ClosedDoor> {
         let failed =
             |error: io::Error| Failure::setup_text(format!("socket {}: {error}", path.display()));
         if is_abandoned(path) {
@@ -90,6 +100,17 @@ impl Door {
         // Where others are allowed, all may knock, so that who is not is told why.
         let mode = if allowed.is_closed_to_others() { 0o600 } else { 0o666 };
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed)?;
+        if let Some(owner) = owner {
+            std::os::unix::fs::chown(path, Some(owner.id), Some(owner.group)).map_err(failed)?;
+        }
+        Ok(ClosedDoor { door, listener, allowed })
+    }
+}
+
+impl ClosedDoor {
+    /// Opens it.
+    pub(crate) fn open(self, events: SyncSender<Event>) -> Outcome<Door> {
+        let Self { door, listener, allowed } = self;
         // It says in which network namespace we are.
         let here = UdpSocket::bind("0.0.0.0:0").map_err(Failure::operation)?;
         let visitors =

@@ -16,6 +16,7 @@ use crate::config::{ConfigFile, StampDaemonSettings};
 use crate::daemon;
 use crate::failure::Outcome;
 use crate::output::Form;
+use crate::privileges::{self, Keep};
 
 /// Runs the command.
 pub(super) fn run(
@@ -29,21 +30,21 @@ pub(super) fn run(
         form.say("the settings are good");
         return Ok(());
     }
+    let stamping = Stamping::start(&settings.stamp)?;
+    let allowed = Allowed::new(&settings.allowed, settings.run_as);
+    let door = settings.socket.as_ref().map(|path| Door::bind(path, allowed, settings.run_as));
+    let door = door.transpose()?;
+    // Before there are other threads. Ways are opened and closed as long as this runs.
+    privileges::give_up(settings.run_as, Keep::Network)?;
     let control = daemon::take_control(settings.stamp.admin, with_parent)?;
     let (events, waiting) = super::events();
     super::command::catch_signals(events.clone(), false)?;
-    let mut server = Server {
-        stamping: Stamping::start(&settings.stamp)?,
-        leases: HashMap::new(),
-        policies: Vec::new(),
-    };
+    let mut server = Server { stamping, leases: HashMap::new(), policies: Vec::new() };
     server.set_policies(&settings.policies)?;
     if let Err(missing) = server.stamping.wait_for_keys(&waiting) {
         tracing::warn!(%missing, "packets are not stamped until it comes");
     }
-    let allowed = Allowed::new(&settings.allowed);
-    let door = settings.socket.as_ref().map(|path| Door::open(path, allowed, events));
-    let _door = door.transpose()?;
+    let _door = door.map(|door| door.open(events)).transpose()?;
     form.print(&Ready { settings: &settings, admin: control.admin() });
     loop {
         server.stamping.turn(false)?;
