@@ -8,7 +8,7 @@ mod wire;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use packets::{PROTOCOL, packet, raw, receive, right_checksum, send};
+use packets::{PROTOCOL, packet, raw, receive, right_checksum, send, sender};
 use rhumb_io::ip::{Fate, IpBatch, IpIo, RawSocket};
 use rhumb_io::xdp::{Options, Refused, XdpPackets};
 use wire::{Host, Line, Wire};
@@ -267,4 +267,105 @@ fn an_interface_that_goes_away_leaves_the_sockets() {
     let back = packet(FAR[0], NEAR[0], PROTOCOL, 8);
     assert_eq!(send(&mut far, &[&back]), [Fate::Sent]);
     assert_eq!(receive(&mut near, 1), [back]);
+}
+
+/// Lays the wire anew with two queues each way.
+fn lay_two_queues(wire: &Wire) {
+    let queues = "numtxqueues 2 numrxqueues 2";
+    wire.near.run("ip link del near");
+    let far = wire.far.path();
+    wire.near
+        .run(&format!("ip link add near {queues} type veth peer name far {queues} netns {far}"));
+    for (host, device, number) in [(&wire.near, "near", 1), (&wire.far, "far", 2)] {
+        host.run(&format!(
+            "ip address add 10.9.0.{number}/24 dev {device}; \
+             ip address add 2001:db8:9::{number}/64 dev {device} nodad; ip link set {device} up"
+        ));
+    }
+}
+
+/// How many packets each got.
+fn lens(received: &[Vec<Vec<u8>>]) -> [usize; 3] {
+    std::array::from_fn(|at| received[at].len())
+}
+
+#[test]
+fn two_threads_share_the_queues_of_an_interface_and_lose_nothing() {
+    let Some(wire) = Wire::new() else { return };
+    lay_two_queues(&wire);
+    let share = || {
+        XdpPackets::attach_shared(vec![raw(), sender(), sender()], &["near"], &Options::default())
+    };
+    let mut all = wire.near.enter(share).unwrap();
+    let queues: Vec<usize> = all.iter().map(XdpPackets::queues).collect();
+    assert_eq!(queues, [1, 1, 0]);
+    // The kernel spreads over queues by the two addresses.
+    let mut far = wire.far.enter(raw);
+    let from = |number: usize| format!("10.9.0.{}", 10 + number);
+    let mut sent: Vec<Vec<u8>> =
+        (0..64).map(|number| packet(&from(number), NEAR[0], PROTOCOL, 20 + number)).collect();
+    let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
+    assert_eq!(send(&mut far, &slices), [Fate::Sent; 64]);
+    let (mut batch, mut received) = (IpBatch::new(2000), vec![Vec::new(); 3]);
+    let begin = Instant::now();
+    while received.iter().map(Vec::len).sum::<usize>() < 64 {
+        for (one, received) in all.iter_mut().zip(&mut received) {
+            one.wait(Some(Duration::from_millis(1)), None).unwrap();
+            one.receive(&mut batch).unwrap();
+            received.extend(batch.iter().map(|(_, packet)| packet.to_vec()));
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", lens(&received));
+    }
+    let [first, second, third] = lens(&received);
+    assert!(first > 0 && second > 0 && third == 0, "{first}, {second}, {third}");
+    let counted: Vec<u64> = all.iter().map(|one| one.counters().xdp_received_datagrams).collect();
+    assert_eq!(counted, [first as u64, second as u64, 0]);
+    let mut received: Vec<Vec<u8>> = received.concat();
+    received.sort();
+    sent.sort();
+    assert!(received == sent);
+    // What has a queue sends by it, and what has none by its raw socket.
+    let out = packet(NEAR[0], FAR[0], PROTOCOL, 9);
+    for one in &mut all[..2] {
+        settle(one, &out, &mut far);
+    }
+    assert_eq!(send(&mut all[2], &[&out]), [Fate::Sent]);
+    assert_eq!(receive(&mut far, 1), [out]);
+    // A new address is served by both: the first looks after it.
+    wire.near.run("ip address add 10.9.0.3/24 dev near");
+    let begin = Instant::now();
+    loop {
+        let before: Vec<u64> =
+            all.iter().map(|one| one.counters().xdp_received_datagrams).collect();
+        let to_new: Vec<Vec<u8>> =
+            (0..16).map(|number| packet(&from(number), "10.9.0.3", PROTOCOL, 9)).collect();
+        let slices: Vec<&[u8]> = to_new.iter().map(Vec::as_slice).collect();
+        assert_eq!(send(&mut far, &slices), [Fate::Sent; 16]);
+        for one in &mut all {
+            one.wait(Some(Duration::from_millis(50)), None).unwrap();
+            while one.receive(&mut batch).unwrap() > 0 {}
+        }
+        let more = all.iter().zip(&before);
+        if more.take(2).all(|(one, before)| one.counters().xdp_received_datagrams > *before) {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "the new address is not served");
+    }
+}
+
+#[test]
+fn sockets_that_cannot_share_come_back_as_they_were() {
+    let Some(wire) = Wire::new() else { return };
+    let share =
+        || XdpPackets::attach_shared(vec![raw(), sender()], &["near", "none"], &Options::default());
+    let refused = *wire.near.enter(share).unwrap_err();
+    assert!(refused.refusal.to_string().contains("none"), "{}", refused.refusal);
+    let mut sockets = refused.socket;
+    assert_eq!(sockets.len(), 2);
+    let mut far = wire.far.enter(raw);
+    let (out, back) = (packet(NEAR[0], FAR[0], PROTOCOL, 9), packet(FAR[0], NEAR[0], PROTOCOL, 8));
+    assert_eq!(send(&mut sockets[1], &[&out]), [Fate::Sent]);
+    assert_eq!(receive(&mut far, 1), [out]);
+    assert_eq!(send(&mut far, &[&back]), [Fate::Sent]);
+    assert_eq!(receive(&mut sockets[0], 1), [back], "no program is left on the interface");
 }

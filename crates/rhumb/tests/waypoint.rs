@@ -104,6 +104,52 @@ fn af_xdp_carries_the_same() {
 }
 
 #[test]
+fn af_xdp_has_a_worker_for_each_queue_and_one_account_of_all() {
+    let Some(rig) = Rig::new() else { return };
+    let Line { a, r1, .. } = &rig.line;
+    let queues = "numtxqueues 2 numrxqueues 2";
+    a.run("ip link del right");
+    let other = r1.path();
+    a.run(&format!("ip link add right {queues} type veth peer name left {queues} netns {other}"));
+    for (host, device, number) in [(a, "right", 1), (r1, "left", 2)] {
+        host.run(&format!(
+            "ip address add 10.8.0.{number}/24 dev {device}; \
+             ip address add 2001:db8:8:0::{number}/64 dev {device} nodad; ip link set {device} up"
+        ));
+    }
+    a.run("ip route add default via 10.8.0.2; ip route add default via 2001:db8:8:0::2");
+    let [w1, w2] = rig.start_both("io = \"xdp\"\ninterfaces = [\"left\", \"right\"]\nworkers = 2");
+    assert_eq!(w1.ready["io"], "xdp_copy");
+    assert_eq!(carry(&rig, WAYS), 30);
+    assert_eq!(forwarded(&rig, &rig.line.r2, &w2, 30), 30);
+    // From many sources, which the kernel spreads over queues, and the waypoint over workers, each otherwise.
+    let b = socket(&rig.line.b, ENDS);
+    let mut sender = Sender::on(a);
+    let from = |number: u32| format!("10.8.0.{}", 10 + number);
+    let mut stamped = Vec::new();
+    for number in 0..32 {
+        let packet = udp(&from(number), Line::B, &number.to_be_bytes());
+        stamped.push(sender.stamp(&WAYS[0].2, &packet));
+    }
+    for packet in stamped.iter().chain(&stamped) {
+        sender.send(packet);
+    }
+    let mut numbers: Vec<Vec<u8>> = (0..32).map(|_| receive(&b)).collect();
+    numbers.sort();
+    let expected: Vec<Vec<u8>> = (0..32_u32).map(|number| number.to_be_bytes().to_vec()).collect();
+    assert_eq!(numbers, expected);
+    // Each met the filter that its first copy met, whichever queue it came by.
+    let status = rig.wait_for(r1, &w1, |it| count(it, &["dropped_by_reason", "replay"]) == 32);
+    assert_eq!(count_waiting(&b), 0);
+    assert_eq!(count(&status, &["counters", "forwarded_packets"]), 20 + 32);
+    assert_eq!(count(&status, &["io", "xdp_received_packets"]), 20 + 64);
+    assert_eq!(w1.running.end().0, 0);
+    let accounts = ["--json", "waypoint", "accounts", "--accounts", "w1.accounts"];
+    let book = rig.place.run(&accounts).object();
+    assert_eq!(book["accounts"][0]["packets"], 20 + 32, "{book:#}");
+}
+
+#[test]
 fn a_tun_device_carries_the_same_for_addresses_that_are_led_to_it() {
     let Some(rig) = Rig::new() else { return };
     const W: [&str; 4] = ["10.8.9.1", "10.8.9.2", "2001:db8:9::1", "2001:db8:9::2"];

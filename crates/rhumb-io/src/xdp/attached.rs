@@ -1,8 +1,9 @@
 //! An interface with our program on it, and rings on its queues.
 //!
-//! Invariant: the program is tied to the value, and with it to this process.
+//! Invariant: the program is tied to the value, and to those that share the interface with it, and with them to this process.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use super::interface::Interface;
 use super::program::{self, Action, Wanted};
@@ -11,8 +12,9 @@ use super::{Options, Refusal, bpf, sys};
 
 /// All that belongs to one interface.
 pub(super) struct Attached {
-    /// Dropped first: from then on nothing is led into the rings.
-    pub(super) program: OwnedFd,
+    /// Dropped first: from then on nothing is led into the rings. What several share is dropped with the last of them; a ring
+    /// that is gone before leads to the kernel.
+    pub(super) program: Arc<OwnedFd>,
     pub(super) queues: Vec<Queue>,
     pub(super) interface: Interface,
 }
@@ -53,6 +55,22 @@ impl Attached {
                 .map_err(|error| Refusal::of("BPF_MAP_UPDATE_ELEM(XSKMAP)", error))?;
             queues.push(queue);
         }
-        Ok(Self { program, queues, interface })
+        Ok(Self { program: Arc::new(program), queues, interface })
+    }
+
+    /// Leaves the queues to several users of the interface, one after the other: the first, who keeps looking after the program's
+    /// addresses, and the `others`, each of whom looks at the interface through a value of its own.
+    pub(super) fn share(mut self, others: Vec<Interface>) -> Vec<Self> {
+        let queues = std::mem::take(&mut self.queues);
+        let program = Arc::clone(&self.program);
+        let share =
+            |interface| Self { program: Arc::clone(&program), queues: Vec::new(), interface };
+        let mut all = vec![self];
+        all.extend(others.into_iter().map(share));
+        let users = all.len();
+        for (number, queue) in queues.into_iter().enumerate() {
+            all[number % users].queues.push(queue);
+        }
+        all
     }
 }

@@ -1,4 +1,4 @@
-//! Whole IP packets of one protocol by AF_XDP, with raw sockets beside.
+//! Whole IP packets of one protocol by AF_XDP, with raw sockets beside; for one thread, or for several that share the queues.
 //!
 //! Flow, per batch: [`receive`](IpIo::receive) takes packets from the rings of each interface, or else from the raw sockets,
 //! copying each once; [`send`](IpIo::send) writes a frame for each packet whose way the kernel has told and begins at one of
@@ -55,23 +55,46 @@ impl XdpPackets {
         interfaces: &[&str],
         options: &Options,
     ) -> Result<Self, Box<Refused<RawSocket>>> {
-        // Of a protocol that nobody sends nothing arrives.
-        let protocol = raw.protocol().unwrap_or(libc::IPPROTO_RAW as u8);
-        let listening = raw.listening();
-        let most = MAX_QUEUES / interfaces.len().max(1);
-        let open = |name: &&str| {
-            let interface = Interface::named(name, listening)?;
-            Attached::open(interface, Wanted::Protocol(protocol), options, most)
-        };
-        let arms: Result<Vec<Attached>, Refusal> = match interfaces.len() {
+        match Self::attach_shared(vec![raw], interfaces, options) {
+            Ok(mut all) => Ok(all.remove(0)),
+            Err(refused) => {
+                let Refused { mut socket, refusal } = *refused;
+                Err(Box::new(Refused { socket: socket.remove(0), refusal }))
+            }
+        }
+    }
+
+    /// Gives the rings of the same interfaces to several raw sockets, for a thread each: queue n of each interface belongs to socket n
+    /// modulo their number. So a packet comes to the one whose queue the device has put it into. Where there are fewer
+    /// queues than sockets, the others have none, and send as before. The protocol is the first socket's, which is
+    /// the one that receives what comes by none of the rings.
+    ///
+    /// # Errors
+    /// As [`XdpPackets::attach`].
+    ///
+    /// # Panics
+    /// Without any socket.
+    pub fn attach_shared(
+        sockets: Vec<RawSocket>,
+        interfaces: &[&str],
+        options: &Options,
+    ) -> Result<Vec<Self>, Box<Refused<Vec<RawSocket>>>> {
+        let arms = match interfaces.len() {
             0 => Err(Refusal::NoInterface),
             len if len > MAX_QUEUES => Err(Refusal::TooManyInterfaces { limit: MAX_QUEUES }),
-            _ => interfaces.iter().map(open).collect(),
+            _ => Self::open_arms(&sockets, interfaces, options),
         };
-        match arms {
-            Ok(arms) => Ok(Self {
-                interfaces: arms.iter().map(|arm| arm.interface.index_and_mtu()).collect(),
-                arms,
+        let mut arms = match arms {
+            Ok(arms) => arms,
+            Err(refusal) => return Err(Box::new(Refused { socket: sockets, refusal })),
+        };
+        // Of a protocol that nobody sends nothing arrives.
+        let protocol = sockets[0].protocol().unwrap_or(libc::IPPROTO_RAW as u8);
+        let with_rings = |raw: RawSocket| {
+            let own: Vec<Attached> = arms.iter_mut().map(|shares| shares.remove(0)).collect();
+            Self {
+                interfaces: own.iter().map(|arm| arm.interface.index_and_mtu()).collect(),
+                arms: own,
                 raw,
                 protocol,
                 ways: Ways::new(),
@@ -80,9 +103,27 @@ impl XdpPackets {
                 rest: Vec::new(),
                 raw_is_ready: false,
                 counters: Counters::default(),
-            }),
-            Err(refusal) => Err(Box::new(Refused { socket: raw, refusal })),
-        }
+            }
+        };
+        Ok(sockets.into_iter().map(with_rings).collect())
+    }
+
+    /// Each interface as each of the sockets has it.
+    fn open_arms(
+        sockets: &[RawSocket],
+        interfaces: &[&str],
+        options: &Options,
+    ) -> Result<Vec<Vec<Attached>>, Refusal> {
+        let protocol = sockets[0].protocol().unwrap_or(libc::IPPROTO_RAW as u8);
+        let most = MAX_QUEUES / interfaces.len();
+        let open = |name: &&str| {
+            let all = sockets.iter().map(|socket| Interface::named(name, socket.listening()));
+            let mut all = all.collect::<Result<Vec<Interface>, Refusal>>()?;
+            let first = all.remove(0);
+            let first = Attached::open(first, Wanted::Protocol(protocol), options, most)?;
+            Ok(first.share(all))
+        };
+        interfaces.iter().map(open).collect()
     }
 
     /// Whether the drivers work in our memory themselves, on every queue.

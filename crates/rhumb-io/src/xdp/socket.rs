@@ -12,6 +12,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_wire::Batch;
@@ -30,7 +31,7 @@ use crate::{Counters, PacketIo, SendReport, Wake};
 /// A UDP socket whose datagrams go by AF_XDP where they can.
 pub struct XdpSocket {
     /// Dropped first: from then on nothing is led into the rings.
-    _program: OwnedFd,
+    _program: Arc<OwnedFd>,
     socket: UdpSocket,
     queues: Vec<Queue>,
     interface: Interface,

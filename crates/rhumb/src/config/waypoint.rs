@@ -100,11 +100,6 @@ impl ConfigFile {
             (None, None) => 1,
         };
         let io = self.packet_io(flags)?;
-        if workers > 1 && matches!(io, PacketIoChoice::Xdp { zero_copy_only: false, .. }) {
-            return Err(Failure::setup_text(
-                "AF_XDP is one worker's; give --workers 1 with --io xdp, or --io raw",
-            ));
-        }
         let mut verifier = self.verifier(flags)?;
         verifier.port = udp_port;
         verifier.cores = workers.into();
@@ -315,7 +310,6 @@ mod tests {
             ("io = \"dpdk\"", "line 4: io is `dpdk`; give auto, raw, tun or xdp"),
             ("io = \"xdp\"", "give --interface NAME"),
             ("io = \"raw\"\ninterfaces = [\"eth0\"]", "--interface goes with"),
-            ("io = \"xdp\"\ninterfaces = [\"eth0\"]\nworkers = 2", "AF_XDP is one worker's"),
             ("workers = 9", "line 4: workers is not 1 to 8"),
             ("window_bits = 9", "window_bits is 9 (10 to 12)"),
             ("grace_ms = 2000000", "together at most half a window"),

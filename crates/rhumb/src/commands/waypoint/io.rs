@@ -1,7 +1,8 @@
 //! Where a waypoint's packets come from and go to: one place per worker for Platypus itself, and threads that receive what comes
 //! another way and hand it to the worker it belongs to.
 //!
-//! - `raw`: worker 0 has raw sockets for IP protocol 253, the others send only. `xdp`: the same, past the kernel.
+//! - `raw`: worker 0 has raw sockets for IP protocol 253, the others send only. `xdp`: the same, and past the kernel each worker has
+//!   its share of the device's queues.
 //! - `tun`: each worker has a queue of the device, to which the addresses are led; everything comes by it, ICMP and UDP too.
 //! - Beside raw sockets and AF_XDP: a thread for ICMP, one for ICMPv6, and one for UDP at each address. All of it leaves by
 //!   the worker's own place, so that what was too big is known packet by packet.
@@ -77,17 +78,16 @@ pub(super) fn open(settings: &ForwarderSettings) -> Outcome<Places> {
         let own = queues.into_iter().map(|queue| Box::new(queue) as _).collect();
         return Ok(Places { own, others: Vec::new(), name });
     }
-    let first = raw(addresses, Some(PLATYPUS_PROTOCOL)).map_err(Failure::setup)?;
-    let (first, name) = match &settings.io {
-        PacketIoChoice::Xdp { interfaces, zero_copy_only } if workers == 1 => {
-            with_rings(first, interfaces, *zero_copy_only)
-        }
-        _ => (Box::new(first) as Box<dyn IpIo + Send>, "raw".to_owned()),
-    };
-    let mut own = vec![first];
+    let mut sockets = vec![raw(addresses, Some(PLATYPUS_PROTOCOL)).map_err(Failure::setup)?];
     for _ in 1..workers {
-        own.push(Box::new(raw(addresses, None).map_err(Failure::setup)?));
+        sockets.push(raw(addresses, None).map_err(Failure::setup)?);
     }
+    let (own, name) = match &settings.io {
+        PacketIoChoice::Xdp { interfaces, zero_copy_only } => {
+            with_rings(sockets, interfaces, *zero_copy_only)
+        }
+        _ => (boxed(sockets), "raw".to_owned()),
+    };
     let mut others: Vec<(Kind, Box<dyn IpIo + Send>)> = Vec::new();
     for (protocol, is_v4) in [(ICMP, true), (ICMP_V6, false)] {
         let family: Vec<IpAddr> =
@@ -122,18 +122,31 @@ fn raw(addresses: &[IpAddr], protocol: Option<u8>) -> Result<RawSocket, IoError>
     RawSocket::open(&options)
 }
 
-/// AF_XDP, or the sockets as they were and a line that says why.
+fn boxed<I: IpIo + Send + 'static>(all: Vec<I>) -> Vec<Box<dyn IpIo + Send>> {
+    all.into_iter().map(|io| Box::new(io) as _).collect()
+}
+
+/// AF_XDP, of which each socket gets its share of the queues; or the sockets as they were and a line that says why.
 fn with_rings(
-    raw: RawSocket,
+    sockets: Vec<RawSocket>,
     interfaces: &[String],
     zero_copy_only: bool,
-) -> (Box<dyn IpIo + Send>, String) {
+) -> (Vec<Box<dyn IpIo + Send>>, String) {
     let names: Vec<&str> = interfaces.iter().map(String::as_str).collect();
     let options = xdp::Options { zero_copy_only, ..xdp::Options::default() };
-    match XdpPackets::attach(raw, &names, &options) {
-        Ok(rings) => {
-            let name = if rings.is_zero_copy() { "xdp_zero_copy" } else { "xdp_copy" };
-            (Box::new(rings), name.to_owned())
+    match XdpPackets::attach_shared(sockets, &names, &options) {
+        Ok(all) => {
+            let idle = all.iter().filter(|rings| rings.queues() == 0).count();
+            if idle > 0 {
+                tracing::warn!(
+                    idle,
+                    "more workers than receive queues: these get packets from the others alone"
+                );
+            }
+            let mut with_queues = all.iter().filter(|rings| rings.queues() > 0);
+            let is_zero_copy = with_queues.all(XdpPackets::is_zero_copy);
+            let name = if is_zero_copy { "xdp_zero_copy" } else { "xdp_copy" };
+            (boxed(all), name.to_owned())
         }
         Err(refused) => {
             let refusal = &refused.refusal;
@@ -142,7 +155,7 @@ fn with_rings(
             } else {
                 tracing::warn!("no AF_XDP, going on with raw sockets: {refusal}");
             }
-            (Box::new(refused.socket), "raw".to_owned())
+            (boxed(refused.socket), "raw".to_owned())
         }
     }
 }
