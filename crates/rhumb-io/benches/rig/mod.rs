@@ -23,8 +23,6 @@ impl Rig {
     pub(crate) fn new(arrival_core: usize, sink_core: usize) -> Option<Self> {
         let line = Line::new()?;
         // The source knows the way to what is behind a TUN device, too: its default route.
-        let in_sys =
-            |script: &str| format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'");
         // Arrival goes by NAPI when its end puts packets together, from ends that do not leave TCP segments to the device.
         let set = |host: &Host, device: &str, command, on| {
             host.enter(|| sys::set_feature(device, command, on)).expect("veth has this feature");
@@ -37,15 +35,25 @@ impl Rig {
         let arrival = sys::threads_called("napi/left-").into_iter().find(new);
         let arrival = arrival.expect("the kernel runs NAPI in a thread");
         sys::settle(arrival, arrival_core);
-        // What arrives at the sink, and what comes back to the source. A machine without that core leaves it where it is.
-        for (host, device) in [(&line.r2, "left"), (&line.a, "right")] {
-            let cores = 1_u32 << sink_core;
-            host.run(&in_sys(&format!(
-                "echo {cores:x} > /sys/class/net/{device}/queues/rx-0/rps_cpus || true"
-            )));
-        }
-        Some(Self { line, arrival })
+        let rig = Self { line, arrival };
+        rig.handle_sinks_arrivals_on(sink_core);
+        Some(rig)
     }
+
+    /// Has arrivals at the sink, and at the source what comes back, handled on a core: on another one than that which sends
+    /// to the sink, or they are handled in its time. A machine without that core leaves them where they are.
+    pub(crate) fn handle_sinks_arrivals_on(&self, core: usize) {
+        let cores = 1_u32 << core;
+        for (host, device) in [(&self.line.r2, "left"), (&self.line.a, "right")] {
+            let file = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+            host.run(&in_sys(&format!("echo {cores:x} > {file} || true")));
+        }
+    }
+}
+
+/// A script that sees devices of its network namespace in `/sys`.
+fn in_sys(script: &str) -> String {
+    format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'")
 }
 
 /// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7), proc(5), Linux
