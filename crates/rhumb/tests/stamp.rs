@@ -33,6 +33,41 @@ fn iperf3_goes_through_two_waypoints_and_nothing_else_gets_there() {
     }
 }
 
+/// Says how fast it is, beside the same line without waypoints. What the figures are depends on the machine; that all arrives
+/// does not.
+#[test]
+fn throughput_of_tcp_is_reported() {
+    let Some(rig) = Rig::new(0, &["iperf3"]) else { return };
+    const BYTES: u64 = 32 << 20;
+    for (address, keys) in [(Line::B, ["w1", "w2"]), (Line::B6, ["w1v6", "w2v6"])] {
+        let _server = Started::script(&rig.line.b, "iperf3 -s");
+        wait_until("the server", || rig.line.b.run("ss -Hltn").contains(":5201"));
+        let iperf3 = format!("iperf3 -J -c {address} -n {BYTES}");
+        let rate = |run: &harness::Run| {
+            let end = run.object()["end"].clone();
+            assert_eq!(end["sum_sent"]["bytes"].as_u64().unwrap() / BYTES, 1, "{end}");
+            end["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+        };
+        let stamped = rig.run_stamped(&keys, &iperf3);
+        assert_eq!(stamped.code, 0, "{}{}", stamped.output, stamped.errors);
+        for router in [&rig.line.r1, &rig.line.r2] {
+            router.run("nft insert rule inet plain forward iifname left accept");
+        }
+        let plain = output_on(&rig.line.a, std::process::Command::new("sh").args(["-c", &iperf3]));
+        println!(
+            "TCP to {address}: {:.0} Mbit/s through two waypoints by raw sockets, {:.0} Mbit/s forwarded by Linux",
+            rate(&stamped),
+            rate(&harness::Run::of(plain))
+        );
+        for router in [&rig.line.r1, &rig.line.r2] {
+            router.run(
+                "nft flush chain inet plain forward; \
+                        nft add rule inet plain forward iifname left oifname right counter drop",
+            );
+        }
+    }
+}
+
 #[test]
 fn curl_gets_a_page_and_the_rest_of_the_host_is_not_stamped() {
     let Some(rig) = Rig::new(0, &["curl", "python3"]) else { return };

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use harness::Run;
-use stamping::{Rig, Started, output_on, traces, wait_until, write_file};
+use stamping::{Rig, Started, behind, output_on, traces, wait_until, write_file};
 use wire::{Host, Line};
 
 /// Serves a page at b.
@@ -180,18 +180,4 @@ fn a_gateway_stamps_by_policy_for_hosts_that_know_nothing_of_it() {
     policy("81-80");
     rig.line.a.run(&format!("kill -HUP {id}"));
     assert!(gets_page(&host, 0, Line::B, 81));
-}
-
-/// A host behind a, 10.8.9.2, for which a forwards.
-fn behind(rig: &Rig) -> Host {
-    let host = Host::new().unwrap();
-    let Line { a, r1, r2, .. } = &rig.line;
-    a.run(&format!("ip link add inner type veth peer name outer netns {}", host.path()));
-    a.run("ip address add 10.8.9.1/24 dev inner; ip link set inner up; echo 1 > /proc/sys/net/ipv4/ip_forward");
-    host.run(
-        "ip address add 10.8.9.2/24 dev outer; ip link set outer up; ip route add default via 10.8.9.1",
-    );
-    r1.run("ip route add 10.8.9.0/24 via 10.8.0.1");
-    r2.run("ip route add 10.8.9.0/24 via 10.8.1.1");
-    host
 }

@@ -93,6 +93,35 @@ fn several_workers_share_the_traffic_and_one_filter_each_flow() {
 }
 
 #[test]
+fn pinned_workers_keep_to_a_core_each() {
+    let Some(rig) = Rig::new() else { return };
+    let w1 = rig.start(&rig.line.r1, "w1", &[Line::R1], "workers = 2\npin = true");
+    let mut found = Vec::new();
+    let tasks = format!("/proc/{}/task", w1.running.child.id());
+    for task in std::fs::read_dir(tasks).expect("threads") {
+        let path = task.expect("a thread").path();
+        let text = |name| std::fs::read_to_string(path.join(name)).expect("what Linux tells");
+        let status = text("status");
+        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        found.push((text("comm").trim().to_owned(), cores.expect("cores").trim().to_owned()));
+    }
+    let cores_of = |name: &str| {
+        let of_name = found.iter().find(|(its, _)| its == name);
+        of_name.map(|(_, cores)| cores.as_str())
+    };
+    let there_are = std::thread::available_parallelism().map_or(1, usize::from);
+    for worker in 0..2.min(there_are) {
+        let number = worker.to_string();
+        assert_eq!(cores_of(&format!("worker {worker}")), Some(&*number), "{found:?}");
+    }
+    assert_ne!(cores_of("control"), Some("0"), "the others go where there is room: {found:?}");
+    // One that cannot be had costs a warning; and packets pass either way.
+    let b = socket(&rig.line.b, ENDS);
+    Sender::on(&rig.line.a).send_by(&[pass(Line::R1)], &udp(Line::A, Line::B, b"pinned"));
+    assert_eq!(receive(&b), b"pinned");
+}
+
+#[test]
 fn af_xdp_carries_the_same() {
     let Some(rig) = Rig::new() else { return };
     let [w1, w2] = rig.start_both("io = \"xdp\"\ninterfaces = [\"left\", \"right\"]");

@@ -247,7 +247,9 @@ fn waypoint(place: &Place, host: &Host, ahead_s: i64, served: [(&str, &str); 2])
         &master_v6,
     ];
     let before = ["--config", "waypoint.toml", "waypoint", "--io", "raw", "--admin", "127.0.0.1:0"];
-    Daemon::start(place, host, ahead_s, &[&before[..], &keys].concat())
+    let accounts = format!("{v4}.accounts");
+    let all = [&before[..], &["--accounts", &accounts], &keys].concat();
+    Daemon::start(place, host, ahead_s, &all)
 }
 
 const WAYPOINT_CONFIG: &str = "[waypoint]\nwindow_bits = 10\ngrace_ms = 10000\nskew_ms = 5000\n";
@@ -257,4 +259,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn write_file(path: &PathBuf, len: usize) {
     let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + at / 251) as u8).collect();
     std::io::Write::write_all(&mut File::create(path).unwrap(), &bytes).unwrap();
+}
+
+/// A host behind a, 10.8.9.2 and 2001:db8:8:9::2, for which a forwards.
+pub(crate) fn behind(rig: &Rig) -> Host {
+    let host = Host::new().unwrap();
+    let Line { a, r1, r2, .. } = &rig.line;
+    a.run(&format!(
+        "ip link add inner type veth peer name outer netns {}; \
+         ip address add 10.8.9.1/24 dev inner; ip address add 2001:db8:8:9::1/64 dev inner nodad; \
+         ip link set inner up; echo 1 > /proc/sys/net/ipv4/ip_forward; \
+         echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+        host.path()
+    ));
+    host.run(
+        "ip address add 10.8.9.2/24 dev outer; ip address add 2001:db8:8:9::2/64 dev outer nodad; \
+         ip link set outer up; ip route add default via 10.8.9.1; ip route add default via 2001:db8:8:9::1",
+    );
+    r1.run(
+        "ip route add 10.8.9.0/24 via 10.8.0.1; ip route add 2001:db8:8:9::/64 via 2001:db8:8:0::1",
+    );
+    r2.run(
+        "ip route add 10.8.9.0/24 via 10.8.1.1; ip route add 2001:db8:8:9::/64 via 2001:db8:8:1::1",
+    );
+    host
 }

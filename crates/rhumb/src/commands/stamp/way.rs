@@ -331,9 +331,11 @@ impl Worker {
     fn run(&mut self) -> std::io::Result<()> {
         let mut batch = IpBatch::new(self.largest_packet());
         let mut stampers = self.stampers();
-        let mut fit_again = Instant::now() + FIT_INTERVAL;
+        // The MTU was set before there was a stamper to ask: delegated capabilities take more room.
+        let mut fit_again = Instant::now();
         while !self.shared.is_over.load(Ordering::Acquire) {
-            self.tun.wait(Some(FIT_INTERVAL), Some(&self.shared.wake))?;
+            let pause = fit_again.saturating_duration_since(Instant::now());
+            self.tun.wait(Some(pause), Some(&self.shared.wake))?;
             let newest = self.stampers();
             if !Arc::ptr_eq(&stampers, &newest) {
                 stampers = newest;
