@@ -217,6 +217,7 @@ impl Rig {
             write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             let mut text = String::new();
             stream.read_to_string(&mut text).unwrap();
+            assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
             text
         })
     }
