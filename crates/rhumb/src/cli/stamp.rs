@@ -28,7 +28,7 @@ pub(crate) struct StampArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum StampTask {
     /// Stamp for sockets that processes hand over, for users, and for networks behind this host
-    Daemon(StampDaemonArguments),
+    Daemon(Box<StampDaemonArguments>),
     /// Show what a running `rhumb stamp` is doing
     Status(StampStatusArguments),
 }
