@@ -26,6 +26,7 @@ pub(crate) enum Keep {
     /// None: its sockets are open.
     Nothing,
     /// To open raw sockets, and to change rules, routes and devices.
+    #[cfg(target_os = "linux")]
     Network,
 }
 
@@ -70,7 +71,7 @@ impl Keep {
 #[cfg(target_os = "linux")]
 mod linux {
     use rustix::io;
-    use rustix::process::{Gid, Uid};
+    use rustix::process::{Gid, Uid, getegid, geteuid};
     use rustix::thread::{
         CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
         set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
@@ -102,6 +103,10 @@ mod linux {
     /// Changes user and groups. What capabilities are permitted stays so until [`lessen`].
     fn become_user(user: User) -> io::Result<()> {
         let (id, group) = (Uid::from_raw(user.id), Gid::from_raw(user.group));
+        if (geteuid(), getegid()) == (id, group) {
+            // Whoever started us has seen to it.
+            return Ok(());
+        }
         set_keep_capabilities(true)?;
         set_thread_groups(&[group])?;
         set_thread_res_gid(group, group, group)?;

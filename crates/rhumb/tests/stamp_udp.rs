@@ -147,12 +147,20 @@ fn a_narrow_path_to_the_translator_is_learnt_from_icmp() {
         let mut options: Vec<&str> = keys.iter().map(String::as_str).collect();
         options.extend(["--admin", admin, "--udp", &family.carried, "--", "sh", "-c"]);
         // The device's MTU when all has got through.
-        let script = format!("{iperf3} > iperf.json && ip -o link show stamp0-0");
+        let script = format!(
+            "{iperf3} > iperf.json && ip -o link show stamp0-0 && \"$RHUMB\" --json status --admin {admin}"
+        );
         options.push(&script);
-        let run = harness::Run::of(stamping::output_on(&rig.line.a, &mut rig.stamp(&options)));
+        let mut command = rig.stamp(&options);
+        command.env("RHUMB", env!("CARGO_BIN_EXE_rhumb"));
+        let run = harness::Run::of(stamping::output_on(&rig.line.a, &mut command));
         assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
         // 1400 less UDP and one capability, and less what IPv4 fragments would need.
         let expected = if family.nft == "ip" { 1400 - 8 - 44 - 20 } else { 1400 - 8 - 80 };
-        assert!(run.output.contains(&format!(" mtu {expected} ")), "{expected}: {}", run.output);
+        let (device, status) = run.output.split_once('\n').unwrap();
+        assert!(device.contains(&format!(" mtu {expected} ")), "{expected}: {device}");
+        let status: serde_json::Value = serde_json::from_str(status).unwrap();
+        let to = family.carried.split_once('=').unwrap().1;
+        assert_eq!(status["ways"][0]["udp"], to, "{status:#}");
     }
 }
