@@ -12,6 +12,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::prf::{BLOCK, PrfInput, prf};
+use crate::side_by_side::{LANES, Row};
 use crate::{Capability, CapabilityError, Epoch, Family, KeyRecord, Scheme, Secret, Suite, Window};
 
 /// A waypoint's master key of one epoch. Everything else comes from it.
@@ -127,15 +128,16 @@ fn first<const N: usize>(wire: &[u8]) -> &[u8; N] {
     wire.first_chunk().expect("invariant: a capability is longer")
 }
 
-/// The input for m.
-#[inline]
-pub(crate) fn binding_key_input() -> PrfInput {
-    PrfInput::new(&[b"M"])
-}
+/// The input for m, of all lanes.
+pub(crate) const BINDING_KEY_INPUT: Row = {
+    let mut block = [0; BLOCK];
+    (block[0], block[1]) = (1, b'M');
+    Row([block; LANES])
+};
 
 /// The key that bindings are made with under the caveat chain.
 pub(crate) fn binding_key(suite: Suite, secret: &[u8; BLOCK]) -> Zeroizing<[u8; BLOCK]> {
-    Zeroizing::new(prf(suite, secret, &binding_key_input()))
+    Zeroizing::new(prf(suite, secret, &PrfInput::new(&[b"M"])))
 }
 
 const UNDELEGATED_MAX: usize = crate::header::capability_len(Family::V6, 0);

@@ -16,8 +16,8 @@ pub(crate) struct PrfInput {
 }
 
 impl PrfInput {
-    /// No input: no blocks, and nothing is derived.
-    pub(crate) const NONE: Self = Self { bytes: [0; 2 * BLOCK], len: 0 };
+    /// Blocks of an input, at most.
+    pub(crate) const MOST_BLOCKS: usize = 2;
 
     /// The parts, one after the other.
     #[inline]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::advance::{is_whole, original_len};
 use crate::bits::Bits;
 use crate::header::{Fields, Layout, Place, delegation_bits};
-use crate::lanes::Work;
+use crate::lanes::{Load, Work};
 use crate::outer::Outer;
 use crate::{
     Account, Carriage, DropReason, Epoch, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
@@ -57,6 +57,15 @@ impl Opened {
         work: Work::NONE,
         is_work: false,
     };
+
+    /// What of the packet its MAC is made of.
+    #[inline]
+    pub(crate) fn load<'a>(&'a self, packet: &'a [u8]) -> Load<'a> {
+        let header_len = usize::from(self.layout.header_len);
+        let (header, payload) =
+            packet[self.outer.header_at..self.outer.end].split_at(header_len);
+        Load { work: &self.work, layout: &self.layout, header, payload }
+    }
 }
 
 impl Rules {

@@ -1,6 +1,6 @@
 //! A waypoint's verifier, one per core: batches of packets in, verdicts out. This is the hot path.
 //!
-//! Flow, for eight packets at a time, each step for all of them before the next: 1. structure, waypoint, time, revocation;
+//! Flow, for sixteen packets at a time, each step for all of them before the next: 1. structure, waypoint, time, revocation;
 //! 2. the binding's key; 3. the binding; 4. what it proved: not here before, whose account; 5. the packet moves on, in place.
 //!
 //! Invariant: nothing is allocated, and nothing is written that outlives the call but drop counts, before a binding has been
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
-use crate::lanes::{Lanes, Work};
+use crate::lanes::{Lanes, Load};
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
@@ -239,31 +239,24 @@ impl Verifier {
 
     fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
         let Self { rules, filter, accounts, drops, lanes, opened, .. } = self;
-        for ((lane, packet), opened) in packets.iter_mut().enumerate().zip(&mut *opened) {
+        for (packet, opened) in packets.iter_mut().zip(&mut *opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
             let verdict = rules.open(bytes, &packet.carriage, now_us, opened);
             opened.is_work = verdict.is_ok();
-            match verdict {
-                Ok(()) => {
-                    let header = &bytes[opened.outer.header_at..opened.outer.end];
-                    lanes.load(lane, header, &opened.layout);
-                }
-                Err(reason) => drop_packet(drops, packet, reason),
+            if let Err(reason) = verdict {
+                drop_packet(drops, packet, reason);
             }
         }
-        let mut work: [Option<&Work>; LANES] = [None; LANES];
-        let mut payloads: [&[u8]; LANES] = [&[]; LANES];
-        for (lane, (packet, opened)) in packets.iter().zip(&*opened).enumerate() {
+        let mut loads: [Option<Load<'_>>; LANES] = [None; LANES];
+        for (load, (packet, opened)) in loads.iter_mut().zip(packets.iter().zip(&*opened)) {
             if opened.is_work {
-                work[lane] = Some(&opened.work);
-                let payload_at = opened.outer.header_at + usize::from(opened.layout.header_len);
-                payloads[lane] = &arena[packet.start..][payload_at..opened.outer.end];
+                *load = Some(opened.load(&arena[packet.start..]));
             }
         }
-        let macs = lanes.macs(rules.epochs.keys(), &work, &payloads);
+        let macs = lanes.macs(rules.epochs.keys(), &loads);
         let mut touched = 0;
-        for (work, (opened, mac)) in work.iter().zip(opened.iter().zip(&macs)) {
-            if work.is_some() {
+        for (_, (opened, mac)) in packets.iter().zip(opened.iter().zip(&macs.0)) {
+            if opened.is_work {
                 touched ^= filter.touch(opened.fields.id, fingerprint(mac));
             }
         }
@@ -272,7 +265,7 @@ impl Verifier {
             if !opened.is_work {
                 continue;
             }
-            match admit(rules, &arena[packet.start..], opened, &macs[lane], filter) {
+            match admit(rules, &arena[packet.start..], opened, &macs.0[lane], filter) {
                 Ok(bytes) => {
                     accounts.add(&opened.account, bytes);
                     advance(arena, packet, opened);
@@ -294,7 +287,11 @@ fn admit(
 ) -> Result<u64, DropReason> {
     let Opened { outer, layout, fields, .. } = opened;
     let binding_at = outer.header_at + layout.current().binding_at(layout.family);
-    if !bool::from(packet[binding_at..binding_at + BINDING_LEN].ct_eq(&mac[..BINDING_LEN])) {
+    let (binding, whole) = (packet[binding_at..].first_chunk(), "invariant: it was parsed");
+    // As numbers: slices are compared byte by byte.
+    let binding = u64::from_ne_bytes(*binding.expect(whole));
+    let [right, _] = halves(mac);
+    if !bool::from(binding.ct_eq(&right)) {
         return Err(DropReason::Binding);
     }
     if outer.hop_limit <= 1 {
@@ -321,9 +318,18 @@ fn drop_packet(drops: &mut DropCounts, packet: &mut Packet, reason: DropReason) 
 /// The half of a MAC that is on no wire.
 #[inline]
 fn fingerprint(mac: &[u8; BLOCK]) -> u64 {
-    let [_, _, _, _, _, _, _, _, half @ ..] = *mac;
-    u64::from_ne_bytes(half)
+    let [_, half] = halves(mac);
+    half
 }
+
+#[inline]
+fn halves(mac: &[u8; BLOCK]) -> [u64; 2] {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *mac;
+    [[a, b, c, d, e, f, g, h], rest].map(u64::from_ne_bytes)
+}
+
+// A binding is one of the halves.
+const _: () = assert!(2 * BINDING_LEN == BLOCK);
 
 #[inline]
 fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
