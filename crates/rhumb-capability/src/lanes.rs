@@ -5,7 +5,9 @@
 
 use zeroize::Zeroize;
 
-use crate::derive::{BINDING_KEY_INPUT, binding_key, delegation_input, secret_input};
+use crate::derive::{
+    BINDING_KEY_INPUT, binding_key, delegation_input, secret_block_v4, secret_input,
+};
 use crate::header::{Layout, Place, delegation_at};
 use crate::mac::{Message, mac_once};
 use crate::messages::Messages;
@@ -82,6 +84,8 @@ impl Lanes {
     #[inline]
     pub(crate) fn macs(&mut self, epochs: &[EpochKeys], loads: &[Option<Load<'_>>; LANES]) -> Row {
         let (mut most_levels, mut single_ones) = (0, false);
+        // Nearly always all packets are of one epoch and suite, whose key has been made ready.
+        let (mut shared, mut is_shared) = (None, true);
         for (lane, load) in loads.iter().enumerate() {
             self.inputs.lens[lane] = 0;
             self.messages.clear(lane);
@@ -91,8 +95,9 @@ impl Lanes {
                 continue;
             }
             let wire = &header[usize::from(work.place.at)..];
-            self.inputs.set(lane, &secret_input(wire, work.family, work.window));
-            self.keys.0[lane] = *epochs[work.epoch].key(work.suite);
+            self.inputs.set_secret(lane, wire, work);
+            let origin = (work.epoch, work.suite);
+            is_shared &= *shared.get_or_insert(origin) == origin;
             most_levels = most_levels.max(work.levels());
             if work.suite == Suite::HeaderAes {
                 self.messages.set(lane, header, layout);
@@ -100,7 +105,13 @@ impl Lanes {
                 single_ones = true;
             }
         }
-        self.keys = cbc_macs(&self.keys, &self.inputs.rows, &self.inputs.lens);
+        self.keys = match shared {
+            Some((epoch, suite)) if is_shared => {
+                let key = epochs[epoch].long_key(suite);
+                key.cbc_macs(&self.inputs.rows, &self.inputs.lens)
+            }
+            _ => self.secrets_of_many(epochs, loads),
+        };
         for level in 0..most_levels {
             self.delegate(loads, level);
         }
@@ -110,6 +121,16 @@ impl Lanes {
             self.add_single_ones(epochs, loads, &mut macs);
         }
         macs
+    }
+
+    /// The secrets of packets of different epochs or suites.
+    fn secrets_of_many(&mut self, epochs: &[EpochKeys], loads: &[Option<Load<'_>>; LANES]) -> Row {
+        for (key, load) in self.keys.0.iter_mut().zip(loads) {
+            if let Some(Load { work, .. }) = load {
+                *key = *epochs[work.epoch].key(work.suite);
+            }
+        }
+        cbc_macs(&self.keys, &self.inputs.rows, &self.inputs.lens)
     }
 
     /// Replaces the secrets of packets that were delegated this far.
@@ -152,6 +173,17 @@ impl Lanes {
 }
 
 impl Inputs {
+    #[inline]
+    fn set_secret(&mut self, lane: usize, wire: &[u8], work: &Work) {
+        match (work.family, wire.first_chunk()) {
+            (Family::V4, Some(wire)) => {
+                self.rows[0].0[lane] = secret_block_v4(wire, work.window);
+                self.lens[lane] = 1;
+            }
+            _ => self.set(lane, &secret_input(wire, work.family, work.window)),
+        }
+    }
+
     #[inline]
     fn set(&mut self, lane: usize, input: &PrfInput) {
         let blocks = input.blocks();

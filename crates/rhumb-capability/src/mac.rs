@@ -15,6 +15,7 @@ use polyval::universal_hash::{UniversalHash, common::array::Array};
 
 use crate::header::{Layout, MAX_HEADER_LEN, POINTER_AT};
 use crate::prf::{AesKey, BLOCK, PrfInput, sip};
+use crate::side_by_side::LongKey;
 use crate::{BINDING_LEN, Suite};
 
 /// A header as bindings see it.
@@ -66,7 +67,7 @@ impl Message {
 #[expect(clippy::large_enum_variant, reason = "the largest is the one that is used")]
 pub(crate) enum MacKey {
     /// Ready for one packet, and as it is for several side by side.
-    Aes(AesKey, crate::Secret),
+    Aes(AesKey, LongKey),
     Sip(crate::Secret),
     Polyval(Box<PolyvalKey>),
 }
@@ -80,7 +81,7 @@ pub(crate) struct PolyvalKey {
 impl MacKey {
     pub(crate) fn new(suite: Suite, key: &[u8; BLOCK]) -> Self {
         match suite {
-            Suite::HeaderAes => Self::Aes(AesKey::new(key), crate::Secret::new(*key)),
+            Suite::HeaderAes => Self::Aes(AesKey::new(key), LongKey::new(key)),
             Suite::HeaderSip => Self::Sip(crate::Secret::new(*key)),
             Suite::PacketPolyval => Self::Polyval(Box::new(PolyvalKey::new(key))),
         }

@@ -2,11 +2,11 @@
 //!
 //! Invariant: a lane's blocks are those that [`Message::write`](crate::mac::Message::write) makes of the same header.
 
-use crate::BINDING_LEN;
-use crate::header::{Layout, POINTER_AT};
+use crate::header::{Layout, POINTER_AT, capability_len};
+use crate::{BINDING_LEN, Family};
 use crate::mac::{MESSAGE_BLOCKS, PREAMBLE};
 use crate::prf::BLOCK;
-use crate::side_by_side::{LANES, Row, cbc_macs};
+use crate::side_by_side::{LANES, LongKey, Row, cbc_macs};
 
 /// A message in each lane.
 pub(crate) struct Messages {
@@ -29,15 +29,20 @@ impl Messages {
     /// The message of the capability that the pointer is at.
     #[inline]
     pub(crate) fn set(&mut self, lane: usize, header: &[u8], layout: &Layout) {
-        let [high, low] = layout.header_len.to_be_bytes();
         let long_enough = "invariant: a header was found to be well-formed";
         let header = &header[..usize::from(layout.header_len)];
-        let (start, rest) = header.split_first_chunk::<START>().expect(long_enough);
-        let mut first = [0; BLOCK];
-        first[..PREAMBLE].copy_from_slice(&[high, low, layout.pointer, b'B']);
-        first[PREAMBLE..].copy_from_slice(start);
-        first[PREAMBLE + POINTER_AT] = 0;
-        self.rows[0].0[lane] = first;
+        self.rows[0].0[lane] = first_block(header.first_chunk().expect(long_enough), layout);
+        if let Ok(header) = <&[u8; SHORTEST]>::try_from(header) {
+            let (_, rest) = header.split_first_chunk::<START>().expect(long_enough);
+            let (second, third) = rest.split_first_chunk::<BLOCK>().expect(long_enough);
+            let third = u64::from_le_bytes(*third.first_chunk().expect(long_enough));
+            self.rows[1].0[lane] = *second;
+            // The rest of it is the binding.
+            self.rows[2].0[lane] = u128::from(third).to_le_bytes();
+            self.lens[lane] = 3;
+            return;
+        }
+        let rest = &header[START..];
         let (whole, tail) = rest.as_chunks::<BLOCK>();
         for (row, block) in self.rows[1..].iter_mut().zip(whole) {
             row.0[lane] = *block;
@@ -69,6 +74,11 @@ impl Messages {
         }
     }
 
+    /// The MACs under one key.
+    pub(crate) fn macs_under(&self, key: &LongKey) -> Row {
+        key.cbc_macs(&self.rows, &self.lens)
+    }
+
     /// The MACs under these keys; zeros in lanes without a message.
     #[inline]
     pub(crate) fn macs(&self, keys: &Row) -> Row {
@@ -76,6 +86,22 @@ impl Messages {
     }
 }
 
+/// Made of numbers and stored at once: whoever reads a block back from bytes just written waits for them.
+#[inline(always)]
+fn first_block(start: &[u8; START], layout: &Layout) -> [u8; BLOCK] {
+    let [a, b, c, _, rest @ ..] = *start;
+    let [high, low] = layout.header_len.to_be_bytes();
+    let preamble = u32::from_le_bytes([high, low, layout.pointer, b'B']);
+    // Without the pointer.
+    let first = u32::from_le_bytes([a, b, c, 0]);
+    let rest = u64::from_le_bytes(rest);
+    (u128::from(preamble) | u128::from(first) << 32 | u128::from(rest) << 64).to_le_bytes()
+}
+
+/// The header of an IPv4 packet with one capability that is not delegated.
+const SHORTEST: usize = Family::V4.fixed_len() + capability_len(Family::V4, 0);
+/// Three blocks with what stands before it.
+const _: () = assert!(PREAMBLE + SHORTEST == 3 * BLOCK && POINTER_AT == 3);
 /// Where the index of the capability is.
 const INDEX_AT: usize = 2;
 /// What of a header stands in the first block.

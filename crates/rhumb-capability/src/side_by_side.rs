@@ -57,8 +57,74 @@ pub(crate) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
     portable::cbc_macs(keys, rows, lens)
 }
 
+/// A key that lasts, with what was made of it once. Wiped when dropped.
+pub(crate) struct LongKey {
+    key: [u8; BLOCK],
+    /// Zeros where the processor does not make it.
+    schedule: Schedule,
+}
+
+impl LongKey {
+    #[allow(unsafe_code, reason = "a function for processors with AES is called on those")]
+    pub(crate) fn new(key: &[u8; BLOCK]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if narrow::is_possible() {
+            // SAFETY: `narrow::schedule_of` asks for what the line above has asked for.
+            return Self { key: *key, schedule: unsafe { narrow::schedule_of(key) } };
+        }
+        Self { key: *key, schedule: [[0; BLOCK]; ROUND_KEYS] }
+    }
+
+    pub(crate) fn expose(&self) -> &[u8; BLOCK] {
+        &self.key
+    }
+
+    /// [`cbc_macs`] with this key in all lanes.
+    ///
+    /// # Panics
+    /// As [`cbc_macs`].
+    #[inline]
+    #[allow(unsafe_code, reason = "functions for processors with AES are called on those")]
+    pub(crate) fn cbc_macs(&self, rows: &[Row], lens: &[u8; LANES]) -> Row {
+        let most = lens.iter().copied().max().unwrap_or(0);
+        let rows = &rows[..usize::from(most)];
+        #[cfg(target_arch = "x86_64")]
+        if narrow::is_possible() {
+            if wide::is_possible() {
+                // SAFETY: `wide::cbc_macs_under` asks for what the line above has asked for.
+                return unsafe { wide::cbc_macs_under(&self.schedule, rows, lens) };
+            }
+            // SAFETY: `narrow::cbc_macs_under` likewise.
+            return unsafe { narrow::cbc_macs_under(&self.schedule, rows, lens) };
+        }
+        portable::cbc_macs_under(&self.key, rows, lens)
+    }
+}
+
+impl Drop for LongKey {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        self.schedule.zeroize();
+    }
+}
+
+/// Asks for a line of memory that is wanted a while later, so that others are worked on meanwhile.
+#[inline]
+#[allow(unsafe_code, reason = "the instruction takes a pointer")]
+pub(crate) fn prefetch<T>(line: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64. The instruction changes nothing that a program can see, whatever the pointer.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
+/// The round keys of one key, the key itself first.
+type Schedule = [[u8; BLOCK]; ROUND_KEYS];
 /// Rounds of AES-128, and one key before them.
-#[cfg(target_arch = "x86_64")]
 const ROUND_KEYS: usize = 11;
 /// What sets the rounds of the key schedule apart (FIPS 197, section 5.2).
 #[cfg(target_arch = "x86_64")]
@@ -84,6 +150,8 @@ mod tests {
         ) {
             let portable = portable::cbc_macs(&keys, &rows, &lens);
             prop_assert_eq!(cbc_macs(&keys, &rows, &lens), portable);
+            let under_first = portable::cbc_macs_under(&keys.0[0], &rows, &lens);
+            prop_assert_eq!(LongKey::new(&keys.0[0]).cbc_macs(&rows, &lens), under_first);
             #[cfg(target_arch = "x86_64")]
             if narrow::is_possible() {
                 let most = usize::from(lens.into_iter().max().unwrap());
@@ -91,6 +159,12 @@ mod tests {
                 // SAFETY: as in `super::cbc_macs`.
                 let narrow = unsafe { narrow::cbc_macs(&keys, &rows[..most], &lens) };
                 prop_assert_eq!(narrow, portable);
+                #[allow(unsafe_code, reason = "as above")]
+                // SAFETY: as in `super::LongKey`.
+                let narrow = unsafe {
+                    narrow::cbc_macs_under(&narrow::schedule_of(&keys.0[0]), &rows[..most], &lens)
+                };
+                prop_assert_eq!(narrow, under_first);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::capability::Writer;
 use crate::header::{FLAG_DF, FLAG_V6, Layout, MAX_CAPABILITIES, VERSION, address};
 use crate::mac::{MacKey, Message};
 use crate::messages::Messages;
-use crate::side_by_side::{LANES, Row};
+use crate::side_by_side::LANES;
 use crate::outer::{FLOW_LABEL, IpHeader, PLATYPUS_PROTOCOL, UDP, UDP_LEN, V4_LEN, V6_LEN};
 use crate::{
     BINDING_LEN, CapabilityError, Credential, Delegations, Family, PLATYPUS_PORT, PacketIds,
@@ -350,7 +350,7 @@ impl Stamper {
         for (index, key) in self.keys.iter().enumerate() {
             let MacKey::Aes(_, key) = key else { return };
             messages.set_index(index as u8);
-            let macs = messages.macs(&Row([*key.expose(); LANES]));
+            let macs = messages.macs_under(key);
             let at = self.outer_len() + self.layout.places[index].binding_at(self.family);
             for (stamped, mac) in all.iter().zip(&macs.0) {
                 if let Some(stamped) = stamped {

@@ -16,9 +16,9 @@ use crate::lanes::{Lanes, Load};
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
-use crate::side_by_side::LANES;
+use crate::side_by_side::{LANES, Row};
 use crate::{
-    Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
+    Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys, Family, Next,
     PLATYPUS_PORT, Revocations, Suite, WindowClock,
 };
 
@@ -133,7 +133,8 @@ pub struct Verifier {
     accounts: Accounts,
     drops: DropCounts,
     lanes: Lanes,
-    opened: [Opened; LANES],
+    /// Two, in turns: while memory for the one is on its way, the other is worked on.
+    groups: [Group; 2],
     /// The latest time told, so that a clock which steps back a little does not open the filter.
     latest_us: u64,
 }
@@ -162,7 +163,7 @@ impl Verifier {
             accounts,
             drops: DropCounts::default(),
             lanes: Lanes::new(),
-            opened: [Opened::NONE; LANES],
+            groups: [Group::EMPTY; 2],
             latest_us: 0,
         })
     }
@@ -219,8 +220,17 @@ impl Verifier {
         let is_jitter = self.latest_us.saturating_sub(now_us) <= STANDS_STILL_US;
         let now_us = if is_jitter { now_us.max(self.latest_us) } else { now_us };
         self.latest_us = now_us;
-        for group in packets.chunks_mut(LANES) {
-            self.verify_group(arena, group, now_us);
+        let mut before: Option<&mut [Packet]> = None;
+        let mut group = 0;
+        for packets in packets.chunks_mut(LANES) {
+            self.prove(group, arena, packets, now_us);
+            group = 1 - group;
+            if let Some(before) = before.replace(packets) {
+                self.finish(group, arena, before);
+            }
+        }
+        if let Some(last) = before {
+            self.finish(1 - group, arena, last);
         }
     }
 
@@ -237,8 +247,10 @@ impl Verifier {
         }
     }
 
-    fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
-        let Self { rules, filter, accounts, drops, lanes, opened, .. } = self;
+    /// Steps 1 to 3 for packets that become one of the groups.
+    fn prove(&mut self, group: usize, arena: &[u8], packets: &mut [Packet], now_us: u64) {
+        let Self { rules, filter, drops, lanes, groups, .. } = self;
+        let Group { opened, macs } = &mut groups[group];
         for (packet, opened) in packets.iter_mut().zip(&mut *opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
             let verdict = rules.open(bytes, &packet.carriage, now_us, opened);
@@ -253,19 +265,23 @@ impl Verifier {
                 *load = Some(opened.load(&arena[packet.start..]));
             }
         }
-        let macs = lanes.macs(rules.epochs.keys(), &loads);
-        let mut touched = 0;
-        for (_, (opened, mac)) in packets.iter().zip(opened.iter().zip(&macs.0)) {
-            if opened.is_work {
-                touched ^= filter.touch(opened.fields.id, fingerprint(mac));
+        *macs = lanes.macs(rules.epochs.keys(), &loads);
+        for (load, (opened, mac)) in loads.iter().zip(opened.iter().zip(&macs.0)) {
+            if load.is_some() {
+                filter.prefetch(opened.fields.id, fingerprint(mac));
             }
         }
-        std::hint::black_box(touched);
-        for (lane, (packet, opened)) in packets.iter_mut().zip(&*opened).enumerate() {
+    }
+
+    /// The other steps, for one of the groups.
+    fn finish(&mut self, group: usize, arena: &mut [u8], packets: &mut [Packet]) {
+        let Self { rules, filter, accounts, drops, groups, .. } = self;
+        let Group { opened, macs } = &groups[group];
+        for (packet, (opened, mac)) in packets.iter_mut().zip(opened.iter().zip(&macs.0)) {
             if !opened.is_work {
                 continue;
             }
-            match admit(rules, &arena[packet.start..], opened, &macs.0[lane], filter) {
+            match admit(rules, &arena[packet.start..], opened, mac, filter) {
                 Ok(bytes) => {
                     accounts.add(&opened.account, bytes);
                     advance(arena, packet, opened);
@@ -274,6 +290,16 @@ impl Verifier {
             }
         }
     }
+}
+
+/// Packets that are worked on together, and what was found of them.
+struct Group {
+    opened: [Opened; LANES],
+    macs: Row,
+}
+
+impl Group {
+    const EMPTY: Self = Self { opened: [Opened::NONE; LANES], macs: Row::ZERO };
 }
 
 /// What is decided by the MAC and after it. Returns the bytes to be billed.
@@ -331,21 +357,27 @@ fn halves(mac: &[u8; BLOCK]) -> [u64; 2] {
 // A binding is one of the halves.
 const _: () = assert!(2 * BINDING_LEN == BLOCK);
 
-#[inline]
+#[inline(always)]
 fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
     let Opened { outer, layout, fields, account, .. } = opened;
     let bytes = &mut arena[packet.start..packet.start + packet.len];
-    let is_last = layout.pointer + 1 == layout.count;
-    let (next, range) = if is_last {
-        to_destination(bytes, outer, layout, fields)
-    } else {
-        let next = to_waypoint(bytes, outer, layout, packet.carriage == Carriage::Ip);
-        (next, 0..outer.end)
-    };
-    (packet.start, packet.len) = (packet.start + range.start, range.len());
     let (hop_limit, traffic_class) = (outer.hop_limit - 1, outer.traffic_class);
-    let advanced = Advanced { next, account: *account, hop_limit, traffic_class };
-    packet.verdict = Verdict::Forward(advanced);
+    let forward = |next| {
+        Verdict::Forward(Advanced { next, account: *account, hop_limit, traffic_class })
+    };
+    if layout.pointer + 1 < layout.count {
+        let next = to_waypoint(bytes, outer, layout, packet.carriage == Carriage::Ip);
+        packet.len = outer.end;
+        packet.verdict = forward(Next::Waypoint(next.address(layout.family)));
+        return;
+    }
+    let range = to_destination(bytes, outer, layout, fields);
+    (packet.start, packet.len) = (packet.start + range.start, range.len());
+    // Once for each family, so that the verdict is written where it belongs and not put together elsewhere first.
+    packet.verdict = match layout.family {
+        Family::V4 => forward(Next::Destination(IpAddr::V4(fields.destination.octets_v4().into()))),
+        Family::V6 => forward(Next::Destination(IpAddr::V6(fields.destination.octets_v6().into()))),
+    };
 }
 
 /// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.

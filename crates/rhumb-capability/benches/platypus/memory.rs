@@ -17,6 +17,8 @@ use crate::report::{Target, median, rounded};
 use crate::traffic::{SIZES, ip_packet};
 
 const ROUNDS: usize = 21;
+/// Packets of all sizes of a round have this long.
+const ROUND_US: u64 = 20_000;
 const PACKETS: usize = 4096;
 const BATCH: usize = 64;
 const WAYPOINT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -75,7 +77,7 @@ pub(crate) fn measure(names: &[String]) -> Vec<Series> {
     let mut ids = PacketIds::new(0, 0);
     for round in 0..ROUNDS {
         // Or the replay filter would see more than it is made for.
-        let now_us = START_US + 5000 * round as u64;
+        let now_us = START_US + ROUND_US * round as u64;
         for size in SIZES {
             for kind in &mut kinds {
                 // Three levels do not fit into 68 bytes.

@@ -6,7 +6,7 @@ use std::arch::x86_64::{
     _mm_xor_si128,
 };
 
-use super::{LANES, ROUND_CONSTANTS, ROUND_KEYS, Row};
+use super::{LANES, ROUND_CONSTANTS, ROUND_KEYS, Row, Schedule};
 use crate::prf::BLOCK;
 
 /// Whether this processor has what is needed.
@@ -25,29 +25,68 @@ pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
             schedule[0][lane] = load(&keys.0[first + lane]);
         }
         expand(&mut schedule);
-        let mut states = [_mm_setzero_si128(); AT_ONCE];
-        for (number, row) in rows.iter().enumerate() {
-            let mut next = states;
+        chain(first, &schedule, rows, lens, &mut macs);
+    }
+    macs
+}
+
+/// The same with one key for all lanes.
+#[target_feature(enable = "aes,ssse3")]
+pub(super) fn cbc_macs_under(key: &Schedule, rows: &[Row], lens: &[u8; LANES]) -> Row {
+    let mut schedule = [[_mm_setzero_si128(); AT_ONCE]; ROUND_KEYS];
+    for (to, from) in schedule.iter_mut().zip(key) {
+        *to = [load(from); AT_ONCE];
+    }
+    let mut macs = Row::ZERO;
+    for first in (0..LANES).step_by(AT_ONCE) {
+        chain(first, &schedule, rows, lens, &mut macs);
+    }
+    macs
+}
+
+/// The schedule of one key.
+#[target_feature(enable = "aes,ssse3")]
+pub(super) fn schedule_of(key: &[u8; BLOCK]) -> Schedule {
+    let mut schedule = [[load(key); AT_ONCE]; ROUND_KEYS];
+    expand(&mut schedule);
+    let mut all = [[0; BLOCK]; ROUND_KEYS];
+    for (to, from) in all.iter_mut().zip(&schedule) {
+        *to = store(from[0]);
+    }
+    all
+}
+
+/// The MACs of the lanes from `first` on.
+#[inline]
+#[target_feature(enable = "aes,ssse3")]
+fn chain(
+    first: usize,
+    schedule: &[[__m128i; AT_ONCE]; ROUND_KEYS],
+    rows: &[Row],
+    lens: &[u8; LANES],
+    macs: &mut Row,
+) {
+    let mut states = [_mm_setzero_si128(); AT_ONCE];
+    for (number, row) in rows.iter().enumerate() {
+        let mut next = states;
+        for lane in 0..AT_ONCE {
+            next[lane] = _mm_xor_si128(next[lane], load(&row.0[first + lane]));
+            next[lane] = _mm_xor_si128(next[lane], schedule[0][lane]);
+        }
+        for keys in &schedule[1..ROUND_KEYS - 1] {
             for lane in 0..AT_ONCE {
-                next[lane] = _mm_xor_si128(next[lane], load(&row.0[first + lane]));
-                next[lane] = _mm_xor_si128(next[lane], schedule[0][lane]);
-            }
-            for keys in &schedule[1..ROUND_KEYS - 1] {
-                for lane in 0..AT_ONCE {
-                    next[lane] = _mm_aesenc_si128(next[lane], keys[lane]);
-                }
-            }
-            for lane in 0..AT_ONCE {
-                let last = _mm_aesenclast_si128(next[lane], schedule[ROUND_KEYS - 1][lane]);
-                let is_longer = usize::from(lens[first + lane]) > number;
-                states[lane] = if is_longer { last } else { states[lane] };
+                next[lane] = _mm_aesenc_si128(next[lane], keys[lane]);
             }
         }
         for lane in 0..AT_ONCE {
-            macs.0[first + lane] = store(states[lane]);
+            let last = _mm_aesenclast_si128(next[lane], schedule[ROUND_KEYS - 1][lane]);
+            let is_longer = usize::from(lens[first + lane]) > number;
+            states[lane] = if is_longer { last } else { states[lane] };
         }
     }
-    macs
+    for lane in 0..AT_ONCE {
+        macs.0[first + lane] = store(states[lane]);
+    }
 }
 
 /// The key schedules of all lanes, round by round (FIPS 197, section 5.2).

@@ -17,6 +17,11 @@ pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
     macs
 }
 
+/// The same with one key for all lanes.
+pub(super) fn cbc_macs_under(key: &[u8; BLOCK], rows: &[Row], lens: &[u8; LANES]) -> Row {
+    cbc_macs(&Row([*key; LANES]), rows, lens)
+}
+
 fn of_lane<'a>(
     key: &[u8; BLOCK],
     blocks: impl Iterator<Item = &'a [u8; BLOCK]>,

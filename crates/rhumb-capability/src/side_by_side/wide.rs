@@ -3,12 +3,14 @@
 //! Round keys are made between the rounds of the first block, which would have to wait for them otherwise.
 
 use std::arch::x86_64::{
-    __m512i, _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_bslli_epi128,
-    _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_set1_epi32, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    __m512i, _mm_set_epi32, _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4,
+    _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_set1_epi32, _mm512_set_epi64,
+    _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    _mm512_xor_si512,
 };
 
-use super::{LANES, ROUND_CONSTANTS, ROUND_KEYS, Row};
+use super::{LANES, ROUND_CONSTANTS, ROUND_KEYS, Row, Schedule};
 
 /// Whether this processor has what is needed.
 #[inline]
@@ -22,15 +24,42 @@ pub(super) fn is_possible() -> bool {
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
 pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
     let Some((first, rest)) = rows.split_first() else { return Row::ZERO };
-    let least = usize::from(lens.iter().copied().min().unwrap_or(0));
-    let mut schedule = [[_mm512_setzero_si512(); REGISTERS]; ROUND_KEYS];
-    let (keys, blocks) = (load(keys), load(first));
-    let mut states = start(&keys, &blocks, &mut schedule);
-    if least == 0 {
-        keep(&mut states, &[_mm512_setzero_si512(); REGISTERS], lens, 0);
+    let (keys, blocks, nothing) = (load(keys), load(first), [_mm512_setzero_si512(); REGISTERS]);
+    let mut schedule = [nothing; ROUND_KEYS];
+    let mut states = if rest.is_empty() {
+        start(keys, blocks, |_, _| {})
+    } else {
+        start(keys, blocks, |round, keys| schedule[round] = keys)
+    };
+    if lens.contains(&0) {
+        keep(&mut states, &nothing, lens, 0);
     }
-    for (number, row) in rest.iter().enumerate() {
-        let before = states;
+    go_on(&mut states, &schedule, rest, lens);
+    store(&states)
+}
+
+/// The same with one key for all lanes.
+#[target_feature(enable = "vaes,avx512f,avx512bw")]
+pub(super) fn cbc_macs_under(key: &Schedule, rows: &[Row], lens: &[u8; LANES]) -> Row {
+    let nothing = [_mm512_setzero_si512(); REGISTERS];
+    let mut schedule = [nothing; ROUND_KEYS];
+    for (to, from) in schedule.iter_mut().zip(key) {
+        let [low, high] = [0, 8].map(|at| i64::from_le_bytes(*from[at..].first_chunk().expect("invariant: a key has 16 bytes")));
+        *to = [_mm512_set_epi64(high, low, high, low, high, low, high, low); REGISTERS];
+    }
+    let mut states = nothing;
+    go_on(&mut states, &schedule, rows, lens);
+    store(&states)
+}
+
+/// Takes further blocks, of which the first is the last of its number in `rows`.
+#[inline]
+#[target_feature(enable = "vaes,avx512f,avx512bw")]
+fn go_on(states: &mut Registers, schedule: &[Registers; ROUND_KEYS], rows: &[Row], lens: &[u8; LANES]) {
+    let most = usize::from(lens.iter().copied().max().unwrap_or(0));
+    let least = usize::from(lens.iter().copied().min().unwrap_or(0));
+    for (number, row) in (most - rows.len()..).zip(rows) {
+        let before = *states;
         let blocks = load(row);
         for at in 0..REGISTERS {
             states[at] = exclusive_or(states[at], blocks[at], schedule[0][at]);
@@ -43,40 +72,62 @@ pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
         for at in 0..REGISTERS {
             states[at] = _mm512_aesenclast_epi128(states[at], schedule[ROUND_KEYS - 1][at]);
         }
-        if least <= number + 1 {
-            keep(&mut states, &before, lens, number + 1);
+        if least <= number {
+            keep(states, &before, lens, number);
         }
     }
-    store(&states)
 }
 
-/// Encrypts the first block, and leaves the schedule of the keys behind (FIPS 197, section 5.2).
+/// Encrypts the first blocks, and makes the round keys meanwhile (FIPS 197, section 5.2): `take` gets them, by round.
+///
+/// The schedule goes on in registers of which each has one of the four words of all lanes: an exclusive or for each of them
+/// in place of two and two shifts in each register of keys.
 #[inline]
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
-fn start(keys: &Registers, blocks: &Registers, schedule: &mut [Registers; ROUND_KEYS]) -> Registers {
-    let last_word = _mm512_set1_epi32(LAST_WORD_ROTATED);
-    let (mut keys, mut states) = (*keys, *blocks);
-    schedule[0] = keys;
+fn start(keys: Registers, blocks: Registers, mut take: impl FnMut(usize, Registers)) -> Registers {
+    let last_word = _mm512_broadcast_i32x4(_mm_set_epi32(
+        LAST_WORDS_ROTATED[3],
+        LAST_WORDS_ROTATED[2],
+        LAST_WORDS_ROTATED[1],
+        LAST_WORDS_ROTATED[0],
+    ));
+    let (mut words, mut states) = (transpose(keys), blocks);
+    take(0, keys);
     for at in 0..REGISTERS {
         states[at] = _mm512_xor_si512(states[at], keys[at]);
     }
-    for (round, constant) in ROUND_CONSTANTS.into_iter().enumerate() {
-        let constant = _mm512_set1_epi32(constant);
+    for (before, constant) in ROUND_CONSTANTS.into_iter().enumerate() {
+        // The last round of the cipher is the S-box and an exclusive or, once its moving of bytes has been made up for.
+        let [a, b, c, d] = words;
+        let rotated = _mm512_shuffle_epi8(d, last_word);
+        let word = _mm512_aesenclast_epi128(rotated, _mm512_set1_epi32(constant));
+        let new_b = exclusive_or(b, a, word);
+        words = [_mm512_xor_si512(a, word), new_b, _mm512_xor_si512(c, new_b), exclusive_or(d, c, new_b)];
+        let keys = transpose(words);
+        take(before + 1, keys);
         for at in 0..REGISTERS {
-            let key = keys[at];
-            let sums = _mm512_xor_si512(key, _mm512_bslli_epi128::<4>(key));
-            let sums = exclusive_or(sums, _mm512_bslli_epi128::<8>(sums), constant);
-            // The last round of the cipher is the S-box and an exclusive or; of four equal words it moves no byte.
-            keys[at] = _mm512_aesenclast_epi128(_mm512_shuffle_epi8(key, last_word), sums);
-            states[at] = if round + 2 < ROUND_KEYS {
+            states[at] = if before + 2 < ROUND_KEYS {
                 _mm512_aesenc_epi128(states[at], keys[at])
             } else {
                 _mm512_aesenclast_epi128(states[at], keys[at])
             };
         }
-        schedule[round + 1] = keys;
     }
     states
+}
+
+/// Four registers of four blocks of four words: of each block word `n` goes to register `n`, and back.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose([a, b, c, d]: Registers) -> Registers {
+    let (low, high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (other_low, other_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    [
+        _mm512_unpacklo_epi64(low, other_low),
+        _mm512_unpackhi_epi64(low, other_low),
+        _mm512_unpacklo_epi64(high, other_high),
+        _mm512_unpackhi_epi64(high, other_high),
+    ]
 }
 
 /// Gives lanes whose message ended before block `number` their states back.
@@ -129,5 +180,15 @@ fn store(registers: &Registers) -> Row {
 const BLOCKS: usize = 4;
 const REGISTERS: usize = LANES / BLOCKS;
 type Registers = [__m512i; REGISTERS];
-/// Takes the last word, its first byte last.
-const LAST_WORD_ROTATED: i32 = 0x0C0F_0E0D;
+/// Where each byte of four words comes from, that they be rotated when the cipher has moved its rows (FIPS 197, section 5.1.2).
+const LAST_WORDS_ROTATED: [i32; 4] = {
+    let mut words = [0; 4];
+    let mut at = 0;
+    while at < 16 {
+        let (row, column) = (at % 4, at / 4);
+        let from = (row + 1) % 4 + 4 * ((column + 4 - row) % 4);
+        words[column] |= (from as i32) << (8 * row);
+        at += 1;
+    }
+    words
+};
