@@ -74,15 +74,19 @@ pub(crate) struct Layout {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) at: u16,
+    /// Where its binding is.
+    pub(crate) binding_at: u16,
     pub(crate) levels: u8,
     pub(crate) scheme: Scheme,
 }
 
 impl Place {
-    pub(crate) const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
+    pub(crate) const NONE: Self =
+        Self { at: 0, binding_at: 0, levels: 0, scheme: Scheme::CaveatChain };
 
-    pub(crate) fn binding_at(&self, family: Family) -> usize {
-        usize::from(self.at) + capability_len(family, usize::from(self.levels)) - BINDING_LEN
+    #[inline]
+    pub(crate) fn binding_at(&self) -> usize {
+        usize::from(self.binding_at)
     }
 }
 
@@ -130,6 +134,24 @@ impl Layout {
         if pointer >= count {
             return Err(DropReason::Pointer);
         }
+        // Once for each family, so that offsets are constants.
+        match family {
+            Family::V4 => self.read_capabilities(bytes, Family::V4, count)?,
+            Family::V6 => self.read_capabilities(bytes, Family::V6, count)?,
+        }
+        (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
+        (self.count, self.pointer) = (count, pointer);
+        Ok(())
+    }
+
+    /// The lengths, and where the capabilities are.
+    #[inline(always)]
+    fn read_capabilities(
+        &mut self,
+        bytes: &[u8],
+        family: Family,
+        count: u8,
+    ) -> Result<(), DropReason> {
         let fixed_len = family.fixed_len();
         let &[_, units, inner_high, inner_low] = bytes
             .get(fixed_len - 12..)
@@ -148,8 +170,6 @@ impl Layout {
         if bytes.len() - header_len != usize::from(inner_len) {
             return Err(DropReason::InnerLength);
         }
-        (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
-        (self.count, self.pointer) = (count, pointer);
         (self.header_len, self.inner_len) = (header_len as u16, inner_len);
         Ok(())
     }
@@ -199,7 +219,8 @@ fn check_capability(
             return Err(DropReason::Prefix);
         }
     }
-    Ok((Place { at: at as u16, levels: levels as u8, scheme }, end))
+    let binding_at = (end - BINDING_LEN) as u16;
+    Ok((Place { at: at as u16, binding_at, levels: levels as u8, scheme }, end))
 }
 
 /// What of a header the verifier looks at, read at once.
@@ -417,7 +438,7 @@ impl<'a> HeaderView<'a> {
 
     /// The binding of capability `index`.
     pub fn binding(&self, index: usize) -> [u8; BINDING_LEN] {
-        self.array(self.place(index).binding_at(self.family()))
+        self.array(self.place(index).binding_at())
     }
 
     /// How often capability `index` was delegated.

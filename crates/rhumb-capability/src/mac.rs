@@ -38,7 +38,7 @@ impl Message {
         self.bytes[PREAMBLE..PREAMBLE + len].copy_from_slice(&header[..len]);
         self.bytes[PREAMBLE + POINTER_AT] = 0;
         for place in &layout.places[..usize::from(layout.count)] {
-            let at = PREAMBLE + place.binding_at(layout.family);
+            let at = PREAMBLE + place.binding_at();
             self.bytes[at..at + BINDING_LEN].fill(0);
         }
         self.len = PREAMBLE + len;

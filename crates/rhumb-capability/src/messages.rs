@@ -58,7 +58,7 @@ impl Messages {
         }
         for place in &layout.places[..usize::from(layout.count)] {
             // It may begin in one block and end in the next, but words do not.
-            let at = PREAMBLE + place.binding_at(layout.family);
+            let at = PREAMBLE + place.binding_at();
             for at in (at..at + BINDING_LEN).step_by(WORD) {
                 let word = self.rows[at / BLOCK].0[lane][at % BLOCK..].first_chunk_mut::<WORD>();
                 *word.expect("invariant: all of a header is in words") = [0; WORD];

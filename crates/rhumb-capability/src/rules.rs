@@ -17,7 +17,8 @@ use crate::{
 pub(crate) struct Rules {
     addresses: Vec<(Family, Bits)>,
     refused_destinations: Vec<(Family, Bits)>,
-    suites: Vec<Suite>,
+    /// By the index of each, whether it is taken.
+    suites: [bool; Suite::ALL.len()],
     clock: WindowClock,
     reference_schemes: ReferenceSchemes,
     core: u16,
@@ -74,7 +75,7 @@ impl Rules {
         Self {
             addresses: bits(&config.addresses),
             refused_destinations: bits(&config.refused_destinations),
-            suites: config.suites,
+            suites: Suite::ALL.map(|suite| config.suites.contains(&suite)),
             clock: config.clock,
             reference_schemes: config.reference_schemes,
             core: config.core,
@@ -114,7 +115,7 @@ impl Rules {
         if layout.family != outer.family {
             return Err(DropReason::Family);
         }
-        if !self.suites.contains(&layout.suite) {
+        if !self.suites[layout.suite.index()] {
             return Err(DropReason::Suite);
         }
         opened.fields = Fields::read(header, layout);
@@ -181,7 +182,7 @@ impl Rules {
         fields: &Fields,
         account: &mut Account,
     ) -> Result<(), DropReason> {
-        let Place { at, levels, scheme } = layout.current();
+        let Place { at, levels, scheme, .. } = layout.current();
         let is_allowed = match scheme {
             Scheme::CaveatChain => true,
             Scheme::BitChain => self.reference_schemes != ReferenceSchemes::Refused,

@@ -326,7 +326,7 @@ impl Stamper {
         for (index, key) in self.keys.iter().enumerate() {
             message.set_index(index as u8);
             let mac = key.mac(&message, payload);
-            let at = self.layout.places[index].binding_at(self.family);
+            let at = self.layout.places[index].binding_at();
             header[at..at + BINDING_LEN].copy_from_slice(&mac[..BINDING_LEN]);
         }
     }
@@ -351,7 +351,7 @@ impl Stamper {
             let MacKey::Aes(_, key) = key else { return };
             messages.set_index(index as u8);
             let macs = messages.macs_under(key);
-            let at = self.outer_len() + self.layout.places[index].binding_at(self.family);
+            let at = self.outer_len() + self.layout.places[index].binding_at();
             for (stamped, mac) in all.iter().zip(&macs.0) {
                 if let Some(stamped) = stamped {
                     arena[stamped.start + at..][..BINDING_LEN].copy_from_slice(&mac[..BINDING_LEN]);

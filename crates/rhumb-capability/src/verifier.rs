@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
+use crate::accounts::Run;
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
 use crate::lanes::{Lanes, Load};
 use crate::prf::BLOCK;
@@ -277,18 +278,20 @@ impl Verifier {
     fn finish(&mut self, group: usize, arena: &mut [u8], packets: &mut [Packet]) {
         let Self { rules, filter, accounts, drops, groups, .. } = self;
         let Group { opened, macs } = &groups[group];
+        let mut run = Run::EMPTY;
         for (packet, (opened, mac)) in packets.iter_mut().zip(opened.iter().zip(&macs.0)) {
             if !opened.is_work {
                 continue;
             }
             match admit(rules, &arena[packet.start..], opened, mac, filter) {
                 Ok(bytes) => {
-                    accounts.add(&opened.account, bytes);
+                    run.add(accounts, &opened.account, bytes);
                     advance(arena, packet, opened);
                 }
                 Err(reason) => drop_packet(drops, packet, reason),
             }
         }
+        accounts.add(&run);
     }
 }
 
@@ -312,7 +315,7 @@ fn admit(
     filter: &mut ReplayFilter,
 ) -> Result<u64, DropReason> {
     let Opened { outer, layout, fields, .. } = opened;
-    let binding_at = outer.header_at + layout.current().binding_at(layout.family);
+    let binding_at = outer.header_at + layout.current().binding_at();
     let (binding, whole) = (packet[binding_at..].first_chunk(), "invariant: it was parsed");
     // As numbers: slices are compared byte by byte.
     let binding = u64::from_ne_bytes(*binding.expect(whole));

@@ -9,8 +9,10 @@ use std::arch::x86_64::{
     _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     _mm512_xor_si512,
 };
+use std::hint::black_box;
 
 use super::{LANES, ROUND_CONSTANTS, ROUND_KEYS, Row, Schedule};
+use crate::prf::BLOCK;
 
 /// Whether this processor has what is needed.
 #[inline]
@@ -41,26 +43,50 @@ pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
 /// The same with one key for all lanes.
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
 pub(super) fn cbc_macs_under(key: &Schedule, rows: &[Row], lens: &[u8; LANES]) -> Row {
-    let nothing = [_mm512_setzero_si512(); REGISTERS];
-    let mut schedule = [nothing; ROUND_KEYS];
+    let mut schedule = [_mm512_setzero_si512(); ROUND_KEYS];
     for (to, from) in schedule.iter_mut().zip(key) {
-        let [low, high] = [0, 8].map(|at| i64::from_le_bytes(*from[at..].first_chunk().expect("invariant: a key has 16 bytes")));
-        *to = [_mm512_set_epi64(high, low, high, low, high, low, high, low); REGISTERS];
+        let [low, high] = halves(from);
+        *to = _mm512_set_epi64(high, low, high, low, high, low, high, low);
     }
-    let mut states = nothing;
-    go_on(&mut states, &schedule, rows, lens);
+    let least = usize::from(lens.iter().copied().min().unwrap_or(0));
+    let mut states = [_mm512_setzero_si512(); REGISTERS];
+    for (number, row) in rows.iter().enumerate() {
+        let (before, blocks) = (states, load(row));
+        for at in 0..REGISTERS {
+            states[at] = exclusive_or(states[at], blocks[at], schedule[0]);
+        }
+        for key in &schedule[1..ROUND_KEYS - 1] {
+            for state in &mut states {
+                *state = _mm512_aesenc_epi128(*state, *key);
+            }
+        }
+        for state in &mut states {
+            *state = _mm512_aesenclast_epi128(*state, schedule[ROUND_KEYS - 1]);
+        }
+        if least <= number {
+            keep(&mut states, &before, lens, number);
+        }
+    }
     store(&states)
 }
 
-/// Takes further blocks, of which the first is the last of its number in `rows`.
+/// A block as two numbers.
+#[inline]
+fn halves(block: &[u8; BLOCK]) -> [i64; 2] {
+    let whole = u128::from_le_bytes(*block);
+    [whole as i64, (whole >> 64) as i64]
+}
+
+/// Takes the blocks that follow the first.
 #[inline]
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
-fn go_on(states: &mut Registers, schedule: &[Registers; ROUND_KEYS], rows: &[Row], lens: &[u8; LANES]) {
-    let most = usize::from(lens.iter().copied().max().unwrap_or(0));
+fn go_on(states: &mut Registers, schedule: &[Registers; ROUND_KEYS], rest: &[Row], lens: &[u8; LANES]) {
     let least = usize::from(lens.iter().copied().min().unwrap_or(0));
-    for (number, row) in (most - rows.len()..).zip(rows) {
-        let before = *states;
-        let blocks = load(row);
+    for (number, row) in (1..).zip(rest) {
+        // There are more round keys than registers. Not known to be the same each time, they are read where they are used,
+        // and not copied first.
+        let schedule = black_box(schedule);
+        let (before, blocks) = (*states, load(row));
         for at in 0..REGISTERS {
             states[at] = exclusive_or(states[at], blocks[at], schedule[0][at]);
         }
