@@ -109,9 +109,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The same, in place. What is left behind by a header that is refused says nothing.
+    /// The same, in place; returns the place of the current capability, which would be waited for if it were read back from
+    /// where it has just been written. What is left behind by a header that is refused says nothing.
     #[inline(always)]
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Place, DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
             return Err(DropReason::Truncated);
         };
@@ -135,13 +136,13 @@ impl Layout {
             return Err(DropReason::Pointer);
         }
         // Once for each family, so that offsets are constants.
-        match family {
-            Family::V4 => self.read_capabilities(bytes, Family::V4, count)?,
-            Family::V6 => self.read_capabilities(bytes, Family::V6, count)?,
-        }
+        let current = match family {
+            Family::V4 => self.read_capabilities(bytes, Family::V4, count, pointer)?,
+            Family::V6 => self.read_capabilities(bytes, Family::V6, count, pointer)?,
+        };
         (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
         (self.count, self.pointer) = (count, pointer);
-        Ok(())
+        Ok(current)
     }
 
     /// The lengths, and where the capabilities are.
@@ -151,7 +152,8 @@ impl Layout {
         bytes: &[u8],
         family: Family,
         count: u8,
-    ) -> Result<(), DropReason> {
+        pointer: u8,
+    ) -> Result<Place, DropReason> {
         let fixed_len = family.fixed_len();
         let &[_, units, inner_high, inner_low] = bytes
             .get(fixed_len - 12..)
@@ -159,9 +161,11 @@ impl Layout {
             .ok_or(DropReason::Truncated)?;
         let header_len = usize::from(units) * 4;
         let header = bytes.get(..header_len).ok_or(DropReason::Truncated)?;
-        let mut at = fixed_len;
-        for place in &mut self.places[..usize::from(count)] {
-            (*place, at) = check_capability(header, at, family)?;
+        let (mut at, mut current) = (fixed_len, Place::NONE);
+        for (index, place) in (0..).zip(&mut self.places[..usize::from(count)]) {
+            let (checked, end) = check_capability(header, at, family)?;
+            current = if index == pointer { checked } else { current };
+            (*place, at) = (checked, end);
         }
         if at != header_len {
             return Err(DropReason::HeaderLength);
@@ -171,7 +175,7 @@ impl Layout {
             return Err(DropReason::InnerLength);
         }
         (self.header_len, self.inner_len) = (header_len as u16, inner_len);
-        Ok(())
+        Ok(current)
     }
 }
 
@@ -248,11 +252,11 @@ impl Fields {
         epoch: Epoch(0),
     };
 
-    /// The fixed part, and the capability that the pointer is at.
+    /// The fixed part, and the current capability.
     #[inline(always)]
-    pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {
-        let capability = &header[usize::from(layout.current().at)..];
-        match layout.family {
+    pub(crate) fn read(header: &[u8], family: Family, current: Place) -> Self {
+        let capability = &header[usize::from(current.at)..];
+        match family {
             Family::V4 => {
                 let fixed: &[u8; 24] = chunk(header);
                 let capability: &[u8; 12] = chunk(capability);

@@ -21,6 +21,7 @@ mod accounts;
 mod advance;
 mod bits;
 mod capability;
+mod commonest;
 mod credential;
 mod derive;
 mod drop_reason;

@@ -2,8 +2,9 @@
 //!
 //! Invariant: a lane's blocks are those that [`Message::write`](crate::mac::Message::write) makes of the same header.
 
-use crate::header::{Layout, POINTER_AT, capability_len};
-use crate::{BINDING_LEN, Family};
+use crate::commonest;
+use crate::header::{Layout, POINTER_AT};
+use crate::BINDING_LEN;
 use crate::mac::{MESSAGE_BLOCKS, PREAMBLE};
 use crate::prf::BLOCK;
 use crate::side_by_side::{LANES, LongKey, Row, cbc_macs};
@@ -32,7 +33,7 @@ impl Messages {
         let long_enough = "invariant: a header was found to be well-formed";
         let header = &header[..usize::from(layout.header_len)];
         self.rows[0].0[lane] = first_block(header.first_chunk().expect(long_enough), layout);
-        if let Ok(header) = <&[u8; SHORTEST]>::try_from(header) {
+        if let Ok(header) = <&[u8; commonest::HEADER_LEN]>::try_from(header) {
             let (_, rest) = header.split_first_chunk::<START>().expect(long_enough);
             let (second, third) = rest.split_first_chunk::<BLOCK>().expect(long_enough);
             let third = u64::from_le_bytes(*third.first_chunk().expect(long_enough));
@@ -98,10 +99,8 @@ fn first_block(start: &[u8; START], layout: &Layout) -> [u8; BLOCK] {
     (u128::from(preamble) | u128::from(first) << 32 | u128::from(rest) << 64).to_le_bytes()
 }
 
-/// The header of an IPv4 packet with one capability that is not delegated.
-const SHORTEST: usize = Family::V4.fixed_len() + capability_len(Family::V4, 0);
 /// Three blocks with what stands before it.
-const _: () = assert!(PREAMBLE + SHORTEST == 3 * BLOCK && POINTER_AT == 3);
+const _: () = assert!(PREAMBLE + commonest::HEADER_LEN == 3 * BLOCK && POINTER_AT == 3);
 /// Where the index of the capability is.
 const INDEX_AT: usize = 2;
 /// What of a header stands in the first block.
