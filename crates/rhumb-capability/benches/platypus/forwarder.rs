@@ -143,11 +143,15 @@ fn at_once(
 }
 
 fn stamp(batch: &mut IpBatch, stamper: &Stamper, ids: &mut PacketIds, now_us: u64) -> usize {
+    let places: Vec<_> = (0..batch.len()).map(|index| batch.place_in_arena(index)).collect();
+    let mut results = Vec::with_capacity(places.len());
+    stamper.stamp_batch(batch.arena_mut(), &places, ids, now_us, |index, stamped| {
+        results.push((index, stamped));
+    });
     let mut refused = 0;
-    for index in 0..batch.len() {
-        let (room, packet) = batch.room_mut(index);
-        match stamper.stamp(room, packet, ids, now_us) {
-            Ok(stamped) => batch.place(index, stamped),
+    for (index, stamped) in results {
+        match stamped {
+            Ok(place) => batch.place_by_arena(index, place),
             Err(_) => {
                 batch.drop_packet(index);
                 refused += 1;
