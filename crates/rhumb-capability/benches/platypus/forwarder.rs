@@ -28,8 +28,13 @@ impl Backend {
         }
     }
 
-    /// Opens it in the namespace of this thread, for packets of `protocol`.
+    /// Opens it in the namespace of this thread, a router's, for packets of `protocol`.
     pub(crate) fn open(self, protocol: u8) -> Box<dyn IpIo + Send> {
+        self.open_on(&["left", "right"], protocol)
+    }
+
+    /// The same, on these interfaces where it is bound to any.
+    pub(crate) fn open_on(self, interfaces: &[&str], protocol: u8) -> Box<dyn IpIo + Send> {
         let options = RawOptions { protocol: Some(protocol), ipv6: None, ..RawOptions::default() };
         let raw = || RawSocket::open(&options).expect("raw sockets");
         match self {
@@ -40,8 +45,7 @@ impl Backend {
                 Box::new(Tun::open(&options).expect("a TUN device"))
             }
             Self::Xdp => {
-                let interfaces = ["left", "right"];
-                let attached = XdpPackets::attach(raw(), &interfaces, &xdp::Options::default());
+                let attached = XdpPackets::attach(raw(), interfaces, &xdp::Options::default());
                 Box::new(attached.unwrap_or_else(|refused| panic!("{}", refused.refusal)))
             }
         }
