@@ -4,10 +4,10 @@
 //! Invariant: what is read here is what [`Outer::parse`], [`Layout::parse`] and [`Fields::read`] find in the same packet; all else
 //! is left to them, and so is to say what is wrong with a packet.
 
+use crate::bits::Bits;
 use crate::header::{
     FLAG_DF, Family, Fields, Layout, MAX_CAPABILITIES, Place, VERSION, capability_len,
 };
-use crate::bits::Bits;
 use crate::outer::{MORE_OR_OFFSET, Outer, PLATYPUS_PROTOCOL, V4_LEN};
 use crate::{BINDING_LEN, Epoch, PacketId, Principal, Scheme, Suite};
 
@@ -27,8 +27,7 @@ pub(crate) fn read(
     let Some(bytes) = packet.first_chunk::<HEADERS>() else { return false };
     let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let double = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
-    let address =
-        |at: usize| Bits::v4([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let address = |at: usize| Bits::v4([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (end, inner_len) = (usize::from(word(2)), word(PLATYPUS_AT + 14));
     let is_of_this_kind = bytes[0] == 0x45
         && word(6) & MORE_OR_OFFSET == 0
@@ -66,7 +65,9 @@ pub(crate) fn read(
         source: address(PLATYPUS_AT + 4),
         destination: address(PLATYPUS_AT + 8),
         protocol: bytes[PLATYPUS_AT + 12],
-        id: PacketId(u64::from(double(PLATYPUS_AT + 16)) << 32 | u64::from(double(PLATYPUS_AT + 20))),
+        id: PacketId(
+            u64::from(double(PLATYPUS_AT + 16)) << 32 | u64::from(double(PLATYPUS_AT + 20)),
+        ),
         waypoint: address(CAPABILITY_AT),
         principal: Principal(double(CAPABILITY_AT + 4)),
         window_byte: bytes[CAPABILITY_AT + 8],

@@ -60,7 +60,6 @@ impl Message {
     fn unpadded(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
-
 }
 
 /// A key of bindings, ready for use. A stamper has at most four.

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a lane's blocks are those that [`Message::write`](crate::mac::Message::write) makes of the same header.
 
+use crate::BINDING_LEN;
 use crate::commonest;
 use crate::header::{Layout, POINTER_AT};
-use crate::BINDING_LEN;
 use crate::mac::{MESSAGE_BLOCKS, PREAMBLE};
 use crate::prf::BLOCK;
 use crate::side_by_side::{LANES, LongKey, Row, cbc_macs};

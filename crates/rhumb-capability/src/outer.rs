@@ -339,7 +339,8 @@ mod tests {
             for b in few {
                 let words = [a, b, b, 0xFFFF_FFFF, a];
                 let sum = words.into_iter().map(u64::from).sum();
-                let halves = words.into_iter().map(|it: u32| u64::from(it >> 16) + u64::from(it & 0xFFFF));
+                let halves =
+                    words.into_iter().map(|it: u32| u64::from(it >> 16) + u64::from(it & 0xFFFF));
                 assert_eq!(fold_words(sum), fold(halves.sum()), "{a:x} {b:x}");
             }
         }

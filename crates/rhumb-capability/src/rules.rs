@@ -64,19 +64,19 @@ impl Opened {
     #[inline]
     pub(crate) fn load<'a>(&'a self, packet: &'a [u8]) -> Load<'a> {
         let header_len = usize::from(self.layout.header_len);
-        let (header, payload) =
-            packet[self.outer.header_at..self.outer.end].split_at(header_len);
+        let (header, payload) = packet[self.outer.header_at..self.outer.end].split_at(header_len);
         Load { work: &self.work, layout: &self.layout, header, payload }
     }
 }
 
 impl Rules {
     pub(crate) fn new(config: VerifierConfig) -> Self {
-        let bits = |all: &[IpAddr]| all.iter().copied().map(scope_of).collect();
+        let bits = |all: Vec<IpAddr>| all.into_iter().map(scope_of).collect();
+        let VerifierConfig { addresses, refused_destinations, suites, .. } = config;
         Self {
-            addresses: bits(&config.addresses),
-            refused_destinations: bits(&config.refused_destinations),
-            suites: Suite::ALL.map(|suite| config.suites.contains(&suite)),
+            addresses: bits(addresses),
+            refused_destinations: bits(refused_destinations),
+            suites: Suite::ALL.map(|suite| suites.contains(&suite)),
             clock: config.clock,
             reference_schemes: config.reference_schemes,
             core: config.core,

@@ -11,8 +11,8 @@ use crate::capability::Writer;
 use crate::header::{FLAG_DF, FLAG_V6, Layout, MAX_CAPABILITIES, VERSION, address};
 use crate::mac::{MacKey, Message};
 use crate::messages::Messages;
-use crate::side_by_side::LANES;
 use crate::outer::{FLOW_LABEL, IpHeader, PLATYPUS_PROTOCOL, UDP, UDP_LEN, V4_LEN, V6_LEN};
+use crate::side_by_side::LANES;
 use crate::{
     BINDING_LEN, CapabilityError, Credential, Delegations, Family, PLATYPUS_PORT, PacketIds,
 };
@@ -319,8 +319,7 @@ impl Stamper {
 
     /// Binds all capabilities of a stamped packet to it.
     fn bind(&self, stamped: &mut [u8]) {
-        let (header, payload) =
-            stamped[self.outer_len()..].split_at_mut(self.template.len());
+        let (header, payload) = stamped[self.outer_len()..].split_at_mut(self.template.len());
         let mut message = Message::empty();
         message.write(header, &self.layout, 0);
         for (index, key) in self.keys.iter().enumerate() {

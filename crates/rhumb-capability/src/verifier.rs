@@ -19,8 +19,8 @@ use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
 use crate::side_by_side::{LANES, Row};
 use crate::{
-    Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys, Family, Next,
-    PLATYPUS_PORT, Revocations, Suite, WindowClock,
+    Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
+    Family, Next, PLATYPUS_PORT, Revocations, Suite, WindowClock,
 };
 
 /// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
@@ -365,9 +365,8 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
     let Opened { outer, layout, fields, account, .. } = opened;
     let bytes = &mut arena[packet.start..packet.start + packet.len];
     let (hop_limit, traffic_class) = (outer.hop_limit - 1, outer.traffic_class);
-    let forward = |next| {
-        Verdict::Forward(Advanced { next, account: *account, hop_limit, traffic_class })
-    };
+    let forward =
+        |next| Verdict::Forward(Advanced { next, account: *account, hop_limit, traffic_class });
     if layout.pointer + 1 < layout.count {
         let next = to_waypoint(bytes, outer, layout, packet.carriage == Carriage::Ip);
         packet.len = outer.end;

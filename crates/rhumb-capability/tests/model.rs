@@ -13,9 +13,9 @@ use std::process::Command;
 
 use data_encoding::HEXLOWER;
 use rhumb_capability::{
-    Carriage, Credential, Encapsulation, Epoch, EpochKeys, Family, HeaderView, Master,
-    Packet, PacketIds, ReferenceSchemes, Scheme, Stamper, Suite, Verdict, Verifier,
-    VerifierConfig, WindowClock,
+    Carriage, Credential, Encapsulation, Epoch, EpochKeys, Family, HeaderView, Master, Packet,
+    PacketIds, ReferenceSchemes, Scheme, Stamper, Suite, Verdict, Verifier, VerifierConfig,
+    WindowClock,
 };
 use serde_json::{Value, json};
 use world::*;

@@ -118,8 +118,9 @@ fn measure_kind(
     for slot in arena.chunks_mut(stride) {
         slot[room..room + inner.len()].copy_from_slice(&inner);
     }
-    let places: Vec<_> =
-        (0..BATCH).map(|number| number * stride + room..number * stride + room + inner.len()).collect();
+    let places: Vec<_> = (0..BATCH)
+        .map(|number| number * stride + room..number * stride + room + inner.len())
+        .collect();
     let mut packets = Vec::with_capacity(PACKETS);
     let begin = Instant::now();
     for (first, slots) in (0..).step_by(BATCH).zip(arena.chunks_mut(stride * BATCH)) {

@@ -21,8 +21,8 @@ pub(super) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
     let mut macs = Row::ZERO;
     for first in (0..LANES).step_by(AT_ONCE) {
         let mut schedule = [[_mm_setzero_si128(); AT_ONCE]; ROUND_KEYS];
-        for lane in 0..AT_ONCE {
-            schedule[0][lane] = load(&keys.0[first + lane]);
+        for (key, bytes) in schedule[0].iter_mut().zip(&keys.0[first..]) {
+            *key = load(bytes);
         }
         expand(&mut schedule);
         chain(first, &schedule, rows, lens, &mut macs);
@@ -84,8 +84,8 @@ fn chain(
             states[lane] = if is_longer { last } else { states[lane] };
         }
     }
-    for lane in 0..AT_ONCE {
-        macs.0[first + lane] = store(states[lane]);
+    for (mac, state) in macs.0[first..].iter_mut().zip(states) {
+        *mac = store(state);
     }
 }
 
@@ -96,13 +96,13 @@ fn expand(schedule: &mut [[__m128i; AT_ONCE]; ROUND_KEYS]) {
     let last_word = _mm_set1_epi32(LAST_WORD_ROTATED);
     for (round, constant) in ROUND_CONSTANTS.into_iter().enumerate() {
         let constant = _mm_set1_epi32(constant);
-        for lane in 0..AT_ONCE {
-            let key = schedule[round][lane];
+        let before = schedule[round];
+        for (key, next) in before.into_iter().zip(&mut schedule[round + 1]) {
             let sums = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
             let sums = _mm_xor_si128(sums, _mm_slli_si128::<8>(sums));
             // The last round of the cipher is the S-box and an exclusive or; of four equal words it moves no byte.
             let word = _mm_shuffle_epi8(key, last_word);
-            schedule[round + 1][lane] = _mm_aesenclast_si128(word, _mm_xor_si128(sums, constant));
+            *next = _mm_aesenclast_si128(word, _mm_xor_si128(sums, constant));
         }
     }
 }

@@ -22,10 +22,7 @@ pub(super) fn cbc_macs_under(key: &[u8; BLOCK], rows: &[Row], lens: &[u8; LANES]
     cbc_macs(&Row([*key; LANES]), rows, lens)
 }
 
-fn of_lane<'a>(
-    key: &[u8; BLOCK],
-    blocks: impl Iterator<Item = &'a [u8; BLOCK]>,
-) -> [u8; BLOCK] {
+fn of_lane<'a>(key: &[u8; BLOCK], blocks: impl Iterator<Item = &'a [u8; BLOCK]>) -> [u8; BLOCK] {
     // Not dropped: that would wipe round keys byte by byte, which takes longer than to use them.
     let key = ManuallyDrop::new(AesKey::new(key));
     let mut state = [0; BLOCK];

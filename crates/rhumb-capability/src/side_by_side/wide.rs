@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::{
     __m512i, _mm_set_epi32, _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4,
-    _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_set1_epi32, _mm512_set_epi64,
+    _mm512_loadu_si512, _mm512_mask_mov_epi64, _mm512_set_epi64, _mm512_set1_epi32,
     _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
     _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     _mm512_xor_si512,
@@ -80,7 +80,12 @@ fn halves(block: &[u8; BLOCK]) -> [i64; 2] {
 /// Takes the blocks that follow the first.
 #[inline]
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
-fn go_on(states: &mut Registers, schedule: &[Registers; ROUND_KEYS], rest: &[Row], lens: &[u8; LANES]) {
+fn go_on(
+    states: &mut Registers,
+    schedule: &[Registers; ROUND_KEYS],
+    rest: &[Row],
+    lens: &[u8; LANES],
+) {
     let least = usize::from(lens.iter().copied().min().unwrap_or(0));
     for (number, row) in (1..).zip(rest) {
         // There are more round keys than registers. Not known to be the same each time, they are read where they are used,
@@ -128,7 +133,12 @@ fn start(keys: Registers, blocks: Registers, mut take: impl FnMut(usize, Registe
         let rotated = _mm512_shuffle_epi8(d, last_word);
         let word = _mm512_aesenclast_epi128(rotated, _mm512_set1_epi32(constant));
         let new_b = exclusive_or(b, a, word);
-        words = [_mm512_xor_si512(a, word), new_b, _mm512_xor_si512(c, new_b), exclusive_or(d, c, new_b)];
+        words = [
+            _mm512_xor_si512(a, word),
+            new_b,
+            _mm512_xor_si512(c, new_b),
+            exclusive_or(d, c, new_b),
+        ];
         let keys = transpose(words);
         take(before + 1, keys);
         for at in 0..REGISTERS {

@@ -122,12 +122,7 @@ fn drop_early(place: &Place) {
 }
 
 /// Sends a batch at each interval, or as soon as it can.
-fn send(
-    source: &mut dyn IpIo,
-    batches: &mut [IpBatch],
-    interval: Duration,
-    begin: Instant,
-) {
+fn send(source: &mut dyn IpIo, batches: &mut [IpBatch], interval: Duration, begin: Instant) {
     let mut due = Duration::ZERO;
     for batch in batches {
         while begin.elapsed() < due {
@@ -179,7 +174,10 @@ impl Series {
 }
 
 pub(crate) fn print_text(all: &[Series]) {
-    println!("by load: thousands of packets a second, {} bytes, medians of {ROUNDS} rounds", SIZES[0]);
+    println!(
+        "by load: thousands of packets a second, {} bytes, medians of {ROUNDS} rounds",
+        SIZES[0]
+    );
     println!("router             offered  forwarded");
     for series in all {
         let [offered, forwarded] = series.row();
