@@ -199,11 +199,15 @@ def stamp(fields):
     return header([c.binding(index, masked, payload) for index, c in enumerate(capabilities)]) + payload
 
 
+# The standard library has this alphabet from Python 3.10 on.
+EXTENDED_HEX = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
+
+
 def seal_record(fields):
     """What answers the question for a key, sealed for its principal: docs/keyserver.md, "A key"."""
     capability = Capability(fields, fields["suite"])
     question = capability.waypoint.packed + capability.principal + b"\x00" + capability.window.to_bytes(4, "big")
-    label = base64.b32hexencode(question).decode().rstrip("=").lower()
+    label = base64.b32encode(question).decode().rstrip("=").translate(EXTENDED_HEX)
     name = f"{label}.{fields['zone']}"
     assert name == fields["query name"], name
     record = bytes([1 << 4 | capability.suite, capability.scheme, capability.epoch])
