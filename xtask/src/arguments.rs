@@ -15,8 +15,8 @@ usage: cargo xtask TASK
   tidy  Checks the house style and the boundaries between crates.
   bench [NAME] [--json]
         Runs the bench target NAME of whichever crate has it; without NAME, lists them.
-  figures --date YYYY-MM-DD
-        Measures and draws the paper's figures anew, into docs/figures. Takes some minutes.";
+  figures --date YYYY-MM-DD [switch | platypus]
+        Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.";
 
 /// What one test run does.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +38,15 @@ pub(crate) struct BenchOptions {
 pub(crate) struct FiguresOptions {
     /// What they are dated.
     pub(crate) date: String,
+    /// Which; `None` for all.
+    pub(crate) of: Option<Figures>,
+}
+
+/// Of which paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Figures {
+    Switch,
+    Platypus,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -99,16 +108,22 @@ fn parse_bench<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String>
 }
 
 fn parse_figures<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
-    let all = (words.next(), words.next(), words.next());
-    let (Some("--date"), Some(date), None) = all else {
-        return Err("figures: `--date YYYY-MM-DD` follows, and nothing else".to_owned());
+    let all = (words.next(), words.next(), words.next(), words.next());
+    let (Some("--date"), Some(date), of, None) = all else {
+        return Err("figures: `--date YYYY-MM-DD` follows, and perhaps of what".to_owned());
+    };
+    let of = match of {
+        None => None,
+        Some("switch") => Some(Figures::Switch),
+        Some("platypus") => Some(Figures::Platypus),
+        Some(word) => return Err(format!("figures: there are none of `{word}`")),
     };
     let is_form = |(at, byte): (usize, u8)| match at {
         4 | 7 => byte == b'-',
         _ => byte.is_ascii_digit(),
     };
     match date.len() == 10 && date.bytes().enumerate().all(is_form) {
-        true => Ok(Task::Figures(FiguresOptions { date: date.to_owned() })),
+        true => Ok(Task::Figures(FiguresOptions { date: date.to_owned(), of })),
         false => Err(format!("figures: `{date}` is no date like 2026-01-31")),
     }
 }
@@ -134,8 +149,13 @@ mod tests {
         let expected = BenchOptions { name: Some("switch".to_owned()), json: true };
         assert_eq!(parsed("bench --json switch"), Ok(Task::Bench(expected)));
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
-        let expected = FiguresOptions { date: "2026-01-31".to_owned() };
-        assert_eq!(parsed("figures --date 2026-01-31"), Ok(Task::Figures(expected)));
+        for (words, of) in
+            [("", None), (" switch", Some(Figures::Switch)), (" platypus", Some(Figures::Platypus))]
+        {
+            let expected = FiguresOptions { date: "2026-01-31".to_owned(), of };
+            let line = format!("figures --date 2026-01-31{words}");
+            assert_eq!(parsed(&line), Ok(Task::Figures(expected)));
+        }
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
     }
 
@@ -157,6 +177,7 @@ mod tests {
             "figures --date today",
             "figures --date 2026/01/31",
             "figures --date 2026-01-31 again",
+            "figures --date 2026-01-31 switch platypus",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

@@ -1,17 +1,18 @@
-//! `cargo xtask figures`: measures the series behind the paper's figures, writes the raw numbers to `docs/figures` and draws
-//! them. The measuring is the switch's bench's: its `figures.rs` prints one JSON object.
+//! `cargo xtask figures`: measures the series behind the papers' figures, writes the raw numbers to `docs/figures` and draws
+//! them. The measuring is that of benches, which print one JSON object: the switch's, and Platypus's.
 
 mod chart;
+mod platypus;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::arguments::FiguresOptions;
+use crate::arguments::{Figures, FiguresOptions};
 use crate::metadata::cargo;
 use crate::process::{self, Echo};
 use chart::{Axis, Chart, Line, Scale};
@@ -29,30 +30,52 @@ pub(crate) fn run(root: &Path, options: &FiguresOptions) -> bool {
 
 fn try_run(root: &Path, options: &FiguresOptions) -> Result<(), String> {
     let commit = commit(root)?;
+    if options.of != Some(Figures::Platypus) {
+        write_switch(root, &options.date, &commit)?;
+    }
+    if options.of != Some(Figures::Switch) {
+        platypus::write(root, &options.date, &commit)?;
+    }
+    Ok(())
+}
+
+fn write_switch(root: &Path, date: &str, commit: &str) -> Result<(), String> {
+    let measured = measure(root, &["-p", "rhumb-switch", "--bench", "switch", "--", "figures"])?;
+    let folder = Folder::new(root, "docs/figures")?;
+    for (series, columns) in TABLES {
+        folder.write(&format!("{series}.csv"), csv(&measured[series], columns)?)?;
+    }
+    for (name, chart) in charts(&measured) {
+        folder.write(&format!("{name}.svg"), chart.svg())?;
+    }
+    folder.write("README.md", readme(README_HEAD, &measured["conditions"], date, commit))
+}
+
+/// Where files go.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(root: &Path, name: &str) -> Result<Self, String> {
+        let path = root.join(name);
+        std::fs::create_dir_all(&path).map_err(|error| format!("{name}: {error}"))?;
+        Ok(Self(path))
+    }
+
+    fn write(&self, name: &str, text: String) -> Result<(), String> {
+        std::fs::write(self.0.join(name), text).map_err(|error| format!("{name}: {error}"))
+    }
+}
+
+/// Runs a bench; the object it prints.
+fn measure(root: &Path, words: &[&str]) -> Result<Value, String> {
     let mut bench = Command::new(cargo());
-    bench.current_dir(root).args(["bench", "--quiet", "-p", "rhumb-switch", "--bench", "switch"]);
-    bench.args(["--", "figures"]);
+    bench.current_dir(root).args(["bench", "--quiet"]).args(words);
     let finished = process::run(&mut bench, DEADLINE, Echo::ErrorsShown)?;
     if !finished.succeeded() {
         return Err(format!("the bench {}", finished.end));
     }
-    let measured: Value = finished
-        .output
-        .lines()
-        .find_map(|line| serde_json::from_str(line).ok())
-        .ok_or("the bench printed no object")?;
-    let folder = root.join("docs/figures");
-    let write = |name: &str, text: String| {
-        std::fs::write(folder.join(name), text).map_err(|error| format!("{name}: {error}"))
-    };
-    std::fs::create_dir_all(&folder).map_err(|error| format!("docs/figures: {error}"))?;
-    for (series, columns) in TABLES {
-        write(&format!("{series}.csv"), csv(&measured[series], columns)?)?;
-    }
-    for (name, chart) in charts(&measured) {
-        write(&format!("{name}.svg"), chart.svg())?;
-    }
-    write("README.md", readme(&measured["conditions"], &options.date, &commit))
+    let mut objects = finished.output.lines().filter_map(|line| serde_json::from_str(line).ok());
+    objects.next().ok_or_else(|| "the bench printed no object".to_owned())
 }
 
 /// The commit that is measured, and whether the code was as it says.
@@ -232,8 +255,8 @@ fn distinct(rows: &Value, column: &str) -> Vec<f64> {
     values.into_iter().map(f64::from).collect()
 }
 
-fn readme(conditions: &Value, date: &str, commit: &str) -> String {
-    let mut out = README_HEAD.replace("DATE", date).replace("COMMIT", commit);
+fn readme(head: &str, conditions: &Value, date: &str, commit: &str) -> String {
+    let mut out = head.replace("DATE", date).replace("COMMIT", commit);
     for (name, value) in conditions.as_object().into_iter().flatten() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let _ = writeln!(out, "| {} | {value} |", name.replace('_', " "));
@@ -244,8 +267,8 @@ fn readme(conditions: &Value, date: &str, commit: &str) -> String {
 const README_HEAD: &str = "\
 # The paper's figures, of this switch
 
-Made by `cargo xtask figures --date DATE` from commit COMMIT; do not edit. What they show, and what to make of it, is in
-[benchmarks.md](../benchmarks.md). The raw numbers stand beside the pictures.
+Made by `cargo xtask figures --date DATE switch` from commit COMMIT; do not edit. What they show, and what to make of it, is in
+[benchmarks.md](../benchmarks.md). Those of Platypus have [a folder of their own](platypus/README.md). The raw numbers stand beside the pictures.
 
 | figure | raw numbers | what |
 |---|---|---|

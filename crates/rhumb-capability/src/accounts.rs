@@ -149,15 +149,39 @@ impl Accounts {
         }
     }
 
-    #[inline]
-    pub(crate) fn add(&mut self, account: &Account, bytes: u64) {
-        self.total.add(bytes);
+    /// Counts what was sent one after the other on one account.
+    pub(crate) fn add(&mut self, Run { account, usage }: &Run) {
+        if usage.packets == 0 {
+            return;
+        }
+        self.total.merge(*usage);
         let place = entry(&mut self.principals, account.principal, self.limit);
-        place.unwrap_or(&mut self.unlisted).add(bytes);
+        place.unwrap_or(&mut self.unlisted).merge(*usage);
         if account.is_delegated() {
             let place = entry(&mut self.delegates, *account, self.limit);
-            place.unwrap_or(&mut self.unlisted_delegates).add(bytes);
+            place.unwrap_or(&mut self.unlisted_delegates).merge(*usage);
         }
+    }
+}
+
+/// Packets that follow one another and are of one account, as packets often are: they are counted together.
+pub(crate) struct Run {
+    account: Account,
+    usage: Usage,
+}
+
+impl Run {
+    pub(crate) const EMPTY: Self =
+        Self { account: Account::NONE, usage: Usage { packets: 0, bytes: 0 } };
+
+    /// Counts a packet; first, if it is of another account, the run to all accounts.
+    #[inline]
+    pub(crate) fn add(&mut self, accounts: &mut Accounts, account: &Account, bytes: u64) {
+        if self.account != *account {
+            accounts.add(self);
+            *self = Self { account: *account, usage: Usage::default() };
+        }
+        self.usage.add(bytes);
     }
 }
 
@@ -178,6 +202,34 @@ const NOBODY: u32 = u32::MAX;
 mod tests {
     use super::*;
 
+    fn add(accounts: &mut Accounts, account: &Account, bytes: u64) {
+        let mut run = Run::EMPTY;
+        run.add(accounts, account, bytes);
+        accounts.add(&run);
+    }
+
+    #[test]
+    fn a_run_is_what_its_packets_are() {
+        let [mut one_by_one, mut by_runs] = [(); 2].map(|()| Accounts::with_limit(3));
+        let mut run = Run::EMPTY;
+        for (number, ids) in [&[][..], &[], &[1], &[1], &[1, 2], &[], &[2], &[2]].iter().enumerate()
+        {
+            let account = account(number as u32 / 3, ids);
+            add(&mut one_by_one, &account, 100 + number as u64);
+            run.add(&mut by_runs, &account, 100 + number as u64);
+        }
+        by_runs.add(&run);
+        assert_eq!(by_runs.total(), one_by_one.total());
+        let sorted = |accounts: &Accounts| {
+            let mut all: Vec<_> = accounts.all_delegates().collect();
+            all.sort_by_key(|(account, _)| *account);
+            let mut principals: Vec<_> = accounts.principals().collect();
+            principals.sort_by_key(|(principal, _)| *principal);
+            (all, principals)
+        };
+        assert_eq!(sorted(&by_runs), sorted(&one_by_one));
+    }
+
     fn account(principal: u32, ids: &[u32]) -> Account {
         let mut account = Account::of(Principal(principal));
         for (level, id) in ids.iter().enumerate() {
@@ -189,10 +241,10 @@ mod tests {
     #[test]
     fn a_principal_pays_for_its_delegates_who_are_told_apart() {
         let mut accounts = Accounts::with_limit(10);
-        accounts.add(&account(1, &[]), 100);
-        accounts.add(&account(1, &[5]), 10);
-        accounts.add(&account(1, &[5, 6]), 1);
-        accounts.add(&account(2, &[5]), 1000);
+        add(&mut accounts, &account(1, &[]), 100);
+        add(&mut accounts, &account(1, &[5]), 10);
+        add(&mut accounts, &account(1, &[5, 6]), 1);
+        add(&mut accounts, &account(2, &[5]), 1000);
         assert_eq!(accounts.principal(Principal(1)), Usage { packets: 3, bytes: 111 });
         assert_eq!(accounts.delegates(&account(1, &[5])), Usage { packets: 1, bytes: 10 });
         assert_eq!(accounts.delegates(&account(1, &[5, 6])), Usage { packets: 1, bytes: 1 });
@@ -204,8 +256,8 @@ mod tests {
     fn a_full_table_loses_no_packet() {
         let mut accounts = Accounts::with_limit(2);
         for principal in 0..5 {
-            accounts.add(&account(principal, &[1]), 10);
-            accounts.add(&account(principal, &[1]), 10);
+            add(&mut accounts, &account(principal, &[1]), 10);
+            add(&mut accounts, &account(principal, &[1]), 10);
         }
         let listed: u64 = accounts.principals().map(|(_, usage)| usage.packets).sum();
         assert_eq!((accounts.principals().count(), listed), (2, 4));
@@ -220,7 +272,7 @@ mod tests {
         for _ in 0..2 {
             let mut core = Accounts::with_limit(4);
             for principal in 0..3 {
-                core.add(&account(principal, &[9]), 5);
+                add(&mut core, &account(principal, &[9]), 5);
             }
             sum.merge(&core);
         }

@@ -69,8 +69,8 @@ pub(crate) fn original_len(layout: &Layout, is_whole: bool) -> usize {
     header + usize::from(layout.inner_len)
 }
 
-/// Moves the pointer on; the packet goes to the next waypoint. Its range stays what it is, less padding.
-pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_ip: bool) -> Next {
+/// Moves the pointer on; the packet goes to the next waypoint, which is returned. Its range stays what it is, less padding.
+pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_ip: bool) -> Bits {
     let header = &mut packet[outer.header_at..];
     let count = header[POINTER_AT - 1];
     let change = |pointer| u16::from_be_bytes([count, pointer]);
@@ -81,17 +81,17 @@ pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_
     if is_ip {
         redirect(&mut packet[..outer.end], outer, outer.destination, next, pointer);
     }
-    Next::Waypoint(next.address(layout.family))
+    next
 }
 
 /// Makes the original packet again. Returns where it is.
+#[inline]
 pub(crate) fn to_destination(
     packet: &mut [u8],
     outer: &Outer,
     layout: &Layout,
     fields: &Fields,
-) -> (Next, Range<usize>) {
-    let next = Next::Destination(fields.destination.address(layout.family));
+) -> Range<usize> {
     let payload_at = outer.header_at + usize::from(layout.header_len);
     if is_whole(layout, fields) {
         let range = payload_at..outer.end;
@@ -99,7 +99,7 @@ pub(crate) fn to_destination(
         let header_len = usize::from(inner[0] & 0x0F) * 4;
         (inner[1], inner[8]) = (outer.traffic_class, outer.hop_limit - 1);
         write_v4_checksum(&mut inner[..header_len]);
-        return (next, range);
+        return range;
     }
     let header = IpHeader {
         family: layout.family,
@@ -115,7 +115,7 @@ pub(crate) fn to_destination(
     };
     let range = payload_at - IpHeader::len(layout.family)..outer.end;
     header.write(&mut packet[range.clone()]);
-    (next, range)
+    range
 }
 
 /// Whether an IPv4 packet can only travel whole: it has options, is a fragment, or carries a packet itself.

@@ -1,4 +1,4 @@
-//! Addresses as one number, for the hot path: an `IpAddr` has 17 bytes, and comparing or moving one stalls on its odd layout.
+//! Addresses as numbers, for the hot path: an `IpAddr` has 17 bytes, and comparing or moving one stalls on its odd layout.
 //!
 //! Invariant: an IPv4 address stands in the upper 32 bits, so a prefix of `len` bits has the same mask in both families.
 
@@ -7,20 +7,35 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::Family;
 
 /// An address of a family that is known from elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bits(u128);
+///
+/// Two numbers and not one of 128 bits: that would be read at once after its halves were written one by one, and waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bits {
+    high: u64,
+    low: u64,
+}
+
+impl PartialEq for Bits {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        (self.high ^ other.high) | (self.low ^ other.low) == 0
+    }
+}
+
+impl Eq for Bits {}
 
 impl Bits {
-    pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self { high: 0, low: 0 };
 
     #[inline(always)]
     pub(crate) fn v4(octets: [u8; 4]) -> Self {
-        Self(u128::from(u32::from_be_bytes(octets)) << 96)
+        Self { high: u64::from(u32::from_be_bytes(octets)) << 32, low: 0 }
     }
 
     #[inline(always)]
     pub(crate) fn v6(octets: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(octets))
+        let whole = u128::from_be_bytes(octets);
+        Self { high: (whole >> 64) as u64, low: whole as u64 }
     }
 
     /// The first bytes of a slice that is long enough.
@@ -35,12 +50,12 @@ impl Bits {
 
     #[inline(always)]
     pub(crate) fn octets_v4(self) -> [u8; 4] {
-        ((self.0 >> 96) as u32).to_be_bytes()
+        ((self.high >> 32) as u32).to_be_bytes()
     }
 
     #[inline(always)]
     pub(crate) fn octets_v6(self) -> [u8; 16] {
-        self.0.to_be_bytes()
+        (u128::from(self.high) << 64 | u128::from(self.low)).to_be_bytes()
     }
 
     pub(crate) fn address(self, family: Family) -> IpAddr {
@@ -53,15 +68,17 @@ impl Bits {
     /// Whether it can be one host's: neither nobody, a group, all, loopback, nor of one link only (RFC 1122, 3.2.1.3).
     #[inline(always)]
     pub(crate) fn is_host(self, family: Family) -> bool {
+        let Self { high, low } = self;
         match family {
             Family::V4 => {
-                let [first, second, ..] = self.octets_v4();
-                !matches!(first, 0 | 127 | 224..) && (first, second) != (169, 254)
+                let (first, two) = (high >> 56, high >> 48);
+                first != 0 && first != 127 && first < 224 && two != 0xA9FE
             }
             // ::, ::1, ff00::/8, fe80::/10, and ::ffff:0:0/96, which is IPv4 in disguise.
             Family::V6 => {
-                let (first, middle) = ((self.0 >> 112) as u16, self.0 >> 32);
-                self.0 > 1 && first < 0xFF00 && first & 0xFFC0 != 0xFE80 && middle != 0xFFFF
+                let first = high >> 48;
+                let is_special = high == 0 && (low <= 1 || low >> 32 == 0xFFFF);
+                !is_special && first < 0xFF00 && first & 0xFFC0 != 0xFE80
             }
         }
     }
@@ -69,7 +86,9 @@ impl Bits {
     /// Its first `len` bits.
     #[inline(always)]
     pub(crate) fn prefix(self, len: u8) -> Self {
-        Self(self.0 & u128::MAX.checked_shl(128 - u32::from(len.min(128))).unwrap_or(0))
+        let mask = |bits: u32| u64::MAX.checked_shl(64 - bits.min(64)).unwrap_or(0);
+        let len = u32::from(len);
+        Self { high: self.high & mask(len), low: self.low & mask(len.saturating_sub(64)) }
     }
 }
 
@@ -123,5 +142,9 @@ mod tests {
         assert_eq!(v4.prefix(16), Bits::v4([10, 20, 0, 0]));
         assert_eq!((v4.prefix(0), v4.prefix(32)), (Bits::v4([0; 4]), v4));
         assert_eq!(Bits::v6([0xFF; 16]).prefix(128), Bits::v6([0xFF; 16]));
+        for len in 0..=128 {
+            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+            assert_eq!(Bits::v6([0xFF; 16]).prefix(len), Bits::v6(mask.to_be_bytes()), "{len}");
+        }
     }
 }

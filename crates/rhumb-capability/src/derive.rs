@@ -12,6 +12,7 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::prf::{BLOCK, PrfInput, prf};
+use crate::side_by_side::{LANES, LongKey, Row};
 use crate::{Capability, CapabilityError, Epoch, Family, KeyRecord, Scheme, Secret, Suite, Window};
 
 /// A waypoint's master key of one epoch. Everything else comes from it.
@@ -42,7 +43,7 @@ impl fmt::Debug for Master {
 pub struct EpochKeys {
     epoch: Epoch,
     /// One per suite, in the order of their numbers.
-    keys: [Secret; Suite::ALL.len()],
+    keys: [LongKey; Suite::ALL.len()],
 }
 
 impl EpochKeys {
@@ -50,7 +51,7 @@ impl EpochKeys {
     pub fn new(epoch: Epoch, master: &Master) -> Self {
         let keys = Suite::ALL.map(|suite| {
             let input = PrfInput::new(&[b"K", &[suite.number(), epoch.0]]);
-            Secret::new(prf(suite, master.expose(), &input))
+            LongKey::new(&prf(suite, master.expose(), &input))
         });
         Self { epoch, keys }
     }
@@ -89,6 +90,10 @@ impl EpochKeys {
     pub(crate) fn key(&self, suite: Suite) -> &[u8; BLOCK] {
         self.keys[suite.index()].expose()
     }
+
+    pub(crate) fn long_key(&self, suite: Suite) -> &LongKey {
+        &self.keys[suite.index()]
+    }
 }
 
 impl fmt::Debug for EpochKeys {
@@ -109,6 +114,14 @@ pub(crate) fn secret_input(wire: &[u8], family: Family, window: Window) -> PrfIn
     }
 }
 
+/// The same of an IPv4 capability, which is one block.
+#[inline(always)]
+pub(crate) fn secret_block_v4(wire: &[u8; 12], window: Window) -> [u8; BLOCK] {
+    let [a, b, c, d, e, f, g, h, _, _, scheme_levels, flags] = *wire;
+    let head = [b'S', scheme_levels >> 4, flags];
+    PrfInput::one_block(head, [a, b, c, d, e, f, g, h], window.0.to_be_bytes())
+}
+
 /// The input for s of delegation `level`, from 0, of a capability as it is on the wire.
 #[inline]
 pub(crate) fn delegation_input(wire: &[u8], family: Family, level: usize) -> PrfInput {
@@ -127,15 +140,16 @@ fn first<const N: usize>(wire: &[u8]) -> &[u8; N] {
     wire.first_chunk().expect("invariant: a capability is longer")
 }
 
-/// The input for m.
-#[inline]
-pub(crate) fn binding_key_input() -> PrfInput {
-    PrfInput::new(&[b"M"])
-}
+/// The input for m, of all lanes.
+pub(crate) const BINDING_KEY_INPUT: Row = {
+    let mut block = [0; BLOCK];
+    (block[0], block[1]) = (1, b'M');
+    Row([block; LANES])
+};
 
 /// The key that bindings are made with under the caveat chain.
 pub(crate) fn binding_key(suite: Suite, secret: &[u8; BLOCK]) -> Zeroizing<[u8; BLOCK]> {
-    Zeroizing::new(prf(suite, secret, &binding_key_input()))
+    Zeroizing::new(prf(suite, secret, &PrfInput::new(&[b"M"])))
 }
 
 const UNDELEGATED_MAX: usize = crate::header::capability_len(Family::V6, 0);

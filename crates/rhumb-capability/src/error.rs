@@ -13,8 +13,6 @@ pub enum CapabilityError {
     UnknownText(&'static str),
     /// A field of a record or a text that holds no such thing.
     Malformed(&'static str),
-    /// A key record that its key does not open, for this query name.
-    RecordNotOpened,
     /// A line of a capability file.
     FileLine {
         /// Counted from 1; 0 where the file ends too early.
@@ -86,9 +84,6 @@ impl fmt::Display for CapabilityError {
         match self {
             Self::UnknownText(what) => write!(f, "there is no such {what}"),
             Self::Malformed(field) => write!(f, "{field} is malformed"),
-            Self::RecordNotOpened => {
-                f.write_str("the key record is not for this key and this name")
-            }
             Self::FileLine { line: 0 } => f.write_str("the capability file ends too early"),
             Self::FileLine { line } => write!(f, "line {line} of the capability file is wrong"),
             Self::FileTooOpen { path, mode } => {

@@ -7,7 +7,7 @@ use crate::{
     PacketIds, Stamper, Verdict, Verifier, VerifierConfig, file,
 };
 
-/// `HeaderView::parse`, `Verifier::verify_batch` in all carriages, `KeyRecord::decode`, `file::decode`.
+/// `HeaderView::parse`, `Verifier::verify_batch` in all carriages, `file::decode`.
 pub fn platypus(data: &[u8]) {
     if let Ok(view) = HeaderView::parse(data) {
         for index in 0..view.count() {
@@ -17,12 +17,6 @@ pub fn platypus(data: &[u8]) {
     }
     verify(data);
     stamp(data);
-    if let Ok(record) = KeyRecord::decode(data) {
-        assert_eq!(*record.encode(), data);
-        let credential = Credential::from(record);
-        let text = file::encode(&credential);
-        assert_eq!(file::decode(&text).ok().as_ref(), Some(&credential));
-    }
     if let Ok(text) = std::str::from_utf8(data)
         && let Ok(credential) = file::decode(text)
     {

@@ -74,15 +74,19 @@ pub(crate) struct Layout {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) at: u16,
+    /// Where its binding is.
+    pub(crate) binding_at: u16,
     pub(crate) levels: u8,
     pub(crate) scheme: Scheme,
 }
 
 impl Place {
-    pub(crate) const NONE: Self = Self { at: 0, levels: 0, scheme: Scheme::CaveatChain };
+    pub(crate) const NONE: Self =
+        Self { at: 0, binding_at: 0, levels: 0, scheme: Scheme::CaveatChain };
 
-    pub(crate) fn binding_at(&self, family: Family) -> usize {
-        usize::from(self.at) + capability_len(family, usize::from(self.levels)) - BINDING_LEN
+    #[inline]
+    pub(crate) fn binding_at(&self) -> usize {
+        usize::from(self.binding_at)
     }
 }
 
@@ -105,9 +109,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The same, in place. What is left behind by a header that is refused says nothing.
+    /// The same, in place; returns the place of the current capability, which would be waited for if it were read back from
+    /// where it has just been written. What is left behind by a header that is refused says nothing.
     #[inline(always)]
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Place, DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
             return Err(DropReason::Truncated);
         };
@@ -130,6 +135,25 @@ impl Layout {
         if pointer >= count {
             return Err(DropReason::Pointer);
         }
+        // Once for each family, so that offsets are constants.
+        let current = match family {
+            Family::V4 => self.read_capabilities(bytes, Family::V4, count, pointer)?,
+            Family::V6 => self.read_capabilities(bytes, Family::V6, count, pointer)?,
+        };
+        (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
+        (self.count, self.pointer) = (count, pointer);
+        Ok(current)
+    }
+
+    /// The lengths, and where the capabilities are.
+    #[inline(always)]
+    fn read_capabilities(
+        &mut self,
+        bytes: &[u8],
+        family: Family,
+        count: u8,
+        pointer: u8,
+    ) -> Result<Place, DropReason> {
         let fixed_len = family.fixed_len();
         let &[_, units, inner_high, inner_low] = bytes
             .get(fixed_len - 12..)
@@ -137,9 +161,11 @@ impl Layout {
             .ok_or(DropReason::Truncated)?;
         let header_len = usize::from(units) * 4;
         let header = bytes.get(..header_len).ok_or(DropReason::Truncated)?;
-        let mut at = fixed_len;
-        for place in &mut self.places[..usize::from(count)] {
-            (*place, at) = check_capability(header, at, family)?;
+        let (mut at, mut current) = (fixed_len, Place::NONE);
+        for (index, place) in (0..).zip(&mut self.places[..usize::from(count)]) {
+            let (checked, end) = check_capability(header, at, family)?;
+            current = if index == pointer { checked } else { current };
+            (*place, at) = (checked, end);
         }
         if at != header_len {
             return Err(DropReason::HeaderLength);
@@ -148,10 +174,8 @@ impl Layout {
         if bytes.len() - header_len != usize::from(inner_len) {
             return Err(DropReason::InnerLength);
         }
-        (self.family, self.suite, self.do_not_fragment) = (family, suite, do_not_fragment);
-        (self.count, self.pointer) = (count, pointer);
         (self.header_len, self.inner_len) = (header_len as u16, inner_len);
-        Ok(())
+        Ok(current)
     }
 }
 
@@ -199,7 +223,8 @@ fn check_capability(
             return Err(DropReason::Prefix);
         }
     }
-    Ok((Place { at: at as u16, levels: levels as u8, scheme }, end))
+    let binding_at = (end - BINDING_LEN) as u16;
+    Ok((Place { at: at as u16, binding_at, levels: levels as u8, scheme }, end))
 }
 
 /// What of a header the verifier looks at, read at once.
@@ -227,11 +252,11 @@ impl Fields {
         epoch: Epoch(0),
     };
 
-    /// The fixed part, and the capability that the pointer is at.
+    /// The fixed part, and the current capability.
     #[inline(always)]
-    pub(crate) fn read(header: &[u8], layout: &Layout) -> Self {
-        let capability = &header[usize::from(layout.current().at)..];
-        match layout.family {
+    pub(crate) fn read(header: &[u8], family: Family, current: Place) -> Self {
+        let capability = &header[usize::from(current.at)..];
+        match family {
             Family::V4 => {
                 let fixed: &[u8; 24] = chunk(header);
                 let capability: &[u8; 12] = chunk(capability);
@@ -417,7 +442,7 @@ impl<'a> HeaderView<'a> {
 
     /// The binding of capability `index`.
     pub fn binding(&self, index: usize) -> [u8; BINDING_LEN] {
-        self.array(self.place(index).binding_at(self.family()))
+        self.array(self.place(index).binding_at())
     }
 
     /// How often capability `index` was delegated.

@@ -1,15 +1,18 @@
-//! The MACs of up to eight packets side by side: while one packet's cipher waits for itself, the processor works on the others.
+//! The MACs of up to sixteen packets side by side: while one packet's cipher waits for itself, the processor works on the others.
 //!
 //! Two kinds of packets: those of suites 1 and 3 under the caveat chain, which is nearly all, go through their steps
 //! together; the others each by itself.
 
 use zeroize::Zeroize;
 
-use crate::derive::{binding_key, binding_key_input, delegation_input, secret_input};
+use crate::derive::{
+    BINDING_KEY_INPUT, binding_key, delegation_input, secret_block_v4, secret_input,
+};
 use crate::header::{Layout, Place, delegation_at};
 use crate::mac::{Message, mac_once};
+use crate::messages::Messages;
 use crate::prf::{BLOCK, PrfInput, prf};
-use crate::side_by_side::{LANES, cbc_macs};
+use crate::side_by_side::{LANES, Row, cbc_macs};
 use crate::{EpochKeys, Family, Scheme, Suite, Window, reference};
 
 /// What the key of a packet's binding is derived from.
@@ -42,98 +45,152 @@ impl Work {
     }
 }
 
-/// Where keys and messages of eight packets are while they are worked on. Overwritten by each batch, wiped at the end.
+/// A packet whose MAC is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Load<'a> {
+    pub(crate) work: &'a Work,
+    pub(crate) layout: &'a Layout,
+    pub(crate) header: &'a [u8],
+    pub(crate) payload: &'a [u8],
+}
+
+/// Where keys and messages of a group of packets are while they are worked on. Overwritten by each, wiped at the end.
 pub(crate) struct Lanes {
-    keys: [[u8; BLOCK]; LANES],
-    messages: Box<[Message; LANES]>,
+    keys: Row,
+    inputs: Inputs,
+    messages: Box<Messages>,
+    /// For packets that go by themselves.
+    single: Box<Message>,
+}
+
+/// What the next key of each lane is derived from.
+struct Inputs {
+    rows: [Row; PrfInput::MOST_BLOCKS],
+    /// Blocks of each lane.
+    lens: [u8; LANES],
 }
 
 impl Lanes {
     pub(crate) fn new() -> Self {
         Self {
-            keys: [[0; BLOCK]; LANES],
-            messages: Box::new(std::array::from_fn(|_| Message::empty())),
+            keys: Row::ZERO,
+            inputs: Inputs { rows: [Row::ZERO; PrfInput::MOST_BLOCKS], lens: [0; LANES] },
+            messages: Box::new(Messages::empty()),
+            single: Box::new(Message::empty()),
         }
     }
 
-    /// Takes a packet's header, for the capability that its pointer is at.
+    /// The MACs of the lanes that have a load; of the others something.
     #[inline]
-    pub(crate) fn load(&mut self, lane: usize, header: &[u8], layout: &Layout) {
-        self.messages[lane].write(header, layout, layout.pointer);
-    }
-
-    /// The MACs of the lanes that have work; of the others something.
-    #[inline]
-    pub(crate) fn macs<'a>(
-        &mut self,
-        epochs: &[EpochKeys],
-        work: &[Option<&'a Work>; LANES],
-        payloads: &[&'a [u8]; LANES],
-    ) -> [[u8; BLOCK]; LANES] {
-        let side_by_side = work.map(|work| work.filter(|work| work.is_aes_chain()));
-        self.derive(epochs, &side_by_side);
-        let mut macs = self.header_macs(&side_by_side);
-        for (lane, work) in work.iter().enumerate() {
-            let Some(work) = work else { continue };
-            let message = &self.messages[lane];
+    pub(crate) fn macs(&mut self, epochs: &[EpochKeys], loads: &[Option<Load<'_>>; LANES]) -> Row {
+        let (mut most_levels, mut single_ones) = (0, false);
+        // Nearly always all packets are of one epoch and suite, whose key has been made ready.
+        let (mut shared, mut is_shared) = (None, true);
+        for (lane, load) in loads.iter().enumerate() {
+            self.inputs.lens[lane] = 0;
+            self.messages.clear(lane);
+            let Some(Load { work, layout, header, .. }) = load else { continue };
             if !work.is_aes_chain() {
-                let wire = message.header_from(work.place.at);
-                let key = single_key(&epochs[work.epoch], work, wire);
-                macs[lane] = mac_once(work.suite, &key, message, payloads[lane]);
-            } else if work.suite == Suite::PacketPolyval {
-                macs[lane] = mac_once(work.suite, &self.keys[lane], message, payloads[lane]);
+                single_ones = true;
+                continue;
             }
+            let wire = &header[usize::from(work.place.at)..];
+            self.inputs.set_secret(lane, wire, work);
+            let origin = (work.epoch, work.suite);
+            is_shared &= *shared.get_or_insert(origin) == origin;
+            most_levels = most_levels.max(work.levels());
+            if work.suite == Suite::HeaderAes {
+                self.messages.set(lane, header, layout);
+            } else {
+                single_ones = true;
+            }
+        }
+        self.keys = match shared {
+            Some((epoch, suite)) if is_shared => {
+                let key = epochs[epoch].long_key(suite);
+                key.cbc_macs(&self.inputs.rows, &self.inputs.lens)
+            }
+            _ => self.secrets_of_many(epochs, loads),
+        };
+        for level in 0..most_levels {
+            self.delegate(loads, level);
+        }
+        self.keys = cbc_macs(&self.keys, &[BINDING_KEY_INPUT], &[1; LANES]);
+        let mut macs = self.messages.macs(&self.keys);
+        if single_ones {
+            self.add_single_ones(epochs, loads, &mut macs);
         }
         macs
     }
 
-    /// Leaves in each lane the key of its binding.
-    #[inline]
-    fn derive(&mut self, epochs: &[EpochKeys], work: &[Option<&Work>; LANES]) {
-        let mut most_levels = 0;
-        let mut inputs = [PrfInput::NONE; LANES];
-        for (lane, work) in work.iter().enumerate() {
-            let Some(work) = work else { continue };
-            let wire = self.messages[lane].header_from(work.place.at);
-            inputs[lane] = secret_input(wire, work.family, work.window);
-            self.keys[lane] = *epochs[work.epoch].key(work.suite);
-            most_levels = most_levels.max(work.levels());
-        }
-        self.step(&inputs);
-        for level in 0..most_levels {
-            for (lane, work) in work.iter().enumerate() {
-                inputs[lane] = PrfInput::NONE;
-                let Some(work) = work.filter(|work| level < work.levels()) else { continue };
-                let wire = self.messages[lane].header_from(work.place.at);
-                inputs[lane] = delegation_input(wire, work.family, level);
+    /// The secrets of packets of different epochs or suites.
+    fn secrets_of_many(&mut self, epochs: &[EpochKeys], loads: &[Option<Load<'_>>; LANES]) -> Row {
+        for (key, load) in self.keys.0.iter_mut().zip(loads) {
+            if let Some(Load { work, .. }) = load {
+                *key = *epochs[work.epoch].key(work.suite);
             }
-            self.step(&inputs);
         }
-        self.step(&work.map(|work| work.map_or(PrfInput::NONE, |_| binding_key_input())));
+        cbc_macs(&self.keys, &self.inputs.rows, &self.inputs.lens)
     }
 
-    /// The next key of each lane that has an input.
-    #[inline]
-    fn step(&mut self, inputs: &[PrfInput; LANES]) {
-        let blocks = inputs.each_ref().map(PrfInput::blocks);
-        let keys = cbc_macs(&self.keys, &blocks);
-        for (lane, key) in keys.iter().enumerate() {
-            if !blocks[lane].is_empty() {
-                self.keys[lane] = *key;
+    /// Replaces the secrets of packets that were delegated this far.
+    fn delegate(&mut self, loads: &[Option<Load<'_>>; LANES], level: usize) {
+        let is_delegated = |load: &Load<'_>| load.work.is_aes_chain() && level < load.work.levels();
+        for (lane, load) in loads.iter().enumerate() {
+            self.inputs.lens[lane] = 0;
+            let Some(Load { work, header, .. }) = load.filter(is_delegated) else { continue };
+            let wire = &header[usize::from(work.place.at)..];
+            self.inputs.set(lane, &delegation_input(wire, work.family, level));
+        }
+        let keys = cbc_macs(&self.keys, &self.inputs.rows, &self.inputs.lens);
+        for (lane, key) in keys.0.iter().enumerate() {
+            if self.inputs.lens[lane] > 0 {
+                self.keys.0[lane] = *key;
             }
         }
     }
 
-    /// CBC-MAC of all lanes of suite 1.
-    #[inline]
-    fn header_macs(&self, work: &[Option<&Work>; LANES]) -> [[u8; BLOCK]; LANES] {
-        let mut blocks: [&[[u8; BLOCK]]; LANES] = [&[]; LANES];
-        for (lane, work) in work.iter().enumerate() {
-            if work.is_some_and(|work| work.suite == Suite::HeaderAes) {
-                blocks[lane] = self.messages[lane].blocks();
-            }
+    /// The MACs of packets that do not go side by side, or only as far as their keys.
+    fn add_single_ones(
+        &mut self,
+        epochs: &[EpochKeys],
+        loads: &[Option<Load<'_>>; LANES],
+        macs: &mut Row,
+    ) {
+        for (lane, load) in loads.iter().enumerate() {
+            let Some(Load { work, layout, header, payload }) = load else { continue };
+            let key = if !work.is_aes_chain() {
+                single_key(&epochs[work.epoch], work, &header[usize::from(work.place.at)..])
+            } else if work.suite == Suite::PacketPolyval {
+                self.keys.0[lane]
+            } else {
+                continue;
+            };
+            self.single.write(header, layout, layout.pointer);
+            macs.0[lane] = mac_once(work.suite, &key, &self.single, payload);
         }
-        cbc_macs(&self.keys, &blocks)
+    }
+}
+
+impl Inputs {
+    #[inline]
+    fn set_secret(&mut self, lane: usize, wire: &[u8], work: &Work) {
+        match (work.family, wire.first_chunk()) {
+            (Family::V4, Some(wire)) => {
+                self.rows[0].0[lane] = secret_block_v4(wire, work.window);
+                self.lens[lane] = 1;
+            }
+            _ => self.set(lane, &secret_input(wire, work.family, work.window)),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, lane: usize, input: &PrfInput) {
+        let blocks = input.blocks();
+        for (row, block) in self.rows.iter_mut().zip(blocks) {
+            row.0[lane] = *block;
+        }
+        self.lens[lane] = blocks.len() as u8;
     }
 }
 

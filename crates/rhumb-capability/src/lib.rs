@@ -4,7 +4,7 @@
 //!
 //! 1. A waypoint has a [`Master`] per [`Epoch`], and from it [`EpochKeys`], which mint a [`KeyRecord`] for a [`Principal`]
 //!    and a [`Window`]. Nothing per principal is stored.
-//! 2. The principal opens the record; it is now a [`Credential`]: a [`Capability`] with its secret. A credential can be
+//! 2. The principal gets the record; it is now a [`Credential`]: a [`Capability`] with its secret. A credential can be
 //!    delegated to a prefix and an id, at most three times, and handed over as a [file](mod@file).
 //! 3. A [`Stamper`] puts up to four capabilities with their bindings in front of a packet's payload, in place.
 //! 4. A [`Verifier`] checks batches of packets, and advances each to the next waypoint or to its destination, in place. It
@@ -21,6 +21,7 @@ mod accounts;
 mod advance;
 mod bits;
 mod capability;
+mod commonest;
 mod credential;
 mod derive;
 mod drop_reason;
@@ -32,6 +33,7 @@ mod header;
 mod key_record;
 mod lanes;
 mod mac;
+mod messages;
 mod outer;
 mod packet_id;
 mod prefix;
@@ -59,7 +61,7 @@ pub use derive::{EpochKeys, Master};
 pub use drop_reason::{DropCounts, DropReason};
 pub use error::CapabilityError;
 pub use header::{BINDING_LEN, Family, HeaderView, MAX_CAPABILITIES, MAX_LEVELS};
-pub use key_record::{KeyRecord, RecordKey};
+pub use key_record::KeyRecord;
 pub use outer::{PLATYPUS_PORT, PLATYPUS_PROTOCOL};
 pub use packet_id::{PacketId, PacketIds};
 pub use prefix::Prefix;

@@ -15,6 +15,7 @@ use polyval::universal_hash::{UniversalHash, common::array::Array};
 
 use crate::header::{Layout, MAX_HEADER_LEN, POINTER_AT};
 use crate::prf::{AesKey, BLOCK, PrfInput, sip};
+use crate::side_by_side::LongKey;
 use crate::{BINDING_LEN, Suite};
 
 /// A header as bindings see it.
@@ -37,7 +38,7 @@ impl Message {
         self.bytes[PREAMBLE..PREAMBLE + len].copy_from_slice(&header[..len]);
         self.bytes[PREAMBLE + POINTER_AT] = 0;
         for place in &layout.places[..usize::from(layout.count)] {
-            let at = PREAMBLE + place.binding_at(layout.family);
+            let at = PREAMBLE + place.binding_at();
             self.bytes[at..at + BINDING_LEN].fill(0);
         }
         self.len = PREAMBLE + len;
@@ -59,18 +60,13 @@ impl Message {
     fn unpadded(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
-
-    /// What stands at an offset of the header; bindings and pointer are zero.
-    #[inline]
-    pub(crate) fn header_from(&self, at: u16) -> &[u8] {
-        &self.bytes[PREAMBLE + usize::from(at)..]
-    }
 }
 
 /// A key of bindings, ready for use. A stamper has at most four.
 #[expect(clippy::large_enum_variant, reason = "the largest is the one that is used")]
 pub(crate) enum MacKey {
-    Aes(AesKey),
+    /// Ready for one packet, and as it is for several side by side.
+    Aes(AesKey, LongKey),
     Sip(crate::Secret),
     Polyval(Box<PolyvalKey>),
 }
@@ -84,7 +80,7 @@ pub(crate) struct PolyvalKey {
 impl MacKey {
     pub(crate) fn new(suite: Suite, key: &[u8; BLOCK]) -> Self {
         match suite {
-            Suite::HeaderAes => Self::Aes(AesKey::new(key)),
+            Suite::HeaderAes => Self::Aes(AesKey::new(key), LongKey::new(key)),
             Suite::HeaderSip => Self::Sip(crate::Secret::new(*key)),
             Suite::PacketPolyval => Self::Polyval(Box::new(PolyvalKey::new(key))),
         }
@@ -92,7 +88,7 @@ impl MacKey {
 
     pub(crate) fn mac(&self, message: &Message, payload: &[u8]) -> [u8; BLOCK] {
         match self {
-            Self::Aes(key) => key.cbc_mac(message.blocks()),
+            Self::Aes(key, _) => key.cbc_mac(message.blocks()),
             Self::Sip(key) => sip(key.expose(), message.unpadded()),
             Self::Polyval(key) => key.mac(message, payload),
         }
@@ -145,6 +141,8 @@ fn arrays(blocks: &[[u8; BLOCK]]) -> &[Array<u8, U16>] {
 }
 
 /// Before the header: its length, the index, a letter.
-const PREAMBLE: usize = 4;
+pub(crate) const PREAMBLE: usize = 4;
+/// Blocks of the longest message.
+pub(crate) const MESSAGE_BLOCKS: usize = (PREAMBLE + MAX_HEADER_LEN).div_ceil(BLOCK);
 /// With one block more, since padding is written a whole block at a time.
-const MESSAGE_MAX: usize = (PREAMBLE + MAX_HEADER_LEN).next_multiple_of(BLOCK) + BLOCK;
+const MESSAGE_MAX: usize = (MESSAGE_BLOCKS + 1) * BLOCK;

@@ -142,35 +142,35 @@ impl IpHeader {
         }
     }
 
-    /// Made of numbers and stored at once: a checksum read back from bytes just written would wait for them.
-    #[inline]
-    fn v4(&self, len: u16) -> [u8; V4_LEN] {
+    /// Made of numbers: a checksum read back from bytes just written would wait for them.
+    #[inline(always)]
+    fn write_v4(&self, header: &mut [u8; V4_LEN], len: u16) {
         let flags = if self.do_not_fragment { DO_NOT_FRAGMENT } else { 0 };
-        let first = u16::from_be_bytes([0x45, self.traffic_class]);
-        let hops_protocol = u16::from_be_bytes([self.hop_limit, self.protocol]);
+        let word = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+        let first = word(u16::from_be_bytes([0x45, self.traffic_class]), len);
+        let second = word(self.identification, flags);
+        let hops = u16::from_be_bytes([self.hop_limit, self.protocol]);
         let [source, destination] =
             [self.source, self.destination].map(|bits| u32::from_be_bytes(bits.octets_v4()));
-        let halves = |word: u32| u64::from(word >> 16) + u64::from(word & 0xFFFF);
-        let words = [first, len, self.identification, flags, hops_protocol].map(u64::from);
-        let sum = words.into_iter().sum::<u64>() + halves(source) + halves(destination);
-        let words = [first, len, self.identification, flags, hops_protocol, !fold(sum)];
-        let start = words.into_iter().fold(0_u128, |all, word| all << 16 | u128::from(word));
-        let start = start << 32 | u128::from(source);
-        let mut header = [0; V4_LEN];
-        header[..16].copy_from_slice(&start.to_be_bytes());
+        // Sums of halves are those of words, taken apart at the end.
+        let words = [first, second, u32::from(hops) << 16, source, destination];
+        let sum: u64 = words.into_iter().map(u64::from).sum();
+        let third = word(hops, !fold_words(sum));
+        let pair = |high: u32, low: u32| (u64::from(high) << 32 | u64::from(low)).to_be_bytes();
+        header[..8].copy_from_slice(&pair(first, second));
+        header[8..16].copy_from_slice(&pair(third, source));
         header[16..].copy_from_slice(&destination.to_be_bytes());
-        header
     }
 
     /// Writes the header of a packet of which `packet` is all, itself included.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(&self, packet: &mut [u8]) {
         let long_enough = "invariant: a packet begins with its header";
         let len = packet.len() as u16;
         match self.family {
             Family::V4 => {
                 let header: &mut [u8; V4_LEN] = packet.first_chunk_mut().expect(long_enough);
-                *header = self.v4(len);
+                self.write_v4(header, len);
             }
             Family::V6 => {
                 let header: &mut [u8; V6_LEN] = packet.first_chunk_mut().expect(long_enough);
@@ -293,6 +293,15 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     words.iter().map(|word| u16::from_be_bytes(*word))
 }
 
+/// Folds a sum of few 32-bit words: without a branch, as it is of each packet.
+#[inline(always)]
+fn fold_words(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xFFFF_FFFF);
+    let sum = (sum >> 16) + (sum & 0xFFFF);
+    let sum = (sum >> 16) + (sum & 0xFFFF);
+    ((sum >> 16) + sum) as u16
+}
+
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xFFFF {
         sum = (sum >> 16) + (sum & 0xFFFF);
@@ -333,6 +342,20 @@ mod tests {
         header.write(&mut packet);
         assert_eq!(fold(words(&packet[..20]).map(u64::from).sum()), 0xFFFF);
         assert_eq!(&packet[..10], b"\x45\xb8\x00\x1c\xbe\xef\x40\x00\x3f\x11");
+    }
+
+    #[test]
+    fn words_fold_as_their_halves_do() {
+        let few = [0, 1, 0xFFFF, 0x1_0000, 0xFFFF_FFFF, 0x8000_7FFF, 0xDEAD_BEEF];
+        for a in few {
+            for b in few {
+                let words = [a, b, b, 0xFFFF_FFFF, a];
+                let sum = words.into_iter().map(u64::from).sum();
+                let halves =
+                    words.into_iter().map(|it: u32| u64::from(it >> 16) + u64::from(it & 0xFFFF));
+                assert_eq!(fold_words(sum), fold(halves.sum()), "{a:x} {b:x}");
+            }
+        }
     }
 
     #[test]

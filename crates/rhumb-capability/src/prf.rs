@@ -16,8 +16,8 @@ pub(crate) struct PrfInput {
 }
 
 impl PrfInput {
-    /// No input: no blocks, and nothing is derived.
-    pub(crate) const NONE: Self = Self { bytes: [0; 2 * BLOCK], len: 0 };
+    /// Blocks of an input, at most.
+    pub(crate) const MOST_BLOCKS: usize = 2;
 
     /// The parts, one after the other.
     #[inline]
@@ -30,6 +30,16 @@ impl PrfInput {
         }
         bytes[0] = len as u8 - 1;
         Self { bytes, len: len as u8 }
+    }
+
+    /// Three bytes, 8 bytes of the wire and 4 more are one block, here made of numbers and stored at once: whoever reads a
+    /// block back from bytes just written waits for them.
+    #[inline(always)]
+    pub(crate) fn one_block(head: [u8; 3], wire: [u8; 8], tail: [u8; 4]) -> [u8; BLOCK] {
+        let [a, b, c] = head;
+        let start = u32::from_le_bytes([BLOCK as u8 - 1, a, b, c]);
+        let (wire, tail) = (u64::from_le_bytes(wire), u32::from_le_bytes(tail));
+        (u128::from(start) | u128::from(wire) << 32 | u128::from(tail) << 96).to_le_bytes()
     }
 
     /// Three bytes, and what of the wire follows them. Its length is a constant, so copying it takes no call.
@@ -134,6 +144,13 @@ mod tests {
         ] {
             assert_eq!(sip(&key, &message[..len]), expected.to_be_bytes(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn one_block_is_what_its_parts_say() {
+        let whole = PrfInput::with_wire(*b"abc", b"defghijk", *b"lmno");
+        let at_once = PrfInput::one_block(*b"abc", *b"defghijk", *b"lmno");
+        assert_eq!([at_once], *whole.blocks());
     }
 
     #[test]

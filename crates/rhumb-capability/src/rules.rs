@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::advance::{is_whole, original_len};
 use crate::bits::Bits;
+use crate::commonest;
 use crate::header::{Fields, Layout, Place, delegation_bits};
-use crate::lanes::Work;
+use crate::lanes::{Load, Work};
 use crate::outer::Outer;
 use crate::{
     Account, Carriage, DropReason, Epoch, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
@@ -17,7 +18,8 @@ use crate::{
 pub(crate) struct Rules {
     addresses: Vec<(Family, Bits)>,
     refused_destinations: Vec<(Family, Bits)>,
-    suites: Vec<Suite>,
+    /// By the index of each, whether it is taken.
+    suites: [bool; Suite::ALL.len()],
     clock: WindowClock,
     reference_schemes: ReferenceSchemes,
     core: u16,
@@ -57,15 +59,24 @@ impl Opened {
         work: Work::NONE,
         is_work: false,
     };
+
+    /// What of the packet its MAC is made of.
+    #[inline]
+    pub(crate) fn load<'a>(&'a self, packet: &'a [u8]) -> Load<'a> {
+        let header_len = usize::from(self.layout.header_len);
+        let (header, payload) = packet[self.outer.header_at..self.outer.end].split_at(header_len);
+        Load { work: &self.work, layout: &self.layout, header, payload }
+    }
 }
 
 impl Rules {
     pub(crate) fn new(config: VerifierConfig) -> Self {
-        let bits = |all: &[IpAddr]| all.iter().copied().map(scope_of).collect();
+        let bits = |all: Vec<IpAddr>| all.into_iter().map(scope_of).collect();
+        let VerifierConfig { addresses, refused_destinations, suites, .. } = config;
         Self {
-            addresses: bits(&config.addresses),
-            refused_destinations: bits(&config.refused_destinations),
-            suites: config.suites,
+            addresses: bits(addresses),
+            refused_destinations: bits(refused_destinations),
+            suites: Suite::ALL.map(|suite| suites.contains(&suite)),
             clock: config.clock,
             reference_schemes: config.reference_schemes,
             core: config.core,
@@ -85,6 +96,77 @@ impl Rules {
         now_us: u64,
         opened: &mut Opened,
     ) -> Result<(), DropReason> {
+        let Opened { outer, layout, fields, .. } = &mut *opened;
+        if *carriage == Carriage::Ip && commonest::read(bytes, outer, layout, fields) {
+            return self.check(bytes, commonest::PLACE, now_us, opened);
+        }
+        self.open_any(bytes, carriage, now_us, opened)
+    }
+
+    /// The same of packets of any kind.
+    fn open_any(
+        &self,
+        bytes: &[u8],
+        carriage: &Carriage,
+        now_us: u64,
+        opened: &mut Opened,
+    ) -> Result<(), DropReason> {
+        let place = self.read(bytes, carriage, opened)?;
+        self.check(bytes, place, now_us, opened)
+    }
+
+    /// What follows once headers are read. There are two copies of it: in that for the commonest packets, what they have in
+    /// common is known, and what was read is in registers, where it would be waited for if it were read back from memory.
+    #[inline(always)]
+    fn check(
+        &self,
+        bytes: &[u8],
+        place: Place,
+        now_us: u64,
+        opened: &mut Opened,
+    ) -> Result<(), DropReason> {
+        let Opened { outer, layout, fields, account, work, .. } = opened;
+        if !self.suites[layout.suite.index()] {
+            return Err(DropReason::Suite);
+        }
+        // The header that comes back must say its length in 16 bits.
+        if original_len(layout, is_whole(layout, fields)) > usize::from(u16::MAX) {
+            return Err(DropReason::InnerLength);
+        }
+        let cores = self.cores;
+        if cores > 1 && self.owner(layout, fields) != self.core {
+            return Err(DropReason::WrongCore);
+        }
+        let waypoint = fields.waypoint;
+        if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
+            return Err(DropReason::WrongWaypoint);
+        }
+        *account = Account::of(fields.principal);
+        let Place { levels, scheme, .. } = place;
+        if levels > 0 || scheme != Scheme::CaveatChain {
+            let header = &bytes[outer.header_at..outer.end];
+            self.check_delegations(header, layout, fields, account)?;
+        }
+        let epoch = self.epochs.find((layout.family, waypoint), fields.epoch);
+        let epoch = epoch.ok_or(DropReason::Epoch)?;
+        let window = self.clock.select(fields.window_byte, now_us)?;
+        fields.id.check_age(now_us)?;
+        if !self.revocations.is_empty()
+            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000)
+        {
+            return Err(DropReason::Revoked);
+        }
+        *work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
+        Ok(())
+    }
+
+    /// Reads any headers. Returns the place of the current capability.
+    fn read(
+        &self,
+        bytes: &[u8],
+        carriage: &Carriage,
+        opened: &mut Opened,
+    ) -> Result<Place, DropReason> {
         opened.outer = match *carriage {
             Carriage::Ip => Outer::parse(bytes, self.port)?,
             Carriage::Datagram { destination, hop_limit, traffic_class } => Outer {
@@ -98,48 +180,13 @@ impl Rules {
                 is_udp: false,
             },
         };
-        let outer = &opened.outer;
-        let header = &bytes[outer.header_at..outer.end];
-        opened.layout.read(header)?;
-        let layout = &opened.layout;
-        if layout.family != outer.family {
+        let header = &bytes[opened.outer.header_at..opened.outer.end];
+        let place = opened.layout.read(header)?;
+        if opened.layout.family != opened.outer.family {
             return Err(DropReason::Family);
         }
-        if !self.suites.contains(&layout.suite) {
-            return Err(DropReason::Suite);
-        }
-        opened.fields = Fields::read(header, layout);
-        let fields = &opened.fields;
-        // The header that comes back must say its length in 16 bits.
-        if original_len(layout, is_whole(layout, fields)) > usize::from(u16::MAX) {
-            return Err(DropReason::InnerLength);
-        }
-        let cores = self.cores;
-        if cores > 1 && self.owner(layout, fields) != self.core {
-            return Err(DropReason::WrongCore);
-        }
-        let waypoint = fields.waypoint;
-        if waypoint != outer.destination || !self.addresses.contains(&(layout.family, waypoint)) {
-            return Err(DropReason::WrongWaypoint);
-        }
-        opened.account = Account::of(fields.principal);
-        let Place { levels, scheme, .. } = layout.current();
-        if levels > 0 || scheme != Scheme::CaveatChain {
-            self.check_delegations(header, layout, fields, &mut opened.account)?;
-        }
-        let account = &opened.account;
-        let epoch = self.epochs.find((layout.family, waypoint), fields.epoch);
-        let epoch = epoch.ok_or(DropReason::Epoch)?;
-        let window = self.clock.select(fields.window_byte, now_us)?;
-        fields.id.check_age(now_us)?;
-        if !self.revocations.is_empty()
-            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000)
-        {
-            return Err(DropReason::Revoked);
-        }
-        let place = layout.current();
-        opened.work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
-        Ok(())
+        opened.fields = Fields::read(header, opened.layout.family, place);
+        Ok(place)
     }
 
     /// Whether both ends are hosts, and the next one may be sent to.
@@ -172,7 +219,7 @@ impl Rules {
         fields: &Fields,
         account: &mut Account,
     ) -> Result<(), DropReason> {
-        let Place { at, levels, scheme } = layout.current();
+        let Place { at, levels, scheme, .. } = layout.current();
         let is_allowed = match scheme {
             Scheme::CaveatChain => true,
             Scheme::BitChain => self.reference_schemes != ReferenceSchemes::Refused,

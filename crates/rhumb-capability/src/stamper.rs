@@ -10,9 +10,11 @@ use crate::advance::{WHOLE_PACKET, forbids_fragments, must_travel_whole};
 use crate::capability::Writer;
 use crate::header::{FLAG_DF, FLAG_V6, Layout, MAX_CAPABILITIES, VERSION, address};
 use crate::mac::{MacKey, Message};
+use crate::messages::Messages;
 use crate::outer::{
     FLOW_LABEL, IpHeader, PLATYPUS_PROTOCOL, UDP, UDP_LEN, V4_LEN, V6_LEN, write_udp_checksum_v6,
 };
+use crate::side_by_side::LANES;
 use crate::{
     BINDING_LEN, CapabilityError, Credential, Delegations, Family, PLATYPUS_PORT, PacketIds,
 };
@@ -181,7 +183,7 @@ impl Stamper {
 
     /// Bytes that must be free before a packet to be stamped.
     pub fn headroom(&self) -> usize {
-        self.template.len() + self.encapsulation.outer_len(self.family)
+        self.template.len() + self.outer_len()
     }
 
     /// Stamps the IP packet that stands at `packet` of `buffer`, with [`Stamper::headroom`] bytes free before it, at `now_us`,
@@ -200,6 +202,52 @@ impl Stamper {
         ids: &mut PacketIds,
         now_us: u64,
     ) -> Result<Range<usize>, CapabilityError> {
+        let stamped = self.dress(buffer, packet, ids, now_us)?;
+        self.bind(&mut buffer[stamped.clone()]);
+        self.complete(&mut buffer[stamped.clone()]);
+        Ok(stamped)
+    }
+
+    /// [`Stamper::stamp`] for each of the packets that stand at `packets` of `arena`, in order, which takes less time than
+    /// one after the other. What became of packet `n` of them is told by `done(n, ..)`, in no order.
+    ///
+    /// # Panics
+    /// As [`Stamper::stamp`].
+    pub fn stamp_batch(
+        &self,
+        arena: &mut [u8],
+        packets: &[Range<usize>],
+        ids: &mut PacketIds,
+        now_us: u64,
+        mut done: impl FnMut(usize, Result<Range<usize>, CapabilityError>),
+    ) {
+        let mut messages = Messages::empty();
+        for (first, group) in (0..).step_by(LANES).zip(packets.chunks(LANES)) {
+            let mut all: [Option<Range<usize>>; LANES] = [const { None }; LANES];
+            for (lane, packet) in group.iter().enumerate() {
+                match self.dress(arena, packet.clone(), ids, now_us) {
+                    Ok(stamped) => all[lane] = Some(stamped),
+                    Err(refused) => done(first + lane, Err(refused)),
+                }
+            }
+            self.bind_side_by_side(arena, &all, &mut messages);
+            for (lane, stamped) in all.into_iter().enumerate() {
+                if let Some(stamped) = stamped {
+                    self.complete(&mut arena[stamped.clone()]);
+                    done(first + lane, Ok(stamped));
+                }
+            }
+        }
+    }
+
+    /// All of [`Stamper::stamp`] but the bindings and what covers them.
+    fn dress(
+        &self,
+        buffer: &mut [u8],
+        packet: Range<usize>,
+        ids: &mut PacketIds,
+        now_us: u64,
+    ) -> Result<Range<usize>, CapabilityError> {
         let original = self.read(&buffer[packet.clone()]).ok_or(CapabilityError::NotAPacket)?;
         if !self.allows(original.destination) {
             return Err(CapabilityError::OutsidePrefix);
@@ -211,12 +259,9 @@ impl Stamper {
         if needed + payload.len() > usize::from(u16::MAX) {
             return Err(CapabilityError::PacketTooLarge);
         }
-        let outer_len = needed - self.template.len();
-        let (front, payload_bytes) = buffer[start..payload.end].split_at_mut(needed);
-        let header = &mut front[outer_len..];
-        self.fill(header, &original, ids, now_us);
-        self.bind(header, payload_bytes);
-        self.surround(&mut buffer[start..payload.end], outer_len, &original);
+        let stamped = &mut buffer[start..payload.end];
+        self.fill(&mut stamped[self.outer_len()..needed], &original, ids, now_us);
+        self.surround(stamped, self.outer_len(), &original);
         Ok(start..payload.end)
     }
 
@@ -252,7 +297,6 @@ impl Stamper {
         if payload.len() > usize::from(u16::MAX) - needed {
             return Err(CapabilityError::PacketTooLarge);
         }
-        let (header, payload_bytes) = buffer[start..payload.end].split_at_mut(needed);
         let original = Original {
             source,
             destination,
@@ -263,8 +307,9 @@ impl Stamper {
             do_not_fragment: false,
             payload: 0..payload.len(),
         };
-        self.fill(header, &original, ids, now_us);
-        self.bind(header, payload_bytes);
+        let stamped = &mut buffer[start..payload.end];
+        self.fill(&mut stamped[..needed], &original, ids, now_us);
+        self.bind(stamped);
         Ok(start..payload.end)
     }
 
@@ -290,14 +335,50 @@ impl Stamper {
         header[fixed_len - 8..fixed_len].copy_from_slice(&ids.next(now_us).0.to_be_bytes());
     }
 
-    fn bind(&self, header: &mut [u8], payload: &[u8]) {
+    /// Bytes before the Platypus header.
+    fn outer_len(&self) -> usize {
+        self.encapsulation.outer_len(self.family)
+    }
+
+    /// Binds all capabilities of a stamped packet to it.
+    fn bind(&self, stamped: &mut [u8]) {
+        let (header, payload) = stamped[self.outer_len()..].split_at_mut(self.template.len());
         let mut message = Message::empty();
         message.write(header, &self.layout, 0);
         for (index, key) in self.keys.iter().enumerate() {
             message.set_index(index as u8);
             let mac = key.mac(&message, payload);
-            let at = self.layout.places[index].binding_at(self.family);
+            let at = self.layout.places[index].binding_at();
             header[at..at + BINDING_LEN].copy_from_slice(&mac[..BINDING_LEN]);
+        }
+    }
+
+    /// The same for several packets: side by side where the suite can, else one after the other.
+    fn bind_side_by_side(
+        &self,
+        arena: &mut [u8],
+        all: &[Option<Range<usize>>; LANES],
+        messages: &mut Messages,
+    ) {
+        for (lane, stamped) in all.iter().enumerate() {
+            messages.clear(lane);
+            let Some(stamped) = stamped else { continue };
+            if matches!(self.keys[0], MacKey::Aes(..)) {
+                messages.set(lane, &arena[stamped.start + self.outer_len()..], &self.layout);
+            } else {
+                self.bind(&mut arena[stamped.clone()]);
+            }
+        }
+        for (index, key) in self.keys.iter().enumerate() {
+            let MacKey::Aes(_, key) = key else { return };
+            messages.set_index(index as u8);
+            let macs = messages.macs_under(key);
+            let at = self.outer_len() + self.layout.places[index].binding_at();
+            for (stamped, mac) in all.iter().zip(&macs.0) {
+                if let Some(stamped) = stamped {
+                    arena[stamped.start + at..][..BINDING_LEN].copy_from_slice(&mac[..BINDING_LEN]);
+                }
+            }
         }
     }
 
@@ -328,8 +409,12 @@ impl Stamper {
             do_not_fragment: true,
         };
         header.write(packet);
-        if protocol == UDP && self.family == Family::V6 {
-            write_udp_checksum_v6(packet);
+    }
+
+    /// What covers the bindings, so that it comes after them: the checksum that IPv6 wants of UDP.
+    fn complete(&self, stamped: &mut [u8]) {
+        if matches!(self.encapsulation, Encapsulation::Udp { .. }) && self.family == Family::V6 {
+            write_udp_checksum_v6(stamped);
         }
     }
 }

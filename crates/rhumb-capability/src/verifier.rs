@@ -1,6 +1,6 @@
 //! A waypoint's verifier, one per core: batches of packets in, verdicts out. This is the hot path.
 //!
-//! Flow, for eight packets at a time, each step for all of them before the next: 1. structure, waypoint, time, revocation;
+//! Flow, for sixteen packets at a time, each step for all of them before the next: 1. structure, waypoint, time, revocation;
 //! 2. the binding's key; 3. the binding; 4. what it proved: not here before, whose account; 5. the packet moves on, in place.
 //!
 //! Invariant: nothing is allocated, and nothing is written that outlives the call but drop counts, before a binding has been
@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
+use crate::accounts::Run;
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
-use crate::lanes::{Lanes, Work};
+use crate::lanes::{Lanes, Load};
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
-use crate::side_by_side::LANES;
+use crate::side_by_side::{LANES, Row};
 use crate::{
     Accounts, Advanced, BINDING_LEN, CapabilityError, DropCounts, DropReason, Epoch, EpochKeys,
-    PLATYPUS_PORT, Revocations, Suite, WindowClock,
+    Family, Next, PLATYPUS_PORT, Revocations, Suite, WindowClock,
 };
 
 /// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
@@ -133,7 +134,8 @@ pub struct Verifier {
     accounts: Accounts,
     drops: DropCounts,
     lanes: Lanes,
-    opened: [Opened; LANES],
+    /// Two, in turns: while memory for the one is on its way, the other is worked on.
+    groups: [Group; 2],
     /// The latest time told, so that a clock which steps back a little does not open the filter.
     latest_us: u64,
 }
@@ -162,7 +164,7 @@ impl Verifier {
             accounts,
             drops: DropCounts::default(),
             lanes: Lanes::new(),
-            opened: [Opened::NONE; LANES],
+            groups: [Group::EMPTY; 2],
             latest_us: 0,
         })
     }
@@ -219,8 +221,17 @@ impl Verifier {
         let is_jitter = self.latest_us.saturating_sub(now_us) <= STANDS_STILL_US;
         let now_us = if is_jitter { now_us.max(self.latest_us) } else { now_us };
         self.latest_us = now_us;
-        for group in packets.chunks_mut(LANES) {
-            self.verify_group(arena, group, now_us);
+        let mut before: Option<&mut [Packet]> = None;
+        let mut group = 0;
+        for packets in packets.chunks_mut(LANES) {
+            self.prove(group, arena, packets, now_us);
+            group = 1 - group;
+            if let Some(before) = before.replace(packets) {
+                self.finish(group, arena, before);
+            }
+        }
+        if let Some(last) = before {
+            self.finish(1 - group, arena, last);
         }
     }
 
@@ -237,50 +248,61 @@ impl Verifier {
         }
     }
 
-    fn verify_group(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
-        let Self { rules, filter, accounts, drops, lanes, opened, .. } = self;
-        for ((lane, packet), opened) in packets.iter_mut().enumerate().zip(&mut *opened) {
+    /// Steps 1 to 3 for packets that become one of the groups.
+    fn prove(&mut self, group: usize, arena: &[u8], packets: &mut [Packet], now_us: u64) {
+        let Self { rules, filter, drops, lanes, groups, .. } = self;
+        let Group { opened, macs } = &mut groups[group];
+        for (packet, opened) in packets.iter_mut().zip(&mut *opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
             let verdict = rules.open(bytes, &packet.carriage, now_us, opened);
             opened.is_work = verdict.is_ok();
-            match verdict {
-                Ok(()) => {
-                    let header = &bytes[opened.outer.header_at..opened.outer.end];
-                    lanes.load(lane, header, &opened.layout);
-                }
-                Err(reason) => drop_packet(drops, packet, reason),
+            if let Err(reason) = verdict {
+                drop_packet(drops, packet, reason);
             }
         }
-        let mut work: [Option<&Work>; LANES] = [None; LANES];
-        let mut payloads: [&[u8]; LANES] = [&[]; LANES];
-        for (lane, (packet, opened)) in packets.iter().zip(&*opened).enumerate() {
+        let mut loads: [Option<Load<'_>>; LANES] = [None; LANES];
+        for (load, (packet, opened)) in loads.iter_mut().zip(packets.iter().zip(&*opened)) {
             if opened.is_work {
-                work[lane] = Some(&opened.work);
-                let payload_at = opened.outer.header_at + usize::from(opened.layout.header_len);
-                payloads[lane] = &arena[packet.start..][payload_at..opened.outer.end];
+                *load = Some(opened.load(&arena[packet.start..]));
             }
         }
-        let macs = lanes.macs(rules.epochs.keys(), &work, &payloads);
-        let mut touched = 0;
-        for (work, (opened, mac)) in work.iter().zip(opened.iter().zip(&macs)) {
-            if work.is_some() {
-                touched ^= filter.touch(opened.fields.id, fingerprint(mac));
+        *macs = lanes.macs(rules.epochs.keys(), &loads);
+        for (load, (opened, mac)) in loads.iter().zip(opened.iter().zip(&macs.0)) {
+            if load.is_some() {
+                filter.prefetch(opened.fields.id, fingerprint(mac));
             }
         }
-        std::hint::black_box(touched);
-        for (lane, (packet, opened)) in packets.iter_mut().zip(&*opened).enumerate() {
+    }
+
+    /// The other steps, for one of the groups.
+    fn finish(&mut self, group: usize, arena: &mut [u8], packets: &mut [Packet]) {
+        let Self { rules, filter, accounts, drops, groups, .. } = self;
+        let Group { opened, macs } = &groups[group];
+        let mut run = Run::EMPTY;
+        for (packet, (opened, mac)) in packets.iter_mut().zip(opened.iter().zip(&macs.0)) {
             if !opened.is_work {
                 continue;
             }
-            match admit(rules, &arena[packet.start..], opened, &macs[lane], filter) {
+            match admit(rules, &arena[packet.start..], opened, mac, filter) {
                 Ok(bytes) => {
-                    accounts.add(&opened.account, bytes);
+                    run.add(accounts, &opened.account, bytes);
                     advance(arena, packet, opened);
                 }
                 Err(reason) => drop_packet(drops, packet, reason),
             }
         }
+        accounts.add(&run);
     }
+}
+
+/// Packets that are worked on together, and what was found of them.
+struct Group {
+    opened: [Opened; LANES],
+    macs: Row,
+}
+
+impl Group {
+    const EMPTY: Self = Self { opened: [Opened::NONE; LANES], macs: Row::ZERO };
 }
 
 /// What is decided by the MAC and after it. Returns the bytes to be billed.
@@ -293,8 +315,12 @@ fn admit(
     filter: &mut ReplayFilter,
 ) -> Result<u64, DropReason> {
     let Opened { outer, layout, fields, .. } = opened;
-    let binding_at = outer.header_at + layout.current().binding_at(layout.family);
-    if !bool::from(packet[binding_at..binding_at + BINDING_LEN].ct_eq(&mac[..BINDING_LEN])) {
+    let binding_at = outer.header_at + layout.current().binding_at();
+    let (binding, whole) = (packet[binding_at..].first_chunk(), "invariant: it was parsed");
+    // As numbers: slices are compared byte by byte.
+    let binding = u64::from_ne_bytes(*binding.expect(whole));
+    let [right, _] = halves(mac);
+    if !bool::from(binding.ct_eq(&right)) {
         return Err(DropReason::Binding);
     }
     if outer.hop_limit <= 1 {
@@ -321,25 +347,39 @@ fn drop_packet(drops: &mut DropCounts, packet: &mut Packet, reason: DropReason) 
 /// The half of a MAC that is on no wire.
 #[inline]
 fn fingerprint(mac: &[u8; BLOCK]) -> u64 {
-    let [_, _, _, _, _, _, _, _, half @ ..] = *mac;
-    u64::from_ne_bytes(half)
+    let [_, half] = halves(mac);
+    half
 }
 
 #[inline]
+fn halves(mac: &[u8; BLOCK]) -> [u64; 2] {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *mac;
+    [[a, b, c, d, e, f, g, h], rest].map(u64::from_ne_bytes)
+}
+
+// A binding is one of the halves.
+const _: () = assert!(2 * BINDING_LEN == BLOCK);
+
+#[inline(always)]
 fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
     let Opened { outer, layout, fields, account, .. } = opened;
     let bytes = &mut arena[packet.start..packet.start + packet.len];
-    let is_last = layout.pointer + 1 == layout.count;
-    let (next, range) = if is_last {
-        to_destination(bytes, outer, layout, fields)
-    } else {
-        let next = to_waypoint(bytes, outer, layout, packet.carriage == Carriage::Ip);
-        (next, 0..outer.end)
-    };
-    (packet.start, packet.len) = (packet.start + range.start, range.len());
     let (hop_limit, traffic_class) = (outer.hop_limit - 1, outer.traffic_class);
-    let advanced = Advanced { next, account: *account, hop_limit, traffic_class };
-    packet.verdict = Verdict::Forward(advanced);
+    let forward =
+        |next| Verdict::Forward(Advanced { next, account: *account, hop_limit, traffic_class });
+    if layout.pointer + 1 < layout.count {
+        let next = to_waypoint(bytes, outer, layout, packet.carriage == Carriage::Ip);
+        packet.len = outer.end;
+        packet.verdict = forward(Next::Waypoint(next.address(layout.family)));
+        return;
+    }
+    let range = to_destination(bytes, outer, layout, fields);
+    (packet.start, packet.len) = (packet.start + range.start, range.len());
+    // Once for each family, so that the verdict is written where it belongs and not put together elsewhere first.
+    packet.verdict = match layout.family {
+        Family::V4 => forward(Next::Destination(IpAddr::V4(fields.destination.octets_v4().into()))),
+        Family::V6 => forward(Next::Destination(IpAddr::V6(fields.destination.octets_v6().into()))),
+    };
 }
 
 /// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.

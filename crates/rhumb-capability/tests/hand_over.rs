@@ -1,4 +1,4 @@
-//! Credentials from hand to hand: sealed records, files, what Debug shows, and what a stamper refuses.
+//! Credentials from hand to hand: files, what Debug shows, and what a stamper refuses.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -10,34 +10,13 @@ use std::os::unix::fs::PermissionsExt;
 use proptest::prelude::*;
 use rhumb_capability::{
     Capability, CapabilityError, Credential, DelegationId, Encapsulation, EpochKeys, Family,
-    KeyRecord, PacketIds, Prefix, Principal, RecordKey, Scheme, Stamper, Suite, Window, file,
+    KeyRecord, PacketIds, Prefix, Principal, Scheme, Stamper, Suite, Window, file,
 };
 use world::*;
 
 fn record(family: Family) -> KeyRecord {
     let capability = capability(family, 1, Suite::HeaderAes, Scheme::CaveatChain);
     EpochKeys::new(EPOCH, &master(1)).mint(capability, 1_700_003_600).unwrap()
-}
-
-#[test]
-fn a_record_opens_with_its_key_for_its_name_and_not_otherwise() {
-    let (key, other) = (RecordKey::new([1; 32]), RecordKey::new([2; 32]));
-    for family in [Family::V4, Family::V6] {
-        let sealed = record(family).seal(&key, b"name", [3; KeyRecord::NONCE_LEN]).unwrap();
-        assert_eq!(KeyRecord::open(&key, b"name", &sealed), Ok(record(family)));
-        let refused = Err(CapabilityError::RecordNotOpened);
-        assert_eq!(KeyRecord::open(&other, b"name", &sealed), refused);
-        assert_eq!(KeyRecord::open(&key, b"Name", &sealed), refused);
-        for bit in 0..sealed.len() * 8 {
-            let mut changed = sealed.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(KeyRecord::open(&key, b"name", &changed), refused, "bit {bit}");
-        }
-        for len in 0..sealed.len() {
-            assert_eq!(KeyRecord::open(&key, b"name", &sealed[..len]), refused, "{len} bytes");
-        }
-        assert!(KeyRecord::open(&key, b"name", &[&sealed[..], &[0; 1000]].concat()).is_err());
-    }
 }
 
 #[test]
@@ -206,7 +185,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn files_and_records_survive(
+    fn files_survive(
         family in any_family(),
         suite in any_suite(),
         principal: u32,
@@ -221,14 +200,48 @@ proptest! {
         let capability =
             Capability { principal: Principal(principal), window: Window(window), epoch, ..base };
         let record = EpochKeys::new(epoch, &master(1)).mint(capability, not_after_s).unwrap();
-        let again = KeyRecord::decode(&record.encode()).unwrap();
-        prop_assert_eq!(&again, &record);
         let mut credential = Credential::from(record);
         for prefix in &prefixes(family)[..levels] {
             let id = DelegationId::new(id).unwrap();
             credential = credential.delegate(prefix.parse().unwrap(), id).unwrap();
         }
         prop_assert_eq!(file::decode(&file::encode(&credential)), Ok(credential));
+    }
+
+    #[test]
+    fn a_batch_is_stamped_as_packet_by_packet(
+        family in any_family(),
+        suite in any_suite(),
+        levels in 0_usize..=3,
+        count in 1_u8..=4,
+        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 1..40),
+    ) {
+        let credentials: Vec<_> = (1..=count).map(|n| delegated(family, n, suite, levels)).collect();
+        let all: Vec<&Credential> = credentials.iter().collect();
+        let stamper = Stamper::new(&all, Encapsulation::IP).unwrap();
+        let (mut arena, mut places, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut same_ids) = (PacketIds::new(1, 2), PacketIds::new(1, 2));
+        for (number, payload) in payloads.iter().enumerate() {
+            let mut packet = ip_packet(family, payload);
+            if number % 5 == 4 {
+                packet[0] = 0;
+            }
+            arena.resize(arena.len() + stamper.headroom(), 0);
+            places.push(arena.len()..arena.len() + packet.len());
+            arena.extend(&packet);
+            let mut alone = vec![0; stamper.headroom()];
+            alone.extend(&packet);
+            let place = stamper.headroom()..alone.len();
+            let stamped = stamper.stamp(&mut alone, place, &mut same_ids, NOW_US);
+            expected.push(stamped.map(|place| alone[place].to_vec()));
+        }
+        let mut made: Vec<_> = places.iter().map(|_| None).collect();
+        stamper.stamp_batch(&mut arena, &places, &mut ids, NOW_US, |number, stamped| {
+            assert!(made[number].replace(stamped).is_none());
+        });
+        for (made, expected) in made.into_iter().zip(expected) {
+            prop_assert_eq!(made.unwrap().map(|place| arena[place].to_vec()), expected);
+        }
     }
 
     #[test]

@@ -13,9 +13,9 @@ use std::process::Command;
 
 use data_encoding::HEXLOWER;
 use rhumb_capability::{
-    Carriage, Credential, Encapsulation, Epoch, EpochKeys, Family, HeaderView, KeyRecord, Master,
-    Packet, PacketIds, RecordKey, ReferenceSchemes, Scheme, Stamper, Suite, Verdict, Verifier,
-    VerifierConfig, WindowClock,
+    Carriage, Credential, Encapsulation, Epoch, EpochKeys, Family, HeaderView, Master, Packet,
+    PacketIds, ReferenceSchemes, Scheme, Stamper, Suite, Verdict, Verifier, VerifierConfig,
+    WindowClock,
 };
 use serde_json::{Value, json};
 use world::*;
@@ -31,7 +31,6 @@ fn the_vectors_say_what_the_code_does() {
                 let name = format!("{family:?}, {suite}, {count} capabilities");
                 vectors.push(packet_vector(&name, family, &credentials));
             }
-            vectors.push(record_vector(family, suite));
         }
     }
     for suite in Suite::ALL {
@@ -101,26 +100,6 @@ fn capability_fields(credential: &Credential) -> Value {
         "scheme": capability.scheme.number(),
         "delegations": delegations,
         "master": HEXLOWER.encode(master(number).expose()),
-    })
-}
-
-fn record_vector(family: Family, suite: Suite) -> Value {
-    let capability = capability(family, 2, suite, Scheme::CaveatChain);
-    let record = EpochKeys::new(EPOCH, &master(2)).mint(capability, 1_700_003_600).unwrap();
-    let key: [u8; RecordKey::LEN] = std::array::from_fn(|at| 200 - at as u8);
-    let (name, nonce) = ("label._k.example.net", [9; KeyRecord::NONCE_LEN]);
-    let sealed = record.seal(&RecordKey::new(key), name.as_bytes(), nonce).unwrap();
-    let mut fields = capability_fields(&Credential::from(record));
-    fields["suite"] = suite.number().into();
-    fields["not_after"] = 1_700_003_600.into();
-    fields["key"] = HEXLOWER.encode(&key).into();
-    fields["nonce"] = HEXLOWER.encode(&nonce).into();
-    fields["name"] = name.into();
-    json!({
-        "form": "key record",
-        "name": format!("{family:?}, {suite}, a record"),
-        "hex": HEXLOWER.encode(&sealed),
-        "fields": fields,
     })
 }
 

@@ -1,9 +1,10 @@
-"""Platypus, from docs/platypus.md alone: keys, bindings, stamped packets, key records. The model that the Rust crate is held to.
+"""Platypus, from docs/platypus.md and docs/keyserver.md alone: keys, bindings, stamped packets, key records. The model that the Rust crate is held to.
 
 Run as a program with a seed, it prints stamped packets as JSON, for the Rust verifier to take:
 `python3 -m rhumb.platypus SEED COUNT NOW_US WINDOW`.
 """
 
+import base64
 import hashlib
 import ipaddress
 import json
@@ -198,15 +199,20 @@ def stamp(fields):
     return header([c.binding(index, masked, payload) for index, c in enumerate(capabilities)]) + payload
 
 
+# The standard library has this alphabet from Python 3.10 on.
+EXTENDED_HEX = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
+
+
 def seal_record(fields):
-    """A key record for the holder of a key, as the answer to a name."""
+    """What answers the question for a key, sealed for its principal: docs/keyserver.md, "A key"."""
     capability = Capability(fields, fields["suite"])
-    family = capability.waypoint.version
-    record = bytes([1, capability.suite, capability.scheme, 0, capability.epoch, family])
-    record += capability.window.to_bytes(4, "big") + fields["not_after"].to_bytes(8, "big")
-    record += capability.waypoint.packed + capability.principal + capability.secret()
-    nonce = bytes.fromhex(fields["nonce"])
-    return nonce + AESGCMSIV(bytes.fromhex(fields["key"])).encrypt(nonce, record, fields["name"].encode())
+    question = capability.waypoint.packed + capability.principal + b"\x00" + capability.window.to_bytes(4, "big")
+    label = base64.b32encode(question).decode().rstrip("=").translate(EXTENDED_HEX)
+    name = f"{label}.{fields['zone']}"
+    assert name == fields["query name"], name
+    record = bytes([1 << 4 | capability.suite, capability.scheme, capability.epoch])
+    record += fields["not_after"].to_bytes(4, "big") + capability.secret()
+    return AESGCMSIV(bytes.fromhex(fields["key"])).encrypt(bytes(12), record, name.encode())
 
 
 def random_fields(rng, now_us, window):

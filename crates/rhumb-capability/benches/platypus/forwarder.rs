@@ -28,8 +28,13 @@ impl Backend {
         }
     }
 
-    /// Opens it in the namespace of this thread, for packets of `protocol`.
+    /// Opens it in the namespace of this thread, a router's, for packets of `protocol`.
     pub(crate) fn open(self, protocol: u8) -> Box<dyn IpIo + Send> {
+        self.open_on(&["left", "right"], protocol)
+    }
+
+    /// The same, on these interfaces where it is bound to any.
+    pub(crate) fn open_on(self, interfaces: &[&str], protocol: u8) -> Box<dyn IpIo + Send> {
         let options = RawOptions { protocol: Some(protocol), ipv6: None, ..RawOptions::default() };
         let raw = || RawSocket::open(&options).expect("raw sockets");
         match self {
@@ -40,8 +45,7 @@ impl Backend {
                 Box::new(Tun::open(&options).expect("a TUN device"))
             }
             Self::Xdp => {
-                let interfaces = ["left", "right"];
-                let attached = XdpPackets::attach(raw(), &interfaces, &xdp::Options::default());
+                let attached = XdpPackets::attach(raw(), interfaces, &xdp::Options::default());
                 Box::new(attached.unwrap_or_else(|refused| panic!("{}", refused.refusal)))
             }
         }
@@ -143,11 +147,15 @@ fn at_once(
 }
 
 fn stamp(batch: &mut IpBatch, stamper: &Stamper, ids: &mut PacketIds, now_us: u64) -> usize {
+    let places: Vec<_> = (0..batch.len()).map(|index| batch.place_in_arena(index)).collect();
+    let mut results = Vec::with_capacity(places.len());
+    stamper.stamp_batch(batch.arena_mut(), &places, ids, now_us, |index, stamped| {
+        results.push((index, stamped));
+    });
     let mut refused = 0;
-    for index in 0..batch.len() {
-        let (room, packet) = batch.room_mut(index);
-        match stamper.stamp(room, packet, ids, now_us) {
-            Ok(stamped) => batch.place(index, stamped),
+    for (index, stamped) in results {
+        match stamped {
+            Ok(place) => batch.place_by_arena(index, place),
             Err(_) => {
                 batch.drop_packet(index);
                 refused += 1;

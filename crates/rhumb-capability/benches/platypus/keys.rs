@@ -63,9 +63,9 @@ pub(crate) fn stamper(waypoint: Ipv4Addr, suite: Suite, levels: u32) -> Stamper 
 /// Has a verifier take packets of the last seconds, so that it has touched all memory of its replay filter, as one that has
 /// been at work for a while.
 pub(crate) fn fill_replay_filter(verifier: &mut Verifier, stamper: &Stamper) {
-    const STEP_US: u64 = 50_000;
-    const STEPS: u64 = 90;
-    const PACKETS: usize = 2048;
+    const STEP_US: u64 = 16_000;
+    const STEPS: u64 = 280;
+    const PACKETS: usize = 700;
     let [from, to] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
     let packet = ip_packet(from, to, 24);
     let room = stamper.headroom();

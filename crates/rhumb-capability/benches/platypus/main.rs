@@ -2,7 +2,8 @@
 //! beside what Linux takes to forward IPv4, and SRv6 with and without its HMAC.
 //!
 //! Run by `cargo xtask bench platypus`; `--json` prints one object. Takes two minutes; what is over veth needs root. After `--`
-//! `memory` or `veth` measures that part alone, `header-aes` and its like that suite.
+//! `memory` or `veth` measures that part alone, `header-aes` and its like that suite. `load` measures another part, alone: the
+//! series for `cargo xtask figures`.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
@@ -21,6 +22,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     let mut conditions = report::conditions();
+    if has("load") {
+        return report::print_load(path::load::measure(), conditions, has("--json"));
+    }
     let memory = if has("veth") { Vec::new() } else { memory::measure(&arguments) };
     let measured = if has("memory") { Err("not asked for") } else { path::measure() };
     let path = measured.unwrap_or_else(|why| {

@@ -8,6 +8,8 @@
 //! Packets are made, and stamped, before each slice, so that all are fresh and unlike each other, and the source only sends.
 //! All kinds take turns within a round, forwards and backwards.
 
+pub(crate) mod load;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -92,7 +94,7 @@ pub(crate) struct Series {
 /// Everything there is to measure over veth; an empty answer, and why, without root.
 pub(crate) fn measure() -> Result<Vec<Series>, &'static str> {
     let place = Place::new().ok_or("needs root and the ip command")?;
-    let mut bench = Bench::new(place);
+    let mut bench = Bench::new(place, BATCHES, PACKET_LEN);
     // The forwarding threads inherit both.
     pin_thread(CORE).map_err(|_| "cannot keep to a core")?;
     sys::wake_politely();
@@ -163,7 +165,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(place: Place) -> Self {
+    fn new(place: Place, batches: usize, packet_len: usize) -> Self {
         let [router, sink] = [Line::R1, Line::R2].map(address);
         let by = |waypoint| stamper(waypoint, Suite::HeaderAes, 0);
         let stampers = [by(router), by(BEHIND_TUN)];
@@ -177,7 +179,7 @@ impl Bench {
             verifier,
             stampers,
             gateway: by(sink),
-            batches: (0..BATCHES).map(|_| IpBatch::new(PACKET_LEN)).collect(),
+            batches: (0..batches).map(|_| IpBatch::new(packet_len)).collect(),
         }
     }
 
@@ -218,6 +220,41 @@ impl Bench {
         }
     }
 
+    /// What comes to the waypoint, and what leaves it, by protocol.
+    fn protocols(kind: Kind) -> [u8; 2] {
+        match kind {
+            Kind::Waypoint(_, Task::Stamp) => [INNER_PROTOCOL, PLATYPUS_PROTOCOL],
+            _ => [PLATYPUS_PROTOCOL, INNER_PROTOCOL],
+        }
+    }
+
+    /// What the waypoint forwards by; the kernel needs nothing.
+    fn backend(&self, kind: Kind) -> Option<Box<dyn IpIo + Send>> {
+        let Kind::Waypoint(backend, _) = kind else { return None };
+        let [incoming, _] = Self::protocols(kind);
+        Some(self.place.router().enter(|| backend.open(incoming)))
+    }
+
+    /// Packets that are ready to be sent; they go back to [`Bench::batches`].
+    fn packets(&mut self, kind: Kind, plain: &[u8]) -> Vec<IpBatch> {
+        let mut batches = std::mem::take(&mut self.batches);
+        let mut ids = std::mem::replace(&mut self.ids, PacketIds::new(0, 0));
+        let now_us = self.clock.now_us();
+        fill(&mut batches, BATCH, plain, self.stamper(kind), &mut ids, now_us);
+        self.ids = ids;
+        batches
+    }
+
+    /// What the waypoint does, and where it is.
+    fn step(&mut self, kind: Kind) -> (Step<'_>, &Place) {
+        let step = match kind {
+            Kind::Waypoint(_, Task::Stamp) => Step::Stamp(&self.gateway, &mut self.gateway_ids),
+            Kind::Waypoint(_, Task::Verify) => Step::Verify(&mut self.verifier),
+            _ => Step::Null(&mut self.verifier),
+        };
+        (step, &self.place)
+    }
+
     fn run(&mut self, kind: Kind, size: usize) -> Slice {
         if let Kind::Srv6 { checked } = kind {
             let value = if checked { "1" } else { "-1" };
@@ -225,30 +262,15 @@ impl Bench {
             self.place.router().enter(|| std::fs::write(path, value)).expect("a setting");
         }
         let plain = self.plain(kind, size);
-        let Line { a, r1: router, r2: sink, .. } = &self.place.0.line;
-        let is_stamping = matches!(kind, Kind::Waypoint(_, Task::Stamp));
-        let [incoming, outgoing] = if is_stamping {
-            [INNER_PROTOCOL, PLATYPUS_PROTOCOL]
-        } else {
-            [PLATYPUS_PROTOCOL, INNER_PROTOCOL]
-        };
+        let Line { a, r2: sink, .. } = &self.place.0.line;
+        let [_, outgoing] = Self::protocols(kind);
         let mut source = a.enter(|| RawSocket::open(&RawOptions::default())).expect("raw sockets");
         let options = RawOptions { protocol: Some(outgoing), ..RawOptions::default() };
         let mut sink = sink.enter(|| RawSocket::open(&options)).expect("raw sockets");
-        let mut io = match kind {
-            Kind::Waypoint(backend, _) => Some(router.enter(|| backend.open(incoming))),
-            _ => None,
-        };
-        let mut batches = std::mem::take(&mut self.batches);
-        let mut ids = std::mem::replace(&mut self.ids, PacketIds::new(0, 0));
-        let now_us = self.clock.now_us();
-        fill(&mut batches, BATCH, &plain, self.stamper(kind), &mut ids, now_us);
-        let step = match kind {
-            Kind::Waypoint(_, Task::Stamp) => Step::Stamp(&self.gateway, &mut self.gateway_ids),
-            Kind::Waypoint(_, Task::Verify) => Step::Verify(&mut self.verifier),
-            _ => Step::Null(&mut self.verifier),
-        };
+        let mut io = self.backend(kind);
+        let mut batches = self.packets(kind, &plain);
         let (clock, stop, thread) = (self.clock, AtomicBool::new(false), self.place.0.arrival);
+        let (step, _) = self.step(kind);
         let slice = std::thread::scope(|scope| {
             let forwarder = scope
                 .spawn(|| io.as_mut().map(|io| forwarder::run(io.as_mut(), step, clock, &stop)));
@@ -260,7 +282,7 @@ impl Bench {
             Slice { arrived, lost: PACKETS - arrived, elapsed, arrival, work }
         });
         assert_eq!(slice.work.refused, 0, "{kind:?} refused packets that are right");
-        (self.batches, self.ids) = (batches, ids);
+        self.batches = batches;
         slice
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::forwarder::Backend;
 use crate::memory;
+use crate::path::load;
 use crate::path::{BACKENDS, Kind, PACKETS, ROUNDS, Series, Slice, Task};
 use crate::traffic::SIZES;
 
@@ -225,6 +226,24 @@ impl Row {
             "packets_per_batch": self.per_batch.round(),
             "lost": self.lost,
         })
+    }
+}
+
+/// What was measured for the paper's Figure 4.
+pub(crate) fn print_load(
+    measured: Result<Vec<load::Series>, &'static str>,
+    mut conditions: Map<String, Value>,
+    is_json: bool,
+) {
+    conditions.insert("load_average_after".to_owned(), load_average().into());
+    conditions.insert("path".to_owned(), load::PATH.into());
+    match measured {
+        Err(why) => println!("left out: {why}"),
+        Ok(all) if is_json => {
+            let rows: Vec<Value> = all.iter().map(load::Series::json).collect();
+            println!("{}", json!({ "bench": "platypus", "conditions": conditions, "load": rows }));
+        }
+        Ok(all) => load::print_text(&all),
     }
 }
 

@@ -4,6 +4,7 @@
 //! key.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rhumb_capability::{CapabilityError, PacketIds, Stamper};
@@ -109,31 +110,63 @@ pub(crate) fn stamp_batch(
     now_us: u64,
     counts: &Counts,
 ) {
+    // One list for each stamper, since only packets of one are stamped side by side.
+    let mut lists: [Vec<usize>; 2] = [const { Vec::new() }; 2];
     for index in 0..batch.len() {
         let packet = batch.packet(index);
         if packet.is_empty() {
             continue;
         }
-        let len = packet.len() as u64;
         let destination = ends_of(packet).map(|(_, destination)| destination);
         let Some(destination) = destination.filter(|it| !is_of_the_link(*it)) else {
             counts.drop_one(DropReason::NotForWaypoints);
             batch.drop_packet(index);
             continue;
         };
-        let Some(stamper) = stampers.of(destination, now_us / 1_000_000) else {
-            if fallback == Fallback::Plain {
-                counts.plain_packets.fetch_add(1, Ordering::Relaxed);
-            } else {
-                counts.drop_one(DropReason::NoKey);
-                batch.drop_packet(index);
-            }
-            continue;
-        };
+        if stampers.of(destination, now_us / 1_000_000).is_some() {
+            lists[usize::from(destination.is_ipv6())].push(index);
+        } else if fallback == Fallback::Plain {
+            counts.plain_packets.fetch_add(1, Ordering::Relaxed);
+        } else {
+            counts.drop_one(DropReason::NoKey);
+            batch.drop_packet(index);
+        }
+    }
+    for (list, stamper) in lists.iter().zip([&stampers.v4, &stampers.v6]) {
+        if let Some(stamper) = stamper {
+            stamp_listed(batch, list, stamper, ids, now_us, counts);
+        }
+    }
+}
+
+/// Stamps the packets of these numbers.
+fn stamp_listed(
+    batch: &mut IpBatch,
+    list: &[usize],
+    stamper: &Stamper,
+    ids: &mut PacketIds,
+    now_us: u64,
+    counts: &Counts,
+) {
+    // A stamp that had no room in front of its packet would be in the cell of another.
+    let (list, narrow): (Vec<usize>, Vec<usize>) =
+        list.iter().partition(|index| batch.headroom(**index) >= stamper.headroom());
+    let places: Vec<Range<usize>> = list.iter().map(|index| batch.place_in_arena(*index)).collect();
+    let mut results = Vec::with_capacity(list.len() + narrow.len());
+    stamper.stamp_batch(batch.arena_mut(), &places, ids, now_us, |number, stamped| {
+        results.push((list[number], stamped));
+    });
+    for index in narrow {
+        let begin = batch.place_in_arena(index).start - batch.headroom(index);
         let (room, packet) = batch.room_mut(index);
-        match stamper.stamp(room, packet, ids, now_us) {
-            Ok(stamped) => {
-                batch.place(index, stamped);
+        let stamped = stamper.stamp(room, packet, ids, now_us);
+        results.push((index, stamped.map(|place| begin + place.start..begin + place.end)));
+    }
+    for (index, stamped) in results {
+        match stamped {
+            Ok(place) => {
+                let len = batch.packet(index).len() as u64;
+                batch.place_by_arena(index, place);
                 counts.stamped_packets.fetch_add(1, Ordering::Relaxed);
                 counts.stamped_bytes.fetch_add(len, Ordering::Relaxed);
             }
