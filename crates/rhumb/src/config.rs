@@ -4,8 +4,9 @@
 //! needed.
 
 mod border;
+mod exchange;
 mod keyserver;
-mod raw;
+pub(crate) mod raw;
 #[cfg(target_os = "linux")]
 mod stamp;
 mod waypoint;
@@ -24,6 +25,7 @@ use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
+pub(crate) use exchange::{ExchangeSettings, Pinned};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]

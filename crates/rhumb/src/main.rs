@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod remote;
 mod revocation_feed;
+mod roster;
 mod secret_file;
 mod session;
 mod words;
@@ -88,6 +89,9 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         }
         Command::Waypoint(arguments) => {
             commands::waypoint::run(arguments, &file, with_parent, form)
+        }
+        Command::Exchange(arguments) => {
+            commands::exchange::run(arguments, &file, with_parent, form)
         }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)
