@@ -112,6 +112,7 @@ impl Exchange {
         self.configure("one", "127.0.0.1:0", &format!("{}\n{more}", peers(&[&two])));
         let one = self.start("one");
         one.wait_for(self, "a pair", is_paired);
+        two.wait_for(self, "a pair", is_paired);
         (one, two)
     }
 
