@@ -72,6 +72,26 @@ impl Attributes {
         &self.0[1 + usize::from(self.0[0])..]
     }
 
+    /// Attributes of bytes that [`Attributes::canonical`] gave, perhaps to a stranger: nothing unless they can be read, and are in the form
+    /// in which they would be written.
+    #[must_use]
+    pub fn parse(canonical: &[u8]) -> Option<Self> {
+        let (len, rest) = canonical.split_first()?;
+        let (next_hop, wire) = rest.split_at_checked(usize::from(*len))?;
+        let next_hop = match next_hop.len() {
+            4 => NextHop::V4(Ipv4Addr::from_octets(array(next_hop))),
+            16 => NextHop::V6(Ipv6Addr::from_octets(array(next_hop)), None),
+            32 => NextHop::V6(
+                Ipv6Addr::from_octets(array(next_hop)),
+                Some(Ipv6Addr::from_octets(array(&next_hop[16..]))),
+            ),
+            _ => return None,
+        };
+        let list = decode_path_attributes(wire, true, &[]).ok()?;
+        let attributes = Self::new(next_hop, &list).ok()?;
+        (attributes.canonical() == canonical).then_some(attributes)
+    }
+
     /// The next hop (behind its length) and the other attributes: equal bytes are equal attributes.
     #[must_use]
     pub fn canonical(&self) -> &[u8] {
@@ -193,6 +213,8 @@ mod tests {
             assert_eq!(attributes.list(), expected);
             assert_eq!(attributes.as_path(), path);
             assert_eq!(Attributes::from_canonical(attributes.canonical()), attributes);
+            assert_eq!(Attributes::parse(attributes.canonical()), Some(attributes.clone()));
+            assert_eq!(Attributes::parse(&attributes.canonical()[..20]), None);
         }
     }
 }

@@ -73,6 +73,6 @@ pub mod wire {
     pub use rustbgpd_wire::{
         Aggregator, AsPath, AsPathSegment, BgpRole, ExtendedCommunity, Ipv4Prefix, Ipv6Prefix,
         LargeCommunity, NotificationCode, NotificationMessage, Origin, PathAttribute, Prefix,
-        RawAttribute,
+        RawAttribute, RpkiValidation,
     };
 }

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
+pub(crate) mod member;
 pub(crate) mod ping;
 pub(crate) mod receive;
 pub(crate) mod rib;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Lan, Process, Station, EXCHANGE, MATRIX, MEMBERS, SERVER};
+use super::{EXCHANGE, Lan, MATRIX, MEMBERS, Process, SERVER, Station};
 
 /// Runs until dropped.
 pub(crate) struct Baseline {

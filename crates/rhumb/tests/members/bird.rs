@@ -17,7 +17,10 @@ pub(super) fn configure(member: &Member) {
 }
 
 fn birdc(member: &Member, command: &str) -> String {
-    member.ask(&format!("birdc -r -s {0} show status > /dev/null; birdc -s {0} {command}", member.path("bird.ctl").display()))
+    member.ask(&format!(
+        "birdc -r -s {0} show status > /dev/null; birdc -s {0} {command}",
+        member.path("bird.ctl").display()
+    ))
 }
 
 fn config(member: &Member) -> String {
@@ -40,7 +43,8 @@ fn config(member: &Member) -> String {
 }
 
 fn static_route(route: &super::Announced) -> String {
-    let mut set = format!("bgp_origin = ORIGIN_{}; bgp_path = +empty+;", route.origin.to_uppercase());
+    let mut set =
+        format!("bgp_origin = ORIGIN_{}; bgp_path = +empty+;", route.origin.to_uppercase());
     for asn in route.tail.iter().rev() {
         set += &format!(" bgp_path.prepend({asn});");
     }
@@ -74,18 +78,23 @@ pub(super) fn received(member: &Member) -> Table {
             };
             route = Some((prefix.to_owned(), empty));
         }
-        let (Some((_, route)), Some((key, value))) = (&mut route, line.trim().split_once(": ")) else {
+        let (Some((_, route)), Some((key, value))) = (&mut route, line.trim().split_once(": "))
+        else {
             continue;
         };
         match key {
             "BGP.origin" => route.origin = value.to_lowercase(),
-            "BGP.as_path" => route.path = value.split(' ').map(|asn| asn.parse().unwrap()).collect(),
+            "BGP.as_path" => {
+                route.path = value.split(' ').map(|asn| asn.parse().unwrap()).collect()
+            }
             // The link-local one behind it, if any, is of the neighbour's wire.
             "BGP.next_hop" => route.next_hop = value.split(' ').next().unwrap().to_owned(),
             "BGP.med" => route.med = value.parse().unwrap(),
             "BGP.community" | "BGP.large_community" => {
                 let all = value.trim_matches(['(', ')']).split(") (");
-                route.communities.extend(all.map(|one| one.replace([',', ' '], ":").replace("::", ":")));
+                route
+                    .communities
+                    .extend(all.map(|one| one.replace([',', ' '], ":").replace("::", ":")));
             }
             _ => {}
         }

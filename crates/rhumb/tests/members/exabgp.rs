@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::{Announced, Member, Process, Received, Table, EXCHANGE};
+use super::{Announced, EXCHANGE, Member, Process, Received, Table};
 
 pub(super) fn start(member: &Member) -> Vec<Process> {
     let commands: String =

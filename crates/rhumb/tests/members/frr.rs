@@ -2,14 +2,16 @@
 
 use serde_json::Value;
 
-use super::{is_v6, Announced, Member, Process, Received, Table, EXCHANGE};
+use super::{Announced, EXCHANGE, Member, Process, Received, Table, is_v6};
 
 pub(super) fn start(member: &Member) -> Vec<Process> {
     let file = member.write("frr.conf", config(member));
     member.ask(&format!("chown -R frr:frr {}", member.path("").display()));
     let folder = member.path("");
     let folder = folder.display();
-    let zebra = format!("/usr/lib/frr/zebra -z {folder}/zserv -i {folder}/zebra.pid --vty_socket {folder} -A 127.0.0.1");
+    let zebra = format!(
+        "/usr/lib/frr/zebra -z {folder}/zserv -i {folder}/zebra.pid --vty_socket {folder} -A 127.0.0.1"
+    );
     let zebra = Process::start(&member.station.host, &zebra, &member.path("zebra.log"));
     member
         .ask(&format!("for i in $(seq 100); do test -S {folder}/zserv && break; sleep 0.1; done"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{is_v6, Announced, Member, Process, Received, Table, EXCHANGE};
+use super::{Announced, EXCHANGE, Member, Process, Received, Table, is_v6};
 
 pub(super) fn start(member: &Member) -> Vec<Process> {
     let families: String = ["ipv4-unicast", "ipv6-unicast"]

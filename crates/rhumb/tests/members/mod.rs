@@ -298,7 +298,12 @@ pub(crate) fn expect_tables<'a>(
             begin.elapsed() < PATIENCE,
             "{what}: {} differences:\n{}",
             differences.len(),
-            differences.iter().step_by(differences.len() / 12 + 1).cloned().collect::<Vec<_>>().join("\n")
+            differences
+                .iter()
+                .step_by(differences.len() / 12 + 1)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("\n")
         );
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -307,11 +312,15 @@ pub(crate) fn expect_tables<'a>(
 fn difference(member: &Member, expected: &Table) -> Vec<String> {
     let received = member.received();
     let prefixes: BTreeSet<&String> = received.keys().chain(expected.keys()).collect();
-    let differing = prefixes.into_iter().filter(|prefix| received.get(*prefix) != expected.get(*prefix));
+    let differing =
+        prefixes.into_iter().filter(|prefix| received.get(*prefix) != expected.get(*prefix));
     differing
         .map(|prefix| {
             let (is, should) = (received.get(prefix), expected.get(prefix));
-            format!("{:?} (AS {}) has for {prefix}\n  {is:?}\n  instead of\n  {should:?}", member.make, member.asn)
+            format!(
+                "{:?} (AS {}) has for {prefix}\n  {is:?}\n  instead of\n  {should:?}",
+                member.make, member.asn
+            )
         })
         .collect()
 }

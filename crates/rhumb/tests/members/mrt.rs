@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{is_v6, Announced, Member};
+use super::{Announced, Member, is_v6};
 
 /// A dump in which the member itself is the only peer.
 pub(super) fn table_dump(member: &Member, routes: &[Announced]) -> Vec<u8> {

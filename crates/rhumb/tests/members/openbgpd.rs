@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{mrt, Announced, Member, Process, Received, Table, EXCHANGE};
+use super::{Announced, EXCHANGE, Member, Process, Received, Table, mrt};
 
 pub(super) fn start(member: &Member) -> Vec<Process> {
     let (v4, neighbour) = (&member.station.v4, &member.neighbour);

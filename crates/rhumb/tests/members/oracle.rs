@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::slice::Announced;
-use super::{Member, Received, Table, EXCHANGE, MATRIX};
+use super::{EXCHANGE, MATRIX, Member, Received, Table};
 
 /// The tables of `receivers` where `announcers` announce. `load` is that of each member's port, where it counts.
 pub(crate) fn tables<'a>(

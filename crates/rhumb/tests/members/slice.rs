@@ -1,6 +1,6 @@
 //! Real routes: who of the members announced what, and what they might have asked of the route servers.
 
-use super::{Make, EXCHANGE, MEMBERS};
+use super::{EXCHANGE, MEMBERS, Make};
 
 /// A route that a member announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
