@@ -2,7 +2,7 @@
 //!
 //! 1. The router announces: the export policy says who gets which version of the route ([`Table::announced`]).
 //! 2. Another member's route comes: it is read, validated, and taken or refused by the import policy ([`Table::offered`]).
-//! 3. Of those taken, the best class is what the exchange may choose from ([`Table::best_class`]).
+//! 3. Of those taken, the best class is what the exchange may choose from ([`Table::classes`]).
 //! 4. What it chose ([`Table::selected`]), or without a choice the best, goes to the router.
 //!
 //! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only differences are sent. Policies and validity may
@@ -36,9 +36,10 @@ pub(super) struct Table {
     router_id: Ipv4Addr,
     /// Whether the exchange chooses within the best class.
     participates: bool,
+    is_suspended: bool,
     own: BTreeMap<Prefix, Attributes>,
     others: BTreeMap<Prefix, Destination>,
-    /// Numbers of routes refused, by reason.
+    /// Number of others' routes that may be used.
     taken: usize,
 }
 
@@ -106,6 +107,7 @@ impl Table {
             vrps: Vrps::default(),
             router_id: Ipv4Addr::UNSPECIFIED,
             participates,
+            is_suspended: false,
             own: BTreeMap::new(),
             others: BTreeMap::new(),
             taken: 0,
@@ -183,8 +185,8 @@ impl Table {
         }
     }
 
-    /// The members whose routes are of the best class among those of one variant.
-    pub(super) fn best_class(&self, place: Place) -> Vec<Member> {
+    /// Whose routes of one variant may be used, with their classes: 0 is the best.
+    pub(super) fn classes(&self, place: Place) -> Vec<(Member, u32)> {
         let Some(destination) = self.others.get(&place.prefix) else { return Vec::new() };
         let all: Vec<(Key, Candidate)> = destination
             .candidates()
@@ -192,9 +194,25 @@ impl Table {
             .map(|(key, taken)| (key, taken.candidate))
             .collect();
         let candidates: Vec<Candidate> = all.iter().map(|(_, candidate)| *candidate).collect();
-        let ranked = self.policies.import.ranking.rank(&candidates);
-        let best = ranked.iter().take_while(|ranked| ranked.class == 0);
-        best.map(|ranked| all[ranked.index].0.from).collect()
+        let ranked = self.policies.import.ranking.rank(&candidates).into_iter();
+        ranked.map(|ranked| (all[ranked.index].0.from, ranked.class)).collect()
+    }
+
+    /// Whether others' routes are used at all: not where the exchange has been away for too long.
+    pub(super) fn suspend(&mut self, is_suspended: bool, changes: &mut Changes) {
+        if self.is_suspended != is_suspended {
+            self.is_suspended = is_suspended;
+            let prefixes: Vec<Prefix> = self.others.keys().copied().collect();
+            prefixes.into_iter().for_each(|prefix| self.settle(prefix, changes));
+        }
+    }
+
+    /// What a router that has nothing yet is to be given.
+    pub(super) fn all_given(&self) -> impl Iterator<Item = Order> {
+        self.others.iter().filter_map(|(prefix, destination)| {
+            let (_, attributes) = destination.given.as_ref()?;
+            Some(Order::Announce(*prefix, attributes.clone()))
+        })
     }
 
     /// Other policies from now on.
@@ -221,7 +239,7 @@ impl Table {
         })
     }
 
-    /// Takes everything back from the router's routes, as when it is gone.
+    /// Numbers of routes.
     pub(super) fn counts(&self) -> Counts {
         let offers = || self.others.values().flat_map(|destination| destination.offers.values());
         Counts {
@@ -272,7 +290,7 @@ impl Table {
             attributes: &list,
             next_hop: Some(attributes.next_hop().address()),
             announcer: export.own,
-            announcer_asn: roster.entry(export.own).map_or(0, |entry| entry.asn),
+            announcer_asn: roster.asn(export.own).unwrap_or(0),
             validity: self.validity(prefix, attributes, export.own),
         };
         // The link-local address is of the router's own wire; elsewhere it is another's or nobody's.
@@ -300,7 +318,7 @@ impl Table {
     }
 
     fn validity(&self, prefix: Prefix, attributes: &Attributes, from: Member) -> RpkiValidation {
-        let asn = self.policies.roster.entry(from).map_or(0, |entry| entry.asn);
+        let asn = self.policies.roster.asn(from).unwrap_or(0);
         let origin = rhumb_bgp::policy::rpki::origin_of(&attributes.as_path(), asn);
         self.vrps.validate(prefix, origin)
     }
@@ -320,7 +338,7 @@ impl Table {
         validity: RpkiValidation,
     ) -> Result<Taken, Refusal> {
         let Policies { import, roster, .. } = &self.policies;
-        let announcer_asn = roster.entry(from).ok_or(Refusal::Stranger)?.asn;
+        let announcer_asn = roster.asn(from).ok_or(Refusal::Stranger)?;
         let (list, next_hop) = (announced.attributes.list(), announced.attributes.next_hop());
         let address = Some(next_hop.address());
         let route = Route {
@@ -388,7 +406,8 @@ impl Table {
     /// Gives the router what it is to have, if that is something else than it has.
     fn settle(&mut self, prefix: Prefix, changes: &mut Changes) {
         let Some(destination) = self.others.get(&prefix) else { return };
-        let now = self.decide(destination).and_then(|key| {
+        let decided = if self.is_suspended { None } else { self.decide(destination) };
+        let now = decided.and_then(|key| {
             let taken = destination.offers.get(&key)?.taken.as_ref().ok()?;
             Some((key, taken.attributes.clone()))
         });
