@@ -96,7 +96,7 @@ fn a_hold_time_of_zero_asks_for_no_keepalives() {
 #[test]
 fn an_open_that_never_comes_ends_the_connection() {
     let mut pair = Pair::new(|_, right| right.passive = true);
-    pair.mute[1] = true;
+    pair.mute = [true, true];
     pair.start();
     pair.advance(239 * SECOND);
     assert_eq!(pair.sessions[0].state(), State::OpenSent);
@@ -291,8 +291,9 @@ fn who_announces_too_much_rests_for_long() {
     assert_eq!((announced, withdrawn), (11, 11));
     pair.advance(1200 * SECOND);
     assert_eq!(pair.sessions[1].state(), State::Idle);
+    assert_eq!(pair.sessions[1].counters().established, 1);
     pair.advance(900 * SECOND);
-    assert_ne!(pair.sessions[1].state(), State::Idle);
+    assert_eq!(pair.sessions[1].counters().established, 2);
 }
 
 #[test]
