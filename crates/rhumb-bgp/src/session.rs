@@ -177,7 +177,7 @@ impl Session {
         }
     }
 
-    /// The time that [`Session::poll_timeout`] named has come.
+    /// The time that [`Session::poll_timeout`] named has come. Bytes that have come, too, are handed over before.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.seek(now);
         for side in [Side::Outgoing, Side::Incoming] {

@@ -93,6 +93,7 @@ impl Session {
                 if is_marked {
                     self.send_refresh(family, RouteRefreshSubtype::BoRR, now);
                 }
+                self.counters.refreshes_answered += 1;
                 self.rib_out.refresh(family, is_marked);
                 self.expect_progress_of_backlog(now);
             }
