@@ -185,14 +185,14 @@ proptest! {
             community.add_to(&mut attributes);
         }
         let export = policy.export(&route("10.0.0.0/8", &attributes), &roster);
-        for (member, entry) in roster.iter().skip(1) {
+        for (member, asn) in roster.iter().skip(1) {
             let got: Vec<&_> = export.variants.iter().filter(|it| it.members.contains(member)).collect();
             prop_assert!(got.len() <= 1);
             let prepends = got.first().map(|it| match &it.attributes[1] {
                 PathAttribute::AsPath(path) => path.len() - 2,
                 other => panic!("{other:?}"),
             });
-            prop_assert_eq!(prepends, by_definition(&communities, entry.asn), "AS {}", entry.asn);
+            prop_assert_eq!(prepends, by_definition(&communities, asn), "AS {}", asn);
         }
         prop_assert!(export.variants.iter().all(|it| !it.members.contains(Member(0))));
     }

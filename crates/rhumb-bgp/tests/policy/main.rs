@@ -17,7 +17,7 @@ mod rules;
 use std::net::Ipv4Addr;
 
 use rhumb_bgp::policy::prefix::parse_prefix;
-use rhumb_bgp::policy::{Member, Roster, RosterEntry, Route};
+use rhumb_bgp::policy::{Member, Roster, Route};
 use rustbgpd_wire::{AsPath, AsPathSegment, Origin, PathAttribute, Prefix, RpkiValidation};
 
 /// A path from its text: numbers, and sets in braces.
@@ -63,7 +63,5 @@ fn route<'a>(destination: &str, attributes: &'a [PathAttribute]) -> Route<'a> {
 
 /// Members with these ASes.
 fn roster(asns: &[u32]) -> Roster {
-    let entry =
-        |(at, asn): (u32, &u32)| RosterEntry { asn: *asn, router_id: (0x0A00_0000 + at).into() };
-    Roster::new((0..).zip(asns).map(entry).collect()).unwrap()
+    Roster::new(asns.to_vec()).unwrap()
 }
