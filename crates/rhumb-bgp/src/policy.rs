@@ -35,13 +35,15 @@ pub mod rule;
 pub use community::{Community, CommunityPattern};
 pub use export::{Export, ExportPolicy, Variant};
 pub use import::{ImportPolicy, Imported, Unwanted};
-pub use member::{Member, MemberSet, Roster, RosterEntry};
+pub use member::{Member, MemberSet, Roster};
 pub use path::PathPattern;
 pub use prefix::{PrefixRange, PrefixSet};
 pub use ranking::{Candidate, Ranked, Ranking, Ties};
 pub use route::Route;
 pub use rpki::{Vrp, Vrps};
 pub use rule::{Conditions, Decision, Edits, Policy, Rule, Verdict};
+/// What the RPKI says of a route.
+pub use rustbgpd_wire::RpkiValidation;
 
 /// What is wrong with a policy, or with one expression of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 
 mod border;
 mod keyserver;
+#[allow(dead_code, reason = "the command comes with the daemon behind it")]
+mod member;
 mod raw;
 #[cfg(target_os = "linux")]
 mod stamp;
@@ -25,6 +27,8 @@ use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
+#[allow(unused_imports, reason = "the command comes with the daemon behind it")]
+pub(crate) use member::{BgpSettings, Compiled, MemberSettings, Party, PolicySettings, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};

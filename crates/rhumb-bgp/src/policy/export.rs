@@ -151,13 +151,20 @@ impl Orders {
 
 /// What a community of two numbers says, as a large one would say it: what, and to whom.
 fn two_part(high: u32, peer: u32, rs: u32) -> Option<(u32, u32)> {
-    let peer = if peer == rs { EVERYBODY } else { peer };
-    match high {
-        0 => Some((0, peer)),
-        high if high == rs => Some((1, peer)),
-        _ => None,
-    }
+    let what = match high {
+        0 => 0,
+        high if high == rs => 1,
+        _ => return None,
+    };
+    Some(match peer {
+        peer if peer == rs => (what, EVERYBODY),
+        // Only large communities mean everybody by it.
+        EVERYBODY => NO_ORDER,
+        peer => (what, peer),
+    })
 }
 
 /// In place of a peer's AS.
 const EVERYBODY: u32 = 0;
+/// For the exchange, and without a meaning.
+const NO_ORDER: (u32, u32) = (u32::MAX, 0);

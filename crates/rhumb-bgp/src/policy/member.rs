@@ -3,25 +3,15 @@
 //! Invariant: a set has no member beyond the roster it was made for.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 
 /// A member's port at the exchange, by its place in the roster. A network with two ports is two members with one AS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member(pub u16);
 
-/// One line of the roster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RosterEntry {
-    /// The member's AS.
-    pub asn: u32,
-    /// The BGP identifier of its router: what breaks ties between routes that are alike otherwise.
-    pub router_id: Ipv4Addr,
-}
-
 /// All members, in the order that gives them their indices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roster {
-    entries: Vec<RosterEntry>,
+    asns: Vec<u32>,
     by_asn: HashMap<u32, Vec<Member>>,
 }
 
@@ -29,36 +19,36 @@ impl Roster {
     /// Most members: as many as there are indices.
     pub const MOST: usize = 1 << 16;
 
-    /// A roster of these, or `None` if they are more than [`Self::MOST`].
-    pub fn new(entries: Vec<RosterEntry>) -> Option<Self> {
-        if entries.len() > Self::MOST {
+    /// A roster of members with these ASes, or `None` if they are more than [`Self::MOST`].
+    pub fn new(asns: Vec<u32>) -> Option<Self> {
+        if asns.len() > Self::MOST {
             return None;
         }
         let mut by_asn: HashMap<u32, Vec<Member>> = HashMap::new();
-        for (member, entry) in (0..=u16::MAX).map(Member).zip(&entries) {
-            by_asn.entry(entry.asn).or_default().push(member);
+        for (member, asn) in (0..=u16::MAX).map(Member).zip(&asns) {
+            by_asn.entry(*asn).or_default().push(member);
         }
-        Some(Self { entries, by_asn })
+        Some(Self { asns, by_asn })
     }
 
     /// How many members there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.asns.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.asns.is_empty()
     }
 
-    /// What is known of a member.
-    pub fn entry(&self, member: Member) -> Option<&RosterEntry> {
-        self.entries.get(usize::from(member.0))
+    /// A member's AS.
+    pub fn asn(&self, member: Member) -> Option<u32> {
+        self.asns.get(usize::from(member.0)).copied()
     }
 
-    /// All members with their entries, by index.
-    pub fn iter(&self) -> impl Iterator<Item = (Member, &RosterEntry)> {
-        (0..=u16::MAX).map(Member).zip(&self.entries)
+    /// All members with their ASes, by index.
+    pub fn iter(&self) -> impl Iterator<Item = (Member, u32)> {
+        (0..=u16::MAX).map(Member).zip(self.asns.iter().copied())
     }
 
     /// All ports of a network.
@@ -169,8 +159,7 @@ mod tests {
     use super::*;
 
     fn roster(members: u32) -> Roster {
-        let entry = |n: u32| RosterEntry { asn: 64500 + n / 2, router_id: n.into() };
-        Roster::new((0..members).map(entry).collect()).unwrap()
+        Roster::new((0..members).map(|n| 64500 + n / 2).collect()).unwrap()
     }
 
     #[test]
@@ -200,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_roster_is_no_longer_than_there_are_indices() {
-        let entry = RosterEntry { asn: 1, router_id: Ipv4Addr::LOCALHOST };
-        let full = Roster::new(vec![entry; Roster::MOST]).unwrap();
+        let full = Roster::new(vec![1; Roster::MOST]).unwrap();
+        assert_eq!((full.asn(Member(7)), full.of_asn(1).len()), (Some(1), Roster::MOST));
         assert_eq!(full.all().len(), Roster::MOST);
         assert_eq!(full.iter().last().map(|(member, _)| member), Some(Member(u16::MAX)));
-        assert!(Roster::new(vec![entry; Roster::MOST + 1]).is_none());
+        assert!(Roster::new(vec![1; Roster::MOST + 1]).is_none());
     }
 }

@@ -31,7 +31,7 @@ pub struct Candidate {
     pub neighbour: u32,
     /// Valid is best.
     pub validity: RpkiValidation,
-    /// The announcing router's; lower is better.
+    /// The announcing router's identifier, or where that is unknown something else that differs; lower is better.
     pub router_id: Ipv4Addr,
 }
 
