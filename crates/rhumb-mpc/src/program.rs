@@ -7,6 +7,7 @@ use crate::circuit::{Bit, Circuit, Gate, Owner, Vector};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LocalGate {
     Constant { out: u32, value: bool },
+    ConstantVector { out: u32, value: u128 },
     Not { out: u32, of: u32 },
     Xor { out: u32, left: u32, right: u32 },
     XorVector { out: u32, left: u32, right: u32 },
@@ -81,6 +82,9 @@ impl Program {
                 Gate::InputVector { out, owner } => vector_inputs.push((out, owner)),
                 Gate::Constant { out, value } => {
                     levels[0].local.push(LocalGate::Constant { out, value });
+                }
+                Gate::ConstantVector { out, value } => {
+                    levels[0].local.push(LocalGate::ConstantVector { out, value });
                 }
                 Gate::Not { out, of } => {
                     levels[bit_depth(out)].local.push(LocalGate::Not { out, of });

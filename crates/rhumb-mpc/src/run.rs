@@ -150,6 +150,10 @@ impl Run {
                 let value = if value { lead } else { 0 };
                 self.bits[out as usize * words..][..words].fill(value);
             }
+            LocalGate::ConstantVector { out, value } => {
+                let value = if self.party == Party::One { value } else { 0 };
+                self.vectors[out as usize * words * 64..][..words * 64].fill(value);
+            }
             LocalGate::Not { out, of } => {
                 let (before, row) = self.bits.split_at_mut(out as usize * words);
                 for (out, of) in row[..words].iter_mut().zip(&before[of as usize * words..]) {

@@ -103,9 +103,10 @@ const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 2] = ["crates/rhumb-capability", "crates/rhumb-io"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 9] = [
+const CORES: [&str; 10] = [
     "crates/rhumb-bgp",
     "crates/rhumb-capability",
+    "crates/rhumb-exchange",
     "crates/rhumb-wire",
     "crates/rhumb-trust",
     "crates/rhumb-keyserver",
