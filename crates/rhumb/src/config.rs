@@ -120,6 +120,11 @@ impl ConfigFile {
         }
     }
 
+    /// The same file, read again.
+    pub(crate) fn again(&self) -> Outcome<Self> {
+        Self::read(&self.path)
+    }
+
     fn read(path: &Path) -> Outcome<Self> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::setup_text(format!("config file {}: {error}", path.display()))

@@ -89,6 +89,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Waypoint(arguments) => {
             commands::waypoint::run(arguments, &file, with_parent, form)
         }
+        Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)
         }

@@ -187,6 +187,11 @@ impl ConfigFile {
         })
     }
 
+    /// The control socket of `[member]`.
+    pub(crate) fn member_control(&self) -> Option<PathBuf> {
+        self.raw.member.control.clone()
+    }
+
     fn asn(&self, raw: Option<&Spanned<u32>>, key: &str) -> Outcome<u32> {
         let raw = raw.ok_or_else(|| needed(key))?;
         match *raw.get_ref() {

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::commands::exchange::wire::SERVER;
-use crate::config::MemberParty;
+use crate::config::Party as MemberParty;
 
 /// What becomes of connections.
 #[derive(Debug)]
