@@ -228,7 +228,9 @@ impl ConfigFile {
             (Some(id), _) => id,
             (None, IpAddr::V4(address)) if !address.is_unspecified() => address,
             _ => {
-                return Err(needed("id = \"192.0.2.3\" in [member.bgp], this speaker's identifier"));
+                return Err(needed(
+                    "id = \"192.0.2.3\" in [member.bgp], this speaker's identifier",
+                ));
             }
         };
         let mut config = Config::new(exchange_asn, id, asn);
