@@ -45,7 +45,7 @@ impl Channel {
         let (reader, writer) = tokio::io::split(stream);
         let (frames, queue) = mpsc::unbounded_channel();
         let (failed, failure) = oneshot::channel();
-        let capacity = protocol.max_queue.max(protocol.max_frame + FRAME_HEAD_LEN);
+        let capacity = protocol.max_queue.max(protocol.max_sent + FRAME_HEAD_LEN);
         let task = tokio::spawn(async move {
             if let Err(error) = write(writer, queue, first).await {
                 // Whoever reads may be gone.
@@ -60,14 +60,14 @@ impl Channel {
                 reader,
                 buffer: Vec::new(),
                 start: 0,
-                max_frame: protocol.max_frame,
+                max_received: protocol.max_received,
                 failure: Some(failure),
                 writer: task.abort_handle(),
             },
             outbox: Outbox {
                 frames,
                 room: Arc::new(Semaphore::new(capacity)),
-                max_frame: protocol.max_frame,
+                max_sent: protocol.max_sent,
                 capacity,
             },
         }
@@ -81,7 +81,7 @@ pub struct Inbox {
     buffer: Vec<u8>,
     /// Where in the buffer the next frame begins.
     start: usize,
-    max_frame: usize,
+    max_received: usize,
     failure: Option<oneshot::Receiver<ChannelError>>,
     writer: AbortHandle,
 }
@@ -120,8 +120,8 @@ impl Inbox {
             return Ok(None);
         };
         let len = u32::from_le_bytes(*head) as usize;
-        if len > self.max_frame {
-            return Err(ChannelError::FrameTooLong { len, most: self.max_frame });
+        if len > self.max_received {
+            return Err(ChannelError::FrameTooLong { len, most: self.max_received });
         }
         let Some(frame) = rest.get(..len) else { return Ok(None) };
         let frame = frame.to_vec();
@@ -176,7 +176,7 @@ impl Drop for Inbox {
 pub struct Outbox {
     frames: mpsc::UnboundedSender<Queued>,
     room: Arc<Semaphore>,
-    max_frame: usize,
+    max_sent: usize,
     capacity: usize,
 }
 
@@ -220,7 +220,7 @@ impl Outbox {
     }
 
     fn cost(&self, message: &[u8]) -> Result<u32, SendError> {
-        if message.len() > self.max_frame {
+        if message.len() > self.max_sent {
             return Err(SendError::TooLong);
         }
         u32::try_from(message.len() + FRAME_HEAD_LEN).map_err(|_| SendError::TooLong)

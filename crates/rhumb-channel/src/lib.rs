@@ -34,13 +34,15 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{TlsConnector, TlsStream};
 
-/// What is spoken on a channel, and its bounds. Both ends must name the same one.
+/// What is spoken on a channel, and its bounds. Both ends must name the same one; what one may send, the other must take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     /// Name and version, as in `rhumb-member/1`: who speaks another version is told so.
     pub name: &'static str,
-    /// The longest message in bytes.
-    pub max_frame: usize,
+    /// The longest message in bytes that is taken.
+    pub max_received: usize,
+    /// The longest message in bytes that can be sent.
+    pub max_sent: usize,
     /// Bytes that may wait to be sent, at least one longest message.
     pub max_queue: usize,
 }

@@ -18,7 +18,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 
-const PLAIN: Protocol = Protocol { name: "test/1", max_frame: 1 << 20, max_queue: 1 << 21 };
+const LONGEST: usize = 1 << 20;
+const PLAIN: Protocol =
+    Protocol { name: "test/1", max_received: LONGEST, max_sent: LONGEST, max_queue: 1 << 21 };
 
 fn credentials() -> Credentials {
     Credentials::new(&Identity::generate(Role::Node, 1).unwrap()).unwrap()
@@ -71,7 +73,7 @@ async fn messages_of_all_lengths_go_both_ways_in_order() {
     let mut near = server.connect(&member).await.unwrap();
     let mut far = server.channels.recv().await.unwrap();
     assert_eq!((near.peer, far.peer), (server.name, member.name()));
-    let messages = [1, 2, 3, 16_383, 16_384, 16_385, PLAIN.max_frame].map(|len| vec![7; len]);
+    let messages = [1, 2, 3, 16_383, 16_384, 16_385, LONGEST].map(|len| vec![7; len]);
     for message in &messages {
         near.outbox.send(message.clone()).await.unwrap();
         far.outbox.send(message.clone()).await.unwrap();
@@ -80,7 +82,7 @@ async fn messages_of_all_lengths_go_both_ways_in_order() {
     for message in &messages {
         assert_eq!(&far.inbox.next().await.unwrap(), message);
     }
-    assert_eq!(near.outbox.try_send(vec![0; PLAIN.max_frame + 1]), Err(SendError::TooLong));
+    assert_eq!(near.outbox.try_send(vec![0; LONGEST + 1]), Err(SendError::TooLong));
 }
 
 #[tokio::test]
@@ -121,15 +123,15 @@ async fn another_version_is_told_so_on_both_sides() {
 async fn a_message_above_the_bound_ends_its_channel_alone() {
     let (rude, fair) = (credentials(), credentials());
     let mut server = Server::start(&[&rude, &fair]).await;
-    let longer = Protocol { max_frame: 4 * PLAIN.max_frame, max_queue: 8 << 20, ..PLAIN };
+    let longer = Protocol { max_sent: 4 * LONGEST, max_queue: 8 << 20, ..PLAIN };
     let rude = connect(&rude, server.address, server.name, &longer).await.unwrap();
     let mut of_rude = server.channels.recv().await.unwrap();
     let fair = server.connect(&fair).await.unwrap();
     let mut of_fair = server.channels.recv().await.unwrap();
-    rude.outbox.send(vec![1; PLAIN.max_frame + 1]).await.unwrap();
+    rude.outbox.send(vec![1; LONGEST + 1]).await.unwrap();
     fair.outbox.send(vec![2; 5]).await.unwrap();
     let error = of_rude.inbox.next().await.unwrap_err();
-    assert!(matches!(error, ChannelError::FrameTooLong { len, .. } if len == PLAIN.max_frame + 1));
+    assert!(matches!(error, ChannelError::FrameTooLong { len, .. } if len == LONGEST + 1));
     assert_eq!(of_fair.inbox.next().await.unwrap(), [2; 5]);
 }
 
@@ -142,7 +144,7 @@ async fn who_does_not_read_fills_its_own_queue_and_no_other() {
     let mut fair = server.connect(&fair).await.unwrap();
     let to_fair = server.channels.recv().await.unwrap();
     // Sockets hold some megabytes themselves; a queue that were not bounded would take all of this.
-    let refused = (0..256).find_map(|_| to_slow.outbox.try_send(vec![0; PLAIN.max_frame]).err());
+    let refused = (0..256).find_map(|_| to_slow.outbox.try_send(vec![0; LONGEST]).err());
     assert_eq!(refused, Some(SendError::Full));
     assert!(to_slow.outbox.waiting() <= PLAIN.max_queue);
     to_fair.outbox.try_send(vec![3; 9]).unwrap();

@@ -38,5 +38,11 @@ pub fn shard_of(message: &[u8]) -> Result<u16, ExchangeError> {
     }
 }
 
+/// Whether a member's message is an announcement.
+#[must_use]
+pub fn is_announcement(message: &[u8]) -> bool {
+    matches!(message, [1 | 2, ..])
+}
+
 /// Groups of routes of which a member says what it has.
 pub(crate) const BUCKETS: usize = 256;

@@ -262,6 +262,12 @@ impl Shard {
         self.outbox.pop_front()
     }
 
+    /// What it has done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
     /// What it has done, and holds. Counts what it holds, so not for every message.
     #[must_use]
     pub fn status(&self) -> Status {

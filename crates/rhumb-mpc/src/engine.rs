@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 
 use crate::cipher::{Place, Usage};
 use crate::coins::digest;
-use crate::extension::{CHUNK_BLOCKS, ExtensionReceiver, ExtensionSender, Rows};
+use crate::extension::{CHUNK_BLOCKS, CHUNK_WORDS, ExtensionReceiver, ExtensionSender};
 use crate::message::{Body, HEADER_LEN, LevelTag};
 use crate::program::{Inputs, Outputs, Program, words};
 use crate::run::{Orders, Run, needs};
 use crate::session::{Parameters, Party, Sender, Stock};
 use crate::translation::{OrderPair, PendingOrder, transfers, trees_len};
-use crate::triples::{Kind, Payload, Pool};
+use crate::triples::{ChunkRows, Kind, Payload, Pool};
 use crate::{MAX_LANES, MAX_MESSAGE, MAX_ORDER, MAX_ORDER_SLOTS, MpcError, OrderSlot, Owner};
 
 pub(crate) struct Engine {
@@ -23,7 +23,7 @@ pub(crate) struct Engine {
     parameters: Parameters,
     receiver: ExtensionReceiver,
     sender: ExtensionSender,
-    rows: Rows,
+    rows: ChunkRows,
     bits: Pool<u64>,
     vectors: Pool<u128>,
     orders: Orders,
@@ -50,7 +50,7 @@ impl Engine {
             parameters,
             receiver,
             sender,
-            rows: Rows::new(),
+            rows: ChunkRows::new(),
             bits: Pool::new(Kind::Bits, parameters.bit_words.into()),
             vectors: Pool::new(Kind::Vectors, parameters.vector_words.into()),
             orders: [const { None }; MAX_ORDER_SLOTS],
@@ -150,13 +150,12 @@ impl Engine {
         }
         let epoch = self.epochs;
         let mut corrections = Vec::new();
-        let place = |block| order_place(epoch, block);
-        let choices = self.receiver.extend(place(0), &mut self.rows, &mut corrections);
-        let mut chosen = Zeroizing::new(Vec::new());
-        let mut values = Zeroizing::new([0; 128]);
-        for block in 0..transfers(order.len()).div_ceil(128) {
-            self.receiver.values(&self.rows, block, place(block), &mut values);
-            chosen.extend_from_slice(&values[..]);
+        let (place, rows) = (order_place(epoch), &mut self.rows.values);
+        let choices = self.receiver.extend(place, rows, &mut corrections);
+        self.receiver.values(place, rows);
+        let mut chosen = Zeroizing::new(Vec::with_capacity(64 * CHUNK_WORDS));
+        for word in 0..transfers(order.len()).div_ceil(64) {
+            chosen.extend(rows.word(word));
         }
         let (pending, flips) = PendingOrder::new(slot.0, epoch, order, &choices, &chosen);
         let size = order.len() as u8;
@@ -299,13 +298,12 @@ impl Engine {
             return Err(MpcError::Desynchronised("the number of an order"));
         }
         self.epochs += 1;
-        let place = |block| order_place(epoch, block);
-        self.sender.extend(place(0), &mut self.rows, corrections)?;
-        let mut both = Zeroizing::new(Vec::new());
-        let mut values = Zeroizing::new([[0; 128]; 2]);
-        for block in 0..transfers(size.into()).div_ceil(128) {
-            self.sender.values(&self.rows, block, place(block), &mut values);
-            both.extend(values[0].iter().zip(&values[1]).map(|(zero, one)| [*zero, *one]));
+        let (place, ChunkRows { values, others }) = (order_place(epoch), &mut self.rows);
+        self.sender.extend(place, values, corrections)?;
+        self.sender.values(place, values, others);
+        let mut both = Zeroizing::new(Vec::with_capacity(64 * CHUNK_WORDS));
+        for word in 0..transfers(size.into()).div_ceil(64) {
+            both.extend(values.word(word).zip(others.word(word)).map(|(zero, one)| [zero, one]));
         }
         Ok(both)
     }
@@ -327,15 +325,15 @@ impl Engine {
 fn complete<P: Payload>(
     pool: &mut Pool<P>,
     sender: &ExtensionSender,
-    rows: &mut Rows,
+    rows: &mut ChunkRows,
     part: &[u8],
 ) -> Result<(), MpcError> {
     pool.complete(sender, rows, part)
 }
 
 /// Each order has a chunk of the extension to itself.
-fn order_place(epoch: u64, block: usize) -> Place {
-    Place { usage: Usage::Orders, block: epoch * CHUNK_BLOCKS as u64 + block as u64 }
+fn order_place(epoch: u64) -> Place {
+    Place { usage: Usage::Orders, block: epoch * CHUNK_BLOCKS as u64 }
 }
 
 fn check_slot(slot: u8) -> Result<(), MpcError> {

@@ -39,7 +39,7 @@
 //! # Ok::<(), rhumb_mpc::MpcError>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod base_ot;
 mod cipher;
@@ -57,8 +57,8 @@ mod message;
 mod program;
 mod run;
 mod session;
+mod side_by_side;
 mod translation;
-mod transpose;
 mod tree;
 mod triples;
 #[cfg(test)]

@@ -13,9 +13,10 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::MpcError;
-use crate::cipher::{Generator, Place, Usage};
-use crate::extension::CHUNK_BLOCKS;
+use crate::cipher::{Place, Usage, stretch};
+use crate::extension::CHUNK_WORDS;
 use crate::message::FLIPS_LEN;
+use crate::side_by_side::{Generators, Quad};
 use crate::tree::{equal_mask, grow, grow_punctured};
 
 /// The most wires that an order has: more routes to a prefix than any exchange has seen, and both directions' transfers (768) fit
@@ -26,7 +27,7 @@ pub const MAX_ORDER: usize = 64;
 pub(crate) struct Translation {
     size: usize,
     /// `size` squared, row by row. Party one's missing ones are wrong, and left out by `missing`.
-    leaves: Vec<Generator>,
+    leaves: Generators,
     /// Party one's: which leaf of each tree it lacks.
     missing: Option<Zeroizing<Vec<u32>>>,
     /// The first block of the streams that is not used.
@@ -86,20 +87,21 @@ impl Translation {
             by_tree: Zeroizing::new(vec![0; self.size * words]),
             by_leaf: Zeroizing::new(vec![0; self.size * words]),
         };
-        let mut stream = Zeroizing::new(vec![0_u128; blocks]);
+        // Whole registers: what is too much is not used by anyone.
+        let quads = blocks.div_ceil(4);
+        let mut streams: Zeroizing<Vec<Quad>> = Zeroizing::new(vec![[0; 8]; self.size * quads]);
         let first = Place { usage: Usage::Translation, block: self.next };
-        for (tree, leaves) in self.leaves.chunks_exact(self.size).enumerate() {
+        for (tree, by_tree) in sums.by_tree.chunks_exact_mut(words).enumerate() {
+            let leaves = tree * self.size..(tree + 1) * self.size;
+            stretch(&self.leaves, leaves, first, &mut streams);
             let lacking = self.missing.as_ref().map(|missing| missing[tree]);
-            let by_tree = &mut sums.by_tree[tree * words..(tree + 1) * words];
+            let streams = streams.as_flattened().chunks_exact(8 * quads);
             let by_leaf = sums.by_leaf.chunks_exact_mut(words);
-            for (leaf, (generator, by_leaf)) in leaves.iter().zip(by_leaf).enumerate() {
-                generator.fill(first, &mut stream);
-                let lacks = lacking.map_or(0, |lacking| equal_mask(leaf as u32, lacking));
-                let halves = stream.iter().flat_map(|value| {
+            for (leaf, (stream, by_leaf)) in streams.zip(by_leaf).enumerate() {
+                let lacks = lacking.map_or(0, |lacking| equal_mask(leaf as u32, lacking) as u64);
+                let sums = by_tree.iter_mut().zip(by_leaf);
+                for ((by_tree, by_leaf), value) in sums.zip(stream) {
                     let value = value & !lacks;
-                    [value as u64, (value >> 64) as u64]
-                });
-                for ((by_tree, by_leaf), value) in by_tree.iter_mut().zip(by_leaf).zip(halves) {
                     *by_tree ^= value;
                     *by_leaf ^= value;
                 }
@@ -133,7 +135,7 @@ impl PendingOrder {
         slot: u8,
         epoch: u64,
         order: &[u32],
-        choices: &[u128; CHUNK_BLOCKS],
+        choices: &[u64; CHUNK_WORDS],
         chosen: &[u128],
     ) -> (Self, [u8; FLIPS_LEN]) {
         let depth = depth(order.len());
@@ -149,7 +151,7 @@ impl PendingOrder {
         let transfers = leaves.len() * depth;
         for number in 0..transfers {
             let wanted = !(leaves[number / depth] >> (depth - 1 - number % depth)) & 1;
-            let random = (choices[number / 128] >> (number % 128)) as u32 & 1;
+            let random = (choices[number / 64] >> (number % 64)) as u32 & 1;
             flips[number / 8] |= ((wanted ^ random) as u8) << (number % 8);
         }
         let keys = Zeroizing::new(chosen[..transfers].to_vec());
@@ -165,14 +167,15 @@ impl PendingOrder {
         }
         let corrections = parse_corrections(corrections);
         let mut sides = self.leaves.chunks_exact(size).enumerate().map(|(side, missing)| {
-            let mut leaves = Vec::with_capacity(size * size);
+            let mut leaves = Zeroizing::new(Vec::with_capacity(size * size));
             for (tree, missing) in missing.iter().enumerate() {
                 let number = side * size + tree;
                 let keys = &self.keys[number * depth..(number + 1) * depth];
                 let levels = number * (depth - 1)..(number + 1) * (depth - 1);
                 let grown = grow_punctured(keys, *missing, &corrections[levels]);
-                leaves.extend(grown[..size].iter().map(|leaf| Generator::new(*leaf)));
+                leaves.extend_from_slice(&grown[..size]);
             }
+            let leaves = Generators::new(&leaves);
             let missing = Some(Zeroizing::new(missing.to_vec()));
             Translation { size, leaves, missing, next: 0 }
         });
@@ -195,7 +198,7 @@ impl OrderPair {
         let depth = depth(size);
         let mut levels = Vec::new();
         let mut side = |side: usize| {
-            let mut leaves = Vec::with_capacity(size * size);
+            let mut leaves = Zeroizing::new(Vec::with_capacity(size * size));
             for tree in 0..size {
                 let first = (side * size + tree) * depth;
                 let mut pairs = Zeroizing::new(values[first..first + depth].to_vec());
@@ -206,9 +209,9 @@ impl OrderPair {
                     }
                 }
                 let grown = grow(&pairs, &mut levels);
-                leaves.extend(grown[..size].iter().map(|leaf| Generator::new(*leaf)));
+                leaves.extend_from_slice(&grown[..size]);
             }
-            Translation { size, leaves, missing: None, next: 0 }
+            Translation { size, leaves: Generators::new(&leaves), missing: None, next: 0 }
         };
         let (forward, inverse) = (side(0), side(1));
         for value in levels.as_flattened() {

@@ -15,15 +15,15 @@ use std::ops::{BitXor, BitXorAssign};
 use zeroize::{DefaultIsZeroes, Zeroize, Zeroizing};
 
 use crate::cipher::{Place, Usage};
-use crate::extension::{CHUNK_BLOCKS, ExtensionReceiver, ExtensionSender, Rows, correction_len};
+use crate::extension::{
+    CHUNK_BLOCKS, CHUNK_WORDS, ExtensionReceiver, ExtensionSender, Rows, correction_len,
+};
 use crate::{FieldBits, MpcError};
 
 /// Chunks of 2048 that are made with one message: 258 kB of it at k = 2, enough to make a round trip worth it.
 const BIT_CHUNKS: usize = 16;
 /// Fewer, since a vector triple takes 33 bytes of memory.
 const VECTOR_CHUNKS: usize = 4;
-/// Words of 64 transfers in a chunk.
-const CHUNK_WORDS: usize = 2 * CHUNK_BLOCKS;
 
 /// Bits, or a bit and a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +52,14 @@ impl Kind {
         self.chunks() * correction_len(field)
     }
 
-    fn place(self, batch: u64, chunk: usize, block: usize) -> Place {
+    /// Of a chunk's first block.
+    fn place(self, batch: u64, chunk: usize) -> Place {
         let usage = match self {
             Self::Bits => Usage::BitTriples,
             Self::Vectors => Usage::VectorTriples,
         };
         let chunks = batch * self.chunks() as u64 + chunk as u64;
-        Place { usage, block: chunks * CHUNK_BLOCKS as u64 + block as u64 }
+        Place { usage, block: chunks * CHUNK_BLOCKS as u64 }
     }
 }
 
@@ -66,8 +67,21 @@ impl Kind {
 pub(crate) trait Payload: DefaultIsZeroes + BitXor<Output = Self> + BitXorAssign {
     /// Payloads that 64 selecting bits have.
     const PER_WORD: usize;
-    /// The payloads of half a block of transfers.
-    fn take(values: &[u128], into: &mut Vec<Self>);
+    /// What the receiver of a chunk chose, appended.
+    fn chosen(
+        receiver: &ExtensionReceiver,
+        first: Place,
+        rows: &mut Rows,
+        chosen: &mut Vec<Self>,
+    );
+    /// The first values of the sender of a chunk, and their sums with the second ones, appended.
+    fn both(
+        sender: &ExtensionSender,
+        first: Place,
+        rows: &mut ChunkRows,
+        values: &mut Vec<Self>,
+        sums: &mut Vec<Self>,
+    );
     /// `payload` number `at` of a word times its bit of `bits`.
     fn times(self, bits: u64, at: usize) -> Self;
 }
@@ -75,9 +89,25 @@ pub(crate) trait Payload: DefaultIsZeroes + BitXor<Output = Self> + BitXorAssign
 impl Payload for u64 {
     const PER_WORD: usize = 1;
 
-    #[inline]
-    fn take(values: &[u128], into: &mut Vec<Self>) {
-        into.push(values.iter().rev().fold(0, |word, value| word << 1 | (*value as u64 & 1)));
+    fn chosen(
+        receiver: &ExtensionReceiver,
+        first: Place,
+        rows: &mut Rows,
+        chosen: &mut Vec<Self>,
+    ) {
+        chosen.extend_from_slice(&receiver.bits(first, rows));
+    }
+
+    fn both(
+        sender: &ExtensionSender,
+        first: Place,
+        rows: &mut ChunkRows,
+        values: &mut Vec<Self>,
+        sums: &mut Vec<Self>,
+    ) {
+        let [zeros, ones] = sender.bits(first, &rows.values);
+        values.extend_from_slice(&zeros);
+        sums.extend(zeros.iter().zip(&ones).map(|(zero, one)| zero ^ one));
     }
 
     #[inline]
@@ -89,14 +119,46 @@ impl Payload for u64 {
 impl Payload for u128 {
     const PER_WORD: usize = 64;
 
-    #[inline]
-    fn take(values: &[u128], into: &mut Vec<Self>) {
-        into.extend_from_slice(values);
+    fn chosen(
+        receiver: &ExtensionReceiver,
+        first: Place,
+        rows: &mut Rows,
+        chosen: &mut Vec<Self>,
+    ) {
+        receiver.values(first, rows);
+        (0..CHUNK_WORDS).for_each(|word| chosen.extend(rows.word(word)));
+    }
+
+    fn both(
+        sender: &ExtensionSender,
+        first: Place,
+        rows: &mut ChunkRows,
+        values: &mut Vec<Self>,
+        sums: &mut Vec<Self>,
+    ) {
+        let ChunkRows { values: zeros, others: ones } = rows;
+        sender.values(first, zeros, ones);
+        for word in 0..CHUNK_WORDS {
+            values.extend(zeros.word(word));
+            sums.extend(zeros.word(word).zip(ones.word(word)).map(|(zero, one)| zero ^ one));
+        }
     }
 
     #[inline]
     fn times(self, bits: u64, at: usize) -> Self {
         self & 0_u128.wrapping_sub(u128::from(bits >> at & 1))
+    }
+}
+
+/// Room for a chunk's transfers, and for their second values.
+pub(crate) struct ChunkRows {
+    pub(crate) values: Rows,
+    pub(crate) others: Rows,
+}
+
+impl ChunkRows {
+    pub(crate) fn new() -> Self {
+        Self { values: Rows::new(), others: Rows::new() }
     }
 }
 
@@ -186,7 +248,7 @@ impl<P: Payload> Pool<P> {
     pub(crate) fn begin(
         &mut self,
         receiver: &ExtensionReceiver,
-        rows: &mut Rows,
+        rows: &mut ChunkRows,
         part: &mut Vec<u8>,
     ) -> u64 {
         let batch = self.begun;
@@ -195,17 +257,11 @@ impl<P: Payload> Pool<P> {
             choices: Zeroizing::new(Vec::with_capacity(words)),
             chosen: Zeroizing::new(Vec::with_capacity(words * P::PER_WORD)),
         };
-        let mut values = Zeroizing::new([0; 128]);
         for chunk in 0..self.kind.chunks() {
-            let place = |block| self.kind.place(batch, chunk, block);
-            let choices = receiver.extend(place(0), rows, part);
-            for (block, choices) in choices.iter().enumerate() {
-                half.choices.extend([*choices as u64, (*choices >> 64) as u64]);
-                receiver.values(rows, block, place(block), &mut values);
-                for values in values.chunks_exact(64) {
-                    P::take(values, &mut half.chosen);
-                }
-            }
+            let place = self.kind.place(batch, chunk);
+            let choices = receiver.extend(place, &mut rows.values, part);
+            half.choices.extend_from_slice(&choices);
+            P::chosen(receiver, place, &mut rows.values, &mut half.chosen);
         }
         self.halves.push_back(half);
         self.begun += 1;
@@ -229,7 +285,7 @@ impl<P: Payload> Pool<P> {
     pub(crate) fn complete(
         &mut self,
         sender: &ExtensionSender,
-        rows: &mut Rows,
+        rows: &mut ChunkRows,
         part: &[u8],
     ) -> Result<(), MpcError> {
         let Some(half) = self.halves.pop_front() else {
@@ -239,27 +295,22 @@ impl<P: Payload> Pool<P> {
             self.compact();
         }
         let chunk_len = part.len() / self.kind.chunks();
-        let mut chosen = half.chosen.iter();
-        let mut choices = half.choices.iter();
-        let mut values = Zeroizing::new([[0; 128]; 2]);
-        for chunk in 0..self.kind.chunks() {
-            let place = |block| self.kind.place(self.completed, chunk, block);
-            sender.extend(place(0), rows, &part[chunk * chunk_len..(chunk + 1) * chunk_len])?;
-            for block in 0..CHUNK_BLOCKS {
-                sender.values(rows, block, place(block), &mut values);
-                for side in [0, 64] {
-                    let a = *choices.next().expect("invariant: a choice per transfer");
-                    self.stock.a.push(a);
-                    let start = self.stock.b.len();
-                    P::take(&values[0][side..side + 64], &mut self.stock.c);
-                    P::take(&values[1][side..side + 64], &mut self.stock.b);
-                    let products = &mut self.stock.c[start..];
-                    let factors = &mut self.stock.b[start..];
-                    for (at, (c, b)) in products.iter_mut().zip(factors).enumerate() {
-                        *b ^= *c;
-                        *c ^= b.times(a, at);
-                        *c ^= *chosen.next().expect("invariant: a value per transfer");
-                    }
+        let per_chunk = CHUNK_WORDS * P::PER_WORD;
+        let halves = half.choices.chunks_exact(CHUNK_WORDS).zip(half.chosen.chunks_exact(per_chunk));
+        let parts = part.chunks_exact(chunk_len);
+        for (chunk, ((choices, chosen), part)) in halves.zip(parts).enumerate() {
+            let place = self.kind.place(self.completed, chunk);
+            sender.extend(place, &mut rows.values, part)?;
+            let start = self.stock.b.len();
+            let Triples { a, b, c } = &mut self.stock;
+            P::both(sender, place, rows, c, b);
+            a.extend_from_slice(choices);
+            let words = c[start..].chunks_exact_mut(P::PER_WORD);
+            let factors = b[start..].chunks_exact(P::PER_WORD);
+            let chosen = chosen.chunks_exact(P::PER_WORD);
+            for (((c, b), chosen), a) in words.zip(factors).zip(chosen).zip(choices) {
+                for (at, ((c, b), chosen)) in c.iter_mut().zip(b).zip(chosen).enumerate() {
+                    *c ^= b.times(*a, at) ^ *chosen;
                 }
             }
         }
@@ -345,7 +396,7 @@ mod tests {
     }
 
     fn fill<P: Payload>(sides: &mut [Side<P>; 2], field: FieldBits) {
-        let mut rows = Rows::new();
+        let mut rows = ChunkRows::new();
         let parts = sides.each_mut().map(|side| {
             let mut part = Vec::new();
             let batch = side.pool.begin(&side.receiver, &mut rows, &mut part);

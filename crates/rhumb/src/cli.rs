@@ -2,6 +2,7 @@
 
 mod capability;
 mod member;
+mod exchange;
 mod stamp;
 mod waypoint;
 
@@ -20,6 +21,7 @@ pub(crate) use capability::{
     parse_resolver,
 };
 pub(crate) use member::{MemberArguments, MemberCommand};
+pub(crate) use exchange::{ExchangeArguments, ExchangeCommand};
 pub(crate) use stamp::{
     FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
     parse_waypoints,
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Waypoint(WaypointArguments),
     /// Run the proxy beside a member's router, which takes part in a private exchange for it
     Member(MemberArguments),
+    /// Run one of the two servers of a private exchange, which hands out members' routes without seeing their policies
+    Exchange(ExchangeArguments),
     /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
     Stamp(StampArguments),
 }

@@ -4,10 +4,10 @@
 //! needed.
 
 mod border;
+mod exchange;
 mod keyserver;
-#[allow(dead_code, reason = "the command comes with the daemon behind it")]
 mod member;
-mod raw;
+pub(crate) mod raw;
 #[cfg(target_os = "linux")]
 mod stamp;
 mod waypoint;
@@ -26,6 +26,7 @@ use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
+pub(crate) use exchange::{ExchangeSettings, Pinned};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 #[allow(unused_imports, reason = "the command comes with the daemon behind it")]
 pub(crate) use member::{BgpSettings, Compiled, MemberSettings, Party, PolicySettings, SiteName};

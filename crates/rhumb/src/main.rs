@@ -21,6 +21,7 @@ mod output;
 mod progress;
 mod remote;
 mod revocation_feed;
+mod roster;
 mod secret_file;
 mod session;
 mod words;
@@ -90,6 +91,9 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             commands::waypoint::run(arguments, &file, with_parent, form)
         }
         Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
+        Command::Exchange(arguments) => {
+            commands::exchange::run(arguments, &file, with_parent, form)
+        }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)
         }

@@ -21,6 +21,7 @@ pub(crate) struct RawConfig {
     pub(crate) waypoint: RawForwarder,
     pub(crate) border: Option<RawBorder>,
     pub(crate) member: super::member::RawMember,
+    pub(crate) exchange: super::exchange::RawExchange,
     #[cfg(target_os = "linux")]
     pub(crate) stamp: super::stamp::RawStamp,
 }
@@ -190,6 +191,20 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     toml::from_str(text).map_err(fault)
 }
 
+/// Checks the keys of another file that consists of `[[item]]`s.
+pub(crate) fn check_item_keys(text: &str, item: &str, known: &[&str]) -> Result<(), Fault> {
+    let root = DeTable::parse(text).map_err(|error| Fault {
+        line: line_at(text, error.span().as_ref()),
+        problem: error.message().to_owned(),
+    })?;
+    check_keys(text, root.get_ref(), "", &[item])?;
+    let items = root.get_ref().get(item).and_then(|it| it.get_ref().as_array());
+    for table in items.into_iter().flatten().filter_map(|it| it.get_ref().as_table()) {
+        check_keys(text, table, &format!("[{item}]"), known)?;
+    }
+    Ok(())
+}
+
 /// Checks the keys of each `[[section.item]]`.
 fn check_items(
     text: &str,
@@ -260,7 +275,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
 const TOP_KEYS: &[&str] =
-    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "member", "stamp"];
+    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "exchange", "member", "stamp"];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -343,6 +358,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("member", super::member::MEMBER_KEYS),
+    ("exchange", super::exchange::EXCHANGE_KEYS),
     #[cfg(target_os = "linux")]
     ("stamp", super::stamp::STAMP_KEYS),
 ];
@@ -362,7 +378,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, member, stamp"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 
