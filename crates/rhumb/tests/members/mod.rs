@@ -16,6 +16,7 @@ mod gobgp;
 mod mrt;
 mod openbgpd;
 pub(crate) mod oracle;
+pub(crate) mod private;
 pub(crate) mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -217,14 +217,13 @@ impl Exchange {
                     if let Some(replaced) = replaces {
                         self.forget(replaced, (id, place, from), table, changes);
                     }
-                    self.ids.insert(id, (place, from));
                     if let Some(core) = &mut self.core {
                         core.before.remove(&id);
                     }
                     if let Some(old) = self.current.insert((place.to_bytes(), from), id) {
-                        self.ids.remove(&old).filter(|_| old != id);
-                        self.ids.insert(id, (place, from));
+                        self.ids.remove(&old);
                     }
+                    self.ids.insert(id, (place, from));
                     table.offered(place, Index(from.0), route.as_bytes(), changes);
                 }
                 Event::Retracted { id, .. } => {
