@@ -28,8 +28,7 @@ use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, Pinned};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
-#[allow(unused_imports, reason = "the command comes with the daemon behind it")]
-pub(crate) use member::{BgpSettings, Compiled, MemberSettings, Party, PolicySettings, SiteName};
+pub(crate) use member::{MemberSettings, Party, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};

@@ -36,7 +36,7 @@ use report::{Checked, Facts, Ready};
 use shard::{Report, Worker};
 
 mod hub;
-mod latency;
+pub(crate) mod latency;
 mod members;
 mod pair;
 mod port_load;

@@ -124,5 +124,3 @@ impl Standing {
         site.map_or_else(|| format!("lane {}", member.0), Site::label)
     }
 }
-//! `rhumb member`: the proxy beside a member's router.
-pub(crate) mod rtr;

@@ -35,8 +35,6 @@ pub(crate) enum Order {
     Withdraw(Prefix),
     /// All routes that were here at the beginning have been announced.
     EndOfRib(Family),
-    /// It shall say all again, so that other rules can be applied to it.
-    Refresh,
     /// The session ends, with these words for the neighbour's operator, and is not sought any more.
     Stop(String),
 }
@@ -276,11 +274,6 @@ impl Driver {
                 self.session.withdraw(prefix, 0, now);
             }
             Order::EndOfRib(family) => self.session.end_of_rib(family, now),
-            Order::Refresh => {
-                for family in Family::ALL {
-                    self.session.request_refresh(family, now);
-                }
-            }
             Order::Stop(words) => {
                 self.forget_attempt();
                 self.session.stop(&words, now);

@@ -207,14 +207,6 @@ impl Table {
         }
     }
 
-    /// What a router that has nothing yet is to be given.
-    pub(super) fn all_given(&self) -> impl Iterator<Item = Order> {
-        self.others.iter().filter_map(|(prefix, destination)| {
-            let (_, attributes) = destination.given.as_ref()?;
-            Some(Order::Announce(*prefix, attributes.clone()))
-        })
-    }
-
     /// Other policies from now on.
     pub(super) fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
         self.change_exports(changes, |table| table.policies = policies);
