@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
+mod member;
 mod exchange;
 mod stamp;
 mod waypoint;
@@ -19,6 +20,7 @@ pub(crate) use capability::{
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
     parse_resolver,
 };
+pub(crate) use member::{MemberArguments, MemberCommand};
 pub(crate) use exchange::{ExchangeArguments, ExchangeCommand};
 pub(crate) use stamp::{
     FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
@@ -86,6 +88,8 @@ pub(crate) enum Command {
     Capability(CapabilityArguments),
     /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
     Waypoint(WaypointArguments),
+    /// Run the proxy beside a member's router, which takes part in a private exchange for it
+    Member(MemberArguments),
     /// Run one of the two servers of a private exchange, which hands out members' routes without seeing their policies
     Exchange(ExchangeArguments),
     /// Send a command's packets through waypoints, or a socket's, a user's, or a network's

@@ -6,6 +6,7 @@
 mod border;
 mod exchange;
 mod keyserver;
+mod member;
 pub(crate) mod raw;
 #[cfg(target_os = "linux")]
 mod stamp;
@@ -27,6 +28,7 @@ use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, Pinned};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
+pub(crate) use member::{MemberSettings, Party, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};
@@ -116,6 +118,11 @@ impl ConfigFile {
             Some(path) => Self::read(&path),
             None => Ok(Self::default()),
         }
+    }
+
+    /// The same file, read again.
+    pub(crate) fn again(&self) -> Outcome<Self> {
+        Self::read(&self.path)
     }
 
     fn read(path: &Path) -> Outcome<Self> {

@@ -9,6 +9,7 @@
 //!
 //! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
 
+pub(crate) mod bgp;
 mod control;
 mod hangup;
 mod http;

@@ -90,6 +90,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Waypoint(arguments) => {
             commands::waypoint::run(arguments, &file, with_parent, form)
         }
+        Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
         Command::Exchange(arguments) => {
             commands::exchange::run(arguments, &file, with_parent, form)
         }
