@@ -183,6 +183,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     }
     check_items(text, root.get_ref(), ["keyserver", "waypoint"], WAYPOINT_KEYS)?;
     check_items(text, root.get_ref(), ["border", "stamp"], BORDER_STAMP_KEYS)?;
+    check_items(text, root.get_ref(), ["exchange", "plain"], super::exchange::PLAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
     }
@@ -407,6 +408,7 @@ mod tests {
             assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
         }
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
+        assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);
         assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }
 }
