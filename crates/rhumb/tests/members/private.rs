@@ -61,7 +61,7 @@ impl Private {
         let proxies = (0..MEMBERS.len())
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
-        let mut private =
+        let private =
             Self { place, stations, names, servers: [None, None], proxies, selects };
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
@@ -87,7 +87,8 @@ impl Private {
                  exchange_asn = {EXCHANGE}\nexchange = [\"{one}@10.90.0.2:7480\"]\n\
                  neutral = [\"{two}@10.90.0.3:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
                  [member.bgp]\nrouter = \"10.90.0.{}\"\nlisten = \"{own}\"\nid = \"{own}\"\n\
-                 [member.export]\nonly = [{}]\n{more}",
+                 [member.export]\notherwise = \"accept\"\nonly = [{}]\n{more}\n\
+                 [member.import]\notherwise = \"accept\"\n",
                 self.selects,
                 11 + index,
                 only.join(", "),
@@ -155,10 +156,14 @@ impl Private {
         }
     }
 
-    /// What all processes have logged since the last time.
+    /// What all processes have logged since the last time, and how proxies stand.
     pub(crate) fn logs(&self) -> String {
+        let running = (0..self.proxies.len()).filter(|index| self.proxies[*index].running.is_some());
+        let statuses: String =
+            running.map(|index| format!("{}\n", self.ask(index, &["status"]))).collect();
         let servers = self.servers.iter().flatten();
         let proxies = self.proxies.iter().filter_map(|proxy| proxy.running.as_ref());
-        servers.chain(proxies).map(|it| format!("--\n{}", it.errors_so_far())).collect()
+        let logs = servers.chain(proxies).map(|it| format!("--\n{}", it.errors_so_far()));
+        logs.chain([statuses]).collect()
     }
 }
