@@ -72,8 +72,7 @@ impl Rig {
             indices.iter().map(|index| &self.all[*index]).collect()
         };
         let receivers = of(receivers);
-        let expected =
-            oracle::tables(receivers.iter().copied(), of(announcers).into_iter(), load);
+        let expected = oracle::tables(receivers.iter().copied(), of(announcers).into_iter(), load);
         let context = || self.private.logs();
         expect_tables_or(what, receivers.into_iter(), &expected, context);
         println!("{what}: after {:.1} s", begin.elapsed().as_secs_f32());

@@ -44,7 +44,8 @@ impl Private {
             );
         }
         place.write("roster.toml", &roster);
-        let peers = [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
+        let peers =
+            [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
         for (at, (party, peer)) in ["one", "two"].iter().zip(peers).enumerate() {
             let load = if at == 0 { "port_load = \"load\"\n" } else { "" };
             place.write(
@@ -61,8 +62,7 @@ impl Private {
         let proxies = (0..MEMBERS.len())
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
-        let private =
-            Self { place, stations, names, servers: [None, None], proxies, selects };
+        let private = Self { place, stations, names, servers: [None, None], proxies, selects };
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
     }
@@ -144,7 +144,12 @@ impl Private {
 
     /// Waits until a proxy's status is as wanted.
     #[track_caller]
-    pub(crate) fn wait_for(&self, index: usize, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(
+        &self,
+        index: usize,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Value {
         let begin = Instant::now();
         loop {
             let status = self.ask(index, &["status"]);
@@ -158,7 +163,8 @@ impl Private {
 
     /// What all processes have logged since the last time, and how proxies stand.
     pub(crate) fn logs(&self) -> String {
-        let running = (0..self.proxies.len()).filter(|index| self.proxies[*index].running.is_some());
+        let running =
+            (0..self.proxies.len()).filter(|index| self.proxies[*index].running.is_some());
         let statuses: String =
             running.map(|index| format!("{}\n", self.ask(index, &["status"]))).collect();
         let servers = self.servers.iter().flatten();

@@ -130,11 +130,10 @@ fn the_router_has_the_best_and_hears_of_differences_alone() {
     assert_eq!(offer(&mut table, 3, &[64510]), [], "the lower router is as good, and there");
     assert_eq!(offer(&mut table, 1, &[64510, 64511]), []);
     assert_eq!(offer(&mut table, 1, &[64510]), [Some(64501)]);
-    assert_eq!(table.classes(place(0)).iter().map(|(it, class)| (it.0, *class)).collect::<Vec<_>>(), [
-        (1, 0),
-        (2, 0),
-        (3, 0)
-    ]);
+    assert_eq!(
+        table.classes(place(0)).iter().map(|(it, class)| (it.0, *class)).collect::<Vec<_>>(),
+        [(1, 0), (2, 0), (3, 0)]
+    );
     let retract = |table: &mut Table, from: u16| {
         given(&changed(table, |it, changes| it.retracted(place(0), Member(from), changes)))
     };
