@@ -31,11 +31,16 @@ impl World {
         let ours = listener.local_addr().unwrap();
         let files = tempfile::tempdir().unwrap();
         let path = |name: &str| files.path().join(name);
-        std::fs::write(
-            path("hear"),
-            format!("#!/bin/sh\nexec cat > {}\n", path("heard").display()),
-        )
-        .unwrap();
+        let reader = format!(
+            "#!/usr/bin/env python3
+import sys
+with open('{}', 'w', buffering=1) as heard:
+    while line := sys.stdin.readline():
+        heard.write(line)
+",
+            path("heard").display(),
+        );
+        std::fs::write(path("hear"), reader).unwrap();
         std::fs::set_permissions(path("hear"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let text = format!(
             "process hear {{ run {}; encoder text; }}
@@ -81,7 +86,7 @@ fn routes_of_both_families_go_both_ways() {
         return;
     };
     announce_both(&mut world.peer);
-    world.peer.run_until_up();
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
     assert_eq!(world.peer.run_until_route("10.2.0.0/24"), [64501]);
     assert_eq!(world.peer.run_until_route("2001:db8:200::/48"), [64501]);
     let heard = world

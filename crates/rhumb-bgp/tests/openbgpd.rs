@@ -1,4 +1,4 @@
-//! Against OpenBGPD: routes of both families, several paths, refreshes, signed segments.
+//! Against OpenBGPD: routes of both families, several paths, its requests for all again, signed segments.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -7,9 +7,9 @@
 
 mod peer;
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
 use rhumb_bgp::{Config, Event, Family, FamilyConfig};
@@ -22,13 +22,20 @@ struct World {
 
 impl World {
     /// OpenBGPD waits for us to connect. Nothing if there is no OpenBGPD.
-    fn new(
+    fn new(test: &str, options: &str, change: impl FnOnce(&mut Config)) -> Option<Self> {
+        let (listener, theirs) = endpoints();
+        Self::at(test, listener, theirs, &format!("passive\n{options}"), "", change)
+    }
+
+    fn at(
         test: &str,
+        listener: TcpListener,
+        theirs: SocketAddr,
         options: &str,
         secret: &str,
         change: impl FnOnce(&mut Config),
     ) -> Option<Self> {
-        let (listener, theirs) = endpoints();
+        let ours = listener.local_addr().unwrap().ip();
         let files = tempfile::tempdir().unwrap();
         let path = |name: &str| files.path().join(name);
         let text = format!(
@@ -37,12 +44,11 @@ router-id 10.0.0.2
 fib-update no
 listen on {} port {}
 socket \"{}\"
-network 10.2.0.0/24
-network 2001:db8:200::/48
-neighbor 127.0.0.1 {{
+network 10.2.0.0/24 set nexthop 192.0.2.2
+network 2001:db8:200::/48 set nexthop 2001:db8::2
+neighbor {ours} {{
   remote-as 64500
   local-address {}
-  passive
   multihop 2
   enforce neighbor-as no
   announce IPv4 unicast
@@ -51,8 +57,7 @@ neighbor 127.0.0.1 {{
 }}
 allow from any
 allow to any
-match to any prefix 0.0.0.0/0 prefixlen <= 32 set nexthop 192.0.2.2
-match to any prefix ::/0 prefixlen <= 128 set nexthop 2001:db8::2
+match to any set nexthop no-modify
 ",
             theirs.ip(),
             theirs.port(),
@@ -86,11 +91,9 @@ fn ask(path: &Path, words: &str) -> String {
 #[test]
 fn routes_of_both_families_go_both_ways_and_again_when_asked() {
     let test = "routes_of_both_families_go_both_ways_and_again_when_asked";
-    let Some(mut world) = World::new(test, "announce enhanced refresh yes", "", |_| {}) else {
-        return;
-    };
+    let Some(mut world) = World::new(test, "", |_| {}) else { return };
     announce_both(&mut world.peer);
-    world.peer.run_until_up();
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
     assert_eq!(world.peer.run_until_route("10.2.0.0/24"), [64501]);
     assert_eq!(world.peer.run_until_route("2001:db8:200::/48"), [64501]);
     let four = world.until("show rib detail in 10.1.0.0/24", |answer| answer.contains("64510"));
@@ -106,10 +109,6 @@ fn routes_of_both_families_go_both_ways_and_again_when_asked() {
     world
         .peer
         .run_until("OpenBGPD asks", |peer| peer.session.counters().refreshes_answered > answered);
-    world.peer.forget();
-    assert!(world.peer.session.request_refresh(Family::Ipv6, Instant::now()));
-    world.peer.run_until_event("all again", |event| *event == Event::Refreshed(Family::Ipv6));
-    assert_eq!(world.peer.session.count_in(Family::Ipv6), 1);
 
     withdraw_both(&mut world.peer);
     world.until("show rib in 10.1.0.0/24", |answer| !answer.contains("64510"));
@@ -125,7 +124,7 @@ fn several_paths_to_a_prefix_arrive() {
         config.set_family(Family::Ipv4, Some(both));
     };
     let test = "several_paths_to_a_prefix_arrive";
-    let Some(mut world) = World::new(test, "announce add-path recv yes", "", paths) else { return };
+    let Some(mut world) = World::new(test, "announce add-path recv yes", paths) else { return };
     for path in 1..=3 {
         let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
         world.peer.announce(prefix("10.1.0.0/24"), path, &route);
@@ -137,11 +136,20 @@ fn several_paths_to_a_prefix_arrive() {
     assert!(!left.contains("64512"), "{left}");
 }
 
+/// OpenBGPD connects to port 179 alone, and its listener takes no signed segments on Linux.
 #[test]
 fn signed_segments_are_taken() {
-    let options = "tcp md5sig password secret";
-    let Some(mut world) = World::new("signed_segments_are_taken", options, "secret", |_| {}) else {
+    let test = "signed_segments_are_taken";
+    let Ok(listener) = TcpListener::bind("127.0.0.3:179") else {
+        println!("skipped: {test}: port 179 is not ours to take");
         return;
     };
-    world.peer.run_until_up();
+    let (_, theirs) = endpoints();
+    let options = "tcp md5sig password secret";
+    let Some(mut world) =
+        World::at(test, listener, theirs, options, "secret", |config| config.passive = true)
+    else {
+        return;
+    };
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
 }
