@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 11] = [
+const WANTED: [(&str, &str, &str); 12] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -20,6 +20,7 @@ const WANTED: [(&str, &str, &str); 11] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
+    ("stayrtr", "stayrtr", "a cache of the RPKI"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 
