@@ -109,7 +109,7 @@ pub use config::{
 pub use error::ExchangeError;
 pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};
 pub use message::hello::{Hello, Speaker};
-pub use message::{is_announcement, shard_of};
+pub use message::{is_announcement, round_of, shard_of};
 pub use rhumb_mpc::Party;
 pub use roster::{Lane, LaneSet, MAX_LANES, MAX_TEXT, Roster, Site};
 pub use route::{Destination, Route, RouteId, SIZE_CLASSES};

@@ -44,5 +44,34 @@ pub fn is_announcement(message: &[u8]) -> bool {
     matches!(message, [1 | 2, ..])
 }
 
+/// What a message to a member has to do with a round of Select-Best: a number that names the round in its shard, and whether it is its end.
+/// For whoever measures.
+#[must_use]
+pub fn round_of(message: &[u8]) -> Option<(u64, bool)> {
+    let [kind @ (8 | 9), _, _, tag @ ..] = message else { return None };
+    let position = tag.get(8..)?.first_chunk()?;
+    Some((u64::from_le_bytes(*position), *kind == 9))
+}
+
 /// Groups of routes of which a member says what it has.
 pub(crate) const BUCKETS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::member::{FromMember, ToMember};
+    use super::*;
+    use crate::route::RouteId;
+
+    #[test]
+    fn messages_are_told_apart_by_their_heads() {
+        let (mark, round) = (Mark { incarnation: 1, number: 2 }, Tag { epoch: 3, position: 4 });
+        let half = member::Half::One { seed: [0; 16], sealed: &[] };
+        let announce = FromMember::Announce { mark, id: RouteId([0; 16]), destination: &[], half };
+        assert!(is_announcement(&announce.emit(5)));
+        assert!(!is_announcement(&FromMember::End { mark }.emit(5)));
+        assert_eq!(round_of(&ToMember::Ask { round, ids: Vec::new() }.emit(5)), Some((4, false)));
+        assert_eq!(round_of(&ToMember::Result { round, share: 0 }.emit(5)), Some((4, true)));
+        assert_eq!(round_of(&ToMember::Missed { round }.emit(5)), None);
+        assert_eq!(round_of(&[9, 0, 0, 1]), None);
+    }
+}

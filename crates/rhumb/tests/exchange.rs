@@ -93,6 +93,9 @@ fn the_best_of_several_is_chosen_by_taste_and_then_by_load() {
         seen.selected.get("a") == Some(&Some(0))
     });
     chosen(&m[4], 2);
+    let latency = |status: &serde_json::Value| status["round_latency_us"]["p99"].is_u64();
+    one.wait_for(&exchange, "latency of rounds", latency);
+    two.wait_for(&exchange, "latency of rounds", latency);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use rhumb_exchange::{Common, Roster, ServerConfig, Shard};
 use rhumb_mpc::Party;
 use rhumb_wire::{Name, Role};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::cli::{ExchangeArguments, ExchangeCommand};
 use crate::commands::status;
@@ -198,7 +198,7 @@ impl Server {
             reports.push(report);
         }
         let hub = Arc::new(Hub::new(self.settings.party, config.clone(), inputs));
-        let mut tasks = JoinSet::new();
+        let mut leading = None;
         if self.settings.party == Party::One {
             let leader = Leader {
                 hub: Arc::clone(&hub),
@@ -207,9 +207,9 @@ impl Server {
                 primary: self.settings.primary,
                 takeover: self.settings.takeover,
             };
-            tasks.spawn(leader.lead());
+            leading = Some(tokio::spawn(leader.lead()).abort_handle());
         }
-        Ok(Running { hub, tasks: Mutex::new(tasks), threads, shards: reports })
+        Ok(Running { hub, tasks: Mutex::default(), leading, threads, shards: reports })
     }
 }
 
@@ -217,6 +217,8 @@ impl Server {
 struct Running {
     hub: Arc<Hub>,
     tasks: Mutex<JoinSet<()>>,
+    /// What calls the other party: party one's.
+    leading: Option<AbortHandle>,
     threads: Vec<JoinHandle<()>>,
     shards: Vec<Arc<Mutex<Report>>>,
 }
@@ -280,10 +282,17 @@ impl Running {
             }
         }
         let mut tasks = self.tasks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let was_paired = self.hub.pair().is_some();
         self.hub.cut_all();
         let over = async { while tasks.join_next().await.is_some() {} };
-        // The task that calls the other party never ends by itself.
-        let _ = tokio::time::timeout(wire::GOODBYE, over).await;
+        // Who does not hear a goodbye notices the end.
+        let _ = timeout(wire::GOODBYE, over).await;
+        if let Some(leading) = &self.leading {
+            if was_paired {
+                sleep(GOODBYE_OF_PAIR).await;
+            }
+            leading.abort();
+        }
     }
 }
 
@@ -301,3 +310,5 @@ fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerC
 
 /// How soon the load of ports takes effect.
 const FILES_PERIOD: Duration = Duration::from_secs(1);
+/// What a goodbye to the other party takes, with a round trip between continents.
+const GOODBYE_OF_PAIR: Duration = Duration::from_millis(300);

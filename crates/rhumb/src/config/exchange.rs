@@ -298,6 +298,26 @@ mod tests {
     }
 
     #[test]
+    fn the_example_in_the_documentation_has_every_key_and_works() {
+        let page = include_str!("../../../../docs/exchange.md");
+        let (_, example) = page.split_once("[exchange]\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        for key in EXCHANGE_KEYS {
+            let is_there = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
+            assert!(example.lines().any(is_there), "{key}");
+        }
+        let name = Name([7; 32]).to_string();
+        let text = format!("[exchange]\n{}", example.replace("NAME", &name));
+        let example = settings(&text).unwrap();
+        let default = settings(&least()).unwrap();
+        assert_eq!(example.peers.len(), 2);
+        assert_eq!(
+            (example.pools, example.rank_deadline, example.stale, example.takeover, example.listen),
+            (default.pools, default.rank_deadline, default.stale, default.takeover, default.listen)
+        );
+    }
+
+    #[test]
     fn wrong_values_are_named_with_their_lines() {
         for (text, expected) in [
             ("shards = 0", "line 6: shards is 1 to 64"),

@@ -112,6 +112,7 @@ impl Exchange {
         self.configure("one", "127.0.0.1:0", &format!("{}\n{more}", peers(&[&two])));
         let one = self.start("one");
         one.wait_for(self, "a pair", is_paired);
+        two.wait_for(self, "a pair", is_paired);
         (one, two)
     }
 
@@ -138,9 +139,13 @@ pub(crate) fn is_paired(status: &Value) -> bool {
 impl Server {
     /// What `rhumb exchange status --json` says.
     pub(crate) fn status(&self, exchange: &Exchange) -> Value {
+        self.wait_for(exchange, "answer", |_| true)
+    }
+
+    /// Nothing, while it is busy with beginning anew.
+    fn ask_status(&self, exchange: &Exchange) -> Option<Value> {
         let run = exchange.place.run(&["--json", "exchange", "status", "--admin", &self.admin]);
-        assert_eq!(run.code, 0, "{}", run.errors);
-        run.object()
+        (run.code == 0).then(|| run.object())
     }
 
     /// Waits until its status is as wanted.
@@ -153,10 +158,11 @@ impl Server {
     ) -> Value {
         let start = Instant::now();
         loop {
-            let status = self.status(exchange);
-            if is_so(&status) {
+            let status = self.ask_status(exchange);
+            if let Some(status) = status.clone().filter(&is_so) {
                 return status;
             }
+            let status = status.unwrap_or_default();
             assert!(start.elapsed() < PATIENCE, "no {what}: {status:#}\n{}", self.running.errors_so_far());
             std::thread::sleep(Duration::from_millis(50));
         }

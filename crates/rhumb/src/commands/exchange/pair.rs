@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{interval, sleep, timeout};
 
 use super::hub::{Hub, Input, Line};
-use super::wire::{HELLO_TIMEOUT, PAIR, WATCH};
+use super::wire::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
 use crate::config::Pinned;
 use crate::key::fresh_secret;
 
@@ -203,7 +203,7 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
         return Ended::Busy;
     };
     tracing::info!(%address, "a pair with the other party begins");
-    let _ends = AtEnd { hub, connection };
+    let ends = AtEnd { hub, connection };
     let listen = async {
         loop {
             let message = match inbox.next().await {
@@ -219,6 +219,9 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
         why = listen => why,
         () = line.cut.notified() => "it was cut".to_owned(),
     };
+    drop(ends);
+    drop(line);
+    inbox.finish(GOODBYE).await;
     Ended::Paired(why)
 }
 

@@ -92,7 +92,8 @@ fn status(facts: &Facts, hub: &Hub, shards: &[Report]) -> Value {
             "vectors_in_stock": sum(|status| status.stock.vector_words * 64),
             "vectors_used": sum(|status| status.stock.vector_words_used * 64),
         },
-        "export_latency_us": latency(&all_exports(shards)),
+        "export_latency_us": latency(&all(shards, |report| &report.exports)),
+        "round_latency_us": latency(&all(shards, |report| &report.rounds)),
         "shards": queues,
         "connections": {
             "refused": hub.counters.refused.load(Ordering::Relaxed),
@@ -120,10 +121,17 @@ fn latency(latencies: &Latencies) -> Value {
     json!({ "p50": latencies.at(500), "p99": latencies.at(990) })
 }
 
-fn all_exports(shards: &[Report]) -> Latencies {
+fn all(shards: &[Report], of: fn(&Report) -> &Latencies) -> Latencies {
     let mut all = Latencies::default();
-    shards.iter().for_each(|report| all.merge(&report.exports));
+    shards.iter().for_each(|report| all.merge(of(report)));
     all
+}
+
+fn quantiles(latencies: &Latencies) -> Vec<Sample> {
+    let quantile = |(name, permille)| {
+        latencies.at(permille).map(|us| Sample::labelled("quantile", name, us))
+    };
+    [("0.5", 500), ("0.99", 990)].into_iter().filter_map(quantile).collect()
 }
 
 fn total(shards: &[Report], of: fn(&Status) -> u64) -> u64 {
@@ -147,10 +155,6 @@ fn metrics(facts: &Facts, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
         vec![kind("bit", bits), kind("vector", vectors)]
     };
     let each = |of: fn(&Status) -> u64| total(shards, of) * 64;
-    let quantile = |name, permille| {
-        let us = all_exports(shards).at(permille);
-        us.map(|us| Sample::labelled("quantile", name, us))
-    };
     let mut outcomes: Vec<_> = facts.door.iter().collect();
     outcomes.sort_unstable();
     let outcomes = outcomes.into_iter();
@@ -181,10 +185,16 @@ fn metrics(facts: &Facts, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
             by_kind(each(|it| it.stock.bit_words), each(|it| it.stock.vector_words)),
         ),
         metric(
-            LATENCY,
+            EXPORT_LATENCY,
             "From an announcement to its shares, in microseconds, since the start.",
             Kind::Gauge,
-            [quantile("0.5", 500), quantile("0.99", 990)].into_iter().flatten().collect(),
+            quantiles(&all(shards, |report| &report.exports)),
+        ),
+        metric(
+            ROUND_LATENCY,
+            "From a round's question to its result, in microseconds, since the start.",
+            Kind::Gauge,
+            quantiles(&all(shards, |report| &report.rounds)),
         ),
         metric(
             DOOR,
@@ -283,7 +293,9 @@ const SELECTED: &str = "rhumb_exchange_selected_rounds_total";
 const MISSED: &str = "rhumb_exchange_missed_members_total";
 /// Low for long: more is computed than triples are made.
 const STOCK: &str = "rhumb_exchange_stock_triples";
-const LATENCY: &str = "rhumb_exchange_export_latency_us";
+const EXPORT_LATENCY: &str = "rhumb_exchange_export_latency_us";
+/// With the members' own time for ranking: one that is slow shows here.
+const ROUND_LATENCY: &str = "rhumb_exchange_round_latency_us";
 /// `stranger` is a key that is not in the roster; `other_protocol` a version; `late` and `crowded` an attack, or a broken host.
 const DOOR: &str = "rhumb_exchange_door_connections_total";
 /// `hello` is another roster or other parameters: the log names them.

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rhumb_exchange::{Lane, Output, Shard, Status};
+use rhumb_exchange::{Lane, Output, Shard, Status, is_announcement, round_of};
 use rhumb_mpc::Seed;
 
 use super::hub::{Connection, Input, Line};
@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) cut: u64,
     /// From the arrival of an announcement until its shares went out: party one's.
     pub(super) exports: Latencies,
+    /// From a round's question to its result, with the members' time in between.
+    pub(super) rounds: Latencies,
 }
 
 /// All that a shard's thread has.
@@ -44,6 +46,8 @@ pub(super) struct Worker {
     arrivals: VecDeque<Instant>,
     /// Exports that were counted.
     exported: u64,
+    /// When rounds began that have no result yet.
+    rounds: HashMap<u64, Instant>,
     /// Whether this is party one, which alone knows what waits.
     leads: bool,
 }
@@ -64,6 +68,7 @@ impl Worker {
             own: Report::default(),
             arrivals: VecDeque::new(),
             exported: 0,
+            rounds: HashMap::new(),
             leads,
         }
     }
@@ -118,6 +123,7 @@ impl Worker {
         self.own.handled += 1;
         match input {
             Input::MemberHere { lane, connection, participates, line } => {
+                self.drop_member(lane);
                 self.members.insert(lane, (connection, line));
                 self.shard.member_joined(lane, participates, now);
             }
@@ -155,17 +161,14 @@ impl Worker {
     }
 
     fn hear(&mut self, lane: Lane, connection: Connection, message: &[u8], now: Instant) {
-        let Some((_, line)) = self.members.get(&lane).filter(|(here, _)| *here == connection) else {
+        if self.members.get(&lane).is_none_or(|(here, _)| *here != connection) {
             return;
-        };
+        }
         if let Err(error) = self.shard.member_message(lane, message, now) {
             tracing::warn!(lane = lane.0, %error, "a member's connection is cut");
             self.own.cut += 1;
-            line.cut.notify_one();
-            // Nothing more of it counts; its end is told by its task.
-            self.members.remove(&lane);
-            self.shard.member_left(lane, now);
-        } else if self.leads && rhumb_exchange::is_announcement(message) {
+            self.drop_member(lane);
+        } else if self.leads && is_announcement(message) {
             self.arrivals.push_back(now);
         }
     }
@@ -192,14 +195,16 @@ impl Worker {
         while let Some(output) = self.shard.poll_output() {
             match output {
                 Output::Member { lane, message } => {
-                    if let Some((_, line)) = self.members.get(&lane) {
-                        // One that is cut is told to the shard by its task.
-                        line.send(message);
+                    self.time_round(&message);
+                    let line = self.members.get(&lane);
+                    if line.is_some_and(|(_, line)| !line.send(message)) {
+                        self.drop_member(lane);
                     }
                 }
                 Output::Peer(message) => {
-                    if let Some((_, line)) = &self.pair {
-                        line.send(message);
+                    if self.pair.as_ref().is_some_and(|(_, line)| !line.send(message)) {
+                        self.pair = None;
+                        self.shard.pair_ended(Instant::now());
                     }
                 }
                 Output::PairFailed(error) => {
@@ -212,6 +217,14 @@ impl Worker {
         }
     }
 
+    /// Nothing more of a connection counts that is cut. What its task says of its end is of no account then.
+    fn drop_member(&mut self, lane: Lane) {
+        if let Some((_, line)) = self.members.remove(&lane) {
+            line.cut.notify_one();
+            self.shard.member_left(lane, Instant::now());
+        }
+    }
+
     /// Announcements are exported in the order in which they came.
     fn count_exports(&mut self) {
         let exported = self.shard.counters().exported;
@@ -221,12 +234,30 @@ impl Worker {
         }
     }
 
+    /// A round takes from its first question to its first result.
+    fn time_round(&mut self, message: &[u8]) {
+        match round_of(message) {
+            Some((round, false)) => {
+                self.rounds.entry(round).or_insert_with(Instant::now);
+            }
+            Some((round, true)) => {
+                if let Some(asked) = self.rounds.remove(&round) {
+                    self.own.rounds.add(asked.elapsed().as_micros() as u64);
+                }
+            }
+            None => {}
+        }
+    }
+
     /// Writes down what there is to tell.
     fn tell(&mut self) {
         self.own.status = self.shard.status();
         if self.own.status.waiting == 0 {
             // What is left was taken back, or replaced, before it was exported.
             self.arrivals.clear();
+        }
+        if self.own.status.rounds == 0 {
+            self.rounds.clear();
         }
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) = self.own.clone();
     }
