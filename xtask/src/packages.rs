@@ -9,8 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 16] = [
-const WANTED: [(&str, &str, &str); 12] = [
+const WANTED: [(&str, &str, &str); 17] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
