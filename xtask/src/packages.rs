@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 16] = [
+const WANTED: [(&str, &str, &str); 17] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -25,6 +25,7 @@ const WANTED: [(&str, &str, &str); 16] = [
     ("vtysh", "frr", "members of an exchange"),
     ("bgpctl", "openbgpd", "members of an exchange"),
     ("exabgp", "exabgp", "members of an exchange"),
+    ("stayrtr", "stayrtr", "a cache of the RPKI"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

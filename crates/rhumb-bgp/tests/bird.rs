@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use peer::{Daemon, Peer, attributes, endpoints, output, prefix};
+use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
 use rhumb_bgp::config::GracefulRestart;
-use rhumb_bgp::wire::{BgpRole, NotificationCode, PathAttribute};
+use rhumb_bgp::wire::{BgpRole, NotificationCode};
 use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
 
 /// BIRD with a neighbour, and that neighbour.
@@ -55,9 +55,7 @@ impl World {
             ours.port(),
         );
         std::fs::write(files.path().join("bird.conf"), text).unwrap();
-        let mut config = Config::new(64500, [10, 0, 0, 1].into(), 64501);
-        config.timers.connect_retry = Duration::from_secs(1);
-        config.timers.idle_hold = Duration::from_secs(1);
+        let mut config = peer::config();
         change(&mut config);
         let peer = Peer::new(config, listener, theirs, secret.as_bytes());
         let mut world = Self { peer, bird: None, test: test.to_owned(), files };
@@ -90,24 +88,10 @@ impl World {
 
     /// Drives our side until BIRD's answer holds.
     #[track_caller]
-    fn until_bird(&mut self, words: &str, mut holds: impl FnMut(&str) -> bool) -> String {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            self.peer.run_for(Duration::from_millis(50));
-            let answer = self.ask(words);
-            if holds(&answer) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "{words}: {answer}");
-        }
-    }
-
-    #[track_caller]
-    fn until_up(&mut self) {
-        self.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
-        for family in Family::ALL {
-            self.peer.run_until_event("all routes", |event| *event == Event::EndOfRib(family));
-        }
+    fn until_bird(&mut self, words: &str, holds: impl Fn(&str) -> bool) -> String {
+        let ctl = self.path("ctl");
+        let ask = || output(Command::new("birdc").arg("-s").arg(&ctl).args(words.split(' ')));
+        self.peer.run_until_answer(ask, holds)
     }
 }
 
@@ -124,12 +108,8 @@ fn routes_of_both_families_go_both_ways_unchanged() {
     let server = |config: &mut Config| config.role = Some(BgpRole::RouteServer);
     let test = "routes_of_both_families_go_both_ways_unchanged";
     let Some(mut world) = World::new(test, "local role rs_client;", server, "") else { return };
-    let more = [PathAttribute::Med(7), PathAttribute::Communities(vec![64_510 << 16 | 1])];
-    let four = attributes("192.0.2.10".parse().unwrap(), &[64510, 4_200_000_000], &more);
-    let six = attributes("2001:db8::10".parse().unwrap(), &[64510], &[]);
-    world.peer.announce(prefix("10.1.0.0/24"), 0, &four);
-    world.peer.announce(prefix("2001:db8:100::/48"), 0, &six);
-    world.until_up();
+    announce_both(&mut world.peer);
+    world.peer.run_until_up();
     assert_eq!(
         world.peer.session.negotiated().unwrap().remote_role,
         Some(BgpRole::RouteServerClient)
@@ -155,8 +135,7 @@ fn routes_of_both_families_go_both_ways_unchanged() {
     });
     assert!(answer.contains("next_hop: 2001:db8::10"), "{answer}");
 
-    world.peer.withdraw(prefix("10.1.0.0/24"), 0);
-    world.peer.withdraw(prefix("2001:db8:100::/48"), 0);
+    withdraw_both(&mut world.peer);
     world.until_bird("show route all 10.1.0.0/24", |answer| answer.contains("Network not found"));
     world.until_bird("show route all 2001:db8:100::/48", |answer| {
         answer.contains("Network not found")
@@ -182,7 +161,7 @@ fn several_paths_to_a_prefix_go_both_ways() {
         let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
         world.peer.announce(prefix("10.1.0.0/24"), path, &route);
     }
-    world.until_up();
+    world.peer.run_until_up();
     let theirs = world.peer.events.iter().filter(|event| announced(event, "10.2.0.0/24")).count();
     assert_eq!(theirs, 2, "{:#?}", world.peer.events);
     let count = |answer: &str| answer.matches("as_path: 64500 645").count();
@@ -202,7 +181,7 @@ fn each_side_says_all_again_when_asked() {
     for number in 0..50 {
         world.peer.announce(prefix(&format!("10.1.{number}.0/24")), 0, &route);
     }
-    world.until_up();
+    world.peer.run_until_up();
     world.peer.forget();
     assert!(world.peer.session.request_refresh(Family::Ipv6, Instant::now()));
     world.peer.run_until_event("all again", |event| *event == Event::Refreshed(Family::Ipv6));
@@ -227,14 +206,14 @@ fn silence_ends_the_session_on_either_side() {
     else {
         return;
     };
-    world.until_up();
+    world.peer.run_until_up();
     world.bird.as_ref().unwrap().signal("STOP");
     world.peer.run_until_event("we give up", |event| {
         matches!(event, Event::Down(DownReason::Sent(said)) if said.code == NotificationCode::HoldTimerExpired)
     });
     world.bird.as_ref().unwrap().signal("CONT");
     world.peer.forget();
-    world.until_up();
+    world.peer.run_until_up();
     // Nobody drives our side meanwhile.
     std::thread::sleep(Duration::from_millis(4500));
     world.peer.run_until_event("BIRD gives up", |event| {
@@ -254,13 +233,13 @@ fn routes_stay_while_bird_restarts() {
     else {
         return;
     };
-    world.until_up();
+    world.peer.run_until_up();
     world.peer.forget();
     world.bird.take().unwrap().kill();
     world.peer.run_until_event("gone", |event| *event == Event::Down(DownReason::Closed));
     assert_eq!(world.peer.session.count_stale(Family::Ipv4), 1);
     assert!(world.start(&["-R"]));
-    world.until_up();
+    world.peer.run_until_up();
     let is_lost = |event: &Event| matches!(event, Event::Withdrawn { .. });
     assert!(!world.peer.events.iter().any(is_lost), "{:#?}", world.peer.events);
     assert_eq!(
@@ -275,7 +254,7 @@ fn signed_segments_are_taken_and_others_are_not() {
     let Some(mut world) = World::new(test, "password \"secret\";", |_| {}, "secret") else {
         return;
     };
-    world.until_up();
+    world.peer.run_until_up();
     drop(world);
     let Some(mut world) = World::new(test, "password \"secret\";", |_| {}, "Secret") else {
         return;

@@ -27,7 +27,7 @@ use crate::message::Mark;
 use crate::message::member::{FromMember, Half, ToMember};
 use crate::message::pair::{HeardWhat, PairMessage};
 use crate::roster::Lane;
-use crate::route::{Destination, Share, is_sealed_len};
+use crate::route::{Destination, RouteId, Share, is_sealed_len};
 use crate::{ExchangeError, ServerConfig};
 use orders::Programs;
 use pair::Pair;
@@ -163,7 +163,8 @@ impl Shard {
     /// A member's connection has ended.
     pub fn member_left(&mut self, lane: Lane, now: Instant) {
         self.connections[lane.index()].is_connected = false;
-        let is_for = |output: &Output| matches!(output, Output::Member { lane: to, .. } if *to == lane);
+        let is_for =
+            |output: &Output| matches!(output, Output::Member { lane: to, .. } if *to == lane);
         self.outbox.retain(|output| !is_for(output));
         match self.party {
             Party::One => self.lane_changed(lane, now),
@@ -188,7 +189,7 @@ impl Shard {
             return Err(ExchangeError::Malformed("it is for another shard"));
         }
         match message {
-            FromMember::Announce { mark, id, destination, half } => {
+            FromMember::Announce { mark, nonce, destination, half } => {
                 let destination = self.own_destination(destination)?;
                 if mark <= self.check_mark(lane, mark)? {
                     return Ok(());
@@ -201,6 +202,7 @@ impl Shard {
                         most,
                     });
                 }
+                let id = RouteId::new(lane, &destination, &nonce);
                 let held = Held { id, destination, share, sealed, exported: false, current: None };
                 let before = self.table.last(lane);
                 self.table.hear((lane, mark), held, self.pair.is_some())?;

@@ -245,8 +245,10 @@ impl RtrClient {
     }
 
     fn reported(&mut self, code: u16, version: u8) -> RtrError {
+        // Some caches answer a serial of another session, which they had before a restart, by an error and not by a reset
+        // (section 5.9): whatever it is about, the next question is one for everything.
+        self.state = None;
         match CacheError::from_code(code) {
-            // It has no data yet; the retry interval is for that (section 8.4), with a new connection.
             CacheError::UnsupportedVersion if version < self.version => {
                 self.version = version;
                 RtrError::Version(version)

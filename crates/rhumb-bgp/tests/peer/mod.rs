@@ -13,7 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute, Prefix};
-use rhumb_bgp::{Attributes, Config, ConnectionId, Event, NextHop, Session, Side, Transmit};
+use rhumb_bgp::{
+    Attributes, Config, ConnectionId, Event, Family, NextHop, Session, Side, Transmit,
+};
 use rhumb_io::set_tcp_md5_secret;
 use socket2::{Domain, Socket, Type};
 
@@ -80,6 +82,48 @@ impl Peer {
         while Instant::now() < until {
             self.step();
         }
+    }
+
+    /// Drives the session until the neighbour's answer holds, and gives the answer.
+    #[track_caller]
+    pub(crate) fn run_until_answer(
+        &mut self,
+        mut ask: impl FnMut() -> String,
+        holds: impl Fn(&str) -> bool,
+    ) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            self.run_for(Duration::from_millis(50));
+            let answer = ask();
+            if holds(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{answer}");
+        }
+    }
+
+    /// Drives the session until it is up and both families have come as a whole.
+    #[track_caller]
+    pub(crate) fn run_until_up(&mut self) {
+        self.run_until_event("up", |event| matches!(event, Event::Up(_)));
+        for family in Family::ALL {
+            self.run_until_event("all routes", |event| *event == Event::EndOfRib(family));
+        }
+    }
+
+    /// Drives the session until a route has come; gives its path.
+    #[track_caller]
+    pub(crate) fn run_until_route(&mut self, wanted: &str) -> Vec<u32> {
+        let wanted = prefix(wanted);
+        self.run_until("a route", |peer| peer.session.route_in(wanted, 0).is_some());
+        self.session.route_in(wanted, 0).unwrap().as_path().asns().collect()
+    }
+
+    /// Drives the session until a route is gone.
+    #[track_caller]
+    pub(crate) fn run_until_gone(&mut self, wanted: &str) {
+        let wanted = prefix(wanted);
+        self.run_until("a route is gone", |peer| peer.session.route_in(wanted, 0).is_none());
     }
 
     #[track_caller]
@@ -257,6 +301,29 @@ pub(crate) fn attributes(next_hop: IpAddr, path: &[u32], more: &[PathAttribute])
         vec![PathAttribute::Origin(Origin::Igp), PathAttribute::AsPath(AsPath { segments })];
     list.extend_from_slice(more);
     Attributes::new(next_hop, &list).unwrap()
+}
+
+/// A configuration of AS 64500 for AS 64501 that does not wait for long.
+pub(crate) fn config() -> Config {
+    let mut config = Config::new(64500, [10, 0, 0, 1].into(), 64501);
+    config.timers.connect_retry = Duration::from_secs(1);
+    config.timers.idle_hold = Duration::from_secs(1);
+    config
+}
+
+/// A route server's two routes, one of each family, neither with its number in the path.
+pub(crate) fn announce_both(peer: &mut Peer) {
+    let more = [PathAttribute::Med(7), PathAttribute::Communities(vec![64_510 << 16 | 1])];
+    let four = attributes("192.0.2.10".parse().unwrap(), &[64510, 4_200_000_000], &more);
+    let six = attributes("2001:db8::10".parse().unwrap(), &[64510], &[]);
+    peer.announce(prefix("10.1.0.0/24"), 0, &four);
+    peer.announce(prefix("2001:db8:100::/48"), 0, &six);
+}
+
+/// Takes both back.
+pub(crate) fn withdraw_both(peer: &mut Peer) {
+    peer.withdraw(prefix("10.1.0.0/24"), 0);
+    peer.withdraw(prefix("2001:db8:100::/48"), 0);
 }
 
 /// A prefix as people write it.

@@ -252,6 +252,22 @@ fn what_a_cache_must_not_say_ends_the_connection_and_not_the_set() {
     }
 }
 
+/// StayRTR 0.5.1 answers a serial of the session before its restart so.
+#[test]
+fn after_an_error_everything_is_asked_for() {
+    let at = now();
+    let mut client = synchronized(&[vrp("10.0.0.0/8", 1)], at);
+    client.disconnected();
+    client.connected(at);
+    assert_eq!(said(&mut client), Some((1, Pdu::SerialQuery { session: 7, serial: 1 })));
+    let error = [1, 10, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(client.handle_bytes(&error, at), Err(RtrError::Reported(0)));
+    client.disconnected();
+    assert_eq!(client.vrps().map(BTreeSet::len), Some(1));
+    client.connected(at);
+    assert_eq!(said(&mut client), Some((1, Pdu::ResetQuery)));
+}
+
 #[test]
 fn bytes_that_are_no_message_are_reported_as_such() {
     let at = now();

@@ -110,11 +110,8 @@ impl Standing {
         for who in &compiled.unknown {
             tracing::warn!(%who, "a policy names somebody who is not in the roster");
         }
-        let policies = Policies {
-            export: compiled.export,
-            import: compiled.import,
-            roster: compiled.roster,
-        };
+        let policies =
+            Policies { export: compiled.export, import: compiled.import, roster: compiled.roster };
         Ok(Self { sites, roster, lane, policies })
     }
 

@@ -55,10 +55,13 @@ pub(super) fn withdraw(member: &Member, route: &Announced) {
 pub(super) fn received(member: &Member) -> Table {
     let mut table = Table::new();
     for family in ["ipv4", "ipv6"] {
-        let script = format!("gobgp neighbor {} adj-in -a {family} -j", member.neighbour);
-        let routes: Value = serde_json::from_str(&member.ask(&script)).unwrap();
+        // Without a session it has no answer.
+        let script = format!("gobgp neighbor {} adj-in -a {family} -j || true", member.neighbour);
+        let routes: Value = serde_json::from_str(&member.ask(&script)).unwrap_or_default();
         for (prefix, paths) in routes.as_object().into_iter().flatten() {
-            table.insert(prefix.clone(), route(&paths[0]["attrs"]));
+            if paths[0]["attrs"].is_array() {
+                table.insert(prefix.clone(), route(&paths[0]["attrs"]));
+            }
         }
     }
     table

@@ -279,12 +279,23 @@ pub(crate) fn is_v6(prefix: &str) -> bool {
     prefix.contains(':')
 }
 
-/// Waits until `tables` equal what is expected, and says how they differ if they do not become so.
+/// Waits until tables equal what is expected, and says how they differ if they do not become so.
 #[track_caller]
 pub(crate) fn expect_tables<'a>(
     what: &str,
     members: impl Iterator<Item = &'a Member> + Clone,
     expected: &BTreeMap<usize, Table>,
+) {
+    expect_tables_or(what, members, expected, String::new);
+}
+
+/// As [`expect_tables`]; `context` is told, too, if they do not become so.
+#[track_caller]
+pub(crate) fn expect_tables_or<'a>(
+    what: &str,
+    members: impl Iterator<Item = &'a Member> + Clone,
+    expected: &BTreeMap<usize, Table>,
+    context: impl Fn() -> String,
 ) {
     let begin = Instant::now();
     loop {
@@ -295,17 +306,11 @@ pub(crate) fn expect_tables<'a>(
         if differences.is_empty() {
             return;
         }
-        assert!(
-            begin.elapsed() < PATIENCE,
-            "{what}: {} differences:\n{}",
-            differences.len(),
-            differences
-                .iter()
-                .step_by(differences.len() / 12 + 1)
-                .cloned()
-                .collect::<Vec<_>>()
-                .join("\n")
-        );
+        if begin.elapsed() > PATIENCE {
+            let some = differences.iter().step_by(differences.len() / 12 + 1).cloned();
+            let some = some.collect::<Vec<_>>().join("\n");
+            panic!("{what}: {} differences:\n{some}\n{}", differences.len(), context());
+        }
         std::thread::sleep(Duration::from_millis(200));
     }
 }

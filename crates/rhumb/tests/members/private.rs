@@ -44,7 +44,8 @@ impl Private {
             );
         }
         place.write("roster.toml", &roster);
-        let peers = [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
+        let peers =
+            [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
         for (at, (party, peer)) in ["one", "two"].iter().zip(peers).enumerate() {
             let load = if at == 0 { "port_load = \"load\"\n" } else { "" };
             place.write(
@@ -61,8 +62,7 @@ impl Private {
         let proxies = (0..MEMBERS.len())
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
-        let mut private =
-            Self { place, stations, names, servers: [None, None], proxies, selects };
+        let private = Self { place, stations, names, servers: [None, None], proxies, selects };
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
     }
@@ -87,7 +87,8 @@ impl Private {
                  exchange_asn = {EXCHANGE}\nexchange = [\"{one}@10.90.0.2:7480\"]\n\
                  neutral = [\"{two}@10.90.0.3:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
                  [member.bgp]\nrouter = \"10.90.0.{}\"\nlisten = \"{own}\"\nid = \"{own}\"\n\
-                 [member.export]\nonly = [{}]\n{more}",
+                 [member.export]\notherwise = \"accept\"\nonly = [{}]\n{more}\n\
+                 [member.import]\notherwise = \"accept\"\n",
                 self.selects,
                 11 + index,
                 only.join(", "),
@@ -143,7 +144,12 @@ impl Private {
 
     /// Waits until a proxy's status is as wanted.
     #[track_caller]
-    pub(crate) fn wait_for(&self, index: usize, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(
+        &self,
+        index: usize,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Value {
         let begin = Instant::now();
         loop {
             let status = self.ask(index, &["status"]);
@@ -155,10 +161,15 @@ impl Private {
         }
     }
 
-    /// What all processes have logged since the last time.
+    /// What all processes have logged since the last time, and how proxies stand.
     pub(crate) fn logs(&self) -> String {
+        let running =
+            (0..self.proxies.len()).filter(|index| self.proxies[*index].running.is_some());
+        let statuses: String =
+            running.map(|index| format!("{}\n", self.ask(index, &["status"]))).collect();
         let servers = self.servers.iter().flatten();
         let proxies = self.proxies.iter().filter_map(|proxy| proxy.running.as_ref());
-        servers.chain(proxies).map(|it| format!("--\n{}", it.errors_so_far())).collect()
+        let logs = servers.chain(proxies).map(|it| format!("--\n{}", it.errors_so_far()));
+        logs.chain([statuses]).collect()
     }
 }

@@ -47,7 +47,8 @@ impl Socket {
         let failed = |error: io::Error| {
             Failure::setup_text(format!("control socket {}: {error}", path.display()))
         };
-        if Client::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        if Client::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         {
             // Whoever made it is gone.
             fs::remove_file(path).map_err(failed)?;

@@ -142,11 +142,8 @@ impl Exchange {
     }
 
     fn begin(&mut self, hello: &Hello, up: &[(Connection, Party)]) -> Result<(), ExchangeError> {
-        let common = Common {
-            roster: Arc::clone(&self.roster),
-            shards: hello.shards,
-            form: hello.form,
-        };
+        let common =
+            Common { roster: Arc::clone(&self.roster), shards: hello.shards, form: hello.form };
         common.check_alike(hello)?;
         self.incarnation = (self.incarnation + 1).max(clock::now().unix_ms);
         let seed = key::fresh_secret().map_err(|_| ExchangeError::Unexpected("no randomness"))?;

@@ -223,8 +223,7 @@ impl Proxy {
             return Ok(());
         }
         let up = self.links.iter().filter(|link| link.outbox.is_some());
-        let up: Vec<(Connection, Party)> =
-            up.map(|link| (link.connection, link.party)).collect();
+        let up: Vec<(Connection, Party)> = up.map(|link| (link.connection, link.party)).collect();
         match self.exchange.handle(connection, message, &up) {
             Ok(outcomes) => {
                 if outcomes.is_new {
@@ -367,8 +366,7 @@ fn start_bgp(
     let local = (!bgp.listen.ip().is_unspecified()).then(|| bgp.listen.ip());
     let reach = Reach { address: bgp.router, local, password: password.clone() };
     let neighbour = Neighbour::start(bgp.config.clone(), reach, seed, 0, events)?;
-    let admitted =
-        Admitted { address: bgp.router.ip(), password, door: neighbour.door() };
+    let admitted = Admitted { address: bgp.router.ip(), password, door: neighbour.door() };
     let listener = Listener::start(bgp.listen, vec![admitted])?;
     Ok((neighbour, listener))
 }

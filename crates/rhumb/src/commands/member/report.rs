@@ -287,7 +287,12 @@ pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
     let is_up = usize::from(router.state == State::Established);
     let metrics = vec![
         metric(ROUTER_UP, "Whether the session with the router is up.", Kind::Gauge, plain(is_up)),
-        metric(SERVERS, "Servers of the exchange with a connection.", Kind::Gauge, plain(connected)),
+        metric(
+            SERVERS,
+            "Servers of the exchange with a connection.",
+            Kind::Gauge,
+            plain(connected),
+        ),
         metric(LIVE, "Shards in which both parties compute.", Kind::Gauge, plain(live)),
         metric(WAITING, "Bytes that wait for servers.", Kind::Gauge, plain(waiting)),
         metric(

@@ -490,3 +490,6 @@ fn tell_differences(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
