@@ -8,7 +8,7 @@
 //!
 //! Invariant: nothing is installed that did not come from both parties of the same pair, for the same order, under the same id.
 
-mod rounds;
+pub(crate) mod rounds;
 mod streams;
 mod words;
 
