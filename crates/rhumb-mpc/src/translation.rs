@@ -51,11 +51,11 @@ impl Translation {
         self.next
     }
 
-    /// Party two: `rows` are its shares, of which it appends what it sends, and which become its shares of the result.
-    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut Vec<u8>) {
+    /// Party two: `rows` are its shares, of which it writes what it sends, and which become its shares of the result.
+    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut [u8]) {
         let sums = self.sums(words);
-        for (row, sum) in rows.iter_mut().zip(sums.by_leaf.iter()) {
-            out.extend_from_slice(&(*row ^ sum).to_le_bytes());
+        for ((row, sum), bytes) in rows.iter().zip(sums.by_leaf.iter()).zip(out.as_chunks_mut().0) {
+            *bytes = (row ^ sum).to_le_bytes();
         }
         rows.copy_from_slice(&sums.by_tree);
     }

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{Quad, ROW_BLOCKS, Row, Squares, fold_rows, turn_rows};
+use super::{Aligned, Quad, ROW_BLOCKS, Row, Squares, add_selected_lanes, fold_rows, turn_rows};
 
 /// The round keys of one key.
 pub(super) type Schedule = [[u64; 2]; ROUND_KEYS];
@@ -84,6 +84,11 @@ pub(super) fn turn(squares: &mut Squares) {
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn fold(streams: &mut [Row], rows: &mut [Row]) {
     fold_rows(streams, rows);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
+    add_selected_lanes(sums, bits, vectors);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
