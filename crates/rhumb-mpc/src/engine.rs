@@ -24,6 +24,8 @@ pub(crate) struct Engine {
     receiver: ExtensionReceiver,
     sender: ExtensionSender,
     rows: ChunkRows,
+    /// This party's part of the last batch.
+    part: Vec<u8>,
     bits: Pool<u64>,
     vectors: Pool<FourVectors>,
     orders: Orders,
@@ -53,6 +55,7 @@ impl Engine {
             receiver,
             sender,
             rows: ChunkRows::new(),
+            part: Vec::new(),
             bits: Pool::new(Kind::Bits, parameters.bit_words.into()),
             vectors: Pool::new(Kind::Vectors, parameters.vector_words.into()),
             orders: [const { None }; MAX_ORDER_SLOTS],
@@ -258,12 +261,13 @@ impl Engine {
     }
 
     fn begin_batch(&mut self, kind: Kind, out: &mut Sender<'_>) {
-        let mut part = Vec::with_capacity(kind.batch_len(self.parameters.field));
+        let Self { receiver, rows, part, bits, vectors, .. } = self;
+        part.clear();
         let batch = match kind {
-            Kind::Bits => self.bits.begin(&self.receiver, &mut self.rows, &mut part),
-            Kind::Vectors => self.vectors.begin(&self.receiver, &mut self.rows, &mut part),
+            Kind::Bits => bits.begin(receiver, rows, part),
+            Kind::Vectors => vectors.begin(receiver, rows, part),
         };
-        out.send(&Body::Triples { kind, batch, corrections: &part });
+        out.send(&Body::Triples { kind, batch, corrections: part });
     }
 
     fn take_part(

@@ -207,10 +207,18 @@ struct Half<P: Payload> {
     chosen: Vec<P>,
 }
 
-impl<P: Payload> Drop for Half<P> {
-    fn drop(&mut self) {
+impl<P: Payload> Half<P> {
+    fn clear(&mut self) {
         wipe(&mut self.choices);
         wipe(&mut self.chosen);
+        self.choices.clear();
+        self.chosen.clear();
+    }
+}
+
+impl<P: Payload> Drop for Half<P> {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -220,6 +228,8 @@ pub(crate) struct Pool<P: Payload> {
     capacity: u64,
     /// Batches of which this party's part is sent and the other's is not here.
     halves: VecDeque<Half<P>>,
+    /// Of batches that are complete, wiped, for others.
+    spare: Vec<Half<P>>,
     /// Batches that this party has begun.
     begun: u64,
     /// Batches that are complete.
@@ -242,6 +252,7 @@ impl<P: Payload> Pool<P> {
             kind,
             capacity,
             halves: VecDeque::new(),
+            spare: Vec::new(),
             begun: 0,
             completed: 0,
             stock: Triples::with_capacity(words),
@@ -276,10 +287,10 @@ impl<P: Payload> Pool<P> {
     ) -> u64 {
         let batch = self.begun;
         let words = self.kind.batch_words() as usize;
-        let mut half = Half {
+        let mut half = self.spare.pop().unwrap_or_else(|| Half {
             choices: Vec::with_capacity(words),
             chosen: Vec::with_capacity(words * P::PER_WORD),
-        };
+        });
         for chunk in 0..self.kind.chunks() {
             let place = self.kind.place(batch, chunk);
             let choices = receiver.extend(place, &mut rows.values, part);
@@ -311,7 +322,7 @@ impl<P: Payload> Pool<P> {
         rows: &mut ChunkRows,
         part: &[u8],
     ) -> Result<(), MpcError> {
-        let Some(half) = self.halves.pop_front() else {
+        let Some(mut half) = self.halves.pop_front() else {
             return Err(MpcError::Unexpected("a part of triples"));
         };
         // What is moved is less than what was used since the last time; and the stock stays together, in a cache if it is small.
@@ -332,6 +343,8 @@ impl<P: Payload> Pool<P> {
             a.extend_from_slice(choices);
             P::add_cross_terms(&mut c[start..], chosen, choices, &b[start..]);
         }
+        half.clear();
+        self.spare.push(half);
         self.completed += 1;
         Ok(())
     }
