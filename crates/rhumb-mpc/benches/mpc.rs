@@ -20,7 +20,7 @@ use rhumb_mpc::{
 const ROUNDS: usize = 15;
 const LANES: usize = 768;
 /// Runs of one program in a round.
-const RUNS: usize = 8;
+const RUNS: usize = 4;
 
 /// A figure's name, its unit, whether more is better, and the design page's, where it has one.
 type Figure = (String, &'static str, Option<&'static str>, Vec<f64>);
@@ -39,7 +39,7 @@ fn main() {
     let mut figures: Vec<Figure> = Vec::new();
     let mut fields = [(FieldBits::Two, "k=2"), (FieldBits::Four, "k=4")]
         .map(|(field, name)| (name, ready(field, 512, 128), ready(field, 512, 2048)));
-    let mut runner = ready(FieldBits::Two, 1 << 17, 1 << 13);
+    let mut runner = ready(FieldBits::Two, 1 << 16, 1 << 11);
     let order: Vec<u32> = (0..32).rev().collect();
     for (slot, size) in [(0, 8), (1, 32)] {
         let order: Vec<u32> = order.iter().copied().filter(|place| *place < size).collect();

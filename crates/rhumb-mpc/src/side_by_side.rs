@@ -131,6 +131,12 @@ pub(crate) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[
     either!(add_selected(sums, bits, vectors))
 }
 
+/// Adds each stream to `all` and to its own part of `each`, masked by its word of `keep`.
+#[inline]
+pub(crate) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    either!(add_streams(streams, keep, all, each))
+}
+
 /// Whether `x86_64` may be used here.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -202,6 +208,21 @@ fn add_selected_lanes(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Align
             for (half, (sum, vector)) in sum.0.iter_mut().zip(&vector.0).enumerate() {
                 let lane = 4 * quad + half / 2;
                 *sum ^= vector & 0_u64.wrapping_sub(bits >> lane & 1);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_kept_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    let len = all.len();
+    let streams = streams.chunks_exact(len).zip(each.chunks_exact_mut(len)).zip(keep);
+    for ((stream, own), keep) in streams {
+        for (stream, (all, own)) in stream.iter().zip(all.iter_mut().zip(own)) {
+            for (word, (all, own)) in stream.iter().zip(all.iter_mut().zip(own)) {
+                let kept = word & keep;
+                *all ^= kept;
+                *own ^= kept;
             }
         }
     }

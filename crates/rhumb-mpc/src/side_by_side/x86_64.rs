@@ -10,7 +10,10 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{Aligned, Quad, ROW_BLOCKS, Row, Squares, add_selected_lanes, fold_rows, turn_rows};
+use super::{
+    Aligned, Quad, ROW_BLOCKS, Row, Squares, add_kept_streams, add_selected_lanes, fold_rows,
+    turn_rows,
+};
 
 /// The round keys of one key.
 pub(super) type Schedule = [[u64; 2]; ROUND_KEYS];
@@ -103,16 +106,17 @@ fn stretch_some<const COUNT: usize>(
     streams: &mut [Quad],
 ) {
     let [low, high] = [first as u64, (first >> 64) as u64].map(|half| half as i64);
-    let mut counters = [_mm512_set_epi64(high, low + 3, high, low + 2, high, low + 1, high, low); 4];
+    let mut counters =
+        [_mm512_set_epi64(high, low + 3, high, low + 2, high, low + 1, high, low); 4];
     for at in 1..4 {
         let step = _mm512_set_epi64(0, 4, 0, 4, 0, 4, 0, 4);
         counters[at] = _mm512_add_epi64(counters[at - 1], step);
     }
-    let mut states = [counters; COUNT];
+    let mut states = [[_mm512_setzero_si512(); 4]; COUNT];
     for number in 0..COUNT {
         let key = broadcast(&schedules[number][0]);
         for at in 0..4 {
-            states[number][at] = _mm512_xor_si512(states[number][at], key);
+            states[number][at] = _mm512_xor_si512(counters[at], key);
         }
     }
     for round in 1..ROUND_KEYS - 1 {
@@ -147,6 +151,11 @@ pub(super) fn fold(streams: &mut [Row], rows: &mut [Row]) {
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
     add_selected_lanes(sums, bits, vectors);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    add_kept_streams(streams, keep, all, each);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
