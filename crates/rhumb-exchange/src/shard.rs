@@ -163,6 +163,9 @@ impl Shard {
     /// A member's connection has ended.
     pub fn member_left(&mut self, lane: Lane, now: Instant) {
         self.connections[lane.index()].is_connected = false;
+        let is_for =
+            |output: &Output| matches!(output, Output::Member { lane: to, .. } if *to == lane);
+        self.outbox.retain(|output| !is_for(output));
         match self.party {
             Party::One => self.lane_changed(lane, now),
             Party::Two => self.tell_peer(&PairMessage::Away { lane }),

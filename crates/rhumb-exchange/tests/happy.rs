@@ -2,8 +2,8 @@
 
 mod world;
 
-use rhumb_exchange::Event;
-use world::{World, destination, route};
+use rhumb_exchange::{Event, Form};
+use world::{World, destination, small};
 
 #[test]
 fn members_get_what_they_may_have_and_nothing_else() {
@@ -57,5 +57,23 @@ fn the_best_route_is_found_by_both_preferences() {
     assert!(
         (0..6).all(|lane| world.events(lane).iter().filter(|event| synced(event)).count() == 1)
     );
-    let _ = route(b"");
+}
+
+#[test]
+fn all_circuits_choose_what_is_best() {
+    for form in [Form::Paper, Form::Index, Form::TopClass] {
+        let mut world = World::with(small(5, form, 1), 3);
+        world.prefer(&[1, 9, 3, 0, 0]);
+        world.rank_by(4, |candidate| if candidate.from.0 == 2 { 3 } else { 2 });
+        let ids: Vec<_> =
+            (0..3).map(|from| world.announce(from, b"d", &[3, 4], &[from as u8])).collect();
+        world.settle();
+        assert_eq!(world.selected(3, b"d"), Some(Some(ids[1])), "{form:?}");
+        assert_eq!(world.selected(4, b"d"), Some(Some(ids[2])), "{form:?}");
+        // What a member would not use is not chosen for it.
+        world.rank_by(3, |_| 0);
+        world.announce(2, b"d", &[4], b"again");
+        world.settle();
+        assert_eq!(world.selected(3, b"d"), Some(None), "{form:?}");
+    }
 }

@@ -357,7 +357,8 @@ impl Shard {
         self.settle(now);
         self.look_at_syncs();
         let turn = self.lead()?.turn;
-        for kind in (0..4).map(|kind| (turn + kind) % 4) {
+        // Twice: a member that has everything now is asked about all.
+        for kind in (0..8).map(|kind| (turn + kind) % 4) {
             let order = match kind {
                 0 => self.next_words(),
                 1 => self.select_order(),

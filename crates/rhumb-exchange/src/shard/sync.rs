@@ -49,6 +49,8 @@ impl Sync {
             return false;
         }
         self.missing.push_back(id);
+        // It is told once more that it has everything, and asked once more what is best.
+        self.state = State::Compared;
         true
     }
 }

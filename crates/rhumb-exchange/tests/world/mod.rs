@@ -222,6 +222,11 @@ impl World {
 
     /// A member's process starts, or starts again with nothing.
     pub fn start_member(&mut self, lane: u16, participates: bool) {
+        self.start_member_without_end(lane, participates);
+        self.member(lane).end_of_table();
+    }
+
+    pub fn start_member_without_end(&mut self, lane: u16, participates: bool) {
         self.stop_member(lane);
         self.incarnation += 1;
         let common = self.config.common.clone();
