@@ -214,6 +214,12 @@ impl Session {
         matches!(self.phase, Phase::Failed)
     }
 
+    /// What it was begun with.
+    #[must_use]
+    pub fn parameters(&self) -> Parameters {
+        self.parameters
+    }
+
     /// What is in the pools; nothing before the session is ready.
     #[must_use]
     pub fn stock(&self) -> Stock {
