@@ -100,9 +100,9 @@ impl Sender {
         self.stream.write_all(&self.out)
     }
 
-    /// Ends the connection in both directions.
-    pub(crate) fn close(&self) -> Result<()> {
-        self.stream.shutdown(std::net::Shutdown::Both)
+    /// Ends the connection in both directions, if the other end has not.
+    pub(crate) fn close(&self) {
+        drop(self.stream.shutdown(std::net::Shutdown::Both));
     }
 }
 
