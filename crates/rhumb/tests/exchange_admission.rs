@@ -178,10 +178,13 @@ fn strangers_and_nonsense_cost_nobody_anything() {
 #[test]
 fn a_configuration_is_checked_without_being_used() {
     let exchange = Exchange::new(2);
-    exchange.configure("one", "127.0.0.1:0", &format!("peer = [\"{}@127.0.0.1:1\"]", exchange.name("two")));
-    let check = |file: &str| {
-        exchange.place.run(&["--json", "--config", file, "exchange", "--check"])
-    };
+    exchange.configure(
+        "one",
+        "127.0.0.1:0",
+        &format!("peer = [\"{}@127.0.0.1:1\"]", exchange.name("two")),
+    );
+    let check =
+        |file: &str| exchange.place.run(&["--json", "--config", file, "exchange", "--check"]);
     let checked = check("one.toml").object();
     assert_eq!((&checked["party"], &checked["sites"]), (&1.into(), &2.into()));
     exchange.place.write("roster.toml", "[[site]]\nmember = \"m\"\nsyte = \"a\"\n");

@@ -60,9 +60,8 @@ fn real_routers_get_what_the_oracle_says() {
     let left = || all.iter().filter(|member| member.index != 3);
     expect_tables("without a member", left(), &oracle::tables(left(), left(), None));
 
-    let run = station.host.enter(|| {
-        place.run(&["--json", "--config", "one.toml", "exchange", "status"])
-    });
+    let run =
+        station.host.enter(|| place.run(&["--json", "--config", "one.toml", "exchange", "status"]));
     let clients = run.object()["plain"]["clients"].as_array().unwrap().clone();
     let up = clients.iter().filter(|client| client["state"] == "established");
     assert_eq!((clients.len(), up.count()), (MEMBERS.len(), MEMBERS.len() - 1));

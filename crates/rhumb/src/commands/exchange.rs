@@ -63,7 +63,11 @@ pub(crate) fn run(
     let sites = roster::load(&settings.roster)?;
     let config = server_config(&settings, &sites)?;
     if arguments.check {
-        form.print(&Checked { name: credentials.name(), party: settings.party, sites: sites.len() });
+        form.print(&Checked {
+            name: credentials.name(),
+            party: settings.party,
+            sites: sites.len(),
+        });
         return Ok(());
     }
     let control = daemon::take_control(settings.admin, with_parent)?;

@@ -112,7 +112,8 @@ struct RawPlain {
 }
 
 /// Keys of `[[exchange.plain]]`.
-pub(super) const PLAIN_KEYS: &[&str] = &["member", "asn", "address", "password", "max_prefixes", "only"];
+pub(super) const PLAIN_KEYS: &[&str] =
+    &["member", "asn", "address", "password", "max_prefixes", "only"];
 /// Keys of `[exchange]`.
 pub(super) const EXCHANGE_KEYS: &[&str] = &[
     "party",
@@ -148,7 +149,9 @@ impl ConfigFile {
             (None, None) => {
                 return Err(missing("which of the two parties this is", "--party 1", "party = 1"));
             }
-            (_, Some(_)) | (Some(_), _) => return Err(self.at(raw.party.as_ref(), "party is 1 or 2")),
+            (_, Some(_)) | (Some(_), _) => {
+                return Err(self.at(raw.party.as_ref(), "party is 1 or 2"));
+            }
         };
         let listen = match flags.listen {
             Some(listen) => Some(listen),
@@ -229,7 +232,8 @@ impl ConfigFile {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), BGP_PORT);
         let asn = raw.asn.filter(|asn| *asn != 0);
         let router_id = self.parsed(raw.router_id.as_ref(), |text| {
-            text.parse::<Ipv4Addr>().map_err(|_| format!("`{text}` is no identifier like 192.0.2.1"))
+            text.parse::<Ipv4Addr>()
+                .map_err(|_| format!("`{text}` is no identifier like 192.0.2.1"))
         })?;
         let mut clients: Vec<PlainClient> = Vec::new();
         for client in &raw.plain {
@@ -255,7 +259,8 @@ impl ConfigFile {
             });
         }
         Ok(Some(PlainSettings {
-            asn: asn.ok_or_else(|| needed("asn = 64999, the AS of the exchange's route servers"))?,
+            asn: asn
+                .ok_or_else(|| needed("asn = 64999, the AS of the exchange's route servers"))?,
             router_id: router_id.ok_or_else(|| needed("router_id = \"192.0.2.1\""))?,
             listen: self.parsed(raw.bgp_listen.as_ref(), parse_bgp_address)?.unwrap_or(any),
             clients,
@@ -332,7 +337,9 @@ impl ConfigFile {
 pub(crate) fn parse_pinned(text: &str) -> Result<Pinned, String> {
     let remote: Remote = text.parse()?;
     let name = remote.name.ok_or_else(|| {
-        format!("`{text}` says not who must answer there; give NAME@ADDR (rhumb keygen prints the name)")
+        format!(
+            "`{text}` says not who must answer there; give NAME@ADDR (rhumb keygen prints the name)"
+        )
     })?;
     Ok(Pinned { name, address: remote.address })
 }
@@ -404,7 +411,8 @@ mod tests {
         let (example, _) = example.split_once("```").unwrap();
         // Which has an example of its own.
         for key in EXCHANGE_KEYS.iter().filter(|key| **key != "plain") {
-            let is_there = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
+            let is_there =
+                |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
             assert!(example.lines().any(is_there), "{key}");
         }
         let name = Name([7; 32]).to_string();
@@ -437,8 +445,11 @@ mod tests {
             assert!(refused.contains(expected), "{text}: {refused}");
         }
         let one = least().replace("party = 2", "party = 1") + "primary = \"127.0.0.1:1\"";
-        assert!(settings(&one).unwrap_err().contains("line 6: `127.0.0.1:1` says not who must answer"));
-        let one = least().replace("party = 2", "party = 1") + "asn = 64999\nrouter_id = \"10.0.0.1\"\n";
+        assert!(
+            settings(&one).unwrap_err().contains("line 6: `127.0.0.1:1` says not who must answer")
+        );
+        let one =
+            least().replace("party = 2", "party = 1") + "asn = 64999\nrouter_id = \"10.0.0.1\"\n";
         let plain = |text: &str| format!("{one}[[exchange.plain]]\nmember = \"m\"\n{text}\n");
         for (text, expected) in [
             ("asn = 0\naddress = \"192.0.2.7\"", "line 10: 0 is no AS number"),

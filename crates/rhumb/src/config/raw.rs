@@ -275,8 +275,18 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] =
-    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "exchange", "member", "stamp"];
+const TOP_KEYS: &[&str] = &[
+    "log",
+    "rib",
+    "router",
+    "node",
+    "keyserver",
+    "waypoint",
+    "border",
+    "exchange",
+    "member",
+    "stamp",
+];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (

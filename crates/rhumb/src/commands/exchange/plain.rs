@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use rhumb_bgp::policy::Member;
-use rhumb_bgp::{Config, Event, Family, FamilyConfig, Propagation, State};
 use rhumb_bgp::wire::BgpRole;
+use rhumb_bgp::{Config, Event, Family, FamilyConfig, Propagation, State};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;

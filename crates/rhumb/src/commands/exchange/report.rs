@@ -131,9 +131,8 @@ fn all(shards: &[Report], of: fn(&Report) -> &Latencies) -> Latencies {
 }
 
 fn quantiles(latencies: &Latencies) -> Vec<Sample> {
-    let quantile = |(name, permille)| {
-        latencies.at(permille).map(|us| Sample::labelled("quantile", name, us))
-    };
+    let quantile =
+        |(name, permille)| latencies.at(permille).map(|us| Sample::labelled("quantile", name, us));
     [("0.5", 500), ("0.99", 990)].into_iter().filter_map(quantile).collect()
 }
 
@@ -193,7 +192,12 @@ fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
         metric(EXPORTED, "Routes exported.", Kind::Counter, sum(|it| it.counters.exported)),
         metric(REPLAYED, "Routes replayed.", Kind::Counter, sum(|it| it.counters.replayed)),
         metric(SELECTED, "Rounds with results.", Kind::Counter, sum(|it| it.counters.selected)),
-        metric(MISSED, "Members that a round went on without.", Kind::Counter, sum(|it| it.counters.missed)),
+        metric(
+            MISSED,
+            "Members that a round went on without.",
+            Kind::Counter,
+            sum(|it| it.counters.missed),
+        ),
         metric(
             STOCK,
             "Triples in stock.",
@@ -249,7 +253,11 @@ pub(super) struct Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let standby = if self.is_standby { ", standby," } else { "" };
-        write!(f, "exchange ready: party {}{standby} {}@{}", self.party as u8, self.name, self.address)?;
+        write!(
+            f,
+            "exchange ready: party {}{standby} {}@{}",
+            self.party as u8, self.name, self.address
+        )?;
         match self.admin {
             Some(admin) => write!(f, " (status: rhumb exchange status --admin {admin})"),
             None => Ok(()),

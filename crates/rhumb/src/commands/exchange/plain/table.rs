@@ -222,10 +222,7 @@ mod tests {
         assert!(changes.iter().all(|(_, best)| *best == Some(other.clone())));
         assert_eq!(changes.iter().map(|(whose, _)| *whose).collect::<Vec<_>>(), [0, 1, 3]);
         let changes = told(table.withdraw(Member(2), prefix()));
-        assert_eq!(
-            changes,
-            [(0, Some(long.clone())), (1, Some(plain.clone())), (3, Some(long))]
-        );
+        assert_eq!(changes, [(0, Some(long.clone())), (1, Some(plain.clone())), (3, Some(long))]);
     }
 
     #[test]
