@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 11] = [
+const WANTED: [(&str, &str, &str); 17] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -20,6 +20,12 @@ const WANTED: [(&str, &str, &str); 11] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
+    ("bird", "bird2", "members of an exchange, and a plain route server"),
+    ("gobgp", "gobgpd", "members of an exchange"),
+    ("vtysh", "frr", "members of an exchange"),
+    ("bgpctl", "openbgpd", "members of an exchange"),
+    ("exabgp", "exabgp", "members of an exchange"),
+    ("stayrtr", "stayrtr", "a cache of the RPKI"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

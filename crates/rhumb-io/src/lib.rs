@@ -8,7 +8,7 @@
 //! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
 //! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `cores`, `ip::sys`,
-//! `poll`, `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
+//! `poll`, `tcp_md5`, `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
 
@@ -34,6 +34,9 @@ mod poll;
 mod runs;
 #[cfg(target_os = "linux")]
 pub mod steering;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+mod tcp_md5;
 pub mod udp;
 mod wake;
 pub mod xdp;
@@ -43,4 +46,6 @@ pub use cores::pin_thread;
 pub use counters::Counters;
 pub use error::IoError;
 pub use packet_io::{PacketIo, SendReport};
+#[cfg(target_os = "linux")]
+pub use tcp_md5::set_tcp_md5_secret;
 pub use wake::Wake;

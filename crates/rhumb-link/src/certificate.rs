@@ -10,20 +10,26 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rhumb_trust::{Identity, name_of};
 use rhumb_wire::{Metadata, Name, PublicKey};
 use x509_cert::Certificate;
-use x509_cert::der::Decode;
 use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::{Decode, Encode};
 
 use crate::{IdentityError, LinkError};
 
 /// A name that a certificate claims. It is proven once the handshake has completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(crate) name: Name,
-    pub(crate) metadata: Arc<Metadata>,
+pub struct Claim {
+    /// The name.
+    pub name: Name,
+    /// What it is the hash of.
+    pub metadata: Arc<Metadata>,
 }
 
-/// Our certificate, DER.
-pub(crate) fn make(identity: &Identity) -> Result<Vec<u8>, LinkError> {
+/// The certificate of an identity, DER.
+///
+/// # Errors
+///
+/// [`LinkError::Certificate`] when the library refuses the key.
+pub fn make(identity: &Identity) -> Result<Vec<u8>, LinkError> {
     let key = KeyPair::try_from(identity.pkcs8_der()).map_err(|_| LinkError::Certificate)?;
     let mut params = CertificateParams::default();
     // Nothing but the extension says who we are, and a validity would be one more clock to trust.
@@ -35,7 +41,20 @@ pub(crate) fn make(identity: &Identity) -> Result<Vec<u8>, LinkError> {
 }
 
 /// The name that a certificate claims, if its own contents agree.
-pub(crate) fn read(der: &[u8]) -> Result<Claim, IdentityError> {
+///
+/// # Errors
+///
+/// Why it proves no name.
+pub fn read(der: &[u8]) -> Result<Claim, IdentityError> {
+    read_with_key(der).map(|(claim, _)| claim)
+}
+
+/// As [`read`], with the certificate's SubjectPublicKeyInfo, DER: what a handshake's signature is to be verified with.
+///
+/// # Errors
+///
+/// Why it proves no name.
+pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
     let certificate = Certificate::from_der(der).map_err(|_| IdentityError::Malformed)?;
     let body = certificate.tbs_certificate();
     let mut extensions = body
@@ -51,7 +70,8 @@ pub(crate) fn read(der: &[u8]) -> Result<Claim, IdentityError> {
     if metadata.key != public_key(body.subject_public_key_info())? {
         return Err(IdentityError::KeyMismatch);
     }
-    Ok(Claim { name: name_of(&metadata), metadata: Arc::new(metadata) })
+    let key = body.subject_public_key_info().to_der().map_err(|_| IdentityError::Malformed)?;
+    Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata) }, key))
 }
 
 /// The key in the form that metadata hold it: a compressed point.

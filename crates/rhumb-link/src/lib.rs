@@ -24,7 +24,7 @@
 
 mod admission;
 mod aead;
-mod certificate;
+pub mod certificate;
 mod config;
 mod drop_reason;
 mod dtls;

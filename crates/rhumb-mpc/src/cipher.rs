@@ -1,4 +1,5 @@
-//! AES-128 as two things: a generator that stretches a seed, and the hash that breaks the correlation of extended OTs.
+//! AES-128 as two things: generators that stretch seeds, and the hash that breaks the correlation of extended OTs. How it is made fast
+//! is in `side_by_side.rs`.
 //!
 //! The hash is that of Guo, Katz, Wang, Weng and Yu, "Better concrete security for half-gates garbling" (CRYPTO 2020,
 //! MITCCRH): `H(x, i) = E(start ^ i, s(x)) ^ s(x)` with `s(l | r) = l^r | l`. Its tweak `i` is a [`Place`] in the extension.
@@ -9,8 +10,7 @@
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 
-/// Blocks of 128 bits that are encrypted with one call.
-const AT_ONCE: usize = 16;
+use crate::side_by_side::{self, Generators, Quad, ROW_BLOCKS, Row, Squares};
 
 /// Which OTs: the use they are made for, and a count of blocks of 128 within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,29 +37,25 @@ impl Place {
     }
 }
 
-/// Stretches a seed of 16 bytes. Wiped when dropped.
-pub(crate) struct Generator(Aes128Enc);
+/// The streams of the generators in `which` from `first` on, one after the other, in equal parts of `streams`.
+#[inline]
+pub(crate) fn stretch(
+    generators: &Generators,
+    which: std::ops::Range<usize>,
+    first: Place,
+    streams: &mut [Quad],
+) {
+    // A session ends long before it has used 2^64 blocks.
+    generators.stretch(which, first.number(), streams);
+}
 
-impl Generator {
-    pub(crate) fn new(seed: u128) -> Self {
-        Self(Aes128Enc::new(&seed.to_le_bytes().into()))
-    }
-
-    /// Block `first.block + i` of the stream of its use, for all i.
-    #[inline]
-    pub(crate) fn fill(&self, first: Place, out: &mut [u128]) {
-        for (number, value) in out.iter_mut().enumerate() {
-            *value = Place { block: first.block + number as u64, ..first }.number();
-        }
-        encrypt(&self.0, out);
-    }
-
-    /// The seeds of both children of a node.
-    pub(crate) fn children(seed: u128) -> [u128; 2] {
-        let mut children = [0; 2];
-        Self::new(seed).fill(Place { usage: Usage::Tree, block: 0 }, &mut children);
-        children
-    }
+/// The seeds of both children of a node.
+pub(crate) fn children(seed: u128) -> [u128; 2] {
+    let key = Aes128Enc::new(&seed.to_le_bytes().into());
+    let mut blocks: [aes::Block; 2] =
+        [0, 1].map(|block| Place { usage: Usage::Tree, block }.number().to_le_bytes().into());
+    key.encrypt_blocks(&mut blocks);
+    blocks.map(|block| u128::from_le_bytes(block.into()))
 }
 
 /// The hash, with the start point of one direction of a session.
@@ -72,49 +68,28 @@ impl CorrelationHash {
         Self { start }
     }
 
-    /// The hash of all blocks of 128 OTs that have this place.
+    /// Hashes all blocks of 16 columns of 128 OTs; `first` is the place of the first column.
     #[inline]
-    pub(crate) fn at(&self, place: Place) -> KeyedHash {
-        KeyedHash(Aes128Enc::new(&(self.start ^ place.number()).to_le_bytes().into()))
+    pub(crate) fn apply(&self, first: Place, rows: &mut [Row]) {
+        side_by_side::hash(rows, &self.keys(first));
     }
-}
 
-/// The hash at one place.
-pub(crate) struct KeyedHash(Aes128Enc);
-
-impl KeyedHash {
+    /// The lowest bits of the hashes of all blocks plus `delta`, in words by column.
     #[inline]
-    pub(crate) fn apply(&self, values: &mut [u128; 128]) {
-        for values in values.as_chunks_mut::<AT_ONCE>().0 {
-            let mixed = values.map(orthomorphism);
-            *values = mixed;
-            encrypt(&self.0, values);
-            for (value, mixed) in values.iter_mut().zip(mixed) {
-                *value ^= mixed;
-            }
-        }
+    pub(crate) fn to_bits(
+        &self,
+        first: Place,
+        squares: &Squares,
+        delta: u128,
+    ) -> [u64; 2 * ROW_BLOCKS] {
+        side_by_side::hash_to_bits(squares, delta, &self.keys(first))
     }
-}
 
-/// Linear, a permutation, and a permutation still when its argument is added.
-#[inline]
-fn orthomorphism(value: u128) -> u128 {
-    let high = value & (u128::MAX << 64);
-    value.rotate_left(64) ^ high
-}
-
-#[inline]
-fn encrypt(key: &Aes128Enc, values: &mut [u128]) {
-    for values in values.chunks_mut(AT_ONCE) {
-        let mut blocks = [aes::Block::default(); AT_ONCE];
-        for (block, value) in blocks.iter_mut().zip(&*values) {
-            *block = value.to_le_bytes().into();
-        }
-        let used = &mut blocks[..values.len()];
-        key.encrypt_blocks(used);
-        for (value, block) in values.iter_mut().zip(used) {
-            *value = u128::from_le_bytes((*block).into());
-        }
+    fn keys(&self, first: Place) -> [u128; ROW_BLOCKS] {
+        std::array::from_fn(|column| {
+            let place = Place { block: first.block + column as u64, ..first };
+            self.start ^ place.number()
+        })
     }
 }
 
@@ -122,26 +97,26 @@ fn encrypt(key: &Aes128Enc, values: &mut [u128]) {
 mod tests {
     use super::*;
 
-    /// FIPS 197, appendix C.1.
     #[test]
-    fn the_cipher_is_aes_128() {
-        let key = Aes128Enc::new(&std::array::from_fn(|i| i as u8).into());
-        let mut values =
-            [u128::from_be_bytes(std::array::from_fn(|i| i as u8 * 0x11)).swap_bytes()];
-        encrypt(&key, &mut values);
-        assert_eq!(values[0].swap_bytes(), 0x69c4_e0d8_6a7b_0430_d8cd_b780_70b4_c55a);
+    fn the_stream_is_the_same_in_pieces_and_differs_by_use() {
+        let generators = Generators::new(&[7]);
+        let place = |block| Place { usage: Usage::BitTriples, block };
+        let (mut whole, mut piece, mut other) = ([[0; 8]; 10], [[0; 8]; 2], [[0; 8]; 2]);
+        stretch(&generators, 0..1, place(5), &mut whole);
+        stretch(&generators, 0..1, place(21), &mut piece);
+        assert_eq!(whole[4..6], piece);
+        stretch(&generators, 0..1, Place { usage: Usage::VectorTriples, block: 21 }, &mut other);
+        assert_ne!(piece, other);
     }
 
     #[test]
-    fn the_stream_is_the_same_in_pieces_and_differs_by_use() {
-        let generator = Generator::new(7);
-        let place = |block| Place { usage: Usage::BitTriples, block };
-        let (mut whole, mut piece, mut other) = ([0; 40], [0; 3], [0; 3]);
-        generator.fill(place(5), &mut whole);
-        generator.fill(place(22), &mut piece);
-        assert_eq!(whole[17..20], piece);
-        generator.fill(Place { usage: Usage::VectorTriples, block: 22 }, &mut other);
-        assert_ne!(piece, other);
+    fn the_children_of_a_node_are_its_stream() {
+        let mut stream = [[0; 8]];
+        let place = Place { usage: Usage::Tree, block: 0 };
+        stretch(&Generators::new(&[99]), 0..1, place, &mut stream);
+        let words: Vec<u64> =
+            children(99).iter().flat_map(|child| [*child as u64, (*child >> 64) as u64]).collect();
+        assert_eq!(words, stream[0][..4]);
     }
 
     #[test]
@@ -149,13 +124,25 @@ mod tests {
         let place = Place { usage: Usage::Orders, block: 3 };
         let hash = CorrelationHash::new(99);
         let x = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978_u128;
-        let mut values = [x; 128];
-        hash.at(place).apply(&mut values);
         let (left, right) = ((x >> 64) as u64, x as u64);
-        let mixed = u128::from(left ^ right) << 64 | u128::from(left);
-        let mut expected = [mixed];
-        let key = Aes128Enc::new(&(99 ^ (3_u128 << 64 | 3)).to_le_bytes().into());
-        encrypt(&key, &mut expected);
-        assert!(values.iter().all(|value| *value == expected[0] ^ mixed));
+        let mut squares = Box::new([[[0; 8]; 4]; 128]);
+        for words in squares.as_flattened_mut().as_flattened_mut().as_chunks_mut().0 {
+            *words = [right, left];
+        }
+        let bits = hash.to_bits(place, &squares, 0);
+        hash.apply(place, &mut squares[..]);
+        for column in 0..ROW_BLOCKS {
+            let mixed = u128::from(left ^ right) << 64 | u128::from(left);
+            let key = 99 ^ (3_u128 << 64 | (3 + column as u128));
+            let mut block = mixed.to_le_bytes().into();
+            Aes128Enc::new(&key.to_le_bytes().into()).encrypt_block(&mut block);
+            let expected = u128::from_le_bytes(block.into()) ^ mixed;
+            for row in squares.iter() {
+                let words = &row.as_flattened()[2 * column..2 * column + 2];
+                assert_eq!(words, [expected as u64, (expected >> 64) as u64]);
+            }
+            let word = 0_u64.wrapping_sub(expected as u64 & 1);
+            assert_eq!(bits[2 * column..2 * column + 2], [word, word]);
+        }
     }
 }

@@ -55,6 +55,10 @@ pub(crate) enum Gate {
         out: u32,
         value: bool,
     },
+    ConstantVector {
+        out: u32,
+        value: u128,
+    },
     Not {
         out: u32,
         of: u32,
@@ -133,6 +137,13 @@ impl Circuit {
     pub fn constant(&mut self, value: bool) -> Bit {
         let out = self.bit(0);
         self.gates.push(Gate::Constant { out: out.0, value });
+        out
+    }
+
+    /// The same public vector in all lanes.
+    pub fn constant_vector(&mut self, value: u128) -> Vector {
+        let out = self.vector(0);
+        self.gates.push(Gate::ConstantVector { out: out.0, value });
         out
     }
 
@@ -242,6 +253,11 @@ impl Circuit {
                 Gate::Input { out, owner } => put(b'i', &[*out, *owner as u32]),
                 Gate::InputVector { out, owner } => put(b'I', &[*out, *owner as u32]),
                 Gate::Constant { out, value } => put(b'c', &[*out, u32::from(*value)]),
+                Gate::ConstantVector { out, value } => {
+                    let [low, mid, high, top] =
+                        [0, 32, 64, 96].map(|shift| (value >> shift) as u32);
+                    put(b'C', &[*out, low, mid, high, top]);
+                }
                 Gate::Not { out, of } => put(b'n', &[*out, *of]),
                 Gate::Xor { out, left, right } => put(b'x', &[*out, *left, *right]),
                 Gate::And { out, left, right } => put(b'a', &[*out, *left, *right]),

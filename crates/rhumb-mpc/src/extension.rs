@@ -15,39 +15,60 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::FieldBits;
 use crate::MpcError;
 use crate::base_ot::BaseKeys;
-use crate::cipher::{CorrelationHash, Generator, Place};
-use crate::transpose::transpose;
+use crate::cipher::{CorrelationHash, Place, stretch};
+use crate::side_by_side::{Aligned, Generators, Quad, ROW_BLOCKS, Row, Squares, fold, turn};
 use crate::tree::{grow, grow_punctured};
 
-/// Blocks of 128 transfers that are extended with one call: with 128 rows of 256 bytes, the square stays in a first-level cache.
-pub(crate) const CHUNK_BLOCKS: usize = 16;
+/// Blocks of 128 transfers that are extended with one call: with 128 rows of 256 bytes, the squares stay in a first-level cache.
+pub(crate) const CHUNK_BLOCKS: usize = ROW_BLOCKS;
+/// Words of 64 transfers in a chunk.
+pub(crate) const CHUNK_WORDS: usize = 2 * CHUNK_BLOCKS;
 /// Transfers of a chunk.
 pub(crate) const CHUNK: usize = 128 * CHUNK_BLOCKS;
 const ROW_BYTES: usize = CHUNK / 8;
-/// A bit of each transfer of a chunk.
-pub(crate) type Row = [u128; CHUNK_BLOCKS];
 
-/// A chunk's rows before they are turned over. Wiped when dropped.
-pub(crate) struct Rows(Box<[Row; 128]>);
+/// A chunk's rows: a bit of each transfer in each, and when they are turned over, the value of a transfer in each column. Wiped when
+/// dropped.
+pub(crate) struct Rows(Box<Aligned<Squares>>);
 
 impl Rows {
     pub(crate) fn new() -> Self {
-        Self(Box::new([[0; CHUNK_BLOCKS]; 128]))
+        Self(Box::new(Aligned([NO_ROW; 128])))
     }
 
-    /// The rows of 128 transfers, one each.
+    /// The values of the 64 transfers of this word of the chunk.
     #[inline]
-    fn block(&self, block: usize, square: &mut [u128; 128]) {
-        for (value, row) in square.iter_mut().zip(self.0.iter()) {
-            *value = row[block];
-        }
-        transpose(square);
+    pub(crate) fn word(&self, word: usize) -> impl Iterator<Item = u128> {
+        let numbers = move |[low, high]: [u64; 2]| u128::from(high) << 64 | u128::from(low);
+        self.halves(word).map(numbers)
+    }
+
+    /// The same, four together.
+    #[inline]
+    pub(crate) fn quads(&self, word: usize) -> impl Iterator<Item = Aligned<Quad>> {
+        let mut halves = self.halves(word);
+        (0..16).map(move |_| {
+            let mut quad = Quad::default();
+            for (place, value) in quad.as_chunks_mut::<2>().0.iter_mut().zip(halves.by_ref()) {
+                *place = value;
+            }
+            Aligned(quad)
+        })
+    }
+
+    #[inline]
+    fn halves(&self, word: usize) -> impl Iterator<Item = [u64; 2]> {
+        let (block, side) = (word / 2, word % 2);
+        self.0.0[64 * side..64 * (side + 1)].iter().map(move |row| {
+            let words = row.as_flattened();
+            [words[2 * block], words[2 * block + 1]]
+        })
     }
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        self.0.as_flattened_mut().zeroize();
+        self.0.0.as_flattened_mut().as_flattened_mut().zeroize();
     }
 }
 
@@ -59,7 +80,7 @@ pub(crate) fn correction_len(field: FieldBits) -> usize {
 /// The side that makes choices.
 pub(crate) struct ExtensionReceiver {
     field: FieldBits,
-    leaves: Vec<Generator>,
+    leaves: Generators,
     hash: CorrelationHash,
 }
 
@@ -71,41 +92,55 @@ impl ExtensionReceiver {
         start: u128,
         corrections: &mut Vec<[u128; 2]>,
     ) -> Self {
-        let mut leaves = Vec::new();
+        let mut leaves = Zeroizing::new(Vec::with_capacity(field.trees() << field.bits()));
         for pairs in keys.pairs.chunks_exact(field.bits()) {
-            let grown = grow(pairs, corrections);
-            leaves.extend(grown.iter().map(|leaf| Generator::new(*leaf)));
+            leaves.extend_from_slice(&grow(pairs, corrections));
         }
+        let leaves = Generators::new(&leaves);
         Self { field, leaves, hash: CorrelationHash::new(start) }
     }
 
-    /// Fills `rows`, appends [`correction_len`] bytes, and gives the choices. No place is used twice.
-    pub(crate) fn extend(&self, first: Place, rows: &mut Rows, corrections: &mut Vec<u8>) -> Row {
+    /// Fills `rows`, appends [`correction_len`] bytes, and gives the choices, 64 to a word. No place is used twice.
+    pub(crate) fn extend(
+        &self,
+        first: Place,
+        rows: &mut Rows,
+        corrections: &mut Vec<u8>,
+    ) -> [u64; CHUNK_WORDS] {
         let bits = self.field.bits();
-        let mut streams = Zeroizing::new([[0; CHUNK_BLOCKS]; MAX_LEAVES]);
-        let mut choices = [0; CHUNK_BLOCKS];
-        let trees = self.leaves.chunks_exact(1 << bits).zip(rows.0.chunks_exact_mut(bits));
-        for (tree, (leaves, rows)) in trees.enumerate() {
-            for (leaf, stream) in leaves.iter().zip(streams.iter_mut()) {
-                leaf.fill(first, stream);
-            }
-            fold(&mut streams[..1 << bits], rows);
+        let mut streams = Zeroizing::new(Aligned([NO_ROW; MAX_LEAVES]));
+        let mut choices = [0; CHUNK_WORDS];
+        for (tree, rows) in rows.0.0.chunks_exact_mut(bits).enumerate() {
+            let leaves = tree << bits..(tree + 1) << bits;
+            let streams = &mut streams.0[..1 << bits];
+            stretch(&self.leaves, leaves, first, streams.as_flattened_mut());
+            fold(streams, rows);
+            let sum = streams[0].as_flattened();
             if tree == 0 {
-                choices = streams[0];
-            } else {
-                for (sum, choice) in streams[0].iter().zip(&choices) {
-                    corrections.extend_from_slice(&(sum ^ choice).to_le_bytes());
-                }
+                choices.copy_from_slice(sum);
+                continue;
             }
+            let mut correction = [0; ROW_BYTES];
+            let words = correction.as_chunks_mut().0.iter_mut();
+            for ((bytes, sum), choice) in words.zip(sum).zip(&choices) {
+                *bytes = (sum ^ choice).to_le_bytes();
+            }
+            corrections.extend_from_slice(&correction);
         }
+        turn(&mut rows.0.0);
         choices
     }
 
-    /// The chosen values of block `block` of the rows, whose place is `place`.
+    /// Puts the chosen values of all transfers into the rows that [`ExtensionReceiver::extend`] filled.
     #[inline]
-    pub(crate) fn values(&self, rows: &Rows, block: usize, place: Place, values: &mut [u128; 128]) {
-        rows.block(block, values);
-        self.hash.at(place).apply(values);
+    pub(crate) fn values(&self, first: Place, rows: &mut Rows) {
+        self.hash.apply(first, &mut rows.0.0[..]);
+    }
+
+    /// The lowest bits of the chosen values, 64 to a word.
+    #[inline]
+    pub(crate) fn bits(&self, first: Place, rows: &Rows) -> [u64; CHUNK_WORDS] {
+        self.hash.to_bits(first, &rows.0.0, 0)
     }
 }
 
@@ -113,7 +148,7 @@ impl ExtensionReceiver {
 pub(crate) struct ExtensionSender {
     field: FieldBits,
     delta: Zeroizing<u128>,
-    leaves: Vec<Generator>,
+    leaves: Generators,
     hash: CorrelationHash,
 }
 
@@ -127,7 +162,7 @@ impl ExtensionSender {
         corrections: &[[u128; 2]],
     ) -> Self {
         let bits = field.bits();
-        let mut leaves = Vec::new();
+        let mut leaves = Zeroizing::new(Vec::with_capacity(field.trees() << bits));
         for (tree, chosen) in keys.chosen.chunks_exact(bits).enumerate() {
             let missing = missing_leaf(delta, tree, bits);
             let corrections = &corrections[tree * (bits - 1)..(tree + 1) * (bits - 1)];
@@ -138,9 +173,10 @@ impl ExtensionSender {
                     let wanted = (number as u32).ct_eq(&(distance ^ missing));
                     leaf.conditional_assign(value, wanted);
                 }
-                leaves.push(Generator::new(leaf));
+                leaves.push(leaf);
             }
         }
+        let leaves = Generators::new(&leaves);
         Self { field, delta: Zeroizing::new(delta), leaves, hash: CorrelationHash::new(start) }
     }
 
@@ -155,46 +191,49 @@ impl ExtensionSender {
             return Err(MpcError::Malformed("corrections of an extension"));
         }
         let bits = self.field.bits();
-        let mut streams = Zeroizing::new([[0; CHUNK_BLOCKS]; MAX_LEAVES]);
+        let mut streams = Zeroizing::new(Aligned([NO_ROW; MAX_LEAVES]));
         let mut corrections = corrections.as_chunks::<ROW_BYTES>().0.iter();
-        let trees = self.leaves.chunks_exact(1 << bits).zip(rows.0.chunks_exact_mut(bits));
-        for (tree, (leaves, rows)) in trees.enumerate() {
-            streams[0] = [0; CHUNK_BLOCKS];
-            for (leaf, stream) in leaves.iter().zip(streams.iter_mut()).skip(1) {
-                leaf.fill(first, stream);
-            }
-            fold(&mut streams[..1 << bits], rows);
+        for (tree, rows) in rows.0.0.chunks_exact_mut(bits).enumerate() {
+            let streams = &mut streams.0[..1 << bits];
+            // The missing leaf is at distance zero, and counts for nothing.
+            let known = (tree << bits) + 1..(tree + 1) << bits;
+            streams[0] = NO_ROW;
+            stretch(&self.leaves, known, first, streams[1..].as_flattened_mut());
+            fold(streams, rows);
             let correction = if tree == 0 { None } else { corrections.next() };
             let Some(correction) = correction else { continue };
             let missing = missing_leaf(*self.delta, tree, bits);
             for (level, row) in rows.iter_mut().enumerate() {
                 let bit = row_bit(level, bits);
-                let mask = 0_u128.wrapping_sub(u128::from(missing >> bit & 1));
-                for (value, bytes) in row.iter_mut().zip(correction.as_chunks().0) {
-                    *value ^= u128::from_le_bytes(*bytes) & mask;
+                let mask = 0_u64.wrapping_sub(u64::from(missing >> bit & 1));
+                let words = row.as_flattened_mut().iter_mut();
+                for (word, bytes) in words.zip(correction.as_chunks().0) {
+                    *word ^= u64::from_le_bytes(*bytes) & mask;
                 }
             }
         }
+        turn(&mut rows.0.0);
         Ok(())
     }
 
-    /// Both values of block `block` of the rows, whose place is `place`.
+    /// Puts the first values of all transfers into the rows that [`ExtensionSender::extend`] filled, and the second ones into
+    /// `others`.
     #[inline]
-    pub(crate) fn values(
-        &self,
-        rows: &Rows,
-        block: usize,
-        place: Place,
-        values: &mut [[u128; 128]; 2],
-    ) {
-        let [zero, one] = values;
-        rows.block(block, zero);
-        for (one, zero) in one.iter_mut().zip(&*zero) {
-            *one = zero ^ *self.delta;
+    pub(crate) fn values(&self, first: Place, rows: &mut Rows, others: &mut Rows) {
+        let [low, high] = [*self.delta as u64, (*self.delta >> 64) as u64];
+        let words = others.0.0.as_flattened_mut().as_flattened_mut().as_chunks_mut::<2>().0;
+        let of = rows.0.0.as_flattened().as_flattened().as_chunks::<2>().0;
+        for (other, value) in words.iter_mut().zip(of) {
+            *other = [value[0] ^ low, value[1] ^ high];
         }
-        let hash = self.hash.at(place);
-        hash.apply(zero);
-        hash.apply(one);
+        self.hash.apply(first, &mut rows.0.0[..]);
+        self.hash.apply(first, &mut others.0.0[..]);
+    }
+
+    /// The lowest bits of both values, 64 to a word.
+    #[inline]
+    pub(crate) fn bits(&self, first: Place, rows: &Rows) -> [[u64; CHUNK_WORDS]; 2] {
+        [0, *self.delta].map(|delta| self.hash.to_bits(first, &rows.0.0, delta))
     }
 }
 
@@ -208,24 +247,7 @@ fn missing_leaf(delta: u128, tree: usize, bits: usize) -> u32 {
     (0..bits).fold(0, |leaf, level| leaf << 1 | (delta >> (tree * bits + level)) as u32 & 1)
 }
 
-/// Leaves in `streams[0]` the sum of all streams, in `rows[level]` that of those whose number has the level's bit.
-#[inline]
-fn fold(streams: &mut [Row], rows: &mut [Row]) {
-    let mut streams = streams;
-    for row in rows.iter_mut() {
-        let half = streams.len() / 2;
-        let (low, high) = streams.split_at_mut(half);
-        *row = [0; CHUNK_BLOCKS];
-        for (low, high) in low.iter_mut().zip(high) {
-            for ((low, high), sum) in low.iter_mut().zip(high).zip(row.iter_mut()) {
-                *low ^= *high;
-                *sum ^= *high;
-            }
-        }
-        streams = low;
-    }
-}
-
+const NO_ROW: Row = [[0; 8]; 4];
 /// With k = 4.
 const MAX_LEAVES: usize = 16;
 
@@ -252,24 +274,27 @@ mod tests {
         let delta = 0xfeed_f00d_0123_4567_89ab_cdef_5555_1234;
         for field in [FieldBits::Two, FieldBits::Four] {
             let (receiver, sender) = pair(field, delta);
-            let (mut mine, mut theirs, mut sent) = (Rows::new(), Rows::new(), Vec::new());
-            let mut ones = 0;
+            let [mut mine, mut theirs, mut others] = [(); 3].map(|()| Rows::new());
+            let (mut sent, mut ones) = (Vec::new(), 0);
             for chunk in 0..3 {
-                let place = |block| Place { usage: Usage::BitTriples, block };
-                let first = chunk * CHUNK_BLOCKS as u64;
+                let first = Place { usage: Usage::BitTriples, block: chunk * CHUNK_BLOCKS as u64 };
                 sent.clear();
-                let choices = receiver.extend(place(first), &mut mine, &mut sent);
+                let choices = receiver.extend(first, &mut mine, &mut sent);
                 assert_eq!(sent.len(), correction_len(field));
-                sender.extend(place(first), &mut theirs, &sent).unwrap();
-                for (block, choices) in choices.iter().enumerate() {
-                    let place = place(first + block as u64);
-                    let (mut chosen, mut both) = ([0; 128], [[0; 128]; 2]);
-                    receiver.values(&mine, block, place, &mut chosen);
-                    sender.values(&theirs, block, place, &mut both);
-                    for (number, chosen) in chosen.iter().enumerate() {
-                        let choice = (choices >> number & 1) as usize;
-                        assert_eq!(*chosen, both[choice][number]);
-                        assert_ne!(*chosen, both[1 - choice][number]);
+                sender.extend(first, &mut theirs, &sent).unwrap();
+                let bits = (receiver.bits(first, &mine), sender.bits(first, &theirs));
+                receiver.values(first, &mut mine);
+                sender.values(first, &mut theirs, &mut others);
+                for (word, choices) in choices.iter().enumerate() {
+                    let both = theirs.word(word).zip(others.word(word));
+                    for (lane, (chosen, both)) in mine.word(word).zip(both).enumerate() {
+                        let pair = if choices >> lane & 1 == 1 { (both.1, both.0) } else { both };
+                        assert_eq!(chosen, pair.0);
+                        assert_ne!(chosen, pair.1);
+                        let lowest = |bits: &[u64; CHUNK_WORDS]| bits[word] >> lane & 1;
+                        assert_eq!(lowest(&bits.0), chosen as u64 & 1);
+                        assert_eq!(lowest(&bits.1[0]), both.0 as u64 & 1);
+                        assert_eq!(lowest(&bits.1[1]), both.1 as u64 & 1);
                     }
                     ones += choices.count_ones();
                 }

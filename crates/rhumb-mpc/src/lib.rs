@@ -39,7 +39,7 @@
 //! # Ok::<(), rhumb_mpc::MpcError>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod base_ot;
 mod cipher;
@@ -52,17 +52,19 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod gadgets;
+mod liveness;
 mod memory;
 mod message;
 mod program;
 mod run;
 mod session;
+mod side_by_side;
 mod translation;
-mod transpose;
 mod tree;
 mod triples;
 #[cfg(test)]
 mod views;
+mod wipe;
 
 pub use circuit::{Bit, Circuit, OrderSlot, Owner, Vector};
 pub use coins::Seed;

@@ -13,9 +13,10 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::MpcError;
-use crate::cipher::{Generator, Place, Usage};
-use crate::extension::CHUNK_BLOCKS;
+use crate::cipher::{Place, Usage, stretch};
+use crate::extension::CHUNK_WORDS;
 use crate::message::FLIPS_LEN;
+use crate::side_by_side::{Generators, Quad, add_streams};
 use crate::tree::{equal_mask, grow, grow_punctured};
 
 /// The most wires that an order has: more routes to a prefix than any exchange has seen, and both directions' transfers (768) fit
@@ -26,17 +27,25 @@ pub const MAX_ORDER: usize = 64;
 pub(crate) struct Translation {
     size: usize,
     /// `size` squared, row by row. Party one's missing ones are wrong, and left out by `missing`.
-    leaves: Vec<Generator>,
+    leaves: Generators,
     /// Party one's: which leaf of each tree it lacks.
     missing: Option<Zeroizing<Vec<u32>>>,
     /// The first block of the streams that is not used.
     next: u64,
 }
 
-/// Rows of sums over the trees, and over the leaves of a number.
+/// Sums over the trees, and over the leaves of a number: of each some quads, of which the first words count.
 struct Sums {
-    by_tree: Zeroizing<Vec<u64>>,
-    by_leaf: Zeroizing<Vec<u64>>,
+    by_tree: Zeroizing<Vec<Quad>>,
+    by_leaf: Zeroizing<Vec<Quad>>,
+    quads: usize,
+}
+
+impl Sums {
+    /// Of a tree or a leaf, with words beyond those that count.
+    fn rows<'a>(&self, sums: &'a [Quad]) -> impl Iterator<Item = &'a [u64]> {
+        sums.as_flattened().chunks_exact(8 * self.quads)
+    }
 }
 
 impl Translation {
@@ -50,13 +59,18 @@ impl Translation {
         self.next
     }
 
-    /// Party two: `rows` are its shares, of which it appends what it sends, and which become its shares of the result.
-    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut Vec<u8>) {
+    /// Party two: `rows` are its shares, of which it writes what it sends, and which become its shares of the result.
+    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut [u8]) {
         let sums = self.sums(words);
-        for (row, sum) in rows.iter_mut().zip(sums.by_leaf.iter()) {
-            out.extend_from_slice(&(*row ^ sum).to_le_bytes());
+        let sent = out.chunks_exact_mut(8 * words).zip(rows.chunks_exact_mut(words));
+        let masks = sums.rows(&sums.by_leaf).zip(sums.rows(&sums.by_tree));
+        for ((bytes, row), (by_leaf, by_tree)) in sent.zip(masks) {
+            for ((bytes, value), mask) in bytes.as_chunks_mut().0.iter_mut().zip(&*row).zip(by_leaf)
+            {
+                *bytes = (value ^ mask).to_le_bytes();
+            }
+            row.copy_from_slice(&by_tree[..words]);
         }
-        rows.copy_from_slice(&sums.by_tree);
     }
 
     /// Party one: adds what party two sent to its shares, and puts them in order.
@@ -65,45 +79,40 @@ impl Translation {
         for (value, bytes) in rows.iter_mut().zip(received.as_chunks().0) {
             *value ^= u64::from_le_bytes(*bytes);
         }
-        let mut ordered = sums.by_tree;
+        for (row, sum) in rows.chunks_exact_mut(words).zip(sums.rows(&sums.by_leaf)) {
+            row.iter_mut().zip(sum).for_each(|(value, sum)| *value ^= sum);
+        }
+        let unordered = Zeroizing::new(rows.to_vec());
         let none = Zeroizing::new(Vec::new());
         let missing = self.missing.as_ref().unwrap_or(&none);
-        for (target, from) in ordered.chunks_exact_mut(words).zip(missing.iter()) {
-            let sources = rows.chunks_exact(words).zip(sums.by_leaf.chunks_exact(words));
-            for (number, (row, sum)) in sources.enumerate() {
+        let targets = rows.chunks_exact_mut(words).zip(sums.rows(&sums.by_tree));
+        for ((target, sum), from) in targets.zip(missing.iter()) {
+            target.copy_from_slice(&sum[..words]);
+            for (number, row) in unordered.chunks_exact(words).enumerate() {
                 let mask = equal_mask(number as u32, *from) as u64;
-                for ((target, row), sum) in target.iter_mut().zip(row).zip(sum) {
-                    *target ^= (row ^ sum) & mask;
-                }
+                target.iter_mut().zip(row).for_each(|(target, value)| *target ^= value & mask);
             }
         }
-        rows.copy_from_slice(&ordered);
     }
 
     fn sums(&mut self, words: usize) -> Sums {
         let blocks = words.div_ceil(2);
-        let mut sums = Sums {
-            by_tree: Zeroizing::new(vec![0; self.size * words]),
-            by_leaf: Zeroizing::new(vec![0; self.size * words]),
-        };
-        let mut stream = Zeroizing::new(vec![0_u128; blocks]);
+        // Whole registers: what is too much is not used by anyone.
+        let quads = blocks.div_ceil(4);
+        let none = || Zeroizing::new(vec![[0; 8]; self.size * quads]);
+        let mut sums = Sums { by_tree: none(), by_leaf: none(), quads };
+        let mut streams = none();
         let first = Place { usage: Usage::Translation, block: self.next };
-        for (tree, leaves) in self.leaves.chunks_exact(self.size).enumerate() {
-            let lacking = self.missing.as_ref().map(|missing| missing[tree]);
-            let by_tree = &mut sums.by_tree[tree * words..(tree + 1) * words];
-            let by_leaf = sums.by_leaf.chunks_exact_mut(words);
-            for (leaf, (generator, by_leaf)) in leaves.iter().zip(by_leaf).enumerate() {
-                generator.fill(first, &mut stream);
-                let lacks = lacking.map_or(0, |lacking| equal_mask(leaf as u32, lacking));
-                let halves = stream.iter().flat_map(|value| {
-                    let value = value & !lacks;
-                    [value as u64, (value >> 64) as u64]
-                });
-                for ((by_tree, by_leaf), value) in by_tree.iter_mut().zip(by_leaf).zip(halves) {
-                    *by_tree ^= value;
-                    *by_leaf ^= value;
+        for (tree, by_tree) in sums.by_tree.chunks_exact_mut(quads).enumerate() {
+            let leaves = tree * self.size..(tree + 1) * self.size;
+            stretch(&self.leaves, leaves, first, &mut streams);
+            let mut keep = [u64::MAX; MAX_ORDER];
+            if let Some(missing) = &self.missing {
+                for (leaf, keep) in keep.iter_mut().enumerate() {
+                    *keep = !equal_mask(leaf as u32, missing[tree]) as u64;
                 }
             }
+            add_streams(&streams, &keep, by_tree, &mut sums.by_leaf);
         }
         self.next += blocks as u64;
         sums
@@ -133,7 +142,7 @@ impl PendingOrder {
         slot: u8,
         epoch: u64,
         order: &[u32],
-        choices: &[u128; CHUNK_BLOCKS],
+        choices: &[u64; CHUNK_WORDS],
         chosen: &[u128],
     ) -> (Self, [u8; FLIPS_LEN]) {
         let depth = depth(order.len());
@@ -149,7 +158,7 @@ impl PendingOrder {
         let transfers = leaves.len() * depth;
         for number in 0..transfers {
             let wanted = !(leaves[number / depth] >> (depth - 1 - number % depth)) & 1;
-            let random = (choices[number / 128] >> (number % 128)) as u32 & 1;
+            let random = (choices[number / 64] >> (number % 64)) as u32 & 1;
             flips[number / 8] |= ((wanted ^ random) as u8) << (number % 8);
         }
         let keys = Zeroizing::new(chosen[..transfers].to_vec());
@@ -165,14 +174,15 @@ impl PendingOrder {
         }
         let corrections = parse_corrections(corrections);
         let mut sides = self.leaves.chunks_exact(size).enumerate().map(|(side, missing)| {
-            let mut leaves = Vec::with_capacity(size * size);
+            let mut leaves = Zeroizing::new(Vec::with_capacity(size * size));
             for (tree, missing) in missing.iter().enumerate() {
                 let number = side * size + tree;
                 let keys = &self.keys[number * depth..(number + 1) * depth];
                 let levels = number * (depth - 1)..(number + 1) * (depth - 1);
                 let grown = grow_punctured(keys, *missing, &corrections[levels]);
-                leaves.extend(grown[..size].iter().map(|leaf| Generator::new(*leaf)));
+                leaves.extend_from_slice(&grown[..size]);
             }
+            let leaves = Generators::new(&leaves);
             let missing = Some(Zeroizing::new(missing.to_vec()));
             Translation { size, leaves, missing, next: 0 }
         });
@@ -195,7 +205,7 @@ impl OrderPair {
         let depth = depth(size);
         let mut levels = Vec::new();
         let mut side = |side: usize| {
-            let mut leaves = Vec::with_capacity(size * size);
+            let mut leaves = Zeroizing::new(Vec::with_capacity(size * size));
             for tree in 0..size {
                 let first = (side * size + tree) * depth;
                 let mut pairs = Zeroizing::new(values[first..first + depth].to_vec());
@@ -206,9 +216,9 @@ impl OrderPair {
                     }
                 }
                 let grown = grow(&pairs, &mut levels);
-                leaves.extend(grown[..size].iter().map(|leaf| Generator::new(*leaf)));
+                leaves.extend_from_slice(&grown[..size]);
             }
-            Translation { size, leaves, missing: None, next: 0 }
+            Translation { size, leaves: Generators::new(&leaves), missing: None, next: 0 }
         };
         let (forward, inverse) = (side(0), side(1));
         for value in levels.as_flattened() {

@@ -6,7 +6,7 @@
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-use crate::cipher::Generator;
+use crate::cipher::children;
 
 /// Leaves from the root's left to its right, and per level below the first what lets the other party follow.
 pub(crate) fn grow(pairs: &[[u128; 2]], corrections: &mut Vec<[u128; 2]>) -> Zeroizing<Vec<u128>> {
@@ -16,15 +16,15 @@ pub(crate) fn grow(pairs: &[[u128; 2]], corrections: &mut Vec<[u128; 2]>) -> Zer
             nodes.extend_from_slice(pair);
             continue;
         }
-        let children: Zeroizing<Vec<[u128; 2]>> =
-            Zeroizing::new(nodes.iter().map(|node| Generator::children(*node)).collect());
+        let below: Zeroizing<Vec<[u128; 2]>> =
+            Zeroizing::new(nodes.iter().map(|node| children(*node)).collect());
         let mut correction = *pair;
-        for child in children.iter() {
+        for child in below.iter() {
             correction[0] ^= child[0];
             correction[1] ^= child[1];
         }
         corrections.push(correction);
-        nodes = Zeroizing::new(children.concat());
+        nodes = Zeroizing::new(below.concat());
     }
     nodes
 }
@@ -47,20 +47,20 @@ pub(crate) fn grow_punctured(
             continue;
         }
         let parent = path >> 1;
-        let mut children = Zeroizing::new(Vec::with_capacity(2 * nodes.len()));
+        let mut below = Zeroizing::new(Vec::with_capacity(2 * nodes.len()));
         let correction = &corrections[level - 1];
         let mut sibling = key ^ select(correction, side);
         for (index, node) in nodes.iter().enumerate() {
             let known = !equal_mask(index as u32, parent);
-            let pair = Generator::children(*node).map(|child| child & known);
+            let pair = children(*node).map(|child| child & known);
             sibling ^= select(&pair, side);
-            children.extend_from_slice(&pair);
+            below.extend_from_slice(&pair);
         }
         let at = 2 * parent + side;
-        for (index, child) in children.iter_mut().enumerate() {
+        for (index, child) in below.iter_mut().enumerate() {
             *child |= sibling & equal_mask(index as u32, at);
         }
-        nodes = children;
+        nodes = below;
     }
     nodes
 }

@@ -1,6 +1,8 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
+mod exchange;
+mod member;
 mod stamp;
 mod waypoint;
 
@@ -18,6 +20,8 @@ pub(crate) use capability::{
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
     parse_resolver,
 };
+pub(crate) use exchange::{ExchangeArguments, ExchangeCommand};
+pub(crate) use member::{MemberArguments, MemberCommand};
 pub(crate) use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
     StampTask, parse_carried, parse_waypoints,
@@ -84,6 +88,10 @@ pub(crate) enum Command {
     Capability(CapabilityArguments),
     /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
     Waypoint(WaypointArguments),
+    /// Run the proxy beside a member's router, which takes part in a private exchange for it
+    Member(MemberArguments),
+    /// Run one of the two servers of a private exchange, which hands out members' routes without seeing their policies
+    Exchange(ExchangeArguments),
     /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
     Stamp(StampArguments),
 }

@@ -3,9 +3,12 @@
 pub(crate) mod capability;
 pub(crate) mod certify;
 pub(crate) mod demo;
+pub(crate) mod exchange;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
+#[allow(dead_code, reason = "the command comes with the daemon behind it")]
+pub(crate) mod member;
 pub(crate) mod ping;
 pub(crate) mod receive;
 pub(crate) mod rib;

@@ -4,8 +4,10 @@
 //! needed.
 
 mod border;
+mod exchange;
 mod keyserver;
-mod raw;
+mod member;
+pub(crate) mod raw;
 #[cfg(target_os = "linux")]
 mod stamp;
 mod waypoint;
@@ -25,7 +27,9 @@ use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
+pub(crate) use exchange::{ExchangeSettings, Pinned, PlainClient, PlainSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
+pub(crate) use member::{MemberSettings, Party, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};
@@ -117,6 +121,11 @@ impl ConfigFile {
             Some(path) => Self::read(&path),
             None => Ok(Self::default()),
         }
+    }
+
+    /// The same file, read again.
+    pub(crate) fn again(&self) -> Outcome<Self> {
+        Self::read(&self.path)
     }
 
     fn read(path: &Path) -> Outcome<Self> {

@@ -9,6 +9,7 @@
 //!
 //! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
 
+pub(crate) mod bgp;
 mod control;
 mod hangup;
 mod http;
@@ -17,6 +18,7 @@ mod worker;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_io::{Backend, Counters, PacketIo, Wake};
@@ -24,6 +26,7 @@ use rhumb_trust::Now;
 use rhumb_wire::{Batch, Name, Role};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -159,6 +162,20 @@ pub(crate) fn take_control(admin: Option<SocketAddr>, with_parent: bool) -> Outc
     Control::start(admin, with_parent, wake)
 }
 
+/// Wakes are for threads that wait: this makes one that waits, and tells a task.
+pub(crate) fn notify_by(wake: Wake, woken: Arc<Notify>) -> Outcome {
+    let pass = move || {
+        while let Ok(is_woken) = wake.wait(WAKE_WAIT) {
+            if is_woken {
+                woken.notify_one();
+            }
+        }
+        tracing::error!("status is not answered any more: waiting for wakes failed");
+    };
+    let thread = std::thread::Builder::new().name("wake".to_owned());
+    thread.spawn(pass).map(|_| ()).map_err(Failure::operation)
+}
+
 fn io_json(io: &Backend, counters: &Counters) -> Value {
     json!({
         "backend": io.name(),
@@ -246,6 +263,8 @@ const XDP_SENT: &str = "rhumb_io_xdp_sent_datagrams_total";
 /// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
 const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
 
+/// Nothing depends on it: a wake ends the wait.
+const WAKE_WAIT: Duration = Duration::from_secs(3600);
 /// Bounds how late a change of the civil clock is noticed.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// With 64 datagrams a batch, a turn of the worker stays well below a millisecond.

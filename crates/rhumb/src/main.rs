@@ -22,6 +22,7 @@ mod privileges;
 mod progress;
 mod remote;
 mod revocation_feed;
+mod roster;
 mod secret_file;
 mod session;
 mod words;
@@ -89,6 +90,10 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         }
         Command::Waypoint(arguments) => {
             commands::waypoint::run(arguments, &file, with_parent, form)
+        }
+        Command::Member(arguments) => commands::member::run(arguments, file, with_parent, form),
+        Command::Exchange(arguments) => {
+            commands::exchange::run(arguments, &file, with_parent, form)
         }
         Command::Status(arguments) => {
             commands::status::run(arguments.admin, arguments.flows, &file, form)

@@ -101,11 +101,13 @@ const EMPTY_NAMES: [&str; 8] =
     ["common", "types", "error", "errors", "utils", "util", "helpers", "core"];
 const INHERITED: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
-const UNSAFE_ALLOWED: [&str; 2] = ["crates/rhumb-capability", "crates/rhumb-io"];
+const UNSAFE_ALLOWED: [&str; 3] =
+    ["crates/rhumb-capability", "crates/rhumb-io", "crates/rhumb-mpc"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 9] = [
+const CORES: [&str; 10] = [
     "crates/rhumb-bgp",
     "crates/rhumb-capability",
+    "crates/rhumb-exchange",
     "crates/rhumb-wire",
     "crates/rhumb-trust",
     "crates/rhumb-keyserver",

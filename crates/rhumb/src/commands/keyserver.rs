@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use rhumb_io::Wake;
 use rhumb_keyserver::journal::{Journal, JournalError};
 use rhumb_keyserver::server::{KeyServer, Staged};
 use serde::Serialize;
@@ -167,26 +166,12 @@ async fn look_after(shared: Rc<Shared>, mut files: Files) {
 /// Answers questions for status until the process is to end.
 async fn answer_control(control: &Control, shared: &Shared) -> Outcome {
     let woken = Arc::new(Notify::new());
-    pass_on(control.wake().clone(), Arc::clone(&woken))?;
+    daemon::notify_by(control.wake().clone(), Arc::clone(&woken))?;
     while !control.is_stopped() {
         control.answer(|| report::snapshot(shared));
         woken.notified().await;
     }
     Ok(())
-}
-
-/// Wakes are for threads that wait: this one waits, and tells the task.
-fn pass_on(wake: Wake, woken: Arc<Notify>) -> Outcome {
-    let pass = move || {
-        while let Ok(is_woken) = wake.wait(WAKE_WAIT) {
-            if is_woken {
-                woken.notify_one();
-            }
-        }
-        tracing::error!("status is not answered any more: waiting for wakes failed");
-    };
-    let thread = std::thread::Builder::new().name("wake".to_owned());
-    thread.spawn(pass).map(|_| ()).map_err(Failure::operation)
 }
 
 /// The one line a key server prints when others may ask it.
@@ -255,7 +240,5 @@ impl fmt::Display for Checked {
 
 /// Updates that wait for the disk. Operators are few.
 const MAX_JOBS: usize = 64;
-/// Nothing depends on it: a wake ends the wait.
-const WAKE_WAIT: Duration = Duration::from_secs(3600);
 /// How soon a principal that was just minted gets keys.
 const FILES_PERIOD: Duration = Duration::from_secs(1);

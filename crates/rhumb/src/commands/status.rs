@@ -36,6 +36,11 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// Prints a status that was had in another way.
+pub(crate) fn show(status: Value, form: Form) {
+    form.print(&Report { status, with_flows: false });
+}
+
 /// The status that the daemon at `admin` tells.
 pub(crate) fn fetch(admin: SocketAddr) -> std::io::Result<Value> {
     let mut stream = TcpStream::connect_timeout(&admin, DEADLINE)?;

@@ -20,6 +20,8 @@ pub(crate) struct RawConfig {
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawForwarder,
     pub(crate) border: Option<RawBorder>,
+    pub(crate) member: super::member::RawMember,
+    pub(crate) exchange: super::exchange::RawExchange,
     #[cfg(target_os = "linux")]
     pub(crate) stamp: super::stamp::RawStamp,
 }
@@ -185,9 +187,27 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     }
     check_items(text, root.get_ref(), ["keyserver", "waypoint"], WAYPOINT_KEYS)?;
     check_items(text, root.get_ref(), ["border", "stamp"], BORDER_STAMP_KEYS)?;
+    check_items(text, root.get_ref(), ["exchange", "plain"], super::exchange::PLAIN_KEYS)?;
+    for (path, keys) in super::member::MEMBER_TABLES {
+        check_below(text, root.get_ref(), path, &path.join("."), keys)?;
+    }
     #[cfg(target_os = "linux")]
     check_items(text, root.get_ref(), ["stamp", "policy"], super::stamp::POLICY_KEYS)?;
     toml::from_str(text).map_err(fault)
+}
+
+/// Checks the keys of another file that consists of `[[item]]`s.
+pub(crate) fn check_item_keys(text: &str, item: &str, known: &[&str]) -> Result<(), Fault> {
+    let root = DeTable::parse(text).map_err(|error| Fault {
+        line: line_at(text, error.span().as_ref()),
+        problem: error.message().to_owned(),
+    })?;
+    check_keys(text, root.get_ref(), "", &[item])?;
+    let items = root.get_ref().get(item).and_then(|it| it.get_ref().as_array());
+    for table in items.into_iter().flatten().filter_map(|it| it.get_ref().as_table()) {
+        check_keys(text, table, &format!("[{item}]"), known)?;
+    }
+    Ok(())
 }
 
 /// Checks the keys of each `[[section.item]]`.
@@ -203,6 +223,27 @@ fn check_items(
         check_keys(text, item_table, &format!("{section}.{item}"), known)?;
     }
     Ok(())
+}
+
+/// Checks the keys of the tables at the end of a path, each step of which may be a table or several.
+fn check_below(
+    text: &str,
+    table: &DeTable<'_>,
+    path: &[&str],
+    section: &str,
+    known: &[&str],
+) -> Result<(), Fault> {
+    let Some((step, path)) = path.split_first() else {
+        return check_keys(text, table, section, known);
+    };
+    match table.get(*step).map(Spanned::get_ref) {
+        Some(DeValue::Table(below)) => check_below(text, below, path, section, known),
+        Some(DeValue::Array(items)) => items
+            .iter()
+            .filter_map(|item| item.get_ref().as_table())
+            .try_for_each(|below| check_below(text, below, path, section, known)),
+        _ => Ok(()),
+    }
 }
 
 /// The line in which a span begins, counted from 1.
@@ -238,8 +279,18 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] =
-    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "stamp"];
+const TOP_KEYS: &[&str] = &[
+    "log",
+    "rib",
+    "router",
+    "node",
+    "keyserver",
+    "waypoint",
+    "border",
+    "exchange",
+    "member",
+    "stamp",
+];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -325,6 +376,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "stamp",
         ],
     ),
+    ("member", super::member::MEMBER_KEYS),
+    ("exchange", super::exchange::EXCHANGE_KEYS),
     #[cfg(target_os = "linux")]
     ("stamp", super::stamp::STAMP_KEYS),
 ];
@@ -344,7 +397,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, stamp"
+            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 
@@ -366,7 +419,14 @@ mod tests {
         for (section, keys) in SECTIONS {
             assert_eq!(fields(&format!("[{section}]\nzzz = 1")), *keys);
         }
+        for (path, keys) in crate::config::member::MEMBER_TABLES {
+            let section = path.join(".");
+            let list = ["prefixes", "rule"].iter().any(|list| path.last() == Some(list));
+            let header = if list { format!("[[{section}]]") } else { format!("[{section}]") };
+            assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
+        }
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
+        assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);
         assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }
 }

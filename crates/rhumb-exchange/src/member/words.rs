@@ -1,0 +1,178 @@
+//! What a member says to a shard of both parties, in order, and what of it is said again to a party that has not heard it.
+//!
+//! Invariant: the words that are kept say the same as all that were said: a later word on a destination takes the place of the earlier.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rhumb_mpc::Party;
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::coins::Coins;
+use crate::message::Mark;
+use crate::message::member::{FromMember, Half};
+use crate::roster::{Lane, LaneSet};
+use crate::route::{self, Destination, Route, RouteId, Share};
+
+/// A member's words for one shard.
+pub(super) struct Words {
+    incarnation: u64,
+    /// The number of the last word.
+    last: u64,
+    kept: BTreeMap<u64, Word>,
+    by_destination: HashMap<Destination, u64>,
+    announced: usize,
+    end: Option<u64>,
+}
+
+enum Word {
+    Announce(Own),
+    Withdraw(Destination),
+    End,
+}
+
+/// A route of this member.
+struct Own {
+    id: RouteId,
+    nonce: [u8; 16],
+    destination: Destination,
+    key: [u8; 16],
+    seed: [u8; 16],
+    policy: LaneSet,
+    sealed: Box<[u8]>,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        self.seed.zeroize();
+    }
+}
+
+impl Words {
+    pub(super) fn new(incarnation: u64) -> Self {
+        Self {
+            incarnation,
+            last: 0,
+            kept: BTreeMap::new(),
+            by_destination: HashMap::new(),
+            announced: 0,
+            end: None,
+        }
+    }
+
+    pub(super) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub(super) fn announced(&self) -> usize {
+        self.announced
+    }
+
+    /// Of sixty-four random bytes, sixteen each are nonce, key and seed.
+    pub(super) fn announce(
+        &mut self,
+        lane: Lane,
+        destination: &Destination,
+        policy: LaneSet,
+        route: &Route,
+        coins: &mut Coins,
+    ) -> RouteId {
+        let random = coins.draw();
+        let [nonce, key, seed, _] = random.as_chunks().0 else {
+            unreachable!("invariant: 64 bytes are four times 16")
+        };
+        let (nonce, key, seed) = (*nonce, Zeroizing::new(*key), *seed);
+        let id = RouteId::new(lane, destination, &nonce);
+        let sealed = route::seal(&nonce, &key, lane, destination, route).into();
+        let destination = destination.clone();
+        self.forget(&destination);
+        let own =
+            Own { id, nonce, destination: destination.clone(), key: *key, seed, policy, sealed };
+        self.announced += 1;
+        self.say(Word::Announce(own), Some(destination));
+        id
+    }
+
+    pub(super) fn withdraw(&mut self, destination: &Destination) -> bool {
+        let number = self.by_destination.get(destination);
+        let word = number.and_then(|number| self.kept.get(number));
+        if !matches!(word, Some(Word::Announce(_))) {
+            return false;
+        }
+        self.forget(destination);
+        self.say(Word::Withdraw(destination.clone()), Some(destination.clone()));
+        true
+    }
+
+    pub(super) fn end(&mut self) {
+        if let Some(number) = self.end {
+            self.kept.remove(&number);
+        }
+        self.say(Word::End, None);
+        self.end = Some(self.last);
+    }
+
+    /// Whether most of what is kept are withdrawals, and they are many.
+    pub(super) fn is_crowded(&self) -> bool {
+        let others = self.kept.len() - self.announced;
+        others > MAX_WITHDRAWALS && others > 2 * self.announced
+    }
+
+    /// Begins anew, as another process would: what is not announced needs no word then.
+    pub(super) fn renew(&mut self, lane: Lane, coins: &mut Coins) {
+        let former = std::mem::replace(self, Self::new(self.incarnation + 1));
+        for word in former.kept.values() {
+            if let Word::Announce(own) = word
+                && let Some(opened) = route::open(own.id, &own.key, &own.sealed)
+            {
+                self.announce(lane, &own.destination, own.policy.clone(), &opened.route, coins);
+            }
+        }
+        if former.end.is_some() {
+            self.end();
+        }
+    }
+
+    /// The first word after one that a party has, with its number.
+    pub(super) fn next(&self, after: u64, party: Party, shard: u16) -> Option<(u64, Vec<u8>)> {
+        let (number, word) = self.kept.range(after + 1..).next()?;
+        let mark = Mark { incarnation: self.incarnation, number: *number };
+        let message = match word {
+            Word::Withdraw(destination) => {
+                FromMember::Withdraw { mark, destination: destination.as_bytes() }.emit(shard)
+            }
+            Word::End => FromMember::End { mark }.emit(shard),
+            Word::Announce(own) => {
+                let half = match party {
+                    Party::One => Half::One { seed: own.seed, sealed: &own.sealed },
+                    Party::Two => {
+                        let share = Share::split(&own.policy, &own.key, &own.seed);
+                        Half::Two { key: share.key, policy: share.policy.clone() }
+                    }
+                };
+                let destination = own.destination.as_bytes();
+                FromMember::Announce { mark, nonce: own.nonce, destination, half }.emit(shard)
+            }
+        };
+        Some((*number, message))
+    }
+
+    fn forget(&mut self, destination: &Destination) {
+        let number = self.by_destination.remove(destination);
+        let word = number.and_then(|number| self.kept.remove(&number));
+        if let Some(Word::Announce(_)) = word {
+            self.announced -= 1;
+        }
+    }
+
+    fn say(&mut self, word: Word, destination: Option<Destination>) {
+        self.last += 1;
+        self.kept.insert(self.last, word);
+        if let Some(destination) = destination {
+            self.by_destination.insert(destination, self.last);
+        }
+    }
+}
+
+/// Withdrawals that are kept for parties that may not have heard them: 10 MB.
+const MAX_WITHDRAWALS: usize = 1 << 16;

@@ -1,0 +1,383 @@
+//! A shard of a party: the destinations that are its own, and its side of the computations on them.
+//!
+//! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a standby is a shard without one.
+//! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one orders what both do (`lead.rs`, `follow.rs`).
+//! 3. Orders change the table at both parties alike, or are runs (`orders.rs`), whose results go to the members as shares.
+//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`).
+//! 5. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
+//!
+//! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
+
+mod follow;
+mod lead;
+mod orders;
+mod pair;
+mod rounds;
+mod sync;
+pub(crate) mod table;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rhumb_mpc::{Party, Stock};
+
+use crate::circuits::MAX_ROUTES;
+use crate::message::Mark;
+use crate::message::member::{FromMember, Half, ToMember};
+use crate::message::pair::{HeardWhat, PairMessage};
+use crate::roster::Lane;
+use crate::route::{Destination, RouteId, Share, is_sealed_len};
+use crate::{ExchangeError, ServerConfig};
+use orders::Programs;
+use pair::Pair;
+use rounds::Rounds;
+pub(crate) use rounds::ranking_len;
+use table::{Held, Table};
+
+/// What a shard wants its owner to do.
+#[derive(Debug)]
+pub enum Output {
+    /// Send this to the member, if it is connected; else drop it.
+    Member {
+        /// Which.
+        lane: Lane,
+        /// One frame.
+        message: Vec<u8>,
+    },
+    /// Send this to the other party.
+    Peer(Vec<u8>),
+    /// The pair has ended. Begin another, over a new connection.
+    PairFailed(ExchangeError),
+}
+
+/// What a shard has done, and what it holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Announcements held.
+    pub held: usize,
+    /// Routes that are current.
+    pub current: usize,
+    /// Announcements that wait for an order (party one).
+    pub waiting: usize,
+    /// Rounds under way.
+    pub rounds: usize,
+    /// Whether there is a pair that computes.
+    pub paired: bool,
+    /// Triples.
+    pub stock: Stock,
+    /// Counts since the shard began.
+    pub counters: Counters,
+}
+
+/// Counts since a shard began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Runs of Export-All over members.
+    pub export_runs: u64,
+    /// Routes exported by them.
+    pub exported: u64,
+    /// Routes replayed to single members.
+    pub replayed: u64,
+    /// Rounds of Select-Best that gave results.
+    pub selected: u64,
+    /// Rankings that came too late, or for no round.
+    pub late_rankings: u64,
+    /// Lanes that a round went on without.
+    pub missed: u64,
+    /// Orders of the exchange's preference that were installed.
+    pub orders_installed: u64,
+    /// Pairs that ended.
+    pub pairs_ended: u64,
+}
+
+/// A member as a shard sees it.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    is_connected: bool,
+    participates: bool,
+    /// In this pair, by which order; and whether it takes part in rounds.
+    joined: Option<(u64, bool)>,
+}
+
+/// A shard of a party.
+pub struct Shard {
+    party: Party,
+    number: u16,
+    config: Arc<ServerConfig>,
+    connections: Vec<Connection>,
+    table: Table,
+    rounds: Rounds,
+    pair: Option<Pair>,
+    programs: Programs,
+    /// Party one's preference for each lane as an announcer.
+    preferences: Vec<u8>,
+    outbox: VecDeque<Output>,
+    counters: Counters,
+}
+
+impl Shard {
+    /// Holds nothing, and has no pair.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError::OutOfRange`] if the configuration is.
+    pub fn new(
+        party: Party,
+        number: u16,
+        config: Arc<ServerConfig>,
+    ) -> Result<Self, ExchangeError> {
+        config.check()?;
+        let lanes = config.common.roster.lanes();
+        Ok(Self {
+            party,
+            number,
+            connections: vec![Connection::default(); lanes],
+            table: Table::new(lanes),
+            rounds: Rounds::default(),
+            pair: None,
+            programs: Programs::default(),
+            preferences: vec![0; lanes],
+            outbox: VecDeque::new(),
+            counters: Counters::default(),
+            config,
+        })
+    }
+
+    /// A member's connection begins. An earlier one of the same lane has ended.
+    pub fn member_joined(&mut self, lane: Lane, participates: bool, now: Instant) {
+        if self.connections[lane.index()].is_connected {
+            self.member_left(lane, now);
+        }
+        let connection = &mut self.connections[lane.index()];
+        (connection.is_connected, connection.participates) = (true, participates);
+        let mark = self.table.last(lane);
+        self.tell(lane, &ToMember::Resume { mark });
+        match self.party {
+            Party::One => self.lane_changed(lane, now),
+            Party::Two => self.tell_peer(&PairMessage::Here { lane, participates }),
+        }
+        self.pump(now);
+    }
+
+    /// A member's connection has ended.
+    pub fn member_left(&mut self, lane: Lane, now: Instant) {
+        self.connections[lane.index()].is_connected = false;
+        let is_for =
+            |output: &Output| matches!(output, Output::Member { lane: to, .. } if *to == lane);
+        self.outbox.retain(|output| !is_for(output));
+        match self.party {
+            Party::One => self.lane_changed(lane, now),
+            Party::Two => self.tell_peer(&PairMessage::Away { lane }),
+        }
+        self.pump(now);
+    }
+
+    /// A message of a connected member for this shard.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it: the connection must be closed. Nothing else is affected.
+    pub fn member_message(
+        &mut self,
+        lane: Lane,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), ExchangeError> {
+        let (shard, message) = FromMember::parse(bytes)?;
+        if shard != self.number {
+            return Err(ExchangeError::Malformed("it is for another shard"));
+        }
+        match message {
+            FromMember::Announce { mark, nonce, destination, half } => {
+                let destination = self.own_destination(destination)?;
+                if mark <= self.check_mark(lane, mark)? {
+                    return Ok(());
+                }
+                let (share, sealed) = self.check_half(half)?;
+                let most = self.most_routes();
+                if self.table.len(lane) >= most {
+                    return Err(ExchangeError::TooMany {
+                        what: "routes of one lane in a shard",
+                        most,
+                    });
+                }
+                let id = RouteId::new(lane, &destination, &nonce);
+                let held = Held { id, destination, share, sealed, exported: false, current: None };
+                let before = self.table.last(lane);
+                self.table.hear((lane, mark), held, self.pair.is_some())?;
+                self.heard(lane, before, mark, HeardWhat::Route, None);
+            }
+            FromMember::Withdraw { mark, destination } => {
+                let destination = self.own_destination(destination)?;
+                let before = self.check_mark(lane, mark)?;
+                if mark <= before {
+                    return Ok(());
+                }
+                self.table.hear_withdrawal((lane, mark), &destination, self.pair.is_some());
+                self.heard(lane, before, mark, HeardWhat::Nothing, Some(destination));
+            }
+            FromMember::End { mark } => {
+                let before = self.check_mark(lane, mark)?;
+                if mark <= before {
+                    return Ok(());
+                }
+                self.table.hear_end((lane, mark), self.pair.is_some());
+                self.heard(lane, before, mark, HeardWhat::Nothing, None);
+            }
+            FromMember::Holding { tag, sums } => self.take_holding(lane, tag, sums, now),
+            FromMember::Ids { tag, bucket, ids } => self.take_ids(lane, tag, bucket, &ids),
+            FromMember::Ranking { round, share } => self.take_ranking(lane, round, share, now)?,
+            FromMember::Bye => self.take_bye(lane),
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Party one: how much the exchange prefers routes of each lane, 0 to 15, more is better; for rounds that are computed from here on.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError::OutOfRange`] if there is a value above 15, or not one for each lane.
+    pub fn set_preferences(&mut self, preferences: &[u8]) -> Result<(), ExchangeError> {
+        if preferences.len() != self.preferences.len() {
+            let (what, lanes) = ("the number of preferences", self.preferences.len());
+            return Err(ExchangeError::OutOfRange { what, least: lanes, most: lanes });
+        }
+        let most = (1 << crate::circuits::LOAD_BITS) - 1;
+        if preferences.iter().any(|preference| *preference > most) {
+            let what = "a preference";
+            return Err(ExchangeError::OutOfRange { what, least: 0, most: usize::from(most) });
+        }
+        self.preferences.copy_from_slice(preferences);
+        if let Some(pair) = &mut self.pair {
+            pair.forget_orders();
+        }
+        Ok(())
+    }
+
+    /// What to do next. To be called until there is nothing, after each other call.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if self.outbox.is_empty() {
+            self.tell_heard();
+        }
+        self.outbox.pop_front()
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What it has done, and holds. Counts what it holds, so not for every message.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            held: self.table.total_held(),
+            current: self.table.total_current(),
+            waiting: self.pair.as_ref().map_or(0, Pair::waiting),
+            rounds: self.rounds.len(),
+            paired: self.pair.as_ref().is_some_and(Pair::is_ready),
+            stock: self.pair.as_ref().map_or(Stock::default(), Pair::stock),
+            counters: self.counters,
+        }
+    }
+
+    fn own_destination(&self, bytes: &[u8]) -> Result<Destination, ExchangeError> {
+        let destination = Destination::new(bytes)?;
+        if self.config.common.shard_of(&destination) != self.number {
+            return Err(ExchangeError::Malformed("its destination is another shard's"));
+        }
+        Ok(destination)
+    }
+
+    /// Gives the lane's highest mark so far. A mark that is not above it was heard before.
+    fn check_mark(&self, lane: Lane, mark: Mark) -> Result<Mark, ExchangeError> {
+        if mark.number == 0 || mark.incarnation == 0 {
+            return Err(ExchangeError::Malformed("a mark of zero"));
+        }
+        let last = self.table.last(lane);
+        if mark.incarnation < last.incarnation {
+            return Err(ExchangeError::Unexpected(
+                "a word of a process that a later one has replaced",
+            ));
+        }
+        Ok(last)
+    }
+
+    fn check_half(&self, half: Half<'_>) -> Result<(Share, Box<[u8]>), ExchangeError> {
+        let words = self.config.common.roster.words();
+        match (half, self.party) {
+            (Half::One { seed, sealed }, Party::One) => {
+                if !is_sealed_len(sealed.len()) {
+                    return Err(ExchangeError::Malformed("the length of a sealed route"));
+                }
+                Ok((Share::of_seed(&seed, words), sealed.into()))
+            }
+            (Half::Two { key, policy }, Party::Two) => {
+                if policy.len() != words {
+                    return Err(ExchangeError::Malformed("a policy of another number of lanes"));
+                }
+                Ok((Share { policy, key }, Box::default()))
+            }
+            _ => Err(ExchangeError::Malformed("the half for the other party")),
+        }
+    }
+
+    /// Party two holds what party one has not ordered yet, and more of it at most.
+    fn most_routes(&self) -> usize {
+        let factor = if self.party == Party::One { 1 } else { 2 };
+        factor * self.config.max_routes_per_lane
+    }
+
+    /// Something has been heard and is in the table.
+    fn heard(
+        &mut self,
+        lane: Lane,
+        before: Mark,
+        mark: Mark,
+        what: HeardWhat,
+        withdrawn: Option<Destination>,
+    ) {
+        match self.party {
+            Party::One => self.lead_heard(lane, before, mark, what, withdrawn),
+            Party::Two => self.note_heard((lane, mark), what),
+        }
+    }
+
+    fn tell(&mut self, lane: Lane, message: &ToMember<'_>) {
+        if self.connections[lane.index()].is_connected {
+            let message = message.emit(self.number);
+            self.outbox.push_back(Output::Member { lane, message });
+        }
+    }
+
+    /// Nothing without a pair.
+    fn tell_peer(&mut self, message: &PairMessage<'_>) {
+        if self.pair.is_some() {
+            self.outbox.push_back(Output::Peer(message.emit(self.number)));
+        }
+    }
+
+    /// Lanes that get what is computed.
+    fn joined(&self) -> impl Iterator<Item = Lane> + use<> {
+        let joined: Vec<Lane> = self
+            .connections
+            .iter()
+            .enumerate()
+            .filter(|(_, connection)| connection.joined.is_some())
+            .map(|(lane, _)| Lane(lane as u16))
+            .collect();
+        joined.into_iter()
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shard({:?}, {}, {:?})", self.party, self.number, self.status())
+    }
+}
+
+/// Routes of a destination that a round compares; more are left to the members' own ranking. The paper's circuit has a place less.
+const MAX_COMPARED: usize = MAX_ROUTES - 1;

@@ -1,0 +1,255 @@
+//! Party one: decides what both do next, from what both have heard.
+//!
+//! Lanes take turns, one announcement each, and so do kinds of orders, so that neither a full table nor a new member keeps the others
+//! waiting.
+
+mod presence;
+mod questions;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+use super::Shard;
+use super::pair::Role;
+use super::sync::Sync;
+use crate::ExchangeError;
+use crate::config::ServerConfig;
+use crate::message::Mark;
+use crate::message::pair::{Item, Order, PairMessage};
+use crate::roster::{Lane, LaneSet};
+use crate::route::Destination;
+
+/// What party one keeps of a pair.
+pub(super) struct Lead {
+    pub(super) began: Instant,
+    /// Party two has said what it held at the beginning.
+    is_reconciled: bool,
+    /// A former pair has exported something.
+    had_former: bool,
+    /// Members may be told what is gone.
+    pub(super) is_settled: bool,
+    /// What a former pair has exported, and is not current yet.
+    awaited: BTreeSet<Item>,
+    theirs: Vec<Theirs>,
+    /// Since when a lane is not connected to both.
+    absent: BTreeMap<Lane, Instant>,
+    queues: Vec<VecDeque<Word>>,
+    /// Lanes whose first word may be ready, each once.
+    ready: VecDeque<Lane>,
+    is_ready: Vec<bool>,
+    /// What party two is to forget, or both.
+    forget: Vec<Item>,
+    adopt: Vec<Item>,
+    /// Lanes whose connection is another, and lanes that leave.
+    parting: Vec<Lane>,
+    leaving: Vec<Lane>,
+    /// Destinations to ask about, with the lanes to ask, and their order.
+    to_ask: HashMap<Destination, LaneSet>,
+    ask_order: VecDeque<Destination>,
+    pub(super) syncs: BTreeMap<Lane, Sync>,
+    pub(super) replays: VecDeque<Lane>,
+    /// What is done first, of exports, selections, questions and replays.
+    turn: usize,
+    /// Orders that come next, of which the first may wait for triples or for the engine's order.
+    waiting: VecDeque<Order>,
+    installing: Option<(u8, Option<u64>)>,
+    /// What the engine's slots hold, the one used last at the end: announcers, in the order of places.
+    pub(super) slots: Vec<(u8, Vec<Lane>)>,
+}
+
+/// What party two has heard of a lane.
+#[derive(Default)]
+struct Theirs {
+    last: Mark,
+    /// Its announcements, and whether it has exported them.
+    held: BTreeMap<Mark, bool>,
+    /// Connected, and whether it takes part in rounds.
+    here: Option<bool>,
+    /// Times that it was ordered to leave, and party two has not done so.
+    leaving: u32,
+}
+
+/// One of a lane's words that wait.
+struct Word {
+    mark: Mark,
+    what: What,
+}
+
+enum What {
+    Announce,
+    Withdraw(Destination),
+    End,
+}
+
+impl Lead {
+    pub(super) fn new(lanes: usize, now: Instant) -> Self {
+        Self {
+            began: now,
+            is_reconciled: false,
+            had_former: false,
+            is_settled: false,
+            awaited: BTreeSet::new(),
+            theirs: (0..lanes).map(|_| Theirs::default()).collect(),
+            absent: (0..lanes).map(|lane| (Lane(lane as u16), now)).collect(),
+            queues: (0..lanes).map(|_| VecDeque::new()).collect(),
+            ready: VecDeque::new(),
+            is_ready: vec![false; lanes],
+            forget: Vec::new(),
+            adopt: Vec::new(),
+            parting: Vec::new(),
+            leaving: Vec::new(),
+            to_ask: HashMap::new(),
+            ask_order: VecDeque::new(),
+            syncs: BTreeMap::new(),
+            replays: VecDeque::new(),
+            turn: 0,
+            waiting: VecDeque::new(),
+            installing: None,
+            slots: Vec::new(),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn timeout(&self, config: &ServerConfig) -> Option<Instant> {
+        let stale = self.absent.values().min().map(|since| *since + config.stale);
+        let settle = (!self.is_settled).then_some(self.began + config.settle);
+        [stale, settle].into_iter().flatten().min()
+    }
+
+    fn push(&mut self, lane: Lane, mark: Mark, what: What) {
+        self.queues[lane.index()].push_back(Word { mark, what });
+        self.wake(lane);
+    }
+
+    fn wake(&mut self, lane: Lane) {
+        if !self.queues[lane.index()].is_empty() && !self.is_ready[lane.index()] {
+            self.is_ready[lane.index()] = true;
+            self.ready.push_back(lane);
+        }
+    }
+
+    fn ask_later(&mut self, destination: &Destination, lanes: &LaneSet) {
+        match self.to_ask.get_mut(destination) {
+            Some(asked) => lanes.iter().for_each(|lane| asked.insert(lane)),
+            None => {
+                self.to_ask.insert(destination.clone(), lanes.clone());
+                self.ask_order.push_back(destination.clone());
+            }
+        }
+    }
+}
+
+impl Shard {
+    pub(super) fn lead(&mut self) -> Option<&mut Lead> {
+        match self.pair.as_mut().map(|pair| &mut pair.role) {
+            Some(Role::Lead(lead)) => Some(lead),
+            _ => None,
+        }
+    }
+
+    /// A pair has begun: all that is held waits.
+    pub(super) fn begin_lead(&mut self, now: Instant) {
+        let lanes = (0..self.connections.len()).map(|lane| Lane(lane as u16));
+        for lane in lanes {
+            let items: Vec<(Mark, bool)> =
+                self.table.items(lane).map(|(mark, held)| (mark, held.exported)).collect();
+            let Some(lead) = self.lead() else { return };
+            for (mark, exported) in items {
+                lead.push(lane, mark, What::Announce);
+                if exported {
+                    lead.had_former = true;
+                    lead.awaited.insert((lane, mark));
+                }
+            }
+            self.lane_changed(lane, now);
+        }
+    }
+
+    /// Orders what can be done, up to a run.
+    pub(super) fn lead_on(&mut self, now: Instant) -> Result<(), ExchangeError> {
+        loop {
+            let Some(pair) = &self.pair else { return Ok(()) };
+            let is_busy = pair.running.is_some() || !pair.session.is_ready();
+            if is_busy || !self.lead().is_some_and(|lead| lead.is_reconciled) {
+                return Ok(());
+            }
+            let Some(order) = self.next_order(now) else { return Ok(()) };
+            if !self.can_run(&order)? {
+                if let Some(lead) = self.lead() {
+                    lead.waiting.push_front(order);
+                }
+                return Ok(());
+            }
+            let Some(pair) = &mut self.pair else { return Ok(()) };
+            pair.position += 1;
+            let position = pair.position;
+            let message = PairMessage::Order { position, order };
+            self.tell_peer(&message);
+            let PairMessage::Order { order, .. } = message else { return Ok(()) };
+            self.perform(position, order, now)?;
+        }
+    }
+
+    /// Whether the triples and the engine's order that it takes are there. If not, they are asked for.
+    fn can_run(&mut self, order: &Order) -> Result<bool, ExchangeError> {
+        let [bit_words, vector_words] = self.needs(order)?;
+        let Some(pair) = &mut self.pair else { return Ok(false) };
+        let stock = pair.session.stock();
+        if stock.bit_words < bit_words || stock.vector_words < vector_words {
+            pair.session.refill()?;
+            self.flush_engine();
+            return Ok(false);
+        }
+        let installing = self.lead().and_then(|lead| lead.installing);
+        if let Some((slot, former)) = installing {
+            let Some(pair) = &self.pair else { return Ok(false) };
+            if pair.order_epoch(slot) == former {
+                return Ok(false);
+            }
+            if let Some(lead) = self.lead() {
+                lead.installing = None;
+            }
+        }
+        Ok(true)
+    }
+
+    fn next_order(&mut self, now: Instant) -> Option<Order> {
+        if let Some(order) = self.lead()?.waiting.pop_front() {
+            return Some(order);
+        }
+        if let Some(order) = self.next_membership() {
+            return Some(order);
+        }
+        let lead = self.lead()?;
+        if !lead.forget.is_empty() {
+            return Some(self.forget());
+        }
+        self.settle(now);
+        self.look_at_syncs();
+        let turn = self.lead()?.turn;
+        // Twice: a member that has everything now is asked about all.
+        for kind in (0..8).map(|kind| (turn + kind) % 4) {
+            let order = match kind {
+                0 => self.next_words(),
+                1 => self.select_order(),
+                2 => self.next_question(),
+                _ => self.next_replay(),
+            };
+            if order.is_some() {
+                self.lead()?.turn = (kind + 1) % 4;
+                return order;
+            }
+        }
+        None
+    }
+
+    fn forget(&mut self) -> Order {
+        let items = self.lead().map(|lead| std::mem::take(&mut lead.forget)).unwrap_or_default();
+        items.iter().for_each(|item| self.lead_dropped(*item));
+        Order::Forget(items)
+    }
+}

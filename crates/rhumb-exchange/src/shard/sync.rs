@@ -1,0 +1,201 @@
+//! A member that joins says what it holds and gets what it lacks, without the announcers: what is stored of policies and keys is enough.
+//! It need not say it in full: sums by bucket are compared first.
+//!
+//! 1. The order `Join` marks a place in both parties' messages. What is exported after it reaches the member as it does all others.
+//! 2. The member says the sums of what it held there. Where they differ, it is asked for ids.
+//! 3. What it lacks is replayed, routes as lanes; what is gone is retracted. Then it is told that it has everything.
+//!
+//! Invariant: what is gone is told only once the pair has settled: until then members keep what they hold of a former pair.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use super::Shard;
+use crate::MAX_MEMBER_MESSAGE;
+use crate::config::REPLAY_LANES;
+use crate::message::member::ToMember;
+use crate::message::pair::Order;
+use crate::message::{BUCKETS, Tag};
+use crate::roster::Lane;
+use crate::route::RouteId;
+
+/// How far a lane is.
+pub(super) struct Sync {
+    /// The order by which it joined.
+    joined: u64,
+    state: State,
+    /// Buckets of which it has nothing.
+    empty: VecDeque<u8>,
+    /// Buckets to ask about, and those asked about.
+    differing: VecDeque<u8>,
+    asked: BTreeSet<u8>,
+    /// What it lacks.
+    missing: VecDeque<RouteId>,
+}
+
+enum State {
+    /// It has said its sums.
+    Said(Vec<u64>),
+    /// They were compared.
+    Compared,
+    /// It has everything.
+    Done,
+}
+
+impl Sync {
+    /// Something became current without a run, perhaps after this lane was looked at; true if that is so.
+    pub(super) fn late_adoption(&mut self, id: RouteId) -> bool {
+        if matches!(self.state, State::Said(_)) {
+            return false;
+        }
+        self.missing.push_back(id);
+        // It is told once more that it has everything, and asked once more what is best.
+        self.state = State::Compared;
+        true
+    }
+}
+
+impl Shard {
+    pub(super) fn take_holding(&mut self, lane: Lane, tag: Tag, sums: Vec<u64>, _now: Instant) {
+        if !self.is_joined(lane, tag) {
+            return;
+        }
+        let Some(lead) = self.lead() else { return };
+        let sync = Sync {
+            joined: tag.position,
+            state: State::Said(sums),
+            empty: VecDeque::new(),
+            differing: VecDeque::new(),
+            asked: BTreeSet::new(),
+            missing: VecDeque::new(),
+        };
+        lead.syncs.entry(lane).or_insert(sync);
+    }
+
+    /// What a member holds of a bucket that it was asked about.
+    pub(super) fn take_ids(&mut self, lane: Lane, tag: Tag, bucket: u8, ids: &[RouteId]) {
+        if !self.is_joined(lane, tag) {
+            return;
+        }
+        let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
+        if !sync.asked.remove(&bucket) {
+            return;
+        }
+        let held: BTreeSet<RouteId> = ids.iter().copied().collect();
+        let missing = self.table.bucket(bucket, tag.position).filter(|id| !held.contains(id));
+        let missing: Vec<RouteId> = missing.collect();
+        let is_current = |id: &RouteId| {
+            let held = self.table.item_of(*id).and_then(|item| self.table.held(item));
+            held.is_some_and(|held| held.current.is_some())
+        };
+        let gone: Vec<RouteId> = held.into_iter().filter(|id| !is_current(id)).collect();
+        let position = self.pair.as_ref().map_or(0, |pair| pair.position);
+        let tag = self.tag(position);
+        for ids in gone.chunks(MAX_MEMBER_MESSAGE / 32) {
+            self.tell(lane, &ToMember::Retract { tag, ids: ids.to_vec() });
+        }
+        let Some(lead) = self.lead() else { return };
+        if let Some(sync) = lead.syncs.get_mut(&lane) {
+            sync.missing.extend(missing);
+            lead.replays.push_back(lane);
+        }
+    }
+
+    /// Compares what lanes have said, once they may be told what is gone. A lane that holds nothing need not wait.
+    pub(super) fn look_at_syncs(&mut self) {
+        let Some(lead) = self.lead() else { return };
+        let is_settled = lead.is_settled;
+        let ready = lead.syncs.iter().filter(|(_, sync)| match &sync.state {
+            State::Said(sums) => is_settled || sums.iter().all(|sum| *sum == 0),
+            State::Compared | State::Done => false,
+        });
+        let ready: Vec<Lane> = ready.map(|(lane, _)| *lane).collect();
+        for lane in ready {
+            let Some(joined) =
+                self.lead().and_then(|lead| lead.syncs.get(&lane)).map(|sync| sync.joined)
+            else {
+                continue;
+            };
+            let mine = self.table.sums(joined);
+            let Some(lead) = self.lead() else { return };
+            let Some(sync) = lead.syncs.get_mut(&lane) else { continue };
+            let State::Said(sums) = std::mem::replace(&mut sync.state, State::Compared) else {
+                continue;
+            };
+            for bucket in 0..BUCKETS {
+                match sums[bucket] {
+                    same if same == mine[bucket] => {}
+                    0 => sync.empty.push_back(bucket as u8),
+                    _ => sync.differing.push_back(bucket as u8),
+                }
+            }
+            lead.replays.push_back(lane);
+        }
+    }
+
+    /// The next run for a member that lacks something, or for one after the other the word that it lacks nothing.
+    pub(super) fn next_replay(&mut self) -> Option<Order> {
+        while let Some(lane) = self.lead()?.replays.pop_front() {
+            let mut ids = Vec::new();
+            while ids.len() < REPLAY_LANES {
+                let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { break };
+                if let Some(id) = sync.missing.pop_front() {
+                    let held = self.table.item_of(id).and_then(|item| self.table.held(item));
+                    if held.is_some_and(|held| held.current.is_some()) {
+                        ids.push(id);
+                    }
+                } else if let Some(bucket) = sync.empty.pop_front() {
+                    let joined = sync.joined;
+                    let all: Vec<RouteId> = self.table.bucket(bucket, joined).collect();
+                    self.lead()?.syncs.get_mut(&lane)?.missing.extend(all);
+                } else {
+                    break;
+                }
+            }
+            self.ask_for_buckets(lane);
+            if !ids.is_empty() {
+                self.lead()?.replays.push_back(lane);
+                return Some(Order::Replay { lane, ids });
+            }
+            self.check_synced(lane);
+        }
+        None
+    }
+
+    /// Asks about some more of the buckets that differ.
+    fn ask_for_buckets(&mut self, lane: Lane) {
+        let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
+        if !sync.asked.is_empty() || sync.differing.is_empty() {
+            return;
+        }
+        let count = sync.differing.len().min(BUCKETS_AT_ONCE);
+        let buckets: Vec<u8> = sync.differing.drain(..count).collect();
+        sync.asked.extend(&buckets);
+        let joined = sync.joined;
+        let tag = self.tag(joined);
+        self.tell(lane, &ToMember::Wanted { tag, buckets });
+    }
+
+    fn check_synced(&mut self, lane: Lane) {
+        let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
+        let is_waiting = !sync.asked.is_empty() || !sync.differing.is_empty();
+        if is_waiting || !matches!(sync.state, State::Compared) {
+            return;
+        }
+        sync.state = State::Done;
+        let position = self.pair.as_ref().map_or(0, |pair| pair.position);
+        let tag = self.tag(position);
+        self.tell(lane, &ToMember::Synced { tag });
+        if self.connections[lane.index()].joined.is_some_and(|(_, participates)| participates) {
+            self.ask_about_all(lane);
+        }
+    }
+
+    fn is_joined(&self, lane: Lane, tag: Tag) -> bool {
+        let joined = self.connections[lane.index()].joined.map(|(position, _)| position);
+        joined == Some(tag.position) && self.tag(tag.position) == tag
+    }
+}
+
+/// Buckets asked about at a time: what a member may hold of them is bounded, and so is what is kept of its answer.
+const BUCKETS_AT_ONCE: usize = 8;

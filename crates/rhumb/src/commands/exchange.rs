@@ -1,0 +1,327 @@
+//! `rhumb exchange`: one of the two servers of a private exchange, or a standby of one.
+//!
+//! 1. Look at configuration, key and roster; with `--check` that is all.
+//! 2. Listen; one thread a shard holds a sans-IO shard of `rhumb_exchange` (`shard.rs`), the runtime's threads move messages.
+//! 3. Members connect (`members.rs`), and one server of each party forms a pair (`pair.rs`).
+//! 4. On SIGHUP, and once a second for the load of ports, files are read again. Another roster means new shards: all connections end, and members that have
+//!    it, too, come back with what they announce.
+//! 5. On SIGTERM all are told goodbye.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rhumb_channel::{Credentials, Listener};
+use rhumb_exchange::{Common, Roster, ServerConfig, Shard};
+use rhumb_mpc::Party;
+use rhumb_wire::{Name, Role};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::cli::{ExchangeArguments, ExchangeCommand};
+use crate::commands::status;
+use crate::config::{ConfigFile, ExchangeSettings};
+use crate::daemon::{self, Control, Hangup};
+use crate::failure::{Failure, Outcome};
+use crate::key;
+use crate::output::Form;
+use crate::roster::{self, Site};
+use hub::{Hub, Input};
+use pair::Leader;
+use plain::Plain;
+use port_load::PortLoad;
+use report::{Checked, Facts, Ready};
+use shard::{Report, Worker};
+
+mod hub;
+pub(crate) mod latency;
+mod members;
+mod pair;
+mod plain;
+mod port_load;
+mod report;
+mod shard;
+pub(crate) mod wire;
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &ExchangeArguments,
+    file: &ConfigFile,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    if let Some(ExchangeCommand::Status(asked)) = &arguments.command {
+        let admin = asked.admin.map_or_else(|| file.exchange_admin(), |admin| Ok(Some(admin)))?;
+        return status::run(admin, false, file, form);
+    }
+    let settings = file.exchange(arguments)?;
+    let identity = key::load(&settings.key, Role::Node)?;
+    let credentials = Credentials::new(&identity).map_err(Failure::setup)?;
+    let sites = roster::load(&settings.roster)?;
+    let config = server_config(&settings, &sites)?;
+    if arguments.check {
+        form.print(&Checked {
+            name: credentials.name(),
+            party: settings.party,
+            sites: sites.len(),
+        });
+        return Ok(());
+    }
+    let control = daemon::take_control(settings.admin, with_parent)?;
+    let hangup = Hangup::catch(control.wake().clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::operation)?;
+    let server = Server { settings, credentials, control, hangup, form };
+    runtime.block_on(server.run(config, sites))
+}
+
+/// What stays when the roster changes.
+struct Server {
+    settings: ExchangeSettings,
+    credentials: Credentials,
+    control: Control,
+    hangup: Hangup,
+    form: Form,
+}
+
+/// Whom the door admits: the members of the roster in force, the other party's servers, and our standby.
+type Admitted = Arc<RwLock<Arc<Roster>>>;
+
+impl Server {
+    async fn run(self, config: ServerConfig, sites: Vec<Site>) -> Outcome {
+        let admitted: Admitted = Arc::new(RwLock::new(Arc::clone(&config.common.roster)));
+        let mut listener = self.listen(&admitted).await?;
+        let address = listener.local_addr().map_err(Failure::setup)?;
+        let woken = Arc::new(Notify::new());
+        daemon::notify_by(self.control.wake().clone(), Arc::clone(&woken))?;
+        let plain = self.settings.plain.as_ref().map(Plain::start).transpose()?;
+        let (started, door) = (Instant::now(), listener.counters());
+        self.form.print(&Ready {
+            name: self.credentials.name(),
+            party: self.settings.party,
+            is_standby: self.settings.primary.is_some(),
+            address,
+            admin: self.control.admin(),
+        });
+        let (mut config, mut sites) = (config, sites);
+        let mut port_load = self.settings.port_load.as_deref().map(PortLoad::new);
+        loop {
+            let running = self.start(&config)?;
+            let mut period = interval(FILES_PERIOD);
+            period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let changed = loop {
+                tokio::select! {
+                    channel = listener.accept() => running.take(&self, channel),
+                    () = woken.notified() => {}
+                    _ = period.tick() => running.read_port_load(port_load.as_mut(), &sites),
+                }
+                if self.control.is_stopped() {
+                    break None;
+                }
+                if running.has_failed() {
+                    return Err(Failure::operation_text("a shard has ended; see the log"));
+                }
+                self.control.answer(|| {
+                    let facts = Facts {
+                        name: self.credentials.name(),
+                        address,
+                        started,
+                        is_standby: self.settings.primary.is_some(),
+                        door: door.each(),
+                        plain: plain.as_ref(),
+                    };
+                    report::snapshot(&facts, &running.hub, &running.reports())
+                });
+                if self.hangup.take()
+                    && let Some(changed) = self.read_roster(&sites)
+                {
+                    break Some(changed);
+                }
+            };
+            running.end().await;
+            let Some(changed) = changed else {
+                if let Some(plain) = &plain {
+                    plain.stop().await;
+                }
+                return Ok(());
+            };
+            (config, sites) = changed;
+            port_load = self.settings.port_load.as_deref().map(PortLoad::new);
+            let roster = Arc::clone(&config.common.roster);
+            *admitted.write().unwrap_or_else(PoisonError::into_inner) = roster;
+        }
+    }
+
+    async fn listen(&self, admitted: &Admitted) -> Outcome<Listener> {
+        let admitted = Arc::clone(admitted);
+        let (peers, party) = (self.settings.peers.clone(), self.settings.party);
+        let standby = self.settings.standby;
+        let admits = move |name: Name| {
+            let roster = admitted.read().unwrap_or_else(PoisonError::into_inner);
+            let may_call = party == Party::Two && peers.iter().any(|peer| peer.name == name);
+            may_call || standby == Some(name) || roster.lane_of_key(&name.0).is_some()
+        };
+        let protocols = [wire::MEMBER, wire::PAIR, wire::WATCH];
+        let listener =
+            Listener::bind(self.settings.listen, &self.credentials, &protocols, admits).await;
+        listener.map_err(|error| {
+            Failure::setup_text(format!("listen address {}: {error}", self.settings.listen))
+        })
+    }
+
+    /// The roster, if it has changed and is in order.
+    fn read_roster(&self, sites: &[Site]) -> Option<(ServerConfig, Vec<Site>)> {
+        let read = roster::load(&self.settings.roster)
+            .and_then(|sites| Ok((server_config(&self.settings, &sites)?, sites)));
+        match read {
+            Ok((_, read)) if read == sites => {
+                tracing::info!("the roster is the same");
+                None
+            }
+            Ok(changed) => {
+                tracing::info!(sites = changed.1.len(), "the roster is read anew");
+                Some(changed)
+            }
+            Err(failure) => {
+                tracing::error!(%failure, "the roster stays as it was");
+                None
+            }
+        }
+    }
+
+    /// Starts shards, and the calls to the other party.
+    fn start(&self, config: &ServerConfig) -> Outcome<Running> {
+        let shared = Arc::new(config.clone());
+        let (mut inputs, mut threads, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..config.common.shards {
+            let shard = Shard::new(self.settings.party, number, Arc::clone(&shared))
+                .map_err(Failure::setup)?;
+            let (sender, receiver) = channel();
+            let report = Arc::new(Mutex::new(Report::default()));
+            let leads = self.settings.party == Party::One;
+            let worker = Worker::new(shard, receiver, Arc::clone(&report), leads);
+            let thread = std::thread::Builder::new().name(format!("shard-{number}"));
+            threads.push(thread.spawn(move || worker.run()).map_err(Failure::operation)?);
+            inputs.push(sender);
+            reports.push(report);
+        }
+        let hub = Arc::new(Hub::new(self.settings.party, config.clone(), inputs));
+        let mut leading = None;
+        if self.settings.party == Party::One {
+            let leader = Leader {
+                hub: Arc::clone(&hub),
+                credentials: self.credentials.clone(),
+                peers: self.settings.peers.clone(),
+                primary: self.settings.primary,
+                takeover: self.settings.takeover,
+            };
+            leading = Some(tokio::spawn(leader.lead()).abort_handle());
+        }
+        Ok(Running { hub, tasks: Mutex::default(), leading, threads, shards: reports })
+    }
+}
+
+/// What runs with one roster.
+struct Running {
+    hub: Arc<Hub>,
+    tasks: Mutex<JoinSet<()>>,
+    /// What calls the other party: party one's.
+    leading: Option<AbortHandle>,
+    threads: Vec<JoinHandle<()>>,
+    shards: Vec<Arc<Mutex<Report>>>,
+}
+
+impl Running {
+    /// Serves a channel that came in.
+    fn take(&self, server: &Server, channel: rhumb_channel::Channel) {
+        let hub = Arc::clone(&self.hub);
+        let is_member = hub.config.common.roster.lane_of_key(&channel.peer.0).is_some();
+        let is_peer = server.settings.peers.iter().any(|peer| peer.name == channel.peer);
+        let is_standby = server.settings.standby == Some(channel.peer);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        match channel.protocol.name {
+            name if name == wire::MEMBER.name && is_member => {
+                tasks.spawn(members::serve(hub, channel));
+            }
+            name if name == wire::PAIR.name && is_peer && hub.party == Party::Two => {
+                tasks.spawn(pair::answer(hub, channel));
+            }
+            name if name == wire::WATCH.name && is_standby => {
+                tasks.spawn(pair::tell_standby(hub, channel));
+            }
+            protocol => {
+                // Known, but not for this: a member that calls as a party, say.
+                tracing::warn!(address = %channel.address, protocol, "a connection is refused");
+                hub.counters.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn read_port_load(&self, port_load: Option<&mut PortLoad>, sites: &[Site]) {
+        let Some(port_load) = port_load else { return };
+        match port_load.read_if_changed(sites) {
+            Ok(None) => {}
+            Ok(Some(percents)) => {
+                let preferences = port_load::preferences(&percents);
+                self.hub.tell_all(|| Input::Preferences(Arc::clone(&preferences)));
+            }
+            Err(failure) => tracing::warn!(%failure, "the load of ports stays as it was"),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    fn reports(&self) -> Vec<Report> {
+        let read = |shard: &Arc<Mutex<Report>>| {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.shards.iter().map(read).collect()
+    }
+
+    /// Ends shards and connections. Whoever is connected is told by the end of its channel.
+    async fn end(self) {
+        self.hub.tell_all(|| Input::End);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a shard has panicked");
+            }
+        }
+        let mut tasks = self.tasks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let was_paired = self.hub.pair().is_some();
+        self.hub.cut_all();
+        let over = async { while tasks.join_next().await.is_some() {} };
+        // Who does not hear a goodbye notices the end.
+        let _ = timeout(wire::GOODBYE, over).await;
+        if let Some(leading) = &self.leading {
+            if was_paired {
+                sleep(GOODBYE_OF_PAIR).await;
+            }
+            leading.abort();
+        }
+    }
+}
+
+fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerConfig> {
+    let roster = Roster::new(sites.iter().map(Site::for_exchange).collect());
+    let roster = Arc::new(roster.map_err(Failure::setup)?);
+    let common = Common { roster, shards: settings.shards, form: settings.select_best };
+    let mut config = ServerConfig::new(common);
+    config.engine = settings.pools;
+    config.ranking = settings.rank_deadline;
+    (config.stale, config.settle) = (settings.stale, settings.stale);
+    config.check().map_err(Failure::setup)?;
+    Ok(config)
+}
+
+/// How soon the load of ports takes effect.
+const FILES_PERIOD: Duration = Duration::from_secs(1);
+/// What a goodbye to the other party takes, with a round trip between continents.
+const GOODBYE_OF_PAIR: Duration = Duration::from_millis(300);

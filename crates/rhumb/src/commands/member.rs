@@ -1,0 +1,123 @@
+//! `rhumb member`: the proxy beside a member's router. To the router it is the exchange's route server; to the exchange's two servers it is the member,
+//! whose policies they never see.
+//!
+//! 1. Look at configuration, key, roster and policies; with `--check` that is all.
+//! 2. Keep a BGP session with the router (`daemon/bgp.rs`), and a connection to each server of both parties (`links.rs`).
+//! 3. What the router announces goes to the exchange with the set of those who may have it; what comes from there is judged, and the best of
+//!    it goes to the router (`table.rs`, `exchange.rs`).
+//! 4. On SIGHUP configuration and roster are read anew, and what differs then is told. On SIGTERM the member leaves.
+//!
+//! Invariant: inputs are taken a bounded number at a time, and each turn ends with everything told that follows from them.
+
+mod control;
+mod encoding;
+mod exchange;
+mod links;
+mod proxy;
+mod report;
+mod routes;
+mod rtr;
+mod table;
+
+use std::sync::Arc;
+
+use rhumb_bgp::policy::Member as Index;
+use rhumb_channel::Credentials;
+use rhumb_exchange::{Lane, Roster};
+use rhumb_wire::{Name, Role};
+
+use crate::cli::{MemberArguments, MemberCommand};
+use crate::config::{ConfigFile, MemberSettings, SiteName};
+use crate::daemon::{self, Hangup};
+use crate::failure::{Failure, Outcome};
+use crate::key;
+use crate::output::Form;
+use crate::roster::{self, Site};
+use proxy::Proxy;
+use report::Checked;
+use table::Policies;
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &MemberArguments,
+    file: ConfigFile,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    match &arguments.command {
+        Some(MemberCommand::Routes(asked)) => {
+            return routes::run(asked.control.as_deref(), asked.prefix, &file, form);
+        }
+        Some(MemberCommand::Status(asked)) => {
+            return routes::status(asked.control.as_deref(), &file, form);
+        }
+        None => {}
+    }
+    let settings = file.member()?;
+    let identity = key::load(&settings.key, Role::Node)?;
+    let credentials = Credentials::new(&identity).map_err(Failure::setup)?;
+    let standing = Standing::read(&settings, credentials.name())?;
+    if arguments.check {
+        form.print(&Checked::of(&settings, &standing, credentials.name()));
+        return Ok(());
+    }
+    let control = daemon::take_control(settings.admin, with_parent)?;
+    let hangup = Hangup::catch(control.wake().clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::operation)?;
+    runtime.block_on(async {
+        let proxy = Proxy::start(file, settings, credentials, standing, control, hangup)?;
+        proxy.run(form).await
+    })
+}
+
+/// What follows from configuration and roster, and changes with them.
+struct Standing {
+    sites: Vec<Site>,
+    roster: Arc<Roster>,
+    lane: Lane,
+    policies: Policies,
+}
+
+impl Standing {
+    /// Reads the roster, and has the policies made for it.
+    fn read(settings: &MemberSettings, name: Name) -> Outcome<Self> {
+        let sites = roster::load(&settings.roster)?;
+        let place = sites.iter().position(|site| site.name == name).ok_or_else(|| {
+            Failure::setup_text(format!(
+                "the roster {} has no site with our key, {name}; the exchange's operator adds it",
+                settings.roster.display()
+            ))
+        })?;
+        let site = &sites[place];
+        let asn = settings.bgp.config.remote_as;
+        if site.asn != asn {
+            return Err(Failure::setup_text(format!(
+                "the roster has our key for AS {}, and asn in [member] is {asn}",
+                site.asn
+            )));
+        }
+        let lane = Lane(u16::try_from(place).map_err(Failure::setup)?);
+        let roster = Roster::new(sites.iter().map(Site::for_exchange).collect());
+        let roster = Arc::new(roster.map_err(Failure::setup)?);
+        let names: Vec<SiteName<'_>> = sites
+            .iter()
+            .map(|site| SiteName { member: &site.member, site: &site.site, asn: site.asn })
+            .collect();
+        let compiled = settings.policy.compile(&names, Index(lane.0))?;
+        for who in &compiled.unknown {
+            tracing::warn!(%who, "a policy names somebody who is not in the roster");
+        }
+        let policies =
+            Policies { export: compiled.export, import: compiled.import, roster: compiled.roster };
+        Ok(Self { sites, roster, lane, policies })
+    }
+
+    /// `member/site` of a member.
+    fn label(&self, member: Index) -> String {
+        let site = self.sites.get(usize::from(member.0));
+        site.map_or_else(|| format!("lane {}", member.0), Site::label)
+    }
+}

@@ -1,0 +1,363 @@
+//! The member's core, and what its routes are called there: ids of announcements on one side, prefixes and members on the other.
+//!
+//! It is made when the first server says how many shards there are, and by which circuit the best route is found; and anew when the roster or
+//! one of these has changed. Routes of others stay meanwhile, until all is there again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rhumb_bgp::policy::Member as Index;
+use rhumb_exchange::{
+    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Member, Party,
+    Roster, Round, Route, RouteId,
+};
+
+use super::encoding::Place;
+use super::table::{Changes, ForExchange, Table};
+use crate::commands::exchange::latency::Latencies;
+use crate::failure::{Failure, Outcome};
+use crate::{clock, key};
+
+/// This member at the exchange.
+pub(super) struct Exchange {
+    roster: Arc<Roster>,
+    lane: Lane,
+    participates: bool,
+    core: Option<Core>,
+    /// Of the core before.
+    incarnation: u64,
+    /// Routes of others as they are known: what is said about other ids is of the past.
+    current: HashMap<(PlaceKey, Lane), RouteId>,
+    ids: HashMap<RouteId, (Place, Lane)>,
+    /// Rounds that wait for their result.
+    asked: HashMap<PlaceKey, Instant>,
+    pub(super) counters: Counters,
+    /// From a round's question to its result.
+    pub(super) rounds: Latencies,
+    /// Since when no shard has both parties.
+    pub(super) apart_since: Option<Instant>,
+}
+
+/// The core, and what it was made with.
+struct Core {
+    member: Member,
+    common: Common,
+    /// Whether all that the exchange has is here.
+    is_synced: bool,
+    /// Routes that were known to the core before, and not yet to this one.
+    before: HashMap<RouteId, (Place, Lane)>,
+}
+
+/// Places as keys of maps.
+type PlaceKey = Vec<u8>;
+
+/// What was counted. All only grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counters {
+    pub(super) announced: u64,
+    pub(super) withdrawn: u64,
+    pub(super) offered: u64,
+    pub(super) retracted: u64,
+    pub(super) asked: u64,
+    pub(super) selected: u64,
+    pub(super) missed: u64,
+    /// Destinations of others that are no prefixes.
+    pub(super) no_prefix: u64,
+    /// Own routes that are longer than the exchange takes.
+    pub(super) too_long: u64,
+    /// Own routes beyond what the exchange takes of one member.
+    pub(super) too_many: u64,
+}
+
+/// What an input came to.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    /// All that the exchange has is here, for the first time with this core.
+    pub(super) is_synced: bool,
+    /// A core was made: it must be told what this member announces.
+    pub(super) is_new: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(roster: Arc<Roster>, lane: Lane, participates: bool) -> Self {
+        Self {
+            roster,
+            lane,
+            participates,
+            core: None,
+            incarnation: 0,
+            current: HashMap::new(),
+            ids: HashMap::new(),
+            asked: HashMap::new(),
+            counters: Counters::default(),
+            rounds: Latencies::default(),
+            apart_since: Some(Instant::now()),
+        }
+    }
+
+    /// Another roster from now on: the core is made anew, when a server has it, too.
+    pub(super) fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) {
+        (self.roster, self.lane, self.core) = (roster, lane, None);
+    }
+
+    pub(super) fn connected(&mut self, connection: Connection, party: Party) {
+        if let Some(core) = &mut self.core {
+            core.member.connected(connection, party);
+        }
+    }
+
+    pub(super) fn disconnected(&mut self, connection: Connection) {
+        if let Some(core) = &mut self.core {
+            core.member.disconnected(connection);
+        }
+    }
+
+    /// A server says something. `up` are all connections that there are.
+    ///
+    /// # Errors
+    ///
+    /// Why the connection must be cut.
+    pub(super) fn handle(
+        &mut self,
+        connection: Connection,
+        message: &[u8],
+        up: &[(Connection, Party)],
+    ) -> Result<Outcomes, ExchangeError> {
+        let mut outcomes = Outcomes::default();
+        if self.core.is_none() {
+            self.begin(&Hello::parse(message)?, up)?;
+            outcomes.is_new = true;
+        }
+        let Some(core) = &mut self.core else { return Ok(outcomes) };
+        let handled = core.member.handle(connection, message);
+        let is_apart = core.member.status().live_shards == 0;
+        if let Err(ExchangeError::Parameter(_)) = handled
+            && is_apart
+        {
+            // The parties have other parameters now. Whoever comes next says which.
+            self.core = None;
+        }
+        handled.map(|()| outcomes)
+    }
+
+    fn begin(&mut self, hello: &Hello, up: &[(Connection, Party)]) -> Result<(), ExchangeError> {
+        let common =
+            Common { roster: Arc::clone(&self.roster), shards: hello.shards, form: hello.form };
+        common.check_alike(hello)?;
+        self.incarnation = (self.incarnation + 1).max(clock::now().unix_ms);
+        let seed = key::fresh_secret().map_err(|_| ExchangeError::Unexpected("no randomness"))?;
+        let mut member =
+            Member::new(common.clone(), self.lane, self.participates, self.incarnation, seed)?;
+        up.iter().for_each(|(connection, party)| member.connected(*connection, *party));
+        let before = std::mem::take(&mut self.ids);
+        self.core = Some(Core { member, common, is_synced: false, before });
+        Ok(())
+    }
+
+    /// Tells the exchange what changes for others.
+    pub(super) fn tell(&mut self, change: &ForExchange) -> Outcome {
+        let Some(core) = &mut self.core else { return Ok(()) };
+        let place = match change {
+            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => *place,
+        };
+        let destination = Destination::new(&place.to_bytes()).map_err(Failure::operation)?;
+        let ForExchange::Announce { route, members, .. } = change else {
+            self.counters.withdrawn += u64::from(core.member.withdraw(&destination));
+            return Ok(());
+        };
+        let Ok(route) = Route::new(route) else {
+            self.counters.too_long += 1;
+            core.member.withdraw(&destination);
+            return Ok(());
+        };
+        let lanes = members.iter().map(|member| Lane(member.0));
+        let policy = LaneSet::of(&self.roster, lanes).map_err(Failure::operation)?;
+        match core.member.announce(&destination, &policy, &route) {
+            Ok(_) => self.counters.announced += 1,
+            Err(ExchangeError::TooMany { .. }) => self.counters.too_many += 1,
+            Err(error) => return Err(Failure::operation(error)),
+        }
+        Ok(())
+    }
+
+    /// All that is there at first has been told.
+    pub(super) fn end_of_table(&mut self) {
+        if let Some(core) = &mut self.core {
+            core.member.end_of_table();
+        }
+    }
+
+    /// Leaves, and all routes of this member with it.
+    pub(super) fn leave(&mut self) {
+        if let Some(core) = &mut self.core {
+            core.member.leave();
+        }
+    }
+
+    /// The next message for a server.
+    pub(super) fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
+        self.core.as_mut()?.member.poll_message(connection)
+    }
+
+    /// Takes what the core has to say, and answers what it asks.
+    pub(super) fn take_events(&mut self, table: &mut Table, changes: &mut Changes) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        while let Some(event) = self.core.as_mut().and_then(|core| core.member.poll_event()) {
+            match event {
+                Event::Offered { destination, from, id, route, replaces } => {
+                    let Some(place) = Place::parse(destination.as_bytes()) else {
+                        self.counters.no_prefix += 1;
+                        continue;
+                    };
+                    self.counters.offered += 1;
+                    if let Some(replaced) = replaces {
+                        self.forget(replaced, (id, place, from), table, changes);
+                    }
+                    if let Some(core) = &mut self.core {
+                        core.before.remove(&id);
+                    }
+                    if let Some(old) = self.current.insert((place.to_bytes(), from), id) {
+                        self.ids.remove(&old);
+                    }
+                    self.ids.insert(id, (place, from));
+                    table.offered(place, Index(from.0), route.as_bytes(), changes);
+                }
+                Event::Retracted { id, .. } => {
+                    self.counters.retracted += 1;
+                    self.retract(id, table, changes);
+                }
+                Event::Rank { round, destination, candidates } => {
+                    self.counters.asked += 1;
+                    let ids: Vec<(RouteId, Lane)> =
+                        candidates.iter().map(|candidate| (candidate.id, candidate.from)).collect();
+                    self.rank(round, destination.as_ref(), &ids, table);
+                }
+                Event::Selected { destination, id } => {
+                    self.selected(&destination, id, table, changes);
+                }
+                Event::Missed { destination } => {
+                    self.counters.missed += 1;
+                    if let Some(place) = Place::parse(destination.as_bytes()) {
+                        self.asked.remove(destination.as_bytes());
+                        table.selected(place, None, changes);
+                    }
+                }
+                Event::Synced => outcomes.is_synced |= self.synced(table, changes),
+            }
+        }
+        self.note_pair();
+        outcomes
+    }
+
+    fn rank(
+        &mut self,
+        round: Round,
+        destination: Option<&Destination>,
+        candidates: &[(RouteId, Lane)],
+        table: &Table,
+    ) {
+        let mut classes = Vec::new();
+        if let Some(place) = destination.and_then(|it| Place::parse(it.as_bytes())) {
+            let ranked = table.classes(place);
+            for (id, from) in candidates {
+                let is_current = self.current.get(&(place.to_bytes(), *from)) == Some(id);
+                let class = ranked.iter().find(|(member, _)| member.0 == from.0);
+                if let Some((_, class)) = class.filter(|_| is_current) {
+                    classes.push((*id, BEST_CLASS - (*class).min(WORST) as u8));
+                }
+            }
+            self.asked.insert(place.to_bytes(), Instant::now());
+        }
+        if let Some(core) = &mut self.core {
+            core.member.rank(round, &classes);
+        }
+    }
+
+    fn selected(
+        &mut self,
+        destination: &Destination,
+        id: Option<RouteId>,
+        table: &mut Table,
+        changes: &mut Changes,
+    ) {
+        self.counters.selected += 1;
+        if let Some(since) = self.asked.remove(destination.as_bytes()) {
+            self.rounds.add(since.elapsed().as_micros() as u64);
+        }
+        if let Some(place) = Place::parse(destination.as_bytes()) {
+            let chosen = id.and_then(|id| self.ids.get(&id)).map(|(_, from)| Index(from.0));
+            table.selected(place, chosen, changes);
+        }
+    }
+
+    /// A route was replaced by another, of the same place if its announcer is honest.
+    fn forget(
+        &mut self,
+        replaced: RouteId,
+        by: (RouteId, Place, Lane),
+        table: &mut Table,
+        changes: &mut Changes,
+    ) {
+        let (_, place, from) = by;
+        if self.ids.get(&replaced).is_some_and(|it| *it != (place, from)) {
+            self.retract(replaced, table, changes);
+        }
+    }
+
+    fn retract(&mut self, id: RouteId, table: &mut Table, changes: &mut Changes) {
+        let Some((place, from)) = self.ids.remove(&id) else { return };
+        let key = (place.to_bytes(), from);
+        if self.current.get(&key) == Some(&id) {
+            self.current.remove(&key);
+            table.retracted(place, Index(from.0), changes);
+        }
+    }
+
+    /// All is here: what only the core before knew is no more.
+    fn synced(&mut self, table: &mut Table, changes: &mut Changes) -> bool {
+        let Some(core) = &mut self.core else { return false };
+        let is_first = !std::mem::replace(&mut core.is_synced, true);
+        for (id, (place, from)) in std::mem::take(&mut core.before) {
+            let key = (place.to_bytes(), from);
+            if self.current.get(&key) == Some(&id) {
+                self.current.remove(&key);
+                table.retracted(place, Index(from.0), changes);
+            }
+        }
+        is_first
+    }
+
+    fn note_pair(&mut self) {
+        let is_live = self.live_shards().is_some_and(|(live, _)| live > 0);
+        self.apart_since = match self.apart_since {
+            _ if is_live => None,
+            Some(since) => Some(since),
+            None => Some(Instant::now()),
+        };
+    }
+
+    /// Whether both parties have been away for longer than their routes are used.
+    pub(super) fn is_away(&mut self) -> bool {
+        self.note_pair();
+        self.apart_since.is_some_and(|since| since.elapsed() > AWAY)
+    }
+
+    /// Shards in which a pair computes, and how many there are.
+    pub(super) fn live_shards(&self) -> Option<(usize, u16)> {
+        let core = self.core.as_ref()?;
+        Some((core.member.status().live_shards, core.common.shards))
+    }
+
+    /// What the core has.
+    pub(super) fn status(&self) -> Option<(rhumb_exchange::MemberStatus, bool)> {
+        self.core.as_ref().map(|core| (core.member.status(), core.is_synced))
+    }
+}
+
+/// Classes count down from here; without one a route is not wanted.
+const BEST_CLASS: u8 = 15;
+/// All further classes are one.
+const WORST: u32 = 14;
+/// For how long routes are used that nobody could take back: as long as routers keep those of a neighbour that restarts, and some more.
+const AWAY: Duration = Duration::from_secs(300);

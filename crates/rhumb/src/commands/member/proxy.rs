@@ -1,0 +1,413 @@
+//! The proxy at work: one task that holds everything, and is told by others what happens.
+
+use std::time::{Duration, Instant};
+
+use rhumb_bgp::{Event as RouterEvent, Family, State};
+use rhumb_channel::{Credentials, Outbox};
+use rhumb_exchange::{Connection, Party};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::control::{Question, Socket};
+use super::exchange::Exchange;
+use super::links::{self, Link};
+use super::rtr::{Published, RtrFeed};
+use super::table::{Changes, Table};
+use super::{Standing, report};
+use crate::config::{ConfigFile, MemberSettings};
+use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, TcpPassword};
+use crate::daemon::{self, Control, Hangup};
+use crate::failure::{Failure, Outcome};
+use crate::output::Form;
+use crate::{key, secret_file};
+
+/// All that the task holds.
+pub(super) struct Proxy {
+    pub(super) file: ConfigFile,
+    pub(super) settings: MemberSettings,
+    pub(super) credentials: Credentials,
+    pub(super) standing: Standing,
+    pub(super) table: Table,
+    pub(super) exchange: Exchange,
+    pub(super) links: Vec<Link>,
+    pub(super) neighbour: Neighbour,
+    pub(super) listener: Listener,
+    pub(super) rtr: RtrFeed,
+    pub(super) started: Instant,
+    pub(super) reloads: u64,
+    /// Families of which the router has told all since its session came up.
+    told: Vec<Family>,
+    /// Whether the exchange has been told that all is there.
+    table_ended: bool,
+    /// Whether the router was told that it has all, since its session came up.
+    router_ended: bool,
+    control: Control,
+    hangup: Hangup,
+    /// Ends with the proxy.
+    socket: Option<Socket>,
+    sources: Sources,
+}
+
+/// What tells the task what happens.
+struct Sources {
+    router: mpsc::Receiver<(usize, RouterEvent)>,
+    links: mpsc::Receiver<links::Event>,
+    vrps: watch::Receiver<Published>,
+    questions: mpsc::Receiver<Question>,
+    woken: std::sync::Arc<Notify>,
+}
+
+impl Proxy {
+    /// Opens sockets, and begins to connect. To be called in a runtime.
+    pub(super) fn start(
+        file: ConfigFile,
+        settings: MemberSettings,
+        credentials: Credentials,
+        standing: Standing,
+        control: Control,
+        hangup: Hangup,
+    ) -> Outcome<Self> {
+        let (events, router) = mpsc::channel(EVENTS);
+        let (neighbour, listener) = start_bgp(&settings, events)?;
+        let (events, link_events) = mpsc::channel(EVENTS);
+        let links = start_links(&settings, &credentials, &events);
+        let rtr = RtrFeed::start(&settings.rtr);
+        let (asked, questions) = mpsc::channel(QUESTIONS);
+        let socket =
+            settings.control.as_deref().map(|path| Socket::open(path, asked)).transpose()?;
+        let woken = std::sync::Arc::new(Notify::new());
+        daemon::notify_by(control.wake().clone(), std::sync::Arc::clone(&woken))?;
+        let vrps = rtr.subscribe();
+        let roster = std::sync::Arc::clone(&standing.roster);
+        Ok(Self {
+            table: Table::new(standing.policies.clone(), settings.select_best),
+            exchange: Exchange::new(roster, standing.lane, settings.select_best),
+            file,
+            settings,
+            credentials,
+            standing,
+            links,
+            neighbour,
+            listener,
+            rtr,
+            started: Instant::now(),
+            reloads: 0,
+            told: Vec::new(),
+            table_ended: false,
+            router_ended: false,
+            control,
+            hangup,
+            socket,
+            sources: Sources { router, links: link_events, vrps, questions, woken },
+        })
+    }
+
+    /// Until a signal says stop.
+    pub(super) async fn run(mut self, form: Form) -> Outcome {
+        form.print(&report::Ready {
+            name: self.credentials.name(),
+            site: self.standing.label(rhumb_bgp::policy::Member(self.standing.lane.0)),
+            listen: self.listener.address,
+            router: self.settings.bgp.router,
+            control: self.settings.control.clone(),
+            admin: self.control.admin(),
+        });
+        let (mut from_router, mut from_links) = (Vec::new(), Vec::new());
+        loop {
+            let mut changes = Changes::default();
+            let pause = if self.is_behind() { ROOM_PAUSE } else { TICK };
+            tokio::select! {
+                _ = self.sources.router.recv_many(&mut from_router, A_TURN) => {
+                    for (_, event) in from_router.drain(..) {
+                        self.heard_router(event, &mut changes);
+                    }
+                }
+                _ = self.sources.links.recv_many(&mut from_links, A_TURN) => {
+                    for event in from_links.drain(..) {
+                        self.heard_link(event, &mut changes)?;
+                    }
+                }
+                Ok(()) = self.sources.vrps.changed() => {
+                    let vrps = self.sources.vrps.borrow_and_update().vrps.as_ref().clone();
+                    tracing::info!(payloads = vrps.len(), "the RPKI says something else");
+                    self.table.set_vrps(vrps, &mut changes);
+                }
+                Some(question) = self.sources.questions.recv() => {
+                    let answer = report::answer(&self, &question.request);
+                    // Who asked may have gone.
+                    let _ = question.answer.send(answer);
+                }
+                () = self.sources.woken.notified() => {
+                    if self.control.is_stopped() {
+                        return self.leave().await;
+                    }
+                    if self.hangup.take() {
+                        self.reload(&mut changes)?;
+                    }
+                    self.control.answer(|| report::snapshot(&self));
+                }
+                () = sleep(pause) => {}
+            }
+            self.settle(changes).await?;
+        }
+    }
+
+    /// Tells everybody what follows from a turn.
+    async fn settle(&mut self, mut changes: Changes) -> Outcome {
+        let is_away = self.exchange.is_away();
+        self.table.suspend(is_away, &mut changes);
+        for change in std::mem::take(&mut changes.exchange) {
+            self.exchange.tell(&change)?;
+        }
+        self.end_table();
+        let outcomes = self.exchange.take_events(&mut self.table, &mut changes);
+        self.end_of_rib(outcomes.is_synced, &mut changes);
+        self.pump();
+        for orders in batches(changes.router) {
+            self.neighbour.order(orders).await;
+        }
+        Ok(())
+    }
+
+    fn heard_router(&mut self, event: RouterEvent, changes: &mut Changes) {
+        match event {
+            RouterEvent::Up(negotiated) => {
+                self.told.clear();
+                self.router_ended = false;
+                self.table.set_router_id(negotiated.remote_id, changes);
+            }
+            RouterEvent::Announced { prefix, attributes, .. } => {
+                self.table.announced(prefix, attributes, changes);
+            }
+            RouterEvent::Withdrawn { prefix, .. } => self.table.withdrawn(prefix, changes),
+            RouterEvent::EndOfRib(family) => self.told.push(family),
+            _ => {}
+        }
+    }
+
+    fn heard_link(&mut self, event: links::Event, changes: &mut Changes) -> Outcome {
+        match event {
+            links::Event::Up(connection, outbox) => self.link_up(connection, outbox),
+            links::Event::Down(connection, problem) => {
+                let link = &mut self.links[connection.0 as usize];
+                let is_news = link.problem.as_deref() != Some(&problem);
+                if is_news || link.outbox.is_some() {
+                    let (server, party) = (link.server.address, number(link.party));
+                    tracing::warn!(%server, party, problem, "no connection to a server");
+                }
+                (link.outbox, link.problem) = (None, Some(problem));
+                self.exchange.disconnected(connection);
+            }
+            links::Event::Said(connection, message) => {
+                self.heard_server(connection, &message, changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link_up(&mut self, connection: Connection, outbox: Outbox) {
+        let link = &mut self.links[connection.0 as usize];
+        tracing::info!(server = %link.server.address, party = number(link.party), "connected to a server");
+        (link.outbox, link.problem) = (Some(outbox), None);
+        self.exchange.connected(connection, link.party);
+    }
+
+    fn heard_server(
+        &mut self,
+        connection: Connection,
+        message: &[u8],
+        changes: &mut Changes,
+    ) -> Outcome {
+        let at = connection.0 as usize;
+        if self.links[at].outbox.is_none() {
+            return Ok(());
+        }
+        let up = self.links.iter().filter(|link| link.outbox.is_some());
+        let up: Vec<(Connection, Party)> = up.map(|link| (link.connection, link.party)).collect();
+        match self.exchange.handle(connection, message, &up) {
+            Ok(outcomes) => {
+                if outcomes.is_new {
+                    self.table_ended = false;
+                    for change in self.table.all_exports() {
+                        self.exchange.tell(&change)?;
+                    }
+                }
+            }
+            Err(error) => {
+                let server = self.links[at].server.address;
+                tracing::error!(%server, %error, "a connection to a server is cut");
+                self.links[at].cut(error.to_string());
+                self.exchange.disconnected(connection);
+            }
+        }
+        let outcomes = self.exchange.take_events(&mut self.table, changes);
+        self.end_of_rib(outcomes.is_synced, changes);
+        Ok(())
+    }
+
+    /// Tells the exchange that all is there, once the router has told all, or nothing for long.
+    fn end_table(&mut self) {
+        let status = self.neighbour.status();
+        let has_told = status.state == State::Established
+            && Family::ALL.into_iter().all(|family| {
+                self.told.contains(&family) || self.settings.bgp.config.family(family).is_none()
+            });
+        let is_late = self.started.elapsed() > ROUTER_PATIENCE;
+        if !self.table_ended && (has_told || is_late) && self.exchange.status().is_some() {
+            self.exchange.end_of_table();
+            self.table_ended = true;
+        }
+    }
+
+    /// Tells the router that it has all, once the exchange has told all, or is not there.
+    fn end_of_rib(&mut self, is_synced: bool, changes: &mut Changes) {
+        if is_synced {
+            tracing::info!("all that the exchange has is here");
+        }
+        let status = self.neighbour.status();
+        let is_up = status.state == State::Established;
+        let has_all = self.exchange.status().is_some_and(|(_, is_synced)| is_synced);
+        let is_late = status.since.elapsed() > EXCHANGE_PATIENCE;
+        if is_up && !self.router_ended && (has_all || is_late) {
+            changes.router.extend(Family::ALL.map(Order::EndOfRib));
+            self.router_ended = true;
+        }
+    }
+
+    /// Gives each server what it takes.
+    fn pump(&mut self) {
+        for link in &self.links {
+            while link.has_room()
+                && let Some(message) = self.exchange.poll_message(link.connection)
+            {
+                if let Some(outbox) = &link.outbox
+                    && let Err(error) = outbox.try_send(message)
+                {
+                    tracing::debug!(?error, "a message is lost with its connection");
+                }
+            }
+        }
+    }
+
+    /// Whether a server takes nothing more at the moment.
+    fn is_behind(&self) -> bool {
+        self.links.iter().any(|link| link.outbox.is_some() && !link.has_room())
+    }
+
+    /// Reads configuration and roster again. What is wrong with them changes nothing.
+    fn reload(&mut self, changes: &mut Changes) -> Outcome {
+        let read = self.file.again().and_then(|file| {
+            let settings = file.member()?;
+            let standing = Standing::read(&settings, self.credentials.name())?;
+            Ok((file, settings, standing))
+        });
+        let (file, settings, standing) = match read {
+            Ok(read) => read,
+            Err(failure) => {
+                tracing::error!(%failure, "all stays as it was");
+                return Ok(());
+            }
+        };
+        self.reloads += 1;
+        self.table.set_policies(standing.policies.clone(), changes);
+        if standing.roster.digest() != self.standing.roster.digest() {
+            tracing::warn!(sites = standing.sites.len(), "there is another roster");
+            let roster = std::sync::Arc::clone(&standing.roster);
+            self.exchange.set_roster(roster, standing.lane);
+            // All is announced to the exchange again, when a server has the roster, too.
+            changes.exchange.clear();
+            self.links.iter_mut().for_each(|link| link.cut("there is another roster".to_owned()));
+        }
+        tracing::warn!("policies read again");
+        (self.file, self.settings, self.standing) = (file, settings, standing);
+        Ok(())
+    }
+
+    /// Says goodbye to all.
+    async fn leave(mut self) -> Outcome {
+        self.exchange.leave();
+        self.pump();
+        let words = "the proxy shuts down".to_owned();
+        let orders = self.neighbour.order(vec![Order::Stop(words)]);
+        let _ = timeout(GOODBYE, orders).await;
+        let until = Instant::now() + GOODBYE;
+        let waits = |proxy: &Self| {
+            let outboxes = proxy.links.iter().filter_map(|link| link.outbox.as_ref());
+            outboxes.map(Outbox::waiting).sum::<usize>() > 0
+                || proxy.neighbour.status().state == State::Established
+        };
+        while waits(&self) && Instant::now() < until {
+            sleep(ROOM_PAUSE).await;
+        }
+        drop(self.socket.take());
+        Ok(())
+    }
+}
+
+/// 1 or 2.
+pub(super) fn number(party: Party) -> u8 {
+    match party {
+        Party::One => 1,
+        Party::Two => 2,
+    }
+}
+
+fn start_bgp(
+    settings: &MemberSettings,
+    events: mpsc::Sender<(usize, RouterEvent)>,
+) -> Outcome<(Neighbour, Listener)> {
+    let bgp = &settings.bgp;
+    let password = bgp.password.as_deref().map(|path| {
+        let text = secret_file::read(path, "put the secret that the router has into it")?;
+        Ok::<_, Failure>(TcpPassword::new(text.trim_end().as_bytes().to_vec().into()))
+    });
+    let password = password.transpose()?;
+    let seed = u64::from_le_bytes(*key::fresh_secret()?.first_chunk().unwrap_or(&[0; 8]));
+    let local = (!bgp.listen.ip().is_unspecified()).then(|| bgp.listen.ip());
+    let reach = Reach { address: bgp.router, local, password: password.clone() };
+    let neighbour = Neighbour::start(bgp.config.clone(), reach, seed, 0, events)?;
+    let admitted = Admitted { address: bgp.router.ip(), password, door: neighbour.door() };
+    let listener = Listener::start(bgp.listen, vec![admitted])?;
+    Ok((neighbour, listener))
+}
+
+fn start_links(
+    settings: &MemberSettings,
+    credentials: &Credentials,
+    events: &mpsc::Sender<links::Event>,
+) -> Vec<Link> {
+    let one = settings.exchange.iter().map(|server| (Party::One, *server));
+    let two = settings.neutral.iter().map(|server| (Party::Two, *server));
+    (0..)
+        .zip(one.chain(two))
+        .map(|(number, (party, server))| {
+            Link::start(Connection(number), party, server, credentials, events.clone())
+        })
+        .collect()
+}
+
+/// Orders in batches of bounded size.
+fn batches(orders: Vec<Order>) -> impl Iterator<Item = Vec<Order>> {
+    let mut orders = orders.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<Order> = orders.by_ref().take(A_TURN).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// Events that wait to be taken, of each kind of source: some messages' worth.
+const EVENTS: usize = 1024;
+/// Events taken in one turn, so that each kind has its turn within milliseconds.
+const A_TURN: usize = 1024;
+/// Questions of people and scrapers.
+const QUESTIONS: usize = 16;
+/// How late is noticed what nothing tells.
+const TICK: Duration = Duration::from_millis(500);
+/// How soon a server that took nothing is asked again.
+const ROOM_PAUSE: Duration = Duration::from_millis(2);
+/// A router that is there has told all within this time; if not, the exchange forgets what an earlier process of this member announced.
+const ROUTER_PATIENCE: Duration = Duration::from_secs(60);
+/// A router that restarts defers its choice until it is told that it has all, at most for so long.
+const EXCHANGE_PATIENCE: Duration = Duration::from_secs(20);
+/// What a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);

@@ -1,0 +1,495 @@
+//! What a proxy knows: the routes of its own router, and those of other members with what became of them.
+//!
+//! 1. The router announces: the export policy says who gets which version of the route ([`Table::announced`]).
+//! 2. Another member's route comes: it is read, validated, and taken or refused by the import policy ([`Table::offered`]).
+//! 3. Of those taken, the best class is what the exchange may choose from ([`Table::classes`]).
+//! 4. What it chose ([`Table::selected`]), or without a choice the best, goes to the router.
+//!
+//! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only differences are sent. Policies and validity may
+//! change at any time, and all is looked at again.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use rhumb_bgp::policy::{
+    Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Unwanted, Vrps,
+};
+use rhumb_bgp::wire::{Prefix, RpkiValidation};
+use rhumb_bgp::{Attributes, NextHop};
+
+use super::encoding::{Announced, Malformed, Place};
+use crate::daemon::bgp::Order;
+
+/// The member's policies, and who the members are.
+#[derive(Debug, Clone)]
+pub(super) struct Policies {
+    pub(super) export: ExportPolicy,
+    pub(super) import: ImportPolicy,
+    pub(super) roster: Roster,
+}
+
+/// All routes.
+pub(super) struct Table {
+    policies: Policies,
+    vrps: Vrps,
+    /// Of the router's BGP session.
+    router_id: Ipv4Addr,
+    /// Whether the exchange chooses within the best class.
+    participates: bool,
+    is_suspended: bool,
+    own: BTreeMap<Prefix, Attributes>,
+    others: BTreeMap<Prefix, Destination>,
+    /// Number of others' routes that may be used.
+    taken: usize,
+}
+
+/// Routes of others to one prefix.
+#[derive(Default)]
+struct Destination {
+    offers: BTreeMap<Key, Offer>,
+    /// The exchange's choice for each variant.
+    selected: BTreeMap<u8, Member>,
+    /// What the router has.
+    given: Option<(Key, Attributes)>,
+}
+
+/// A route among those to one prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) variant: u8,
+    pub(super) from: Member,
+}
+
+/// Another member's route, and what became of it.
+pub(super) struct Offer {
+    /// As it came, unless it could not be read.
+    announced: Option<Announced>,
+    pub(super) validity: RpkiValidation,
+    pub(super) taken: Result<Taken, Refusal>,
+}
+
+/// A route that may be used.
+pub(super) struct Taken {
+    pub(super) candidate: Candidate,
+    /// As the router gets it.
+    pub(super) attributes: Attributes,
+}
+
+/// Why a route is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It could not be read.
+    Malformed(Malformed),
+    /// The announcer is no member.
+    Stranger,
+    /// The policy refuses it.
+    Policy(Unwanted),
+}
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) router: Vec<Order>,
+    pub(super) exchange: Vec<ForExchange>,
+}
+
+/// A change of what others may have from this member.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ForExchange {
+    Announce { place: Place, route: Vec<u8>, members: MemberSet },
+    Withdraw(Place),
+}
+
+impl Table {
+    pub(super) fn new(policies: Policies, participates: bool) -> Self {
+        Self {
+            policies,
+            vrps: Vrps::default(),
+            router_id: Ipv4Addr::UNSPECIFIED,
+            participates,
+            is_suspended: false,
+            own: BTreeMap::new(),
+            others: BTreeMap::new(),
+            taken: 0,
+        }
+    }
+
+    /// The router that announces from now on.
+    pub(super) fn set_router_id(&mut self, id: Ipv4Addr, changes: &mut Changes) {
+        if self.router_id != id {
+            self.change_exports(changes, |table| table.router_id = id);
+        }
+    }
+
+    /// The router has this route.
+    pub(super) fn announced(
+        &mut self,
+        prefix: Prefix,
+        attributes: Attributes,
+        changes: &mut Changes,
+    ) {
+        let before = self.own.get(&prefix).map(|old| self.exports(prefix, old)).unwrap_or_default();
+        let now = self.exports(prefix, &attributes);
+        self.own.insert(prefix, attributes);
+        tell_differences(prefix, before, now, changes);
+    }
+
+    /// The router has a route no more.
+    pub(super) fn withdrawn(&mut self, prefix: Prefix, changes: &mut Changes) {
+        if let Some(attributes) = self.own.remove(&prefix) {
+            let before = self.exports(prefix, &attributes);
+            tell_differences(prefix, before, Vec::new(), changes);
+        }
+    }
+
+    /// A member's route came, in place of any of the same variant to the prefix.
+    pub(super) fn offered(
+        &mut self,
+        place: Place,
+        from: Member,
+        bytes: &[u8],
+        changes: &mut Changes,
+    ) {
+        let offer = match Announced::parse(place.prefix, bytes) {
+            Ok(announced) => self.look_at(place.prefix, from, announced),
+            Err(malformed) => Offer {
+                announced: None,
+                validity: RpkiValidation::NotFound,
+                taken: Err(Refusal::Malformed(malformed)),
+            },
+        };
+        let destination = self.others.entry(place.prefix).or_default();
+        self.taken += usize::from(offer.taken.is_ok());
+        let replaced = destination.offers.insert(Key { variant: place.variant, from }, offer);
+        self.taken -= usize::from(replaced.is_some_and(|offer| offer.taken.is_ok()));
+        self.settle(place.prefix, changes);
+    }
+
+    /// A member's route is no more.
+    pub(super) fn retracted(&mut self, place: Place, from: Member, changes: &mut Changes) {
+        if let Some(destination) = self.others.get_mut(&place.prefix) {
+            let gone = destination.offers.remove(&Key { variant: place.variant, from });
+            self.taken -= usize::from(gone.is_some_and(|offer| offer.taken.is_ok()));
+            self.settle(place.prefix, changes);
+        }
+    }
+
+    /// The exchange's choice, or that it makes none.
+    pub(super) fn selected(&mut self, place: Place, from: Option<Member>, changes: &mut Changes) {
+        if let Some(destination) = self.others.get_mut(&place.prefix) {
+            match from {
+                Some(from) => destination.selected.insert(place.variant, from),
+                None => destination.selected.remove(&place.variant),
+            };
+            self.settle(place.prefix, changes);
+        }
+    }
+
+    /// Whose routes of one variant may be used, with their classes: 0 is the best.
+    pub(super) fn classes(&self, place: Place) -> Vec<(Member, u32)> {
+        let Some(destination) = self.others.get(&place.prefix) else { return Vec::new() };
+        let all: Vec<(Key, Candidate)> = destination
+            .candidates()
+            .filter(|(key, _)| key.variant == place.variant)
+            .map(|(key, taken)| (key, taken.candidate))
+            .collect();
+        let candidates: Vec<Candidate> = all.iter().map(|(_, candidate)| *candidate).collect();
+        let ranked = self.policies.import.ranking.rank(&candidates).into_iter();
+        ranked.map(|ranked| (all[ranked.index].0.from, ranked.class)).collect()
+    }
+
+    /// Whether others' routes are used at all: not where the exchange has been away for too long.
+    pub(super) fn suspend(&mut self, is_suspended: bool, changes: &mut Changes) {
+        if self.is_suspended != is_suspended {
+            self.is_suspended = is_suspended;
+            let prefixes: Vec<Prefix> = self.others.keys().copied().collect();
+            prefixes.into_iter().for_each(|prefix| self.settle(prefix, changes));
+        }
+    }
+
+    /// Other policies from now on.
+    pub(super) fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
+        self.change_exports(changes, |table| table.policies = policies);
+        self.look_again(|_| true, changes);
+    }
+
+    /// Another state of the RPKI from now on.
+    pub(super) fn set_vrps(&mut self, vrps: Vrps, changes: &mut Changes) {
+        let touched = vrps.touched(&self.vrps);
+        self.vrps = vrps;
+        self.look_again(|prefix| touched.contains(prefix), changes);
+    }
+
+    /// All that the exchange is to have of this member.
+    pub(super) fn all_exports(&self) -> impl Iterator<Item = ForExchange> {
+        self.own.iter().flat_map(|(prefix, attributes)| {
+            let exports = self.exports(*prefix, attributes).into_iter();
+            (0..).zip(exports).map(|(variant, (route, members))| {
+                let place = Place { prefix: *prefix, variant };
+                ForExchange::Announce { place, route, members }
+            })
+        })
+    }
+
+    /// Numbers of routes.
+    pub(super) fn counts(&self) -> Counts {
+        let offers = || self.others.values().flat_map(|destination| destination.offers.values());
+        Counts {
+            own: self.own.len(),
+            prefixes: self.others.len(),
+            offers: offers().count(),
+            taken: self.taken,
+            given: self.others.values().filter(|it| it.given.is_some()).count(),
+            vrps: self.vrps.len(),
+        }
+    }
+
+    /// Routes of others to these prefixes, with what became of them.
+    pub(super) fn offers(&self, prefix: Option<Prefix>) -> Vec<Shown<'_>> {
+        let wanted = self.others.iter().filter(|(other, _)| prefix.is_none_or(|it| it == **other));
+        wanted.flat_map(|(prefix, destination)| self.show(*prefix, destination)).collect()
+    }
+
+    /// The router's own routes to these prefixes, and who gets them.
+    pub(super) fn own(&self, prefix: Option<Prefix>) -> Vec<(Prefix, &Attributes, Vec<MemberSet>)> {
+        let wanted = self.own.iter().filter(|(other, _)| prefix.is_none_or(|it| it == **other));
+        let shown = wanted.map(|(prefix, attributes)| {
+            let exports = self.exports(*prefix, attributes).into_iter();
+            (*prefix, attributes, exports.map(|(_, members)| members).collect())
+        });
+        shown.collect()
+    }
+
+    fn show<'a>(&'a self, prefix: Prefix, destination: &'a Destination) -> Vec<Shown<'a>> {
+        let classes = self.ranked(destination);
+        let shown = destination.offers.iter().map(|(key, offer)| Shown {
+            prefix,
+            key: *key,
+            offer,
+            class: classes.iter().find(|(other, _)| other == key).map(|(_, class)| *class),
+            is_selected: destination.selected.get(&key.variant) == Some(&key.from),
+            is_given: destination.given.as_ref().is_some_and(|(given, _)| given == key),
+        });
+        shown.collect()
+    }
+
+    /// The versions of a route, and who gets them.
+    fn exports(&self, prefix: Prefix, attributes: &Attributes) -> Vec<(Vec<u8>, MemberSet)> {
+        let Policies { export, roster, .. } = &self.policies;
+        let list = attributes.list();
+        let route = Route {
+            prefix,
+            attributes: &list,
+            next_hop: Some(attributes.next_hop().address()),
+            announcer: export.own,
+            announcer_asn: roster.asn(export.own).unwrap_or(0),
+            validity: self.validity(prefix, attributes, export.own),
+        };
+        // The link-local address is of the router's own wire; elsewhere it is another's or nobody's.
+        let next_hop = match attributes.next_hop() {
+            NextHop::V6(global, _) => NextHop::V6(global, None),
+            NextHop::V4(address) => NextHop::V4(address),
+        };
+        let variants = export.export(&route, roster).variants.into_iter();
+        let written = variants.filter_map(|variant| {
+            let attributes = Attributes::new(next_hop, &variant.attributes).ok()?;
+            let announced = Announced { router_id: self.router_id, attributes };
+            Some((announced.to_bytes(), variant.members))
+        });
+        written.collect()
+    }
+
+    /// Changes what exports depend on, and tells what differs then.
+    fn change_exports(&mut self, changes: &mut Changes, change: impl FnOnce(&mut Self)) {
+        let before: Vec<_> =
+            self.own.iter().map(|(prefix, attributes)| self.exports(*prefix, attributes)).collect();
+        change(self);
+        for ((prefix, attributes), before) in self.own.iter().zip(before) {
+            tell_differences(*prefix, before, self.exports(*prefix, attributes), changes);
+        }
+    }
+
+    fn validity(&self, prefix: Prefix, attributes: &Attributes, from: Member) -> RpkiValidation {
+        let asn = self.policies.roster.asn(from).unwrap_or(0);
+        let origin = rhumb_bgp::policy::rpki::origin_of(&attributes.as_path(), asn);
+        self.vrps.validate(prefix, origin)
+    }
+
+    fn look_at(&self, prefix: Prefix, from: Member, announced: Announced) -> Offer {
+        let attributes = &announced.attributes;
+        let validity = self.validity(prefix, attributes, from);
+        let taken = self.import(prefix, from, &announced, validity);
+        Offer { announced: Some(announced), validity, taken }
+    }
+
+    fn import(
+        &self,
+        prefix: Prefix,
+        from: Member,
+        announced: &Announced,
+        validity: RpkiValidation,
+    ) -> Result<Taken, Refusal> {
+        let Policies { import, roster, .. } = &self.policies;
+        let announcer_asn = roster.asn(from).ok_or(Refusal::Stranger)?;
+        let (list, next_hop) = (announced.attributes.list(), announced.attributes.next_hop());
+        let address = Some(next_hop.address());
+        let route = Route {
+            prefix,
+            attributes: &list,
+            next_hop: address,
+            announcer: from,
+            announcer_asn,
+            validity,
+        };
+        let imported = import.import(&route).map_err(Refusal::Policy)?;
+        let candidate = Candidate::new(
+            &Route { attributes: &imported.attributes, ..route },
+            imported.preference,
+            announced.router_id,
+        );
+        let attributes = if imported.attributes == list {
+            announced.attributes.clone()
+        } else {
+            Attributes::new(next_hop, &imported.attributes)
+                .map_err(|_| Refusal::Malformed(Malformed::Attributes))?
+        };
+        Ok(Taken { candidate, attributes })
+    }
+
+    /// Looks at offers again, and tells what differs then.
+    fn look_again(&mut self, concerns: impl Fn(Prefix) -> bool, changes: &mut Changes) {
+        let prefixes: Vec<Prefix> =
+            self.others.keys().copied().filter(|prefix| concerns(*prefix)).collect();
+        for prefix in prefixes {
+            let Some(mut destination) = self.others.remove(&prefix) else { continue };
+            for (key, offer) in &mut destination.offers {
+                self.taken -= usize::from(offer.taken.is_ok());
+                if let Some(announced) = offer.announced.take() {
+                    *offer = self.look_at(prefix, key.from, announced);
+                }
+                self.taken += usize::from(offer.taken.is_ok());
+            }
+            self.others.insert(prefix, destination);
+            self.settle(prefix, changes);
+        }
+    }
+
+    /// Candidates by rank, with their classes.
+    fn ranked(&self, destination: &Destination) -> Vec<(Key, u32)> {
+        let (keys, candidates): (Vec<Key>, Vec<Candidate>) =
+            destination.candidates().map(|(key, taken)| (key, taken.candidate)).unzip();
+        let ranked = self.policies.import.ranking.rank(&candidates);
+        ranked.into_iter().map(|ranked| (keys[ranked.index], ranked.class)).collect()
+    }
+
+    /// The route that the router is to have.
+    fn decide(&self, destination: &Destination) -> Option<Key> {
+        let ranked = self.ranked(destination);
+        let best = || ranked.iter().take_while(|(_, class)| *class == 0).map(|(key, _)| *key);
+        let chosen = |key: &Key| destination.selected.get(&key.variant) == Some(&key.from);
+        let given = destination.given.as_ref().map(|(key, _)| *key);
+        if !self.participates {
+            return best().next();
+        }
+        // Until the exchange has chosen anew, what is as good as the best stays.
+        best().find(chosen).or_else(|| best().find(|key| Some(*key) == given)).or(best().next())
+    }
+
+    /// Gives the router what it is to have, if that is something else than it has.
+    fn settle(&mut self, prefix: Prefix, changes: &mut Changes) {
+        let Some(destination) = self.others.get(&prefix) else { return };
+        let decided = if self.is_suspended { None } else { self.decide(destination) };
+        let now = decided.and_then(|key| {
+            let taken = destination.offers.get(&key)?.taken.as_ref().ok()?;
+            Some((key, taken.attributes.clone()))
+        });
+        let attributes =
+            |given: &Option<(Key, Attributes)>| given.as_ref().map(|(_, it)| it.clone());
+        match (attributes(&destination.given), attributes(&now)) {
+            (before, Some(now)) if before.as_ref() != Some(&now) => {
+                changes.router.push(Order::Announce(prefix, now));
+            }
+            (Some(_), None) => changes.router.push(Order::Withdraw(prefix)),
+            _ => {}
+        }
+        if destination.offers.is_empty() {
+            self.others.remove(&prefix);
+        } else if let Some(destination) = self.others.get_mut(&prefix) {
+            destination.given = now;
+            let Destination { offers, selected, .. } = destination;
+            selected.retain(|variant, from| {
+                offers.contains_key(&Key { variant: *variant, from: *from })
+            });
+        }
+    }
+}
+
+impl Destination {
+    fn candidates(&self) -> impl Iterator<Item = (Key, &Taken)> {
+        let taken = self.offers.iter().map(|(key, offer)| (*key, offer.taken.as_ref()));
+        taken.filter_map(|(key, taken)| Some((key, taken.ok()?)))
+    }
+}
+
+impl Offer {
+    /// As its announcer made it, if it could be read.
+    pub(super) fn attributes(&self) -> Option<&Attributes> {
+        self.announced.as_ref().map(|announced| &announced.attributes)
+    }
+}
+
+/// An offer and what became of it.
+pub(super) struct Shown<'a> {
+    pub(super) prefix: Prefix,
+    pub(super) key: Key,
+    pub(super) offer: &'a Offer,
+    /// Its class, if it was taken.
+    pub(super) class: Option<u32>,
+    /// Whether the exchange chose it.
+    pub(super) is_selected: bool,
+    /// Whether the router has it.
+    pub(super) is_given: bool,
+}
+
+/// Numbers of routes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// The router's.
+    pub(super) own: usize,
+    /// Destinations of others' routes.
+    pub(super) prefixes: usize,
+    /// Routes of others.
+    pub(super) offers: usize,
+    /// Of those, the ones that may be used.
+    pub(super) taken: usize,
+    /// The ones that the router has.
+    pub(super) given: usize,
+    /// Validated payloads of the RPKI.
+    pub(super) vrps: usize,
+}
+
+/// Tells the exchange what differs between two lists of versions.
+fn tell_differences(
+    prefix: Prefix,
+    before: Vec<(Vec<u8>, MemberSet)>,
+    now: Vec<(Vec<u8>, MemberSet)>,
+    changes: &mut Changes,
+) {
+    let versions = before.len().max(now.len());
+    let (mut before, mut now) = (before.into_iter(), now.into_iter());
+    for variant in 0..versions as u8 {
+        let place = Place { prefix, variant };
+        match (before.next(), now.next()) {
+            (old, Some((route, members)))
+                if old.as_ref() != Some(&(route.clone(), members.clone())) =>
+            {
+                changes.exchange.push(ForExchange::Announce { place, route, members });
+            }
+            (Some(_), None) => changes.exchange.push(ForExchange::Withdraw(place)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

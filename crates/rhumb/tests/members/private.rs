@@ -1,0 +1,175 @@
+//! The private exchange on the LAN: both servers, and a proxy for each member, as their operators run them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{EXCHANGE, Lan, MATRIX, MEMBERS, PATIENCE, Station};
+use crate::harness::{Place, Running};
+
+/// Both servers' hosts, keys and settings; and what runs.
+pub(crate) struct Private {
+    pub(crate) place: Place,
+    /// Party one's and party two's.
+    stations: [Station; 2],
+    names: [String; 2],
+    pub(crate) servers: [Option<Running>; 2],
+    proxies: Vec<Proxy>,
+    /// Whether proxies take part in Select-Best.
+    selects: bool,
+}
+
+/// A member's proxy.
+struct Proxy {
+    station: Station,
+    running: Option<Running>,
+}
+
+/// Addresses on the LAN: servers at 2 and 3, the proxy of member n at 101 + n.
+pub(crate) fn proxy_address(index: usize) -> String {
+    format!("10.90.0.{}", 101 + index)
+}
+
+impl Private {
+    /// Makes hosts, keys and settings; nothing runs yet.
+    pub(crate) fn new(lan: &mut Lan, selects: bool) -> Self {
+        let place = Place::new();
+        let names = ["one", "two"].map(|party| place.keygen("node", &format!("{party}.key")));
+        let stations = [lan.station(2), lan.station(3)];
+        let mut roster = String::new();
+        for (index, (asn, _)) in MEMBERS.iter().enumerate() {
+            let name = place.keygen("node", &format!("member{index}.key"));
+            roster += &format!(
+                "[[site]]\nmember = \"m{index}\"\nsite = \"sp\"\nasn = {asn}\nname = \"{name}\"\n"
+            );
+        }
+        place.write("roster.toml", &roster);
+        let peers =
+            [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
+        for (at, (party, peer)) in ["one", "two"].iter().zip(peers).enumerate() {
+            let load = if at == 0 { "port_load = \"load\"\n" } else { "" };
+            place.write(
+                &format!("{party}.toml"),
+                &format!(
+                    "log = \"rhumb=info\"\n[exchange]\nparty = {}\nkey = \"{party}.key\"\nroster = \"roster.toml\"\n\
+                     listen = \"{}:7480\"\nadmin = \"127.0.0.1:7481\"\nshards = 2\npeer = [\"{peer}\"]\n{load}",
+                    at + 1,
+                    stations[at].v4,
+                ),
+            );
+        }
+        place.write("load", "");
+        let proxies = (0..MEMBERS.len())
+            .map(|index| Proxy { station: lan.station(101 + index), running: None })
+            .collect();
+        let private = Self { place, stations, names, servers: [None, None], proxies, selects };
+        (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
+        private
+    }
+
+    /// How full each member's port is, in percent.
+    pub(crate) fn set_load(&self, load: &[u32]) {
+        let lines = load.iter().enumerate().map(|(index, load)| format!("m{index}/sp {load}\n"));
+        self.place.write("load", &lines.collect::<String>());
+    }
+
+    /// Writes the settings of a member's proxy: its row of the matrix, and `more`.
+    pub(crate) fn configure(&self, index: usize, more: &str) {
+        let (asn, _) = MEMBERS[index];
+        let row = (0..MEMBERS.len()).filter(|to| *to != index && MATRIX[index][*to] == 1);
+        let only: Vec<String> = row.map(|to| format!("\"AS{}\"", MEMBERS[to].0)).collect();
+        let own = proxy_address(index);
+        let [one, two] = &self.names;
+        self.place.write(
+            &format!("member{index}.toml"),
+            &format!(
+                "log = \"rhumb=info\"\n[member]\nkey = \"member{index}.key\"\nroster = \"roster.toml\"\nasn = {asn}\n\
+                 exchange_asn = {EXCHANGE}\nexchange = [\"{one}@10.90.0.2:7480\"]\n\
+                 neutral = [\"{two}@10.90.0.3:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
+                 [member.bgp]\nrouter = \"10.90.0.{}\"\nlisten = \"{own}\"\nid = \"{own}\"\n\
+                 [member.export]\notherwise = \"accept\"\nonly = [{}]\n{more}\n\
+                 [member.import]\notherwise = \"accept\"\n",
+                self.selects,
+                11 + index,
+                only.join(", "),
+            ),
+        );
+    }
+
+    /// Starts a server of a party, 0 or 1.
+    pub(crate) fn start_server(&mut self, party: usize) {
+        let config = ["one.toml", "two.toml"][party];
+        let (place, host) = (&self.place, &self.stations[party].host);
+        let mut running = host.enter(|| place.start(&["--config", config, "exchange"]));
+        assert_eq!(running.next_object()["ready"], true);
+        self.servers[party] = Some(running);
+    }
+
+    /// Starts a member's proxy.
+    pub(crate) fn start_proxy(&mut self, index: usize) {
+        let config = format!("member{index}.toml");
+        let (place, host) = (&self.place, &self.proxies[index].station.host);
+        let mut running = host.enter(|| place.start(&["--config", &config, "member"]));
+        assert_eq!(running.next_object()["ready"], true);
+        self.proxies[index].running = Some(running);
+    }
+
+    /// Kills a member's proxy without a warning.
+    pub(crate) fn kill_proxy(&mut self, index: usize) {
+        self.proxies[index].running.take().unwrap().kill();
+    }
+
+    /// Has a member's proxy leave.
+    pub(crate) fn end_proxy(&mut self, index: usize) {
+        assert_eq!(self.proxies[index].running.take().unwrap().signal("TERM"), 0);
+    }
+
+    /// Has a member's proxy read its settings again.
+    pub(crate) fn reload_proxy(&self, index: usize) {
+        self.proxies[index].running.as_ref().unwrap().nudge("HUP");
+    }
+
+    /// Kills a party's server without a warning.
+    pub(crate) fn kill_server(&mut self, party: usize) {
+        self.servers[party].take().unwrap().kill();
+    }
+
+    /// What `rhumb member ... --json` says of a member's proxy.
+    pub(crate) fn ask(&self, index: usize, question: &[&str]) -> Value {
+        let config = format!("member{index}.toml");
+        let run = self.place.run(&[&["--json", "--config", &config, "member"], question].concat());
+        assert_eq!(run.code, 0, "{}", run.errors);
+        run.object()
+    }
+
+    /// Waits until a proxy's status is as wanted.
+    #[track_caller]
+    pub(crate) fn wait_for(
+        &self,
+        index: usize,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let begin = Instant::now();
+        loop {
+            let status = self.ask(index, &["status"]);
+            if is_so(&status) {
+                return status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "no {what}: {status:#}\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// What all processes have logged since the last time, and how proxies stand.
+    pub(crate) fn logs(&self) -> String {
+        let running =
+            (0..self.proxies.len()).filter(|index| self.proxies[*index].running.is_some());
+        let statuses: String =
+            running.map(|index| format!("{}\n", self.ask(index, &["status"]))).collect();
+        let servers = self.servers.iter().flatten();
+        let proxies = self.proxies.iter().filter_map(|proxy| proxy.running.as_ref());
+        let logs = servers.chain(proxies).map(|it| format!("--\n{}", it.errors_so_far()));
+        logs.chain([statuses]).collect()
+    }
+}
