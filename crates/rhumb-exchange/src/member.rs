@@ -8,7 +8,7 @@
 //!
 //! Invariant: nothing is installed that did not come from both parties of the same pair, for the same order, under the same id.
 
-mod rounds;
+pub(crate) mod rounds;
 mod streams;
 mod words;
 
@@ -351,9 +351,12 @@ impl Member {
 
     /// Leaves, and all its routes with it. Messages to the servers come of it; then the connections can be closed.
     pub fn leave(&mut self) {
-        let shards = self.shards.len() as u16;
-        for link in self.links.values_mut().filter(|link| link.is_met) {
-            link.outbox.extend((0..shards).map(|shard| FromMember::Bye.emit(shard)));
+        for (at, shard) in self.shards.iter_mut().enumerate() {
+            shard.words = Words::new(shard.words.incarnation() + 1);
+            for link in self.links.values_mut().filter(|link| link.is_met) {
+                link.cursors[at] = link.cursors[at].map(|_| 0);
+                link.outbox.push_back(FromMember::Bye.emit(at as u16));
+            }
         }
     }
 

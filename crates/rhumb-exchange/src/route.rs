@@ -9,7 +9,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::coins::stretch;
+use crate::coins::{digest, stretch};
 use crate::roster::{Lane, LaneSet};
 use crate::{ExchangeError, MAX_DESTINATION, MAX_ROUTE};
 
@@ -35,9 +35,18 @@ impl Destination {
     }
 }
 
-/// Names one announcement; drawn by the announcer.
+/// Names one announcement: a digest of who announces, where it leads, and a nonce that the announcer drew and only those see who may have
+/// the route. So nobody can take another's id, and nobody who opens a route can be lied to about the first two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(pub [u8; 16]);
+
+impl RouteId {
+    pub(crate) fn new(from: Lane, destination: &Destination, nonce: &[u8; 16]) -> Self {
+        let digest =
+            digest(b"rhumb-exchange route", &[&from.0.to_le_bytes(), &destination.0, nonce]);
+        Self(*digest.first_chunk().expect("invariant: 32 bytes have 16"))
+    }
+}
 
 /// A route's bytes: secret. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -82,12 +91,16 @@ pub(crate) struct Share {
 impl Share {
     /// Party two's share, where party one's is the seed.
     pub(crate) fn split(policy: &LaneSet, key: &[u8; 16], seed: &[u8; 16]) -> Self {
-        let mut share = Self::of_seed(seed, policy.words().len());
-        share.key ^= u128::from_le_bytes(*key);
-        for (share, word) in share.policy.iter_mut().zip(policy.words()) {
+        Self::of_seed(seed, policy.words().len()).masking(policy, u128::from_le_bytes(*key))
+    }
+
+    /// What masks becomes what is masked.
+    pub(crate) fn masking(mut self, policy: &LaneSet, key: u128) -> Self {
+        self.key ^= key;
+        for (share, word) in self.policy.iter_mut().zip(policy.words()) {
             *share ^= word;
         }
-        share
+        self
     }
 
     /// Party one's share. Bits beyond the last lane are random like all others; the engine does not count them.
@@ -113,43 +126,47 @@ pub(crate) struct Opened {
 
 /// Destination, announcer and route under a key that is used for nothing else, so that one nonce does. The id is authenticated.
 pub(crate) fn seal(
-    id: RouteId,
+    nonce: &[u8; 16],
     key: &[u8; 16],
     from: Lane,
     destination: &Destination,
     route: &Route,
 ) -> Vec<u8> {
+    let id = RouteId::new(from, destination, nonce);
     let len = HEAD_LEN + destination.0.len() + route.0.len();
     let class = SIZE_CLASSES.into_iter().find(|class| *class >= len);
     let class = class.expect("invariant: the largest class holds the longest of both");
     let mut bytes = Vec::with_capacity(class + TAG_LEN);
+    bytes.extend(nonce);
     bytes.extend(from.0.to_le_bytes());
     bytes.push(destination.0.len() as u8);
     bytes.extend((route.0.len() as u16).to_le_bytes());
     bytes.extend_from_slice(&destination.0);
     bytes.extend_from_slice(&route.0);
     bytes.resize(class, 0);
-    let nonce = Nonce::assume_unique_for_key([0; 12]);
+    let used_once = Nonce::assume_unique_for_key([0; 12]);
     cipher(key)
-        .seal_in_place_append_tag(nonce, Aad::from(id.0), &mut bytes)
+        .seal_in_place_append_tag(used_once, Aad::from(id.0), &mut bytes)
         .expect("invariant: a few kilobytes are below the cipher's bound");
     bytes
 }
 
-/// None if the key is another's, or the announcer made nonsense.
+/// None if the key is another's, or the announcer made nonsense, or says to be another or to lead elsewhere than it told the servers.
 pub(crate) fn open(id: RouteId, key: &[u8; 16], sealed: &[u8]) -> Option<Opened> {
     let mut bytes = Zeroizing::new(sealed.to_vec());
-    let nonce = Nonce::assume_unique_for_key([0; 12]);
-    let plain = cipher(key).open_in_place(nonce, Aad::from(id.0), &mut bytes).ok()?;
-    let (head, rest) = plain.split_first_chunk::<HEAD_LEN>()?;
+    let used_once = Nonce::assume_unique_for_key([0; 12]);
+    let plain = cipher(key).open_in_place(used_once, Aad::from(id.0), &mut bytes).ok()?;
+    let (nonce, rest) = plain.split_first_chunk::<16>()?;
+    let (head, rest) = rest.split_first_chunk::<5>()?;
     let [from_low, from_high, destination_len, route_low, route_high] = *head;
     let (destination, rest) = rest.split_at_checked(usize::from(destination_len))?;
     let route = rest.get(..usize::from(u16::from_le_bytes([route_low, route_high])))?;
-    Some(Opened {
-        destination: Destination::new(destination).ok()?,
-        from: Lane(u16::from_le_bytes([from_low, from_high])),
-        route: Route::new(route).ok()?,
-    })
+    let from = Lane(u16::from_le_bytes([from_low, from_high]));
+    let destination = Destination::new(destination).ok()?;
+    if RouteId::new(from, &destination, nonce) != id {
+        return None;
+    }
+    Some(Opened { destination, from, route: Route::new(route).ok()? })
 }
 
 /// Whether a sealed route can have this length.
@@ -162,8 +179,8 @@ fn cipher(key: &[u8; 16]) -> LessSafeKey {
     LessSafeKey::new(key)
 }
 
-/// Announcer, lengths.
-const HEAD_LEN: usize = 5;
+/// Nonce, announcer, lengths.
+const HEAD_LEN: usize = 16 + 5;
 const TAG_LEN: usize = 16;
 
 /// Bytes to which what is sealed is filled up. The class is what everybody learns of a route's length: of the routes at
@@ -177,11 +194,12 @@ mod tests {
 
     #[test]
     fn a_route_comes_out_as_it_went_in_and_only_with_its_key_and_id() {
-        let (id, key) = (RouteId([1; 16]), [2; 16]);
-        for len in [0, 1, 100, 118, 119, 2000, MAX_ROUTE] {
-            let destination = Destination::new(b"here").unwrap();
+        let (nonce, key) = ([1; 16], [2; 16]);
+        let destination = Destination::new(b"here").unwrap();
+        let id = RouteId::new(Lane(9), &destination, &nonce);
+        for len in [0, 1, 100, 103, 104, 2000, MAX_ROUTE] {
             let route = Route::new(&vec![7; len]).unwrap();
-            let sealed = seal(id, &key, Lane(9), &destination, &route);
+            let sealed = seal(&nonce, &key, Lane(9), &destination, &route);
             assert!(is_sealed_len(sealed.len()), "{len}");
             let opened = open(id, &key, &sealed).unwrap();
             assert_eq!(
@@ -194,7 +212,31 @@ mod tests {
         assert!(Route::new(&vec![0; MAX_ROUTE + 1]).is_err());
         assert!(Destination::new(&[0; MAX_DESTINATION + 1]).is_err());
         let longest = Destination::new(&[0; MAX_DESTINATION]).unwrap();
-        seal(id, &key, Lane(0), &longest, &Route::new(&vec![0; MAX_ROUTE]).unwrap());
+        seal(&nonce, &key, Lane(0), &longest, &Route::new(&vec![0; MAX_ROUTE]).unwrap());
+    }
+
+    #[test]
+    fn an_announcer_cannot_say_to_be_another_or_to_lead_elsewhere() {
+        let (nonce, key) = ([1; 16], [2; 16]);
+        let [here, there] = [b"here", b"back"].map(|name| Destination::new(name).unwrap());
+        // The servers know who and where, and make the id of it.
+        let id = RouteId::new(Lane(9), &here, &nonce);
+        let route = Route::new(b"route").unwrap();
+        for (from, destination) in [(Lane(8), &here), (Lane(9), &there)] {
+            let mut bytes = vec![0; SIZE_CLASSES[0]];
+            let head = [
+                &nonce[..],
+                &from.0.to_le_bytes(),
+                &[4, 5, 0],
+                destination.as_bytes(),
+                route.as_bytes(),
+            ];
+            let head = head.concat();
+            bytes[..head.len()].copy_from_slice(&head);
+            let used_once = Nonce::assume_unique_for_key([0; 12]);
+            cipher(&key).seal_in_place_append_tag(used_once, Aad::from(id.0), &mut bytes).unwrap();
+            assert!(open(id, &key, &bytes).is_none());
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ impl Server {
     ///
     /// As [`Shard::new`].
     pub fn new(party: Party, config: &Arc<ServerConfig>) -> Result<Self, ExchangeError> {
+        config.check()?;
         let shards = 0..config.common.shards;
         let shards = shards.map(|number| Shard::new(party, number, Arc::clone(config)));
         Ok(Self { shards: shards.collect::<Result<_, _>>()? })

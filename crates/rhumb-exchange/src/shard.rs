@@ -27,7 +27,7 @@ use crate::message::Mark;
 use crate::message::member::{FromMember, Half, ToMember};
 use crate::message::pair::{HeardWhat, PairMessage};
 use crate::roster::Lane;
-use crate::route::{Destination, Share, is_sealed_len};
+use crate::route::{Destination, RouteId, Share, is_sealed_len};
 use crate::{ExchangeError, ServerConfig};
 use orders::Programs;
 use pair::Pair;
@@ -189,7 +189,7 @@ impl Shard {
             return Err(ExchangeError::Malformed("it is for another shard"));
         }
         match message {
-            FromMember::Announce { mark, id, destination, half } => {
+            FromMember::Announce { mark, nonce, destination, half } => {
                 let destination = self.own_destination(destination)?;
                 if mark <= self.check_mark(lane, mark)? {
                     return Ok(());
@@ -202,6 +202,7 @@ impl Shard {
                         most,
                     });
                 }
+                let id = RouteId::new(lane, &destination, &nonce);
                 let held = Held { id, destination, share, sealed, exported: false, current: None };
                 let before = self.table.last(lane);
                 self.table.hear((lane, mark), held, self.pair.is_some())?;

@@ -93,9 +93,7 @@ impl Member {
         }
         open.classes = Some(by_place);
         let mask = self.coins.bytes(ranking.len());
-        for (byte, mask) in ranking.iter_mut().zip(mask.iter()) {
-            *byte ^= mask;
-        }
+        masked(&mut ranking, &mask);
         self.send(live.one, at, &FromMember::Ranking { round: round.tag, share: &mask });
         self.send(live.two, at, &FromMember::Ranking { round: round.tag, share: &ranking });
     }
@@ -151,6 +149,13 @@ impl Member {
                 self.events.push_back(Event::Missed { destination });
             }
         }
+    }
+}
+
+/// Party one's share is the mask, party two's what comes of it.
+pub(crate) fn masked(ranking: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in ranking.iter_mut().zip(mask) {
+        *byte ^= mask;
     }
 }
 

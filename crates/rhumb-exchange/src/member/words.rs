@@ -33,6 +33,7 @@ enum Word {
 /// A route of this member.
 struct Own {
     id: RouteId,
+    nonce: [u8; 16],
     destination: Destination,
     key: [u8; 16],
     seed: [u8; 16],
@@ -67,7 +68,7 @@ impl Words {
         self.announced
     }
 
-    /// Of sixty-four random bytes, sixteen each are id, key and seed.
+    /// Of sixty-four random bytes, sixteen each are nonce, key and seed.
     pub(super) fn announce(
         &mut self,
         lane: Lane,
@@ -77,14 +78,16 @@ impl Words {
         coins: &mut Coins,
     ) -> RouteId {
         let random = coins.draw();
-        let [id, key, seed, _] = random.as_chunks().0 else {
+        let [nonce, key, seed, _] = random.as_chunks().0 else {
             unreachable!("invariant: 64 bytes are four times 16")
         };
-        let (id, key, seed) = (RouteId(*id), Zeroizing::new(*key), *seed);
-        let sealed = route::seal(id, &key, lane, destination, route).into();
+        let (nonce, key, seed) = (*nonce, Zeroizing::new(*key), *seed);
+        let id = RouteId::new(lane, destination, &nonce);
+        let sealed = route::seal(&nonce, &key, lane, destination, route).into();
         let destination = destination.clone();
         self.forget(&destination);
-        let own = Own { id, destination: destination.clone(), key: *key, seed, policy, sealed };
+        let own =
+            Own { id, nonce, destination: destination.clone(), key: *key, seed, policy, sealed };
         self.announced += 1;
         self.say(Word::Announce(own), Some(destination));
         id
@@ -148,7 +151,7 @@ impl Words {
                     }
                 };
                 let destination = own.destination.as_bytes();
-                FromMember::Announce { mark, id: own.id, destination, half }.emit(shard)
+                FromMember::Announce { mark, nonce: own.nonce, destination, half }.emit(shard)
             }
         };
         Some((*number, message))

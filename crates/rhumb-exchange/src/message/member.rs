@@ -9,7 +9,7 @@ use crate::{ExchangeError, MAX_DESTINATION};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromMember<'a> {
     /// A route, of which each party gets its half.
-    Announce { mark: Mark, id: RouteId, destination: &'a [u8], half: Half<'a> },
+    Announce { mark: Mark, nonce: [u8; 16], destination: &'a [u8], half: Half<'a> },
     /// The member's route to a destination is no more.
     Withdraw { mark: Mark, destination: &'a [u8] },
     /// All of this incarnation that was there at its beginning has been said.
@@ -37,9 +37,9 @@ impl<'a> FromMember<'a> {
     pub(crate) fn emit(&self, shard: u16) -> Vec<u8> {
         let mut out = Writer::default();
         match self {
-            Self::Announce { mark, id, destination, half } => {
+            Self::Announce { mark, nonce, destination, half } => {
                 let kind = if matches!(half, Half::One { .. }) { 1 } else { 2 };
-                out.u8(kind).u16(shard).mark(*mark).bytes(&id.0).short_bytes(destination);
+                out.u8(kind).u16(shard).mark(*mark).bytes(nonce).short_bytes(destination);
                 match half {
                     Half::One { seed, sealed } => out.bytes(seed).short_bytes(sealed),
                     Half::Two { key, policy } => out.u128(*key).words(policy),
@@ -75,14 +75,14 @@ impl<'a> FromMember<'a> {
         let (kind, shard) = (reader.u8()?, reader.u16()?);
         let message = match kind {
             1 | 2 => {
-                let (mark, id) = (reader.mark()?, reader.id()?);
+                let (mark, nonce) = (reader.mark()?, reader.array()?);
                 let destination = destination(&mut reader)?;
                 let half = if kind == 1 {
                     Half::One { seed: reader.array()?, sealed: reader.short_bytes()? }
                 } else {
                     Half::Two { key: reader.u128()?, policy: reader.words()? }
                 };
-                Self::Announce { mark, id, destination, half }
+                Self::Announce { mark, nonce, destination, half }
             }
             3 => Self::Withdraw { mark: reader.mark()?, destination: destination(&mut reader)? },
             4 => Self::End { mark: reader.mark()? },

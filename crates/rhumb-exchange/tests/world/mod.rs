@@ -70,7 +70,7 @@ pub struct World {
     incarnation: u64,
     /// Whether members answer questions.
     pub mute: Vec<bool>,
-    /// All frames that came to a server, if asked for: the server, whose, the frame.
+    /// All frames that were delivered, if asked for: the server's number, the way, the frame.
     pub tap: Option<Vec<(usize, Way, Vec<u8>)>>,
 }
 
@@ -344,11 +344,10 @@ impl World {
     }
 
     fn deliver(&mut self, way: Way, message: &[u8]) {
-        let tapped = match way {
-            Way::ToServer { server, .. } | Way::ToPeer { server } => Some(server),
-            Way::ToMember { .. } => None,
-        };
-        if let (Some(tap), Some(server)) = (&mut self.tap, tapped) {
+        if let Some(tap) = &mut self.tap {
+            let (Way::ToServer { server, .. }
+            | Way::ToPeer { server }
+            | Way::ToMember { server, .. }) = way;
             tap.push((server, way, message.to_vec()));
         }
         match way {

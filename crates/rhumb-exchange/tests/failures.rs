@@ -1,0 +1,286 @@
+//! What is wrong ends the connection it came over, with an error that says what it is, and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_exchange::{
+    Common, Connection, Destination, Event, ExchangeError, Form, Hello, Lane, LaneSet,
+    MAX_DESTINATION, MAX_ROUTE, Member, Party, Roster, Route, Server, ServerConfig, Site,
+};
+use world::{Way, World, destination, roster, small};
+
+#[test]
+fn hellos_that_differ_are_refused_with_what_differs() {
+    let config = small(4, Form::TopClass, 2);
+    let mine = config.hello(Party::One, [1; 32]);
+    let theirs = |config: &ServerConfig| config.hello(Party::Two, [2; 32]);
+    assert!(config.check_party(&mine, &theirs(&config)).is_ok());
+
+    let refused = |change: &dyn Fn(&mut ServerConfig)| {
+        let mut other = config.clone();
+        change(&mut other);
+        config.check_party(&mine, &theirs(&other)).unwrap_err()
+    };
+    let other_roster = refused(&|other| other.common.roster = roster(5));
+    assert_eq!(other_roster, ExchangeError::Roster);
+    let parameter = |what| ExchangeError::Parameter(what);
+    assert_eq!(refused(&|other| other.common.shards = 3), parameter("number of shards"));
+    let form = refused(&|other| other.common.form = Form::Index);
+    assert_eq!(form, parameter("circuit for the best route"));
+    let pool = refused(&|other| other.engine.bit_words *= 2);
+    assert_eq!(pool, parameter("size of the pools of triples"));
+    let same = config.check_party(&mine, &config.hello(Party::One, [2; 32])).unwrap_err();
+    assert_eq!(same, ExchangeError::Speaker("is the same party as this one"));
+
+    let mut bytes = mine.emit();
+    bytes[6] = 9;
+    assert_eq!(Hello::parse(&bytes), Err(ExchangeError::Version { theirs: 9 }));
+    assert!(Hello::parse(b"GET / HTTP/1.1").is_err());
+
+    // A member with another lane's key, a party in a member's place, a member with another roster.
+    let member = |common: &Common, lane| {
+        let mut member = Member::new(common.clone(), Lane(lane), true, 1, [1; 32]).unwrap();
+        member.connected(Connection(0), Party::One);
+        Hello::parse(&member.poll_message(Connection(0)).unwrap()).unwrap()
+    };
+    let hello = member(&config.common, 2);
+    assert_eq!(config.check_member(&hello, Lane(2)), Ok(true));
+    let lane = ExchangeError::Lane { says: Lane(2), is: Lane(3) };
+    assert_eq!(config.check_member(&hello, Lane(3)), Err(lane));
+    assert!(config.check_member(&mine, Lane(2)).is_err());
+    let hello = member(&Common { roster: roster(5), ..config.common.clone() }, 2);
+    assert_eq!(config.check_member(&hello, Lane(2)), Err(ExchangeError::Roster));
+}
+
+#[test]
+fn a_member_refuses_servers_that_differ() {
+    let config = small(4, Form::TopClass, 2);
+    let refused = |hello: &Hello| {
+        let mut member = Member::new(config.common.clone(), Lane(1), true, 1, [1; 32]).unwrap();
+        member.connected(Connection(0), Party::One);
+        member.handle(Connection(0), &hello.emit())
+    };
+    assert_eq!(refused(&config.hello(Party::One, [0; 32])), Ok(()));
+    let other = ExchangeError::Speaker("is the other party than was expected");
+    assert_eq!(refused(&config.hello(Party::Two, [0; 32])), Err(other));
+    let other = small(5, Form::TopClass, 2);
+    assert_eq!(refused(&other.hello(Party::One, [0; 32])), Err(ExchangeError::Roster));
+}
+
+#[test]
+fn rosters_and_parameters_have_bounds() {
+    let site = |id: &str, key: u8| Site {
+        id: id.to_owned(),
+        member: "member".to_owned(),
+        asn: 1,
+        key: [key; 32],
+    };
+    assert!(Roster::new(Vec::new()).is_err());
+    let twice = Roster::new(vec![site("a", 1), site("a", 2)]).unwrap_err();
+    assert_eq!(twice, ExchangeError::BadRoster("has the id of an earlier one", 1));
+    let twice = Roster::new(vec![site("a", 1), site("b", 1)]).unwrap_err();
+    assert_eq!(twice, ExchangeError::BadRoster("has the key of an earlier one", 1));
+    assert!(Roster::new(vec![site("", 1)]).is_err());
+    let many = (0..=rhumb_exchange::MAX_LANES).map(|number| {
+        let mut site = site(&number.to_string(), 0);
+        site.key[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        site
+    });
+    let mut many: Vec<Site> = many.collect();
+    assert!(Roster::new(many.clone()).is_err());
+    many.pop();
+    assert!(Roster::new(many).is_ok());
+
+    let changes: [&dyn Fn(&mut ServerConfig); 5] = [
+        &|config| config.common.shards = 0,
+        &|config| config.common.shards = 257,
+        &|config| config.batch = 0,
+        &|config| config.batch = 65,
+        &|config| config.engine.bit_words = 3,
+    ];
+    for change in changes {
+        let mut config = small(4, Form::TopClass, 1);
+        assert!(Server::new(Party::One, &Arc::new(config.clone())).is_ok());
+        change(&mut config);
+        assert!(Server::new(Party::One, &Arc::new(config)).is_err());
+    }
+}
+
+#[test]
+fn oversized_policies_routes_and_destinations_are_refused() {
+    assert!(Destination::new(&[0; MAX_DESTINATION]).is_ok());
+    assert!(Destination::new(&[0; MAX_DESTINATION + 1]).is_err());
+    assert!(Route::new(&vec![0; MAX_ROUTE]).is_ok());
+    assert!(Route::new(&vec![0; MAX_ROUTE + 1]).is_err());
+    let roster_of = roster(70);
+    let beyond = LaneSet::of(&roster_of, [Lane(70)]).unwrap_err();
+    assert_eq!(beyond, ExchangeError::Policy { lane: Lane(70), lanes: 70 });
+    let mut member = Member::new(Common::new(roster(60)), Lane(0), true, 1, [1; 32]).unwrap();
+    let policy = LaneSet::of(&roster_of, [Lane(1)]).unwrap();
+    let route = Route::new(b"r").unwrap();
+    assert!(member.announce(&destination(b"d"), &policy, &route).is_err());
+    assert_eq!(member.status().announced, 0);
+}
+
+/// Announcements whose half is the other party's, too short, of another shard, or no message at all.
+#[test]
+fn a_member_that_misbehaves_is_told_apart_and_others_go_on() {
+    let mut world = World::new(4, 5);
+    world.settle();
+    world.announce(0, b"d", &[1, 2], b"first");
+    world.tap = Some(Vec::new());
+    world.settle();
+    let frames = world.tap.take().unwrap();
+    let mut checked = 0;
+    for (server, way, frame) in &frames {
+        if !matches!(way, Way::ToServer { lane: 0, .. }) {
+            continue;
+        }
+        let mut others: Vec<Vec<u8>> = (0..frame.len()).map(|len| frame[..len].to_vec()).collect();
+        others.push([&frame[..], &[0]].concat());
+        // The other party's half, another shard, no shard.
+        for (at, byte) in
+            [(0, if *server == 0 { 2 } else { 1 }), (1, frame[1] ^ 1), (1, 200), (0, 77)]
+        {
+            let mut other = frame.clone();
+            other[at] = byte;
+            others.push(other);
+        }
+        for other in others {
+            let now = world.now;
+            let running = world.servers[*server].as_mut().unwrap();
+            let result = running.member_message(Lane(3), &other, now);
+            assert!(result.is_err(), "{other:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 200, "{checked}");
+    world.announce(3, b"e", &[1], b"second");
+    world.settle();
+    assert_eq!(world.offered(1).len(), 2);
+}
+
+#[test]
+fn nobody_can_hold_more_than_the_bound() {
+    let mut config = small(3, Form::TopClass, 1);
+    config.max_routes_per_lane = 4;
+    let mut world = World::with(config, 6);
+    world.settle();
+    for number in 0..4 {
+        world.announce(0, &[number], &[1], b"r");
+    }
+    world.settle();
+    assert_eq!(world.offered(1).len(), 4);
+    // One more does not fit. Its connection ends; what is there stays, and others go on.
+    world.announce(0, &[4], &[1], b"r");
+    let message = world.member(0).poll_message(Connection(0)).unwrap();
+    let now = world.now;
+    let result = world.servers[0].as_mut().unwrap().member_message(Lane(0), &message, now);
+    let most = 4;
+    assert_eq!(result, Err(ExchangeError::TooMany { what: "routes of one lane in a shard", most }));
+    world.announce(2, b"x", &[1], b"r");
+    world.disconnect(0, 0);
+    world.settle();
+    assert_eq!(world.offered(1).len(), 5);
+}
+
+/// A member that dies between its two sends, and one that does not rank, hold nobody up.
+#[test]
+fn a_member_that_vanishes_at_any_message_leaves_others_unaffected() {
+    for steps in 0..60 {
+        let mut world = World::with(small(4, Form::TopClass, 1), 7);
+        world.settle();
+        world.announce(0, b"d", &[2, 3], b"zero");
+        world.settle();
+        world.announce(1, b"d", &[2, 3], b"one");
+        world.steps(steps);
+        world.stop_member(1);
+        let third = world.announce(2, b"e", &[3], b"two");
+        world.settle();
+        let held = world.offered(3);
+        assert!(held.iter().any(|(.., id, _)| *id == third), "{steps}");
+        // Its routes stay for a while, then they are gone.
+        world.pass(Duration::from_secs(40));
+        let from: Vec<u16> = world.offered(3).iter().map(|(_, from, ..)| *from).collect();
+        assert_eq!(from, [0, 2], "{steps}");
+        assert_eq!(world.servers[0].as_ref().unwrap().status()[0].held, 2);
+        assert_eq!(world.servers[2].as_ref().unwrap().status()[0].held, 2);
+    }
+}
+
+#[test]
+fn a_round_goes_on_without_those_who_do_not_answer() {
+    let mut world = World::with(small(5, Form::TopClass, 1), 8);
+    world.mute[3] = true;
+    world.settle();
+    let first = world.announce(0, b"d", &[2, 3], b"zero");
+    world.announce(1, b"d", &[2, 3], b"one");
+    world.settle();
+    assert_eq!(world.selected(2, b"d"), None);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.selected(2, b"d"), Some(Some(first)));
+    let missed = Event::Missed { destination: destination(b"d") };
+    assert!(world.events(3).contains(&missed));
+    // One that does not take part has its own ranking alone, and nobody waits for it.
+    world.start_member(3, false);
+    world.mute[3] = false;
+    let changed = world.announce(0, b"d", &[2, 3], b"changed");
+    world.settle();
+    assert_eq!(world.selected(2, b"d"), Some(Some(changed)));
+    assert!(!world.events(3).iter().any(|event| matches!(event, Event::Rank { .. })));
+    assert_eq!(world.offered(3).len(), 2);
+}
+
+/// Neither a lost connection nor the loss of a server retracts anything; a member that says goodbye is gone at once.
+#[test]
+fn nothing_flaps() {
+    let mut world = World::with(small(4, Form::TopClass, 1), 9);
+    world.settle();
+    for from in 0..3 {
+        world.announce(from, b"d", &[3], &[from as u8]);
+        world.announce(from, &[from as u8], &[3], &[from as u8]);
+    }
+    world.settle();
+    world.connect(0, 0);
+    world.connect(1, 2);
+    world.settle();
+    for server in [0, 2] {
+        world.stop_server(server);
+        world.settle();
+        world.start_server(server);
+        world.begin_pair(0, 2);
+        world.settle();
+    }
+    world.pass(Duration::from_secs(100));
+    let retracted = |event: &&Event| matches!(event, Event::Retracted { .. });
+    let offered = |event: &&Event| matches!(event, Event::Offered { .. });
+    assert_eq!(world.events(3).iter().filter(retracted).count(), 0);
+    assert_eq!(world.events(3).iter().filter(offered).count(), 6);
+    world.member(0).leave();
+    world.settle();
+    assert_eq!(world.offered(3).len(), 4);
+}
+
+/// What one party sends alone, or what both send with other tags, installs nothing.
+#[test]
+fn halves_of_different_computations_do_not_make_a_route() {
+    let mut world = World::with(small(3, Form::TopClass, 1), 10);
+    world.settle();
+    // Party two is lost after its run and before its shares arrive.
+    world.announce(0, b"d", &[1], b"r");
+    while !world.ways.keys().any(|way| matches!(way, Way::ToMember { lane: 1, server: 2 })) {
+        assert!(world.step());
+    }
+    world.stop_server(2);
+    world.settle();
+    assert!(world.offered(1).is_empty());
+    world.start_server(2);
+    world.begin_pair(0, 2);
+    world.settle();
+    assert_eq!(world.offered(1).len(), 1);
+    assert_eq!(world.member(1).status().unopened, 0);
+}
