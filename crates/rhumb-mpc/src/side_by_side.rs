@@ -96,6 +96,12 @@ macro_rules! either {
     }};
 }
 
+/// Both blocks, encrypted under each seed.
+#[inline]
+pub(crate) fn children(seeds: &[u128], blocks: [u128; 2], children: &mut [[u128; 2]]) {
+    either!(children(seeds, blocks, children))
+}
+
 /// In each of the sixteen squares bit `j` of row `i` becomes bit `i` of row `j`.
 #[inline]
 pub(crate) fn turn(squares: &mut Squares) {
@@ -294,6 +300,11 @@ mod tests {
             fold(&mut rows[0][..1 << depth], &mut sums[0][..depth]);
             portable::fold(&mut rows[1][..1 << depth], &mut sums[1][..depth]);
             prop_assert!(rows[0] == rows[1] && sums[0] == sums[1]);
+
+            let mut pairs = [[[0; 2]; 15]; 2];
+            children(&keys[1..], [delta, !delta], &mut pairs[0]);
+            portable::children(&keys[1..], [delta, !delta], &mut pairs[1]);
+            prop_assert_eq!(pairs[0], pairs[1]);
 
             let first = 5_u128 << 64 | u128::from(seed >> 8);
             let mut streams = [vec![[0; 8]; 14 * quads], vec![[0; 8]; 14 * quads]];

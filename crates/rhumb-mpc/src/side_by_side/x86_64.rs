@@ -43,6 +43,28 @@ pub(super) fn expand_all(keys: &[u128], schedules: &mut [Schedule]) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn children(seeds: &[u128], blocks: [u128; 2], children: &mut [[u128; 2]]) {
+    for (seeds, children) in seeds.chunks(4).zip(children.chunks_mut(4)) {
+        let mut quad = [0; 8];
+        for (words, seed) in quad.as_chunks_mut::<2>().0.iter_mut().zip(seeds) {
+            *words = [*seed as u64, (*seed >> 64) as u64];
+        }
+        let schedule = expand(load(&quad));
+        for (side, block) in blocks.into_iter().enumerate() {
+            let block = broadcast(&[block as u64, (block >> 64) as u64]);
+            let mut state = _mm512_xor_si512(block, schedule[0]);
+            for keys in &schedule[1..ROUND_KEYS - 1] {
+                state = _mm512_aesenc_epi128(state, *keys);
+            }
+            store(&mut quad, _mm512_aesenclast_epi128(state, schedule[ROUND_KEYS - 1]));
+            for (pair, words) in children.iter_mut().zip(quad.as_chunks::<2>().0) {
+                pair[side] = u128::from(words[1]) << 64 | u128::from(words[0]);
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn stretch(schedules: &[Schedule], first: u128, streams: &mut [Quad]) {
     let quads = streams.len() / schedules.len();
     if quads == ROW_BLOCKS / 4 {
