@@ -2,6 +2,11 @@
 //!
 //! All functions but the constants have one condition: the processor has AVX-512 F and BW, and VAES.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "registers stand in arrays of a fixed length, and one number finds what belongs together in several"
+)]
+
 use std::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesenc_epi128, _mm512_aesenclast_epi128,
     _mm512_broadcast_i32x4, _mm512_bslli_epi128, _mm512_loadu_si512, _mm512_maskz_mov_epi64,
