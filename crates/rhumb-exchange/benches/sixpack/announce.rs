@@ -384,8 +384,8 @@ impl Tabled {
 }
 
 /// Members that are connected; LINX has more announcers.
-const CONNECTED: usize = 16;
-const TABLE_CONNECTED: usize = 4;
+pub(crate) const CONNECTED: usize = 16;
+pub(crate) const TABLE_CONNECTED: usize = 4;
 /// Changes under way.
 const WINDOW: usize = 64;
 const TABLE_WINDOW: usize = 512;

@@ -21,6 +21,8 @@ fn main() {
         eprintln!("no part {name}; there are {}", PARTS.join(", "));
     }
     let wants = |part: &str| named.is_empty() || named.iter().any(|name| *name == part);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
     let rows = if wants("table") { table::measure() } else { Vec::new() };
     let replayed = if wants("replay") { announce::replay(shards) } else { Vec::new() };
     let stressed = if wants("stress") { announce::stress(shards) } else { Vec::new() };
@@ -32,8 +34,16 @@ fn main() {
     if json {
         let object = json!({
             "bench": "sixpack",
-            "members": table::MEMBERS,
-            "shards": shards,
+            "conditions": {
+                "load_average_before": load,
+                "members": table::MEMBERS,
+                "connected_members": announce::CONNECTED,
+                "connected_members_full": announce::TABLE_CONNECTED,
+                "shards": shards,
+                "servers": "a thread each, loopback TCP, records of 16 KiB under AES-128-GCM",
+                "added_delay": "messages carry their time of sending, and the receiver spins until it is due",
+                "members_side": "one thread, queues in memory; TLS to members is left out",
+            },
             "table": rows.iter().map(table::Row::json).collect::<Vec<_>>(),
             "replay": replayed.iter().map(announce::Replayed::json).collect::<Vec<_>>(),
             "stress": stressed.iter().map(announce::Stressed::json).collect::<Vec<_>>(),
@@ -43,7 +53,8 @@ fn main() {
         println!("{object}");
         return;
     }
-    println!("{} members, both parties on this machine", table::MEMBERS);
+    let load = load.map_or(String::new(), |load| format!(", load average before {load}"));
+    println!("{} members, {shards} shards, both parties on this machine{load}", table::MEMBERS);
     rows.iter().for_each(|row| println!("{}", row.text()));
     replayed.iter().for_each(|trace| println!("{}", trace.text()));
     stressed.iter().for_each(|stressed| println!("{}", stressed.text()));
@@ -52,5 +63,5 @@ fn main() {
 }
 
 /// Computations side by side at each server, all on one thread: while one waits for the other server, others go on.
-const SHARDS: u16 = 4;
+const SHARDS: u16 = 2;
 const PARTS: [&str; 4] = ["table", "replay", "stress", "full"];
