@@ -470,3 +470,29 @@ fn a_neighbour_with_short_numbers_gets_and_gives_whole_paths() {
     assert!(has(&[0x40, 2, 6, 2, 2, 0xfb, 0xf4, 0x5b, 0xa0]), "{sent:?}");
     assert!(has(&[0xc0, 17, 10, 2, 2, 0, 0, 0xfb, 0xf4, 0xfa, 0x56, 0xea, 0]), "{sent:?}");
 }
+
+#[test]
+fn many_requests_for_all_cost_two_answers() {
+    let mut pair = Pair::established(|_, _| {});
+    announce(
+        &mut pair,
+        (0..100).map(|number| (v4(number), 0, via_v4(&[64500, u32::from(number) + 1]))),
+    );
+    pair.pump();
+    let before = updates(&pair, 0);
+    let now = pair.now;
+    pair.sessions[1].request_refresh(Family::Ipv4, now);
+    pair.deliver(1, 1);
+    // The answer has begun when more requests come.
+    pair.deliver(0, 5);
+    for _ in 0..50 {
+        pair.sessions[1].request_refresh(Family::Ipv4, now);
+    }
+    pair.pump();
+    assert_eq!(updates(&pair, 0) - before, 200);
+    assert_eq!(pair.sessions[0].counters().refreshes_answered, 51);
+    assert_eq!(
+        pair.take(1).iter().filter(|event| **event == Event::Refreshed(Family::Ipv4)).count(),
+        2
+    );
+}
