@@ -399,6 +399,11 @@ impl RtrClient {
         std::mem::take(&mut self.news)
     }
 
+    /// Whether the next question is only one for what changed.
+    pub fn knows_serial(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// How long to wait before the next connection after one that failed.
     pub fn retry_after(&self) -> Duration {
         self.intervals.retry
