@@ -44,10 +44,15 @@ pub(super) struct Lead {
     /// Lanes whose connection is another, and lanes that leave.
     parting: Vec<Lane>,
     leaving: Vec<Lane>,
+    /// Lanes that are connected to both, and have not joined.
+    joining: BTreeSet<Lane>,
     /// Destinations to ask about, with the lanes to ask, and their order.
     to_ask: HashMap<Destination, LaneSet>,
     ask_order: VecDeque<Destination>,
     pub(super) syncs: BTreeMap<Lane, Sync>,
+    /// Lanes that have said what they hold: to look at now, and once the pair has settled.
+    pub(super) said: Vec<Lane>,
+    pub(super) said_early: Vec<Lane>,
     pub(super) replays: VecDeque<Lane>,
     /// What is done first, of exports, selections, questions and replays.
     turn: usize,
@@ -99,9 +104,12 @@ impl Lead {
             adopt: Vec::new(),
             parting: Vec::new(),
             leaving: Vec::new(),
+            joining: BTreeSet::new(),
             to_ask: HashMap::new(),
             ask_order: VecDeque::new(),
             syncs: BTreeMap::new(),
+            said: Vec::new(),
+            said_early: Vec::new(),
             replays: VecDeque::new(),
             turn: 0,
             waiting: VecDeque::new(),

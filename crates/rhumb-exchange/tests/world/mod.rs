@@ -210,12 +210,8 @@ impl World {
 
     pub fn prefer(&mut self, preferences: &[u8]) {
         self.preferences = Some(preferences.to_vec());
-        for server in 0..SERVERS.len() {
-            if SERVERS[server] == Party::One
-                && let Some(server) = &mut self.servers[server]
-            {
-                server.set_preferences(preferences).unwrap();
-            }
+        for server in self.servers[..2].iter_mut().flatten() {
+            server.set_preferences(preferences).unwrap();
         }
     }
 

@@ -17,6 +17,11 @@ impl Shard {
             lead.absent.entry(lane).or_insert(now);
         }
         lead.wake(lane);
+        if is_here && connection.joined.is_none() {
+            lead.joining.insert(lane);
+        } else {
+            lead.joining.remove(&lane);
+        }
         // Whoever has another connection joins anew, at a place that both parties mark.
         if connection.joined.is_some() && !lead.parting.contains(&lane) {
             lead.parting.push(lane);
@@ -28,22 +33,19 @@ impl Shard {
         let lead = self.lead()?;
         if let Some(lane) = lead.parting.pop() {
             lead.syncs.remove(&lane);
+            let is_here = lead.theirs[lane.index()].here.is_some();
+            if is_here && self.connections[lane.index()].is_connected {
+                self.lead()?.joining.insert(lane);
+            }
             return Some(Order::Part(lane));
         }
         if let Some(lane) = lead.leaving.pop() {
             return Some(Order::Leave(lane));
         }
-        let lanes = (0..self.connections.len()).map(|lane| Lane(lane as u16));
-        for lane in lanes {
-            let connection = self.connections[lane.index()];
-            if connection.is_connected && connection.joined.is_none() {
-                let participates = connection.participates;
-                if let Some(theirs) = self.lead()?.theirs[lane.index()].here {
-                    return Some(Order::Join { lane, participates: participates && theirs });
-                }
-            }
-        }
-        None
+        let lane = lead.joining.pop_first()?;
+        let theirs = lead.theirs[lane.index()].here?;
+        let participates = self.connections[lane.index()].participates && theirs;
+        Some(Order::Join { lane, participates })
     }
 
     /// Lanes that were gone for too long leave.
@@ -91,6 +93,7 @@ impl Shard {
             && let Some(lead) = self.lead()
         {
             lead.is_settled = true;
+            lead.said.append(&mut lead.said_early);
         }
     }
 }
