@@ -115,6 +115,7 @@ pub(crate) struct Replayed {
     export_ms: [f64; 3],
     selections: usize,
     selection_ms: [f64; 3],
+    /// Also what was withdrawn before all members had it.
     unfinished: usize,
 }
 
