@@ -50,7 +50,7 @@ fn main() {
 /// Updates of an exchange, in their order, each to its neighbour's session.
 fn churn(figures: &mut Figures, updates: &[(Speaker, &[u8])]) {
     let alone = seconds(|| {
-        updates.iter().for_each(|(speaker, message)| codec(speaker.four_octet_as, message))
+        updates.iter().for_each(|(speaker, message)| codec(speaker.four_octet_as, message));
     });
     let mut sessions: BTreeMap<Speaker, Listener> = BTreeMap::new();
     for (speaker, _) in updates {
