@@ -296,9 +296,9 @@ fn a_stop_is_for_good_and_a_reset_is_not() {
         pair.pump();
         let now = pair.now;
         if is_reset {
-            pair.sessions[0].reset("again", now)
+            pair.sessions[0].reset("again", now);
         } else {
-            pair.sessions[0].stop("for good", now)
+            pair.sessions[0].stop("for good", now);
         }
         pair.pump();
         // RFC 8538: any NOTIFICATION but a hard reset leaves routes in place.
