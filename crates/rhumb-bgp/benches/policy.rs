@@ -1,7 +1,8 @@
-//! What policies cost: look-ups in lists of prefixes and in validated payloads beside a sorted array, which is what one would
-//! write otherwise; expressions over paths; a whole policy; and what a change of the RPKI costs.
+//! What policies cost: look-ups in lists of prefixes and in validated payloads beside a sorted array, which is what one
+//! would write otherwise; expressions over paths; a whole policy; and what a change of the RPKI costs.
 //!
-//! Within a round all kinds take turns, so that a noisy machine disturbs all alike; figures are medians over the rounds.
+//! Within a round all kinds take turns, so that a noisy machine disturbs all alike; figures are medians over the
+//! rounds.
 //!
 //! `cargo bench -p rhumb-bgp --bench policy`; `-- --json` prints one object. Takes about 20 seconds.
 

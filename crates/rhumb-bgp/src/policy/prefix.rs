@@ -1,7 +1,7 @@
 //! Lists of prefixes with bounds of length, and the index behind them and behind origin validation.
 //!
-//! The index is a hash table by prefix: what covers a prefix is looked for once for every length that there is, of which there are few.
-//! It is rebuilt when its list changes.
+//! The index is a hash table by prefix: what covers a prefix is looked for once for every length that there is, of
+//! which there are few. It is rebuilt when its list changes.
 
 use std::collections::HashMap;
 use std::fmt;
