@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process::{self, Echo};
 
 /// Program, package, what for.
-const WANTED: [(&str, &str, &str); 12] = [
+const WANTED: [(&str, &str, &str); 17] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -20,6 +20,11 @@ const WANTED: [(&str, &str, &str); 12] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
+    ("bird", "bird2", "a foreign BGP speaker"),
+    ("gobgpd", "gobgpd", "a foreign BGP speaker"),
+    ("/usr/lib/frr/bgpd", "frr", "a foreign BGP speaker"),
+    ("bgpctl", "openbgpd", "a foreign BGP speaker"),
+    ("exabgp", "exabgp", "a foreign BGP speaker"),
     ("stayrtr", "stayrtr", "a cache of the RPKI"),
     ("valgrind", "valgrind", "counting instructions"),
 ];

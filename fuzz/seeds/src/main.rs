@@ -2,6 +2,7 @@
 //!
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
+mod bgp;
 mod keys;
 mod mpc;
 mod orders;
@@ -43,6 +44,7 @@ fn main() -> std::io::Result<()> {
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
+        ("bgp", bgp::examples()),
         ("key_message", keys::messages()),
         ("key_text", keys::texts()),
         ("mpc", mpc::messages().expect("the parties agree")),

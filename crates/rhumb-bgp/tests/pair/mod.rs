@@ -31,6 +31,7 @@ pub(crate) struct Pair {
 }
 
 struct Link {
+    opener: usize,
     /// The connection as each end names it; nothing once that end has it no more.
     ends: [Option<ConnectionId>; 2],
 }
@@ -89,7 +90,7 @@ impl Pair {
                 self.sessions[end].disconnected(ends[end].unwrap(), self.now);
                 ends[end] = None;
             }
-            self.links.push(Link { ends });
+            self.links.push(Link { opener: end, ends });
         }
         ends
     }
@@ -117,6 +118,30 @@ impl Pair {
         let connection = self.links.iter().find_map(|link| link.ends[end]).unwrap();
         self.sessions[end].handle_bytes(connection, bytes, self.now);
         self.pump();
+    }
+
+    /// The same, and nothing else happens.
+    pub(crate) fn hear_without_pump(&mut self, end: usize, bytes: &[u8], now: Instant) {
+        let connection = self.links.iter().find_map(|link| link.ends[end]).unwrap();
+        self.sessions[end].handle_bytes(connection, bytes, now);
+    }
+
+    /// How many connections there are that each end has opened.
+    pub(crate) fn connections_by(&self) -> [usize; 2] {
+        [0, 1].map(|end| {
+            self.links
+                .iter()
+                .filter(|link| link.opener == end && link.ends.iter().all(Option::is_some))
+                .count()
+        })
+    }
+
+    /// At most so many messages of one end arrive.
+    pub(crate) fn deliver(&mut self, end: usize, messages: usize) {
+        for _ in 0..messages {
+            let Some(transmit) = self.sessions[end].poll_transmit(self.now) else { return };
+            self.carry(end, transmit);
+        }
     }
 
     /// Until there is nothing to do at this instant.
@@ -179,7 +204,7 @@ impl Pair {
                 let link = self.links.iter_mut().find(|link| link.ends[end] == Some(connection));
                 let other = link.and_then(|link| {
                     link.ends[end] = None;
-                    link.ends[1 - end]
+                    link.ends[1 - end].take()
                 });
                 if let Some(other) = other {
                     self.sessions[1 - end].disconnected(other, self.now);

@@ -1,0 +1,185 @@
+//! Against FRR's bgpd: roles, routes of both families, several paths, refreshes, signed segments.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests against a process have a clock"
+)]
+
+mod peer;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
+use rhumb_bgp::wire::BgpRole;
+use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+
+struct World {
+    peer: Peer,
+    _frr: Daemon,
+    files: tempfile::TempDir,
+}
+
+impl World {
+    /// Nothing if there is no FRR.
+    fn new(
+        test: &str,
+        options: &str,
+        secret: &str,
+        change: impl FnOnce(&mut Config),
+    ) -> Option<Self> {
+        let (listener, theirs) = endpoints();
+        let ours = listener.local_addr().unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let text = format!(
+            "router bgp 64501
+ bgp router-id 10.0.0.2
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ neighbor 127.0.0.1 remote-as 64500
+ neighbor 127.0.0.1 port {}
+ neighbor 127.0.0.1 update-source {}
+ neighbor 127.0.0.1 disable-connected-check
+ neighbor 127.0.0.1 timers connect 1
+ {options}
+ address-family ipv4 unicast
+  network 10.2.0.0/24
+  neighbor 127.0.0.1 activate
+  neighbor 127.0.0.1 soft-reconfiguration inbound
+  neighbor 127.0.0.1 route-map hop out
+ exit-address-family
+ address-family ipv6 unicast
+  network 2001:db8:200::/48
+  neighbor 127.0.0.1 activate
+  neighbor 127.0.0.1 soft-reconfiguration inbound
+  neighbor 127.0.0.1 route-map hop out
+ exit-address-family
+route-map hop permit 1
+ set ip next-hop 192.0.2.2
+ set ipv6 next-hop global 2001:db8::2
+",
+            ours.port(),
+            theirs.ip(),
+        );
+        let path = |name: &str| files.path().join(name);
+        std::fs::write(path("bgpd.conf"), text).unwrap();
+        let mut command = Command::new("/usr/lib/frr/bgpd");
+        command.args([
+            "-Z",
+            "-n",
+            "-S",
+            "-P",
+            "0",
+            "-p",
+            &theirs.port().to_string(),
+            "-l",
+            &theirs.ip().to_string(),
+        ]);
+        command.arg("-f").arg(path("bgpd.conf")).arg("-i").arg(path("pid"));
+        command
+            .arg("--vty_socket")
+            .arg(files.path())
+            .arg("--log")
+            .arg(format!("file:{}", path("log").display()));
+        let frr = Daemon::start(test, &mut command)?;
+        let mut config = peer::config();
+        change(&mut config);
+        let peer = Peer::new(config, listener, theirs, secret.as_bytes());
+        Some(Self { peer, _frr: frr, files })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.files.path().to_owned()
+    }
+
+    #[track_caller]
+    fn until(&mut self, words: &str, holds: impl Fn(&str) -> bool) -> String {
+        let path = self.path();
+        self.peer.run_until_answer(|| ask(&path, words), holds)
+    }
+}
+
+fn ask(path: &Path, words: &str) -> String {
+    output(Command::new("vtysh").arg("--vty_socket").arg(path).args(["-d", "bgpd", "-c", words]))
+}
+
+#[test]
+fn routes_of_both_families_go_both_ways_and_again_when_asked() {
+    let test = "routes_of_both_families_go_both_ways_and_again_when_asked";
+    let server = |config: &mut Config| config.role = Some(BgpRole::RouteServer);
+    let Some(mut world) = World::new(test, "neighbor 127.0.0.1 local-role rs-client", "", server)
+    else {
+        return;
+    };
+    announce_both(&mut world.peer);
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+    assert_eq!(
+        world.peer.session.negotiated().unwrap().remote_role,
+        Some(BgpRole::RouteServerClient)
+    );
+    assert_eq!(world.peer.run_until_route("10.2.0.0/24"), [64501]);
+    assert_eq!(world.peer.run_until_route("2001:db8:200::/48"), [64501]);
+    let four = world.until("show bgp ipv4 unicast 10.1.0.0/24", |answer| answer.contains("64510"));
+    for words in ["64510 4200000000", "192.0.2.10", "metric 7", "64510:1", "otc 64500"] {
+        assert!(four.contains(words), "{words}: {four}");
+    }
+    let six =
+        world.until("show bgp ipv6 unicast 2001:db8:100::/48", |answer| answer.contains("64510"));
+    assert!(six.contains("2001:db8::10"), "{six}");
+
+    let answered = world.peer.session.counters().refreshes_answered;
+    let path = world.path();
+    ask(
+        &path,
+        "configure\nrouter bgp 64501\naddress-family ipv4 unicast\nno neighbor 127.0.0.1 soft-reconfiguration inbound",
+    );
+    ask(&path, "clear bgp ipv4 unicast 127.0.0.1 in");
+    world.peer.run_until("FRR asks", |peer| peer.session.counters().refreshes_answered > answered);
+    let heard = world.peer.session.counters().updates_received;
+    assert!(world.peer.session.request_refresh(Family::Ipv6, Instant::now()));
+    world.peer.run_until("all again", |peer| {
+        let session = &peer.session;
+        session.counters().updates_received > heard && session.count_stale(Family::Ipv6) == 0
+    });
+    assert_eq!(world.peer.session.count_in(Family::Ipv6), 1);
+
+    withdraw_both(&mut world.peer);
+    world.until("show bgp ipv4 unicast 10.1.0.0/24", |answer| answer.contains("not in table"));
+    world
+        .until("show bgp ipv6 unicast 2001:db8:100::/48", |answer| answer.contains("not in table"));
+    ask(&path, "configure\nrouter bgp 64501\naddress-family ipv4 unicast\nno network 10.2.0.0/24");
+    world.peer.run_until_gone("10.2.0.0/24");
+}
+
+#[test]
+fn several_paths_to_a_prefix_arrive() {
+    let paths = |config: &mut Config| {
+        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
+        config.set_family(Family::Ipv4, Some(both));
+    };
+    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", "", paths) else {
+        return;
+    };
+    for path in 1..=3 {
+        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
+        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
+    }
+    world.until("show bgp ipv4 unicast 10.1.0.0/24", |answer| {
+        answer.matches("64500 6451").count() == 3
+    });
+    world.peer.withdraw(prefix("10.1.0.0/24"), 2);
+    let left = world.until("show bgp ipv4 unicast 10.1.0.0/24", |answer| {
+        answer.matches("64500 6451").count() == 2
+    });
+    assert!(!left.contains("64512"), "{left}");
+}
+
+#[test]
+fn signed_segments_are_taken() {
+    let options = "neighbor 127.0.0.1 password secret";
+    let Some(mut world) = World::new("signed_segments_are_taken", options, "secret", |_| {}) else {
+        return;
+    };
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+}

@@ -1,0 +1,156 @@
+//! Against GoBGP: routes of both families, several paths, refreshes, signed segments.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests against a process have a clock"
+)]
+
+mod peer;
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Instant;
+
+use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
+use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+
+struct World {
+    peer: Peer,
+    api_port: u16,
+    _gobgp: Daemon,
+    _files: tempfile::TempDir,
+}
+
+impl World {
+    /// GoBGP waits for us to connect. Nothing if there is no GoBGP.
+    fn new(test: &str, secret: &str, change: impl FnOnce(&mut Config)) -> Option<Self> {
+        let (listener, theirs) = endpoints();
+        let api_port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let files = tempfile::tempdir().unwrap();
+        let family = |name: &str| {
+            format!(
+                "[[neighbors.afi-safis]]
+                [neighbors.afi-safis.config]
+                afi-safi-name = \"{name}\"
+                [neighbors.afi-safis.add-paths.config]
+                receive = true
+                send-max = 8\n"
+            )
+        };
+        let password =
+            if secret.is_empty() { String::new() } else { format!("auth-password = \"{secret}\"") };
+        let text = format!(
+            "[global.config]
+            as = 64501
+            router-id = \"10.0.0.2\"
+            port = {}
+            local-address-list = [\"{}\"]
+            [[neighbors]]
+            [neighbors.config]
+            neighbor-address = \"127.0.0.1\"
+            peer-as = 64500
+            {password}
+            [neighbors.transport.config]
+            passive-mode = true
+            local-address = \"{}\"
+            {}{}",
+            theirs.port(),
+            theirs.ip(),
+            theirs.ip(),
+            family("ipv4-unicast"),
+            family("ipv6-unicast"),
+        );
+        let path = files.path().join("gobgpd.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut command = Command::new("gobgpd");
+        command
+            .arg("-f")
+            .arg(path)
+            .arg("--pprof-disable")
+            .arg(format!("--api-hosts=127.0.0.1:{api_port}"));
+        let gobgp = Daemon::start(test, &mut command)?;
+        let mut config = peer::config();
+        change(&mut config);
+        let peer = Peer::new(config, listener, theirs, secret.as_bytes());
+        Some(Self { peer, api_port, _gobgp: gobgp, _files: files })
+    }
+
+    fn ask(&self, words: &str) -> String {
+        ask(self.api_port, words)
+    }
+
+    #[track_caller]
+    fn until(&mut self, words: &str, holds: impl Fn(&str) -> bool) -> String {
+        let port = self.api_port;
+        self.peer.run_until_answer(|| ask(port, words), holds)
+    }
+}
+
+fn ask(port: u16, words: &str) -> String {
+    output(
+        Command::new("gobgp")
+            .args(["-u", "127.0.0.1", "-p", &port.to_string()])
+            .args(words.split(' ')),
+    )
+}
+
+#[test]
+fn routes_of_both_families_go_both_ways_and_again_when_asked() {
+    let test = "routes_of_both_families_go_both_ways_and_again_when_asked";
+    let Some(mut world) = World::new(test, "", |_| {}) else { return };
+    announce_both(&mut world.peer);
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+    let four =
+        world.until("neighbor 127.0.0.1 adj-in -a ipv4", |answer| answer.contains("10.1.0.0/24"));
+    for words in ["192.0.2.10", "64510 4200000000", "{Med: 7}", "64510:1"] {
+        assert!(four.contains(words), "{words}: {four}");
+    }
+    let six = world
+        .until("neighbor 127.0.0.1 adj-in -a ipv6", |answer| answer.contains("2001:db8:100::/48"));
+    assert!(six.contains("2001:db8::10"), "{six}");
+
+    world.ask("global rib add 10.2.0.0/24 nexthop 192.0.2.2 -a ipv4");
+    world.ask("global rib add 2001:db8:200::/48 nexthop 2001:db8::2 -a ipv6");
+    assert_eq!(world.peer.run_until_route("10.2.0.0/24"), [64501]);
+    assert_eq!(world.peer.run_until_route("2001:db8:200::/48"), [64501]);
+    // GoBGP knows no enhanced refresh: what it says again changes nothing.
+    let heard = world.peer.session.counters().updates_received;
+    assert!(world.peer.session.request_refresh(Family::Ipv4, Instant::now()));
+    world.peer.run_until("GoBGP answers", |peer| peer.session.counters().updates_received > heard);
+
+    withdraw_both(&mut world.peer);
+    world.until("neighbor 127.0.0.1 adj-in -a ipv4", |answer| !answer.contains("10.1.0.0/24"));
+    world
+        .until("neighbor 127.0.0.1 adj-in -a ipv6", |answer| !answer.contains("2001:db8:100::/48"));
+    world.ask("global rib del 10.2.0.0/24 -a ipv4");
+    world.ask("global rib del 2001:db8:200::/48 -a ipv6");
+    world.peer.run_until_gone("10.2.0.0/24");
+    world.peer.run_until_gone("2001:db8:200::/48");
+}
+
+#[test]
+fn several_paths_to_a_prefix_arrive() {
+    let paths = |config: &mut Config| {
+        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
+        config.set_family(Family::Ipv4, Some(both));
+    };
+    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", paths) else { return };
+    for path in 1..=3 {
+        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
+        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
+    }
+    world.until("neighbor 127.0.0.1 adj-in -a ipv4", |answer| {
+        answer.matches("64500 645").count() == 3
+    });
+    world.peer.withdraw(prefix("10.1.0.0/24"), 2);
+    let left = world.until("neighbor 127.0.0.1 adj-in -a ipv4", |answer| {
+        answer.matches("64500 645").count() == 2
+    });
+    assert!(!left.contains("64512"), "{left}");
+}
+
+#[test]
+fn signed_segments_are_taken() {
+    let Some(mut world) = World::new("signed_segments_are_taken", "secret", |_| {}) else { return };
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+}
