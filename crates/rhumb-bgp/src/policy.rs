@@ -1,8 +1,9 @@
 //! Routing policy as operators write it: what a route must look like, and what follows.
 //!
-//! A member of an exchange has two policies. [`export`] says which other members may get a route of its own, by rules, by lists and by
-//! the communities that route servers know. [`import`] refuses routes of others, and ranks those that are left into classes that the member deems
-//! equal: within the best class the exchange may choose. Both are [`rule`]s over the matchers of this module:
+//! A member of an exchange has two policies. [`export`] says which other members may get a route of its own, by rules,
+//! by lists and by the communities that route servers know. [`import`] refuses routes of others, and ranks those that
+//! are left into classes that the member deems equal: within the best class the exchange may choose. Both are [`rule`]s
+//! over the matchers of this module:
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -77,8 +78,8 @@ impl std::fmt::Display for PolicyError {
             Self::Path { at, problem } => write!(f, "at byte {at}: {problem}"),
             Self::Community(text) => write!(
                 f,
-                "`{text}` is no community; give A:B, A:B:C, rt:A:B, ro:A:B, ext:TYPE:SUBTYPE:VALUE or a name like no-export; \
-                 in patterns a number may be * or LOW-HIGH"
+                "`{text}` is no community; give A:B, A:B:C, rt:A:B, ro:A:B, ext:TYPE:SUBTYPE:VALUE or a \
+                 name like no-export; in patterns a number may be * or LOW-HIGH"
             ),
             Self::Prefix(text) => write!(
                 f,

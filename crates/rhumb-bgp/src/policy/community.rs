@@ -1,8 +1,8 @@
 //! Communities: standard (RFC 1997), large (RFC 8092) and extended (RFC 4360), and patterns of them with wildcards.
 //!
-//! A pattern matches communities of its own kind only: `65000:1` is standard, `65000:1:2` is large, `rt:65000:1` is extended. A route
-//! target or origin matches in all three of its encodings whose numbers are equal, so that `rt:65000:1` is independent of how the sender wrote
-//! the AS.
+//! A pattern matches communities of its own kind only: `65000:1` is standard, `65000:1:2` is large, `rt:65000:1` is
+//! extended. A route target or origin matches in all three of its encodings whose numbers are equal, so that
+//! `rt:65000:1` is independent of how the sender wrote the AS.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,11 +1,12 @@
 //! Regular expressions over AS paths, in the dialect of routers.
 //!
-//! An expression is matched over the path's *text*, as Cisco's and FRR's routers do, and not over its numbers: expressions are pasted from router to
-//! router, and `65[0-9]+`, `(_64496)+` or `^64496 [0-9]+$` mean something only in text. Numbers are ranges in brackets here, too.
+//! An expression is matched over the path's *text*, as Cisco's and FRR's routers do, and not over its numbers:
+//! expressions are pasted from router to router, and `65[0-9]+`, `(_64496)+` or `^64496 [0-9]+$` mean something only in
+//! text. Numbers are ranges in brackets here, too.
 //!
-//! The text: numbers in decimal (asplain) with a space between; a set (RFC 4271's AS_SET) as `{64496,64497}`. Confederation segments have
-//! no text: beyond a confederation they are malformed (RFC 5065, section 5), and the session has treated such a route as withdrawn. The empty path is
-//! the empty text: `^$`.
+//! The text: numbers in decimal (asplain) with a space between; a set (RFC 4271's AS_SET) as `{64496,64497}`.
+//! Confederation segments have no text: beyond a confederation they are malformed (RFC 5065, section 5), and the
+//! session has treated such a route as withdrawn. The empty path is the empty text: `^$`.
 //!
 //! | written | matches |
 //! |---|---|
@@ -15,8 +16,8 @@
 //! | `[65000-65010]` | one whole number of the range; both ends have two digits or more |
 //! | `\{` | the character |
 //!
-//! Time is linear in the path for every expression, since the engine has no backtracking; the program of an expression is bounded by
-//! [`MOST_PROGRAM`].
+//! Time is linear in the path for every expression, since the engine has no backtracking; the program of an expression
+//! is bounded by [`MOST_PROGRAM`].
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -140,13 +141,15 @@ impl fmt::Display for Problem {
             Self::Escape => f.write_str("a backslash goes before one of . * + ? | ( ) [ ] { } ^ $"),
             Self::Bracket => f.write_str("brackets hold digits like [0-9], or a range of numbers like [65000-65010]"),
             Self::Ambiguous => f.write_str(
-                "a range from one digit to a longer number could mean digits or numbers; write [05-35] for numbers, [3-55] for digits",
+                "a range from one digit to a longer number could mean digits or numbers; write [05-35] \
+                 for numbers, [3-55] for digits",
             ),
             Self::Range => f.write_str("a range of numbers goes upwards, to 4294967295 at most"),
             Self::Brace => {
-                write!(f, "a brace is a count like {{2,4}}, up to {MOST_COUNT}, behind something; a set's brace is written \\{{")
+                write!(f, "a brace is a count like {{2,4}}, up to {MOST_COUNT}, behind something; a set's brace \
+                 is written \\{{")
             }
-            Self::NoExpression => f.write_str("a group does not close, or a mark of repetition stands behind nothing or behind another"),
+            Self::NoExpression => f.write_str("a group does not close, or a mark of repetition is behind nothing or another"),
             Self::TooLong => write!(f, "longer than {MOST_TEXT} bytes"),
             Self::TooBig => f.write_str("it takes too much memory; use smaller counts"),
         }

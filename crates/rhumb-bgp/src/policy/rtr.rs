@@ -1,15 +1,18 @@
-//! How validated payloads come from a cache: the client's side of the RPKI-to-router protocol (RFC 8210, and RFC 6810 with caches that
-//! know no more), sans-IO.
+//! How validated payloads come from a cache: the client's side of the RPKI-to-router protocol (RFC 8210, and RFC 6810
+//! with caches that know no more), sans-IO.
 //!
 //! One [`RtrClient`] is for one cache. Its flow:
 //!
 //! 1. [`RtrClient::connected`]: asks for what changed since the serial it has, or for everything.
-//! 2. [`RtrClient::handle_bytes`]: a response is gathered apart, and taken as a whole at its end; until then, the set is the one before.
-//! 3. [`RtrClient::handle_timeout`]: asks again after the refresh interval, without data after the retry interval, and gives the
+//! 2. [`RtrClient::handle_bytes`]: a response is gathered apart, and taken as a whole at its end; until
+//!    then, the set is the one before.
+//! 3. [`RtrClient::handle_timeout`]: asks again after the refresh interval, and gives the
 //!    set up when it has expired.
-//! 4. [`RtrClient::disconnected`]: a response under way is forgotten; the set stays until it expires. When to connect again is the caller's.
+//! 4. [`RtrClient::disconnected`]: a response under way is forgotten; the set stays until it expires. When
+//!    to connect again is the caller's.
 //!
-//! [`RtrCaches`] says which cache's set is in force: the first that has one, in the order of preference (RFC 8210, section 10).
+//! [`RtrCaches`] says which cache's set is in force: the first that has one, in the order of preference (RFC 8210,
+//! section 10).
 
 pub mod pdu;
 
@@ -28,6 +31,8 @@ pub struct RtrClient {
     version: u8,
     /// Whether the connection's version is still open.
     first_answer: bool,
+    /// A serial that the cache told of while it answered.
+    noted: Option<u32>,
     /// Session and serial of the set.
     state: Option<(u16, u32)>,
     vrps: BTreeSet<Vrp>,
@@ -123,6 +128,7 @@ impl Default for RtrClient {
         Self {
             version: NEWEST,
             first_answer: false,
+            noted: None,
             state: None,
             vrps: BTreeSet::new(),
             intervals: Intervals::DEFAULT,
@@ -147,17 +153,26 @@ impl RtrClient {
 
     /// There is none any more.
     pub fn disconnected(&mut self) {
+        self.forget_unanswered();
         self.link = Link::Down;
         self.input.clear();
         self.output.clear();
+    }
+
+    /// Some caches close the connection instead of saying that they do not know a serial: one that was not answered is
+    /// not asked about again.
+    fn forget_unanswered(&mut self) {
+        if let Link::Asked { reset: false, .. } = self.link {
+            self.state = None;
+        }
     }
 
     /// Bytes from the cache. Work is bounded by what comes, and memory by [`MOST_VRPS`] and one message.
     ///
     /// # Errors
     ///
-    /// What ends the connection: the caller sends what [`Self::poll_transmit`] still has, closes it, and calls [`Self::disconnected`]. After an
-    /// [`RtrError::Version`] the next connection begins with an older version.
+    /// What ends the connection: the caller sends what [`Self::poll_transmit`] still has, closes it, and calls
+    /// [`Self::disconnected`]. After an [`RtrError::Version`] the next connection begins with an older version.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) -> Result<(), RtrError> {
         self.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut self.input);
@@ -193,10 +208,13 @@ impl RtrClient {
         if let Pdu::Error { code } = received.pdu {
             return Err(self.reported(code, received.version));
         }
-        if let Pdu::Notify { .. } = received.pdu {
-            // Before an answer it is ignored (section 7), whatever its version: the answer is newer.
-            if let Link::Idle { .. } = self.link {
-                self.ask(now);
+        if let Pdu::Notify { serial, .. } = received.pdu {
+            match self.link {
+                Link::Idle { .. } => self.ask(now),
+                // Before the first answer it is ignored (section 7), whatever its version.
+                _ if self.first_answer => {}
+                // The answer under way may be older than what this is about.
+                _ => self.noted = Some(serial),
             }
             return Ok(());
         }
@@ -226,7 +244,8 @@ impl RtrClient {
         }
     }
 
-    /// A cache that knows less answers the first question in its own version (section 7); from then on it is the connection's.
+    /// A cache that knows less answers the first question in its own version (section 7); from then on it is the
+    /// connection's.
     fn agree(&mut self, version: u8) -> Result<(), RtrError> {
         if version == self.version {
             self.first_answer = false;
@@ -237,7 +256,8 @@ impl RtrClient {
         }
         self.version = version;
         self.first_answer = false;
-        // Sessions are a version's own (section 5.1): what was asked about one of another version has to be asked again.
+        // Sessions are a version's own (section 5.1): what was asked about one of another version has to be asked
+        // again.
         match self.state.take() {
             None => Ok(()),
             Some(_) => Err(RtrError::Version(version)),
@@ -245,8 +265,8 @@ impl RtrClient {
     }
 
     fn reported(&mut self, code: u16, version: u8) -> RtrError {
-        // Some caches answer a serial of another session, which they had before a restart, by an error and not by a reset
-        // (section 5.9): whatever it is about, the next question is one for everything.
+        // Some caches answer a serial of another session, which they had before a restart, by an error and not by a
+        // reset (section 5.9): whatever it is about, the next question is one for everything.
         self.state = None;
         match CacheError::from_code(code) {
             CacheError::UnsupportedVersion if version < self.version => {
@@ -316,6 +336,9 @@ impl RtrClient {
         self.since = Some(now);
         self.intervals = intervals.unwrap_or(Intervals::DEFAULT).bounded();
         self.link = Link::Idle { ask_at: now + self.intervals.refresh };
+        if self.noted.is_some_and(|noted| noted != serial) {
+            self.ask(now);
+        }
         Ok(())
     }
 
@@ -326,6 +349,7 @@ impl RtrClient {
             None => Pdu::ResetQuery,
         };
         pdu.emit(self.version, &mut self.output);
+        self.noted = None;
         self.link = Link::Asked { reset: self.state.is_none(), until: now + ANSWER };
     }
 
@@ -381,6 +405,7 @@ impl RtrClient {
             Link::Idle { ask_at } if ask_at <= now => self.ask(now),
             Link::Asked { until, .. } | Link::Answer { until, .. } if until <= now => {
                 self.counters.faults += 1;
+                self.forget_unanswered();
                 self.link = Link::Down;
                 return Err(RtrError::Silent);
             }

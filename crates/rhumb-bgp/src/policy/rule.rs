@@ -1,4 +1,5 @@
-//! Rules: conditions, what becomes of a route that fulfils them, and lists of rules of which the first that fits counts.
+//! Rules: conditions, what becomes of a route that fulfils them, and lists of rules of which the first that fits
+//! counts.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -88,7 +89,8 @@ pub enum Verdict {
 /// What is changed about a route that is accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// How much it is preferred: import only. Higher is better, [`super::ranking::DEFAULT_PREFERENCE`] is what it is without.
+    /// How much it is preferred: import only. Higher is better, [`super::ranking::DEFAULT_PREFERENCE`] is what it is
+    /// without.
     pub preference: Option<u32>,
     /// Communities that are taken out.
     pub delete_communities: Vec<CommunityPattern>,

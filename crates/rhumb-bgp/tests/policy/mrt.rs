@@ -14,7 +14,8 @@ pub(crate) struct Archived {
     pub(crate) attributes: Vec<PathAttribute>,
 }
 
-/// The routes of an archive beside the repository, at most so many; `None`, and why on the terminal, where it is not there.
+/// The routes of an archive beside the repository, at most so many; `None`, and why on the terminal, where it is not
+/// there.
 pub(crate) fn routes(name: &str, most: usize) -> Option<Vec<Archived>> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bgp").join(name);

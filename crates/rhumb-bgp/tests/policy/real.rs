@@ -1,4 +1,5 @@
-//! Matchers against real routes: a table of an exchange in Johannesburg, and messages of one in London. Each is compared with what the numbers say.
+//! Matchers against real routes: a table of an exchange in Johannesburg, and messages of one in London. Each is
+//! compared with what the numbers say.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Settings of `rhumb member`, from the section `[member]`. An example with every key is in `docs/exchange-policy.md`, and a test reads it.
+//! Settings of `rhumb member`, from the section `[member]`. An example with every key is in `docs/exchange-policy.md`,
+//! and a test reads it.
 
 mod policy;
 
@@ -37,7 +38,8 @@ pub(crate) struct MemberSettings {
     /// The session with the member's router.
     pub(crate) bgp: BgpSettings,
     pub(crate) policy: PolicySettings,
-    /// Whether the exchange chooses within the best class; otherwise the order decides alone, and the exchange learns that.
+    /// Whether the exchange chooses within the best class; otherwise the order decides alone, and the exchange learns
+    /// that.
     pub(crate) select_best: bool,
     /// Caches of the RPKI, the preferred one first.
     pub(crate) rtr: Vec<SocketAddr>,
@@ -171,11 +173,14 @@ impl ConfigFile {
         Ok(MemberSettings {
             key: raw.key.clone().ok_or_else(|| {
                 Failure::setup_text(
-                    "a member needs a key; make one: rhumb keygen --role node --out member.key, and name it in [member] as \
+                    "a member needs a key; make one: rhumb keygen --role node --out member.key, and name \
+                     it in [member] as \
                      key = \"member.key\"",
                 )
             })?,
-            roster: raw.roster.clone().ok_or_else(|| needed("roster = \"roster.toml\", the exchange's list of members"))?,
+            roster: raw.roster.clone().ok_or_else(|| {
+                needed("roster = \"roster.toml\", the exchange's list of members")
+            })?,
             exchange: self.party(raw.exchange.as_deref(), "exchange")?,
             neutral: self.party(raw.neutral.as_deref(), "neutral")?,
             bgp: self.member_bgp(asn, exchange_asn)?,

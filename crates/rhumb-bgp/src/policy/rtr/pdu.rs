@@ -1,7 +1,7 @@
 //! Messages of RFC 8210, section 5, and those of RFC 6810 where they differ: parse and emit.
 //!
-//! Parsing never panics on any input. What a router sends (queries, error reports) is emitted; what it gets is parsed, and a query parses
-//! too, so that it is refused as misplaced and not as unknown.
+//! Parsing never panics on any input. What a router sends (queries, error reports) is emitted; what it gets is parsed,
+//! and a query parses too, so that it is refused as misplaced and not as unknown.
 
 use std::fmt;
 use std::time::Duration;
@@ -89,7 +89,8 @@ impl Intervals {
         expire: Duration::from_secs(7200),
     };
 
-    /// Within section 6's bounds, whatever the cache said; and what is in use does not expire before it was asked for again.
+    /// Within section 6's bounds, whatever the cache said; and what is in use does not expire before it was asked for
+    /// again.
     #[must_use]
     pub fn bounded(self) -> Self {
         let clamp =

@@ -1,7 +1,8 @@
-//! What validates origins, kept up to date from caches of the RPKI: the protocol is in `rhumb_bgp::policy::rtr`, the connections are here.
+//! What validates origins, kept up to date from caches of the RPKI: the protocol is in `rhumb_bgp::policy::rtr`, the
+//! connections are here.
 //!
-//! One task per cache connects, asks, and connects again when that ends; all are asked all the time, so that another one's set is at hand when
-//! the preferred one's expires. What is in force is published as a whole.
+//! One task per cache connects, asks, and connects again when that ends; all are asked all the time, so that another
+//! one's set is at hand when the preferred one's expires. What is in force is published as a whole.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -125,7 +126,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a client, publishes what that changed, and gives back what is to be sent and when to look again.
+    /// Does something with a client, publishes what that changed, and gives back what is to be sent and when to look
+    /// again.
     fn drive<T>(&self, cache: usize, act: impl FnOnce(&mut RtrClient) -> T) -> Driven<T> {
         let mut state = self.state();
         let client =

@@ -1,7 +1,7 @@
 //! The policies of a member: `[member.export]`, `[member.import]`, and the lists of prefixes that their rules name.
 //!
-//! Who a rule names is only known with the exchange's roster, which changes while the proxy runs: expressions and lists are read once, and
-//! [`PolicySettings::compile`] puts in the members whenever there is another roster.
+//! Who a rule names is only known with the exchange's roster, which changes while the proxy runs: expressions and lists
+//! are read once, and [`PolicySettings::compile`] puts in the members whenever there is another roster.
 
 use std::collections::HashMap;
 use std::fmt;
