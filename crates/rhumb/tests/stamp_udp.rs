@@ -8,7 +8,7 @@ mod stamping;
 #[path = "../../rhumb-io/tests/wire/mod.rs"]
 mod wire;
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use stamping::{Rig, Started, wait_until};
@@ -160,7 +160,7 @@ fn a_narrow_path_to_the_translator_is_learnt_from_icmp() {
         let (device, status) = run.output.split_once('\n').unwrap();
         assert!(device.contains(&format!(" mtu {expected} ")), "{expected}: {device}");
         let status: serde_json::Value = serde_json::from_str(status).unwrap();
-        let to = family.carried.split_once('=').unwrap().1;
-        assert_eq!(status["ways"][0]["udp"], to, "{status:#}");
+        let to: SocketAddr = family.carried.split_once('=').unwrap().1.parse().unwrap();
+        assert_eq!(status["ways"][0]["udp"], to.to_string(), "{status:#}");
     }
 }
