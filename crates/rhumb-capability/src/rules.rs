@@ -18,6 +18,7 @@ use crate::{
 pub(crate) struct Rules {
     addresses: Vec<(Family, Bits)>,
     refused_destinations: Vec<(Family, Bits)>,
+    only_hosts: bool,
     /// By the index of each, whether it is taken.
     suites: [bool; Suite::ALL.len()],
     clock: WindowClock,
@@ -76,6 +77,7 @@ impl Rules {
         Self {
             addresses: bits(addresses),
             refused_destinations: bits(refused_destinations),
+            only_hosts: config.only_hosts,
             suites: Suite::ALL.map(|suite| suites.contains(&suite)),
             clock: config.clock,
             reference_schemes: config.reference_schemes,
@@ -193,7 +195,8 @@ impl Rules {
     #[inline]
     pub(crate) fn is_routable(&self, header: &[u8], layout: &Layout, fields: &Fields) -> bool {
         let family = layout.family;
-        if !fields.source.is_host(family) || !fields.destination.is_host(family) {
+        let may_be = |address: Bits| !self.only_hosts || address.is_host(family);
+        if !may_be(fields.source) || !may_be(fields.destination) {
             return false;
         }
         let next = usize::from(layout.pointer) + 1;
@@ -201,7 +204,7 @@ impl Rules {
             return !self.refused_destinations.contains(&(family, fields.destination));
         }
         let at = usize::from(layout.places[next].at);
-        Bits::read(family, &header[at..]).is_host(family)
+        may_be(Bits::read(family, &header[at..]))
     }
 
     /// The core that a packet belongs to.

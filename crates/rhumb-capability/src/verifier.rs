@@ -60,6 +60,9 @@ pub struct VerifierConfig {
     /// Addresses that nothing is delivered to: those of this host, unless it is to be reached through itself. What comes
     /// from here passes no firewall for what comes from elsewhere.
     pub refused_destinations: Vec<IpAddr>,
+    /// Whether sources, destinations and next waypoints must be possible hosts. Not so where addresses stand for something else,
+    /// and nothing is sent to them.
+    pub only_hosts: bool,
 }
 
 impl VerifierConfig {
@@ -76,6 +79,7 @@ impl VerifierConfig {
             port: PLATYPUS_PORT,
             suites: Suite::ALL.to_vec(),
             refused_destinations: Vec::new(),
+            only_hosts: true,
         }
     }
 }

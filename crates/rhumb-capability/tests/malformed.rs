@@ -212,3 +212,16 @@ fn an_epoch_that_is_retired_is_refused() {
     verifier.retire_epoch(EPOCH);
     assert_eq!(reason(&mut verifier, &good(Family::V4)), Some(DropReason::Epoch));
 }
+
+#[test]
+fn addresses_that_are_none_pass_where_they_stand_for_something_else() {
+    let family = Family::V6;
+    for to in ["ff01:2345:6789::1", "fe80::1", "::1", "::ffff:10.0.0.1"] {
+        let original = ip_packet_to(family, &[1; 30], to.parse().unwrap());
+        let packet = stamped(&[&credential(family, 1, Suite::HeaderAes)], &original);
+        assert_eq!(reason(&mut verifier(family, 1), &packet), Some(DropReason::Unroutable), "{to}");
+        let mut config = config(family, 1);
+        config.only_hosts = false;
+        assert_eq!(reason(&mut verifier_of(config, 1), &packet), None, "{to}");
+    }
+}

@@ -39,6 +39,8 @@ impl Border {
         let destination = short_address(router);
         config.addresses = vec![destination];
         (config.core, config.cores) = (0, 1);
+        // One name in 200 begins like a group's address, or one of a link.
+        config.only_hosts = false;
         Ok(Self {
             peers: peers.into_iter().collect(),
             carriage: Carriage::Datagram { destination, hop_limit: HOP_LIMIT, traffic_class: 0 },
