@@ -10,10 +10,10 @@ use crate::harness::{Place, Running};
 /// Both servers' hosts, keys and settings; and what runs.
 pub(crate) struct Private {
     pub(crate) place: Place,
-    /// Party one's and party two's.
-    stations: [Station; 2],
-    names: [String; 2],
-    pub(crate) servers: [Option<Running>; 2],
+    /// Those of [`SERVERS`].
+    stations: [Station; 3],
+    names: [String; 3],
+    servers: [Option<Running>; 3],
     proxies: Vec<Proxy>,
     /// Whether proxies take part in Select-Best.
     selects: bool,
@@ -25,7 +25,10 @@ struct Proxy {
     running: Option<Running>,
 }
 
-/// Addresses on the LAN: servers at 2 and 3, the proxy of member n at 101 + n.
+/// Party one's server, party two's, and its standby.
+const SERVERS: [&str; 3] = ["one", "two", "two-b"];
+
+/// Addresses on the LAN: servers at 2, 3 and 4, the proxy of member n at 101 + n.
 pub(crate) fn proxy_address(index: usize) -> String {
     format!("10.90.0.{}", 101 + index)
 }
@@ -34,8 +37,8 @@ impl Private {
     /// Makes hosts, keys and settings; nothing runs yet.
     pub(crate) fn new(lan: &mut Lan, selects: bool) -> Self {
         let place = Place::new();
-        let names = ["one", "two"].map(|party| place.keygen("node", &format!("{party}.key")));
-        let stations = [lan.station(2), lan.station(3)];
+        let names = SERVERS.map(|server| place.keygen("node", &format!("{server}.key")));
+        let stations = [2, 3, 4].map(|number| lan.station(number));
         let mut roster = String::new();
         for (index, (asn, _)) in MEMBERS.iter().enumerate() {
             let name = place.keygen("node", &format!("member{index}.key"));
@@ -44,16 +47,19 @@ impl Private {
             );
         }
         place.write("roster.toml", &roster);
-        let peers =
-            [format!("{}@10.90.0.3:7480", names[1]), format!("{}@10.90.0.2:7480", names[0])];
-        for (at, (party, peer)) in ["one", "two"].iter().zip(peers).enumerate() {
-            let load = if at == 0 { "port_load = \"load\"\n" } else { "" };
+        let [one, two, standby] = &names;
+        let callers = format!("peer = [\"{one}@10.90.0.2:7480\"]");
+        let called = format!(
+            "peer = [\"{two}@10.90.0.3:7480\", \"{standby}@10.90.0.4:7480\"]\ntakeover_ms = 500\n\
+             port_load = \"load\""
+        );
+        for (at, (server, more)) in SERVERS.iter().zip([&called, &callers, &callers]).enumerate() {
             place.write(
-                &format!("{party}.toml"),
+                &format!("{server}.toml"),
                 &format!(
-                    "log = \"rhumb=info\"\n[exchange]\nparty = {}\nkey = \"{party}.key\"\nroster = \"roster.toml\"\n\
-                     listen = \"{}:7480\"\nadmin = \"127.0.0.1:7481\"\nshards = 2\npeer = [\"{peer}\"]\n{load}",
-                    at + 1,
+                    "log = \"rhumb=info\"\n[exchange]\nparty = {}\nkey = \"{server}.key\"\nroster = \"roster.toml\"\n\
+                     listen = \"{}:7480\"\nadmin = \"127.0.0.1:7481\"\nshards = 2\n{more}\n",
+                    1 + at.min(1),
                     stations[at].v4,
                 ),
             );
@@ -62,7 +68,8 @@ impl Private {
         let proxies = (0..MEMBERS.len())
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
-        let private = Self { place, stations, names, servers: [None, None], proxies, selects };
+        let private =
+            Self { place, stations, names, servers: [None, None, None], proxies, selects };
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
     }
@@ -79,13 +86,13 @@ impl Private {
         let row = (0..MEMBERS.len()).filter(|to| *to != index && MATRIX[index][*to] == 1);
         let only: Vec<String> = row.map(|to| format!("\"AS{}\"", MEMBERS[to].0)).collect();
         let own = proxy_address(index);
-        let [one, two] = &self.names;
+        let [one, two, standby] = &self.names;
         self.place.write(
             &format!("member{index}.toml"),
             &format!(
                 "log = \"rhumb=info\"\n[member]\nkey = \"member{index}.key\"\nroster = \"roster.toml\"\nasn = {asn}\n\
                  exchange_asn = {EXCHANGE}\nexchange = [\"{one}@10.90.0.2:7480\"]\n\
-                 neutral = [\"{two}@10.90.0.3:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
+                 neutral = [\"{two}@10.90.0.3:7480\", \"{standby}@10.90.0.4:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
                  [member.bgp]\nrouter = \"10.90.0.{}\"\nlisten = \"{own}\"\nid = \"{own}\"\n\
                  [member.export]\notherwise = \"accept\"\nonly = [{}]\n{more}\n\
                  [member.import]\notherwise = \"accept\"\n",
@@ -96,13 +103,13 @@ impl Private {
         );
     }
 
-    /// Starts a server of a party, 0 or 1.
-    pub(crate) fn start_server(&mut self, party: usize) {
-        let config = ["one.toml", "two.toml"][party];
-        let (place, host) = (&self.place, &self.stations[party].host);
-        let mut running = host.enter(|| place.start(&["--config", config, "exchange"]));
+    /// Starts one of [`SERVERS`].
+    pub(crate) fn start_server(&mut self, server: usize) {
+        let config = format!("{}.toml", SERVERS[server]);
+        let (place, host) = (&self.place, &self.stations[server].host);
+        let mut running = host.enter(|| place.start(&["--config", &config, "exchange"]));
         assert_eq!(running.next_object()["ready"], true);
-        self.servers[party] = Some(running);
+        self.servers[server] = Some(running);
     }
 
     /// Starts a member's proxy.
@@ -129,9 +136,9 @@ impl Private {
         self.proxies[index].running.as_ref().unwrap().nudge("HUP");
     }
 
-    /// Kills a party's server without a warning.
-    pub(crate) fn kill_server(&mut self, party: usize) {
-        self.servers[party].take().unwrap().kill();
+    /// Kills one of [`SERVERS`] without a warning.
+    pub(crate) fn kill_server(&mut self, server: usize) {
+        self.servers[server].take().unwrap().kill();
     }
 
     /// What `rhumb member ... --json` says of a member's proxy.

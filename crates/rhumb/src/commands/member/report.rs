@@ -195,7 +195,7 @@ fn status(proxy: &Proxy) -> Value {
                 "server": link.server.address,
                 "name": link.server.name.to_string(),
                 "connected": link.outbox.is_some(),
-                "waiting_bytes": link.outbox.as_ref().map(|outbox| outbox.waiting()),
+                "waiting_bytes": link.outbox.as_ref().map(rhumb_channel::Outbox::waiting),
                 "problem": link.problem,
             })
         })
@@ -283,7 +283,7 @@ pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
     let connected = proxy.links.iter().filter(|link| link.outbox.is_some()).count();
     let live = proxy.exchange.live_shards().map_or(0, |(live, _)| live);
     let waiting = proxy.links.iter().filter_map(|link| link.outbox.as_ref());
-    let waiting: usize = waiting.map(|outbox| outbox.waiting()).sum();
+    let waiting: usize = waiting.map(rhumb_channel::Outbox::waiting).sum();
     let is_up = usize::from(router.state == State::Established);
     let metrics = vec![
         metric(ROUTER_UP, "Whether the session with the router is up.", Kind::Gauge, plain(is_up)),
