@@ -259,6 +259,7 @@ impl Running {
                 // Known, but not for this: a member that calls as a party, say.
                 tracing::warn!(address = %channel.address, protocol, "a connection is refused");
                 hub.counters.refused.fetch_add(1, Ordering::Relaxed);
+                tasks.spawn(pair::hang_up(channel));
             }
         }
     }

@@ -20,8 +20,8 @@ pub(crate) struct RawConfig {
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawForwarder,
     pub(crate) border: Option<RawBorder>,
-    pub(crate) member: super::member::RawMember,
     pub(crate) exchange: super::exchange::RawExchange,
+    pub(crate) member: super::member::RawMember,
     #[cfg(target_os = "linux")]
     pub(crate) stamp: super::stamp::RawStamp,
 }

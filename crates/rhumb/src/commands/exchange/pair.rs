@@ -165,7 +165,8 @@ pub(super) async fn tell_standby(hub: Arc<Hub>, channel: Channel) {
     }
 }
 
-async fn hang_up(channel: Channel) {
+/// Ends a channel without a hello.
+pub(super) async fn hang_up(channel: Channel) {
     let Channel { inbox, outbox, .. } = channel;
     drop(outbox);
     inbox.finish(HELLO_TIMEOUT).await;
@@ -200,6 +201,8 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
         }
     };
     let Some(connection) = hub.pair_begins(peer, address, epoch, &line) else {
+        drop(line);
+        inbox.finish(HELLO_TIMEOUT).await;
         return Ended::Busy;
     };
     tracing::info!(%address, "a pair with the other party begins");
