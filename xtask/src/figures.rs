@@ -256,7 +256,6 @@ Made by `cargo xtask figures --date DATE` from commit COMMIT; do not edit. What 
 
 | condition | |
 |---|---|
-| machine | others were at work on it |
 ";
 
 /// The columns of each file, after the series it has.

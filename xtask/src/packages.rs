@@ -10,6 +10,7 @@ use crate::process::{self, Echo};
 
 /// Program, package, what for.
 const WANTED: [(&str, &str, &str); 17] = [
+const WANTED: [(&str, &str, &str); 16] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -26,6 +27,11 @@ const WANTED: [(&str, &str, &str); 17] = [
     ("bgpctl", "openbgpd", "members of an exchange"),
     ("exabgp", "exabgp", "members of an exchange"),
     ("stayrtr", "stayrtr", "a cache of the RPKI"),
+    ("bird", "bird2", "a foreign BGP speaker"),
+    ("gobgpd", "gobgpd", "a foreign BGP speaker"),
+    ("/usr/lib/frr/bgpd", "frr", "a foreign BGP speaker"),
+    ("bgpctl", "openbgpd", "a foreign BGP speaker"),
+    ("exabgp", "exabgp", "a foreign BGP speaker"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

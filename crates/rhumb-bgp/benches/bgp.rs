@@ -41,13 +41,16 @@ fn main() {
             whole_table(&mut figures, *speaker, routes);
         }
     }
+    if let Some((speaker, routes)) = &table {
+        memory(&mut figures, *speaker, routes);
+    }
     if json { print_json(&figures) } else { print_text(&figures) }
 }
 
 /// Updates of an exchange, in their order, each to its neighbour's session.
 fn churn(figures: &mut Figures, updates: &[(Speaker, &[u8])]) {
     let alone = seconds(|| {
-        updates.iter().for_each(|(speaker, message)| codec(speaker.four_octet_as, message))
+        updates.iter().for_each(|(speaker, message)| codec(speaker.four_octet_as, message));
     });
     let mut sessions: BTreeMap<Speaker, Listener> = BTreeMap::new();
     for (speaker, _) in updates {
@@ -70,48 +73,16 @@ fn churn(figures: &mut Figures, updates: &[(Speaker, &[u8])]) {
 fn whole_table(figures: &mut Figures, speaker: Speaker, routes: &[Vec<u8>]) {
     let count = routes.len() as f64;
     let alone = seconds(|| routes.iter().for_each(|message| codec(true, message)));
-    let mut listener = None;
-    let mut applied = 0.0;
-    let grown = allocation_counter::measure(|| {
-        let mut fresh = Listener::new(speaker);
-        applied = seconds(|| {
-            for message in routes {
-                fresh.hear(message);
-                while fresh.session.poll_event().is_some() {}
-            }
-        });
-        listener = Some(fresh);
-    });
-    let listener = listener.expect("it was made");
+    let mut listener = Listener::new(speaker);
+    let applied = seconds(|| apply(&mut listener, routes));
     let kept = kept(&listener.session);
     note(figures, "JINX table applied", "routes/s", count / applied);
     note(figures, "JINX table, codec alone", "routes/s", count / alone);
     note(figures, "JINX table, of codec alone", "ratio", applied / alone);
-    note(figures, "JINX table, routes", "routes", kept.len() as f64);
-    note(
-        figures,
-        "JINX table, distinct attributes",
-        "sets",
-        listener.session.distinct_attributes() as f64,
-    );
-    note(
-        figures,
-        "JINX table in, memory",
-        "bytes/route",
-        grown.bytes_current as f64 / kept.len() as f64,
-    );
 
     let mut out = Listener::new(speaker);
     let now = Instant::now();
-    let mut announced = 0.0;
-    let grown = allocation_counter::measure(|| {
-        announced = seconds(|| {
-            for (prefix, attributes) in &kept {
-                // What cannot be announced is counted below: it is missing.
-                let _ = out.session.announce(*prefix, 0, attributes, now);
-            }
-        });
-    });
+    let announced = seconds(|| announce(&mut out, &kept));
     let (mut messages, mut bytes) = (0u64, 0u64);
     let packed = seconds(|| {
         while let Some(transmit) = out.session.poll_transmit(now) {
@@ -129,12 +100,50 @@ fn whole_table(figures: &mut Figures, speaker: Speaker, routes: &[Vec<u8>]) {
     note(figures, "JINX table packed", "routes/s", kept.len() as f64 / packed);
     note(figures, "JINX table packed, messages", "messages", messages as f64);
     note(figures, "JINX table packed, size", "bytes/route", bytes as f64 / kept.len() as f64);
+}
+
+/// What the same tables take; counting slows allocation down, so nothing is timed here.
+fn memory(figures: &mut Figures, speaker: Speaker, routes: &[Vec<u8>]) {
+    let mut listener = Listener::new(speaker);
+    let taken = allocation_counter::measure(|| apply(&mut listener, routes));
+    let kept = kept(&listener.session);
+    let count = kept.len() as f64;
+    note(figures, "JINX table, routes", "routes", count);
     note(
         figures,
-        "JINX table out, memory with backlog",
-        "bytes/route",
-        grown.bytes_current as f64 / kept.len() as f64,
+        "JINX table, distinct attributes",
+        "sets",
+        listener.session.distinct_attributes() as f64,
     );
+    note(figures, "JINX table in, memory", "bytes/route", taken.bytes_current as f64 / count);
+    let mut out = Listener::new(speaker);
+    let now = Instant::now();
+    // The attributes are those of the table before: a second table shares them.
+    let queued = allocation_counter::measure(|| announce(&mut out, &kept));
+    let sent = allocation_counter::measure(|| while out.session.poll_transmit(now).is_some() {});
+    let left = queued.bytes_current + sent.bytes_current;
+    note(figures, "JINX table out, memory when sent", "bytes/route", left as f64 / count);
+    note(
+        figures,
+        "JINX table out, memory when queued",
+        "bytes/route",
+        queued.bytes_current as f64 / count,
+    );
+}
+
+fn apply(listener: &mut Listener, routes: &[Vec<u8>]) {
+    for message in routes {
+        listener.hear(message);
+        while listener.session.poll_event().is_some() {}
+    }
+}
+
+fn announce(listener: &mut Listener, routes: &[(Prefix, Attributes)]) {
+    let now = Instant::now();
+    for (prefix, attributes) in routes {
+        // What cannot be announced is missing from the count afterwards.
+        let _ = listener.session.announce(*prefix, 0, attributes, now);
+    }
 }
 
 fn kept(session: &Session) -> Vec<(Prefix, Attributes)> {

@@ -102,7 +102,7 @@ pub struct Counters {
     pub collisions: u64,
     /// Connections refused: the session was stopped or at rest, or there was one already.
     pub refused_connections: u64,
-    /// Requests of the neighbour for all routes of a family, each answered.
+    /// Requests of the neighbour for all routes of a family. Those that come during an answer are answered together.
     pub refreshes_answered: u64,
     /// Routes that stay here since their attributes fit no message.
     pub too_long: u64,

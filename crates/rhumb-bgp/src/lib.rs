@@ -46,6 +46,9 @@ mod connection;
 pub mod event;
 mod export;
 mod family;
+#[cfg(any(fuzzing, test))]
+#[doc(hidden)]
+pub mod fuzz;
 mod intern;
 mod jitter;
 pub mod negotiation;

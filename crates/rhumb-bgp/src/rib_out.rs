@@ -42,7 +42,20 @@ struct Backlog {
     order: VecDeque<Attributes>,
     /// When all is sent, say so.
     end_of_rib: bool,
-    end_of_refresh: bool,
+    refresh: Refresh,
+    /// Another request came during the refresh: however many, they cost one more.
+    refresh_again: bool,
+    /// The neighbour is told where a refresh begins and ends (RFC 7313).
+    marks_refresh: bool,
+}
+
+/// How far an answer to "say all again" is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Refresh {
+    #[default]
+    None,
+    Asked,
+    Running,
 }
 
 /// What is to be known to write messages.
@@ -58,7 +71,9 @@ pub(crate) struct Format {
 pub(crate) enum Next {
     Update(Vec<u8>),
     EndOfRib(Vec<u8>),
-    /// All of a refresh is sent (RFC 7313).
+    /// What follows is all (RFC 7313).
+    BeginOfRefresh,
+    /// That was all.
     EndOfRefresh,
     /// A route whose attributes fit no message stays here.
     TooLong,
@@ -122,13 +137,14 @@ impl RibOut {
         self.backlog = PerFamily::default();
     }
 
-    /// The neighbour asks for everything again.
-    pub(crate) fn refresh(&mut self, family: Family, say_when_done: bool) {
+    /// The neighbour asks for everything again. It gets it as fast as it takes it, whatever it asks meanwhile.
+    pub(crate) fn refresh(&mut self, family: Family, marks: bool) {
         if let Some(backlog) = &mut self.backlog[family] {
-            backlog.groups.clear();
-            backlog.order.clear();
-            backlog.end_of_refresh = say_when_done;
-            self.queue_all(family);
+            backlog.marks_refresh = marks;
+            backlog.refresh_again |= backlog.refresh == Refresh::Running;
+            if backlog.refresh == Refresh::None {
+                backlog.refresh = Refresh::Asked;
+            }
         }
     }
 
@@ -156,6 +172,17 @@ impl RibOut {
     /// The next message for the neighbour: at most one message's worth of work.
     pub(crate) fn next(&mut self, family: Family, format: Format) -> Option<Next> {
         let backlog = self.backlog[family].as_mut()?;
+        if backlog.refresh == Refresh::Asked {
+            backlog.refresh = Refresh::Running;
+            backlog.groups.clear();
+            backlog.order.clear();
+            let marks = backlog.marks_refresh;
+            self.queue_all(family);
+            if marks {
+                return Some(Next::BeginOfRefresh);
+            }
+        }
+        let backlog = self.backlog[family].as_mut()?;
         if !backlog.withdrawals.is_empty()
             && let Some(message) = withdrawal(family, backlog, &mut self.routes, format)
         {
@@ -178,8 +205,12 @@ impl RibOut {
                 }
             }
         }
-        if std::mem::take(&mut backlog.end_of_refresh) {
-            return Some(Next::EndOfRefresh);
+        if backlog.refresh == Refresh::Running {
+            let is_asked = std::mem::take(&mut backlog.refresh_again);
+            backlog.refresh = if is_asked { Refresh::Asked } else { Refresh::None };
+            if backlog.marks_refresh {
+                return Some(Next::EndOfRefresh);
+            }
         }
         if std::mem::take(&mut backlog.end_of_rib) {
             return Some(Next::EndOfRib(end_of_rib(family)));
@@ -216,7 +247,7 @@ impl Backlog {
         self.withdrawals.is_empty()
             && self.order.is_empty()
             && !self.end_of_rib
-            && !self.end_of_refresh
+            && self.refresh == Refresh::None
     }
 }
 

@@ -412,6 +412,16 @@ impl Session {
         self.send(side, &Message::RouteRefresh(message), now);
     }
 
+    fn mark_refresh(
+        &mut self,
+        family: Family,
+        mark: RouteRefreshSubtype,
+        now: Instant,
+    ) -> Option<Transmit> {
+        self.send_refresh(family, mark, now);
+        self.transmits.pop_front()
+    }
+
     /// The next message out of Adj-RIB-Out.
     fn next_update(&mut self, now: Instant) -> Option<Transmit> {
         let (id, negotiated) = self.established()?;
@@ -426,9 +436,11 @@ impl Session {
                         self.postpone_keepalive(id, now);
                         return Some(Transmit::Send(id, message.into()));
                     }
+                    Next::BeginOfRefresh => {
+                        return self.mark_refresh(family, RouteRefreshSubtype::BoRR, now);
+                    }
                     Next::EndOfRefresh => {
-                        self.send_refresh(family, RouteRefreshSubtype::EoRR, now);
-                        return self.transmits.pop_front();
+                        return self.mark_refresh(family, RouteRefreshSubtype::EoRR, now);
                     }
                     Next::TooLong => self.counters.too_long += 1,
                 }

@@ -212,20 +212,7 @@ impl Context<'_> {
             return routes.withdrawn_all();
         }
         let mut list = routes.list();
-        let path = list.iter().find_map(|attribute| match attribute {
-            PathAttribute::AsPath(path) => Some(path),
-            _ => None,
-        });
-        let path = path.cloned().unwrap_or(AsPath { segments: Vec::new() });
-        if path.contains_asn(self.config.local_as) {
-            counters.loops += 1;
-            return routes.withdrawn_all();
-        }
-        if self.config.enforce_first_as
-            && self.config.role != Some(BgpRole::RouteServerClient)
-            && first_as(&path) != Some(self.config.remote_as)
-        {
-            counters.wrong_first_as += 1;
+        if !self.is_usable(&list, counters) {
             return routes.withdrawn_all();
         }
         if let Some(role) = self.config.role {
@@ -241,10 +228,14 @@ impl Context<'_> {
         }
         let mut update =
             Update { withdrawn: std::mem::take(&mut routes.withdrawn), ..Update::default() };
-        for (next_hop, keys) in routes.announced {
-            let mut canonical = Vec::new();
+        let mut groups = routes.announced.into_iter().peekable();
+        while let Some((next_hop, keys)) = groups.next() {
+            // Most messages have one group: its attributes need not be copied.
+            let list =
+                if groups.peek().is_some() { list.clone() } else { std::mem::take(&mut list) };
+            let mut canonical = Vec::with_capacity(USUAL_LENGTH);
             let written =
-                next_hop.map(|next_hop| attributes::write(next_hop, list.clone(), &mut canonical));
+                next_hop.map(|next_hop| attributes::write(next_hop, list, &mut canonical));
             if let Some(Ok(())) = written {
                 update.announced.push((canonical, keys));
             } else {
@@ -254,6 +245,25 @@ impl Context<'_> {
             }
         }
         update
+    }
+
+    /// Whether a path may be used here: it is no loop, and begins with the neighbour.
+    fn is_usable(&self, list: &[PathAttribute], counters: &mut Counters) -> bool {
+        let path = list.iter().find_map(|attribute| match attribute {
+            PathAttribute::AsPath(path) => Some(path),
+            _ => None,
+        });
+        if path.is_some_and(|path| path.contains_asn(self.config.local_as)) {
+            counters.loops += 1;
+            return false;
+        }
+        let enforces =
+            self.config.enforce_first_as && self.config.role != Some(BgpRole::RouteServerClient);
+        if enforces && path.and_then(first_as) != Some(self.config.remote_as) {
+            counters.wrong_first_as += 1;
+            return false;
+        }
+        true
     }
 }
 
@@ -385,3 +395,6 @@ fn first_as(path: &AsPath) -> Option<u32> {
         AsPathSegment::AsSet(_) => None,
     }
 }
+
+/// Bytes that the attributes of most routes fit in.
+const USUAL_LENGTH: usize = 96;

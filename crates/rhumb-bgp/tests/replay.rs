@@ -111,7 +111,7 @@ fn usable(elem: &BgpElem) -> Option<Route> {
     let mut path = Vec::new();
     for segment in elem.as_path.as_ref()?.iter_segments() {
         let Segment::AsSequence(numbers) = segment else { return None };
-        path.extend(numbers.iter().map(|number| number.to_u32()));
+        path.extend(numbers.iter().copied().map(u32::from));
     }
     let origin = elem.origin.map(|origin| match origin {
         bgpkit_parser::models::Origin::IGP => Origin::Igp,
@@ -181,7 +181,7 @@ fn a_table_goes_through_two_sessions_unchanged() {
         first.hear(message);
     }
     let mut second = Listener::new(speaker);
-    let now = std::time::Instant::now();
+    let now = first.now;
     let mut announced = 0;
     while let Some(event) = first.session.poll_event() {
         match event {

@@ -296,9 +296,9 @@ fn a_stop_is_for_good_and_a_reset_is_not() {
         pair.pump();
         let now = pair.now;
         if is_reset {
-            pair.sessions[0].reset("again", now)
+            pair.sessions[0].reset("again", now);
         } else {
-            pair.sessions[0].stop("for good", now)
+            pair.sessions[0].stop("for good", now);
         }
         pair.pump();
         // RFC 8538: any NOTIFICATION but a hard reset leaves routes in place.
@@ -469,4 +469,30 @@ fn a_neighbour_with_short_numbers_gets_and_gives_whole_paths() {
     let has = |part: &[u8]| sent.windows(part.len()).any(|window| window == part);
     assert!(has(&[0x40, 2, 6, 2, 2, 0xfb, 0xf4, 0x5b, 0xa0]), "{sent:?}");
     assert!(has(&[0xc0, 17, 10, 2, 2, 0, 0, 0xfb, 0xf4, 0xfa, 0x56, 0xea, 0]), "{sent:?}");
+}
+
+#[test]
+fn many_requests_for_all_cost_two_answers() {
+    let mut pair = Pair::established(|_, _| {});
+    announce(
+        &mut pair,
+        (0..100).map(|number| (v4(number), 0, via_v4(&[64500, u32::from(number) + 1]))),
+    );
+    pair.pump();
+    let before = updates(&pair, 0);
+    let now = pair.now;
+    pair.sessions[1].request_refresh(Family::Ipv4, now);
+    pair.deliver(1, 1);
+    // The answer has begun when more requests come.
+    pair.deliver(0, 5);
+    for _ in 0..50 {
+        pair.sessions[1].request_refresh(Family::Ipv4, now);
+    }
+    pair.pump();
+    assert_eq!(updates(&pair, 0) - before, 200);
+    assert_eq!(pair.sessions[0].counters().refreshes_answered, 51);
+    assert_eq!(
+        pair.take(1).iter().filter(|event| **event == Event::Refreshed(Family::Ipv4)).count(),
+        2
+    );
 }

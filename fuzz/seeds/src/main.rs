@@ -3,6 +3,7 @@
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
 mod exchange;
+mod bgp;
 mod keys;
 mod mpc;
 mod orders;
@@ -42,6 +43,7 @@ fn main() -> std::io::Result<()> {
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
         ("exchange_message", exchange::messages().expect("the parties agree")),
+        ("bgp", bgp::examples()),
         ("key_message", keys::messages()),
         ("key_text", keys::texts()),
         ("mpc", mpc::messages().expect("the parties agree")),

@@ -90,9 +90,6 @@ impl Session {
         };
         match message.subtype() {
             RouteRefreshSubtype::Normal => {
-                if is_marked {
-                    self.send_refresh(family, RouteRefreshSubtype::BoRR, now);
-                }
                 self.counters.refreshes_answered += 1;
                 self.rib_out.refresh(family, is_marked);
                 self.expect_progress_of_backlog(now);

@@ -74,7 +74,7 @@ pub(crate) fn table(recording: &[u8]) -> BTreeMap<Speaker, Vec<Vec<u8>>> {
 pub(crate) struct Listener {
     pub(crate) session: Session,
     connection: ConnectionId,
-    now: Instant,
+    pub(crate) now: Instant,
 }
 
 impl Listener {

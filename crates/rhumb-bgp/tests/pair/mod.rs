@@ -136,6 +136,14 @@ impl Pair {
         })
     }
 
+    /// At most so many messages of one end arrive.
+    pub(crate) fn deliver(&mut self, end: usize, messages: usize) {
+        for _ in 0..messages {
+            let Some(transmit) = self.sessions[end].poll_transmit(self.now) else { return };
+            self.carry(end, transmit);
+        }
+    }
+
     /// Until there is nothing to do at this instant.
     pub(crate) fn pump(&mut self) {
         loop {
