@@ -8,6 +8,7 @@ mod keys;
 mod mpc;
 mod orders;
 mod platypus;
+mod policy;
 
 use std::path::Path;
 
@@ -39,6 +40,8 @@ fn main() -> std::io::Result<()> {
         ("pdu", pdus()),
         ("nack", small_messages()),
         ("platypus", platypus::examples()),
+        ("policy_text", policy::texts()),
+        ("rtr", policy::streams()),
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),

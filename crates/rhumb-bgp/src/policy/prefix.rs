@@ -1,10 +1,12 @@
 //! Lists of prefixes with bounds of length, and the index behind them and behind origin validation.
 //!
-//! The index is a sorted array in which every entry knows the nearest entry before it that covers it. What covers a prefix is found by one binary
-//! search, and then from cover to cover. It is rebuilt when its list changes.
+//! The index is a hash table by prefix: what covers a prefix is looked for once for every length that there is, of which there are few.
+//! It is rebuilt when its list changes.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::str::FromStr;
 
 use rustbgpd_wire::{Ipv4Prefix, Ipv6Prefix, Prefix};
@@ -153,7 +155,7 @@ pub fn family_len(prefix: Prefix) -> u8 {
 pub struct PrefixSet(Nested<(u8, u8)>);
 
 impl PrefixSet {
-    /// Whether `prefix` is in it. Takes a binary search, and a step for every range whose prefix covers it.
+    /// Whether `prefix` is in it. Takes a look for every length that the list has.
     pub fn contains(&self, prefix: Prefix) -> bool {
         let len = prefix.prefix_len();
         self.0.covering(prefix).any(|(_, (least, most))| (*least..=*most).contains(&len))
@@ -170,7 +172,7 @@ impl PrefixSet {
 
     /// How many ranges it has.
     pub fn len(&self) -> usize {
-        self.0.entries.len()
+        self.0.len()
     }
 
     /// Whether it has none.
@@ -188,70 +190,69 @@ impl FromIterator<PrefixRange> for PrefixSet {
 /// The index: values by prefix, several for one prefix if need be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nested<T> {
-    /// By prefix, so by address and then by length: what covers an entry is before it.
-    entries: Vec<Entry<T>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry<T> {
-    prefix: Prefix,
-    /// The place of the nearest entry before this one that covers it, or [`NONE`].
-    cover: u32,
-    value: T,
+    /// By prefix.
+    values: Vec<(Prefix, T)>,
+    /// Where a prefix's values begin and end.
+    places: HashMap<Prefix, Range<u32>>,
+    /// Lengths that there are, the longest first: of IPv4, and of IPv6.
+    lengths: [Vec<u8>; 2],
 }
 
 impl<T> Nested<T> {
-    /// The entries that cover `prefix`, the longest first.
+    /// The values of all that covers `prefix`, the longest first. Takes a look for every length that there is.
     pub(crate) fn covering(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &T)> {
-        let after = self.entries.partition_point(|entry| entry.prefix <= prefix);
-        let mut next = after.checked_sub(1);
-        let mut covering = false;
-        std::iter::from_fn(move || {
-            loop {
-                let entry = &self.entries[next?];
-                next = (entry.cover != NONE).then_some(entry.cover as usize);
-                // Whatever covers a covering entry covers the prefix.
-                covering = covering || covers(entry.prefix, prefix);
-                if covering {
-                    return Some((entry.prefix, &entry.value));
-                }
-            }
-        })
+        let lengths = self.lengths[usize::from(matches!(prefix, Prefix::V6(_)))].iter();
+        let shorter = lengths.copied().skip_while(move |len| *len > prefix.prefix_len());
+        let found = shorter.filter_map(move |len| self.places.get(&truncated(prefix, len)));
+        found
+            .flat_map(|place| &self.values[place.start as usize..place.end as usize])
+            .map(|(prefix, value)| (*prefix, value))
     }
 
-    /// All entries, by prefix.
+    /// All values, by prefix.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Prefix, &T)> {
-        self.entries.iter().map(|entry| (entry.prefix, &entry.value))
+        self.values.iter().map(|(prefix, value)| (*prefix, value))
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
     }
 }
 
 impl<T> Default for Nested<T> {
     fn default() -> Self {
-        Self { entries: Vec::new() }
+        Self { values: Vec::new(), places: HashMap::new(), lengths: [Vec::new(), Vec::new()] }
     }
 }
 
 impl<T> FromIterator<(Prefix, T)> for Nested<T> {
     fn from_iter<I: IntoIterator<Item = (Prefix, T)>>(values: I) -> Self {
-        let entry = |(prefix, value)| Entry { prefix, cover: NONE, value };
-        let mut entries: Vec<Entry<T>> = values.into_iter().map(entry).collect();
-        assert!(entries.len() < NONE as usize, "more entries than an index has places");
-        entries.sort_by_key(|entry| entry.prefix);
-        // The covers of the entry before, from the shortest.
-        let mut covers_of_last: Vec<u32> = Vec::new();
-        for at in 0..entries.len() {
-            while let Some(last) = covers_of_last.last() {
-                if covers(entries[*last as usize].prefix, entries[at].prefix) {
-                    entries[at].cover = *last;
-                    break;
-                }
-                covers_of_last.pop();
-            }
-            covers_of_last.push(u32::try_from(at).expect("invariant: it is below the bound above"));
+        let mut values: Vec<(Prefix, T)> = values.into_iter().collect();
+        assert!(u32::try_from(values.len()).is_ok(), "more values than an index has places");
+        values.sort_by_key(|(prefix, _)| *prefix);
+        let mut places = HashMap::with_capacity(values.len());
+        let mut lengths = [[false; 129]; 2];
+        let mut start = 0;
+        for same in values.chunk_by(|(a, _), (b, _)| a == b) {
+            let prefix = same[0].0;
+            let end = start + u32::try_from(same.len()).expect("invariant: all together are fewer");
+            places.insert(prefix, start..end);
+            lengths[usize::from(matches!(prefix, Prefix::V6(_)))]
+                [usize::from(prefix.prefix_len())] = true;
+            start = end;
         }
-        Self { entries }
+        places.shrink_to_fit();
+        let lengths =
+            lengths.map(|there| (0..=128u8).rev().filter(|len| there[usize::from(*len)]).collect());
+        Self { values, places, lengths }
     }
 }
 
-/// No place.
-const NONE: u32 = u32::MAX;
+/// The prefix of `len` bits that covers a longer one.
+fn truncated(prefix: Prefix, len: u8) -> Prefix {
+    match prefix {
+        Prefix::V4(prefix) => Prefix::V4(Ipv4Prefix::new(prefix.addr, len)),
+        Prefix::V6(prefix) => Prefix::V6(Ipv6Prefix::new(prefix.addr, len)),
+    }
+}

@@ -53,12 +53,12 @@ impl Vrps {
 
     /// How many payloads it has.
     pub fn len(&self) -> usize {
-        self.0.iter().count()
+        self.0.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().next().is_none()
+        self.0.len() == 0
     }
 
     /// Its payloads, in order.

@@ -28,6 +28,8 @@ pub struct RtrClient {
     version: u8,
     /// Whether the connection's version is still open.
     first_answer: bool,
+    /// A serial that the cache told of while it answered.
+    noted: Option<u32>,
     /// Session and serial of the set.
     state: Option<(u16, u32)>,
     vrps: BTreeSet<Vrp>,
@@ -123,6 +125,7 @@ impl Default for RtrClient {
         Self {
             version: NEWEST,
             first_answer: false,
+            noted: None,
             state: None,
             vrps: BTreeSet::new(),
             intervals: Intervals::DEFAULT,
@@ -193,10 +196,13 @@ impl RtrClient {
         if let Pdu::Error { code } = received.pdu {
             return Err(self.reported(code, received.version));
         }
-        if let Pdu::Notify { .. } = received.pdu {
-            // Before an answer it is ignored (section 7), whatever its version: the answer is newer.
-            if let Link::Idle { .. } = self.link {
-                self.ask(now);
+        if let Pdu::Notify { serial, .. } = received.pdu {
+            match self.link {
+                Link::Idle { .. } => self.ask(now),
+                // Before the first answer it is ignored (section 7), whatever its version.
+                _ if self.first_answer => {}
+                // The answer under way may be older than what this is about.
+                _ => self.noted = Some(serial),
             }
             return Ok(());
         }
@@ -316,6 +322,9 @@ impl RtrClient {
         self.since = Some(now);
         self.intervals = intervals.unwrap_or(Intervals::DEFAULT).bounded();
         self.link = Link::Idle { ask_at: now + self.intervals.refresh };
+        if self.noted.is_some_and(|noted| noted != serial) {
+            self.ask(now);
+        }
         Ok(())
     }
 
@@ -326,6 +335,7 @@ impl RtrClient {
             None => Pdu::ResetQuery,
         };
         pdu.emit(self.version, &mut self.output);
+        self.noted = None;
         self.link = Link::Asked { reset: self.state.is_none(), until: now + ANSWER };
     }
 
@@ -397,6 +407,11 @@ impl RtrClient {
     /// Whether the set is another one since this was last asked.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
+    }
+
+    /// Whether the next question is only one for what changed.
+    pub fn knows_serial(&self) -> bool {
+        self.state.is_some()
     }
 
     /// How long to wait before the next connection after one that failed.

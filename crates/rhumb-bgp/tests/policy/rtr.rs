@@ -112,6 +112,21 @@ fn what_changed_is_asked_for_when_told_or_when_it_is_time() {
 }
 
 #[test]
+fn what_a_cache_tells_of_while_it_answers_is_asked_for_afterwards() {
+    let at = now();
+    for (told, asked) in [(3, true), (2, false)] {
+        let mut client = synchronized(&[], at);
+        client.handle_timeout(at + SHORT.refresh).unwrap();
+        said(&mut client);
+        let notify = Pdu::Notify { session: 7, serial: told };
+        let answer = [Pdu::CacheResponse { session: 7 }, notify, end(7, 2)];
+        client.handle_bytes(&bytes(1, &answer), at).unwrap();
+        let question = (1, Pdu::SerialQuery { session: 7, serial: 2 });
+        assert_eq!(said(&mut client), asked.then_some(question));
+    }
+}
+
+#[test]
 fn a_cache_that_cannot_say_what_changed_says_everything() {
     let at = now();
     let (a, b) = (vrp("10.0.0.0/8", 1), vrp("192.0.2.0/24", 2));

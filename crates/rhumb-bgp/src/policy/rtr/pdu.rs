@@ -222,7 +222,7 @@ impl Pdu {
             }
             Self::ResetQuery => emit_header([version, RESET_QUERY], 0, 8, out),
             Self::CacheResponse { session } => {
-                emit_header([version, CACHE_RESPONSE], session, 8, out)
+                emit_header([version, CACHE_RESPONSE], session, 8, out);
             }
             Self::CacheReset => emit_header([version, CACHE_RESET], 0, 8, out),
             Self::Prefix { announced, vrp } => {

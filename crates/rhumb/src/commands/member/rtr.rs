@@ -163,7 +163,8 @@ async fn follow(shared: Arc<Shared>, cache: usize) {
     let address = shared.addresses[cache];
     let mut pause = RECONNECT_LEAST;
     loop {
-        let before = shared.drive(cache, |client| client.counters()).result;
+        let before =
+            shared.drive(cache, |client| (client.counters(), client.knows_serial())).result;
         let problem = match timeout(CONNECT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 shared.note(cache, Link { connected: true, problem: None });
@@ -174,13 +175,14 @@ async fn follow(shared: Arc<Shared>, cache: usize) {
         };
         let ended = shared.drive(cache, |client| {
             client.disconnected();
-            (client.counters(), client.retry_after())
+            ((client.counters(), client.knows_serial()), client.retry_after())
         });
         let (after, longest) = ended.result;
         tracing::warn!(cache = %address, "no RPKI data: {problem}");
         shared.note(cache, Link { connected: false, problem: Some(problem) });
-        // A connection that brought something begins with short pauses again.
-        if (after.resets, after.deltas) != (before.resets, before.deltas) {
+        // One that brought something, or after which another question is asked, is followed by the next one soon.
+        let brought = (after.0.resets, after.0.deltas) != (before.0.resets, before.0.deltas);
+        if brought || after.1 != before.1 {
             pause = RECONNECT_LEAST;
         }
         rest(&shared, cache, Instant::now() + pause, ended.next).await;

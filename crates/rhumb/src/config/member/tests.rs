@@ -327,3 +327,43 @@ fn servers_and_caches_are_bounded_from_both_sides() {
     assert_eq!(with_caches(MOST_CACHES).unwrap().rtr.len(), MOST_CACHES);
     assert!(with_caches(MOST_CACHES + 1).unwrap_err().contains("more than 8 caches"));
 }
+
+/// Every example of the page for operators is read, and means something.
+#[test]
+fn the_examples_of_the_page_are_read() {
+    let page = include_str!("../../../../../docs/exchange-policy.md");
+    let examples: Vec<&str> =
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let settings =
+            settings(example).unwrap_or_else(|problem| panic!("{problem} in:\n{example}"));
+        let sites = [64_500, 64_501, 64_502].map(|asn| SiteName {
+            member: "Example Net",
+            site: "fra1",
+            asn,
+        });
+        settings.policy.compile(&sites, Member(0)).unwrap();
+    }
+    // All keys are in the example with everything.
+    let all = page.split("```toml\n").nth(2).unwrap();
+    let keys = MEMBER_TABLES.iter().flat_map(|(_, keys)| keys.iter()).chain(MEMBER_KEYS);
+    for key in keys {
+        let there = all.lines().any(|line| {
+            line.starts_with(&format!("{key} ="))
+                || line.contains(&format!("member.{key}]"))
+                || line.contains(&format!(".{key}]]"))
+        });
+        // A list in a file needs the file.
+        assert!(there || *key == "file", "{key} is not in the example");
+    }
+    // And all expressions of its table are expressions.
+    let table = page.split("## Expressions over paths").nth(1).unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let expressions: Vec<String> = rows.map(|cell| cell.replace("\\|", "|")).collect();
+    assert!(expressions.len() >= 10);
+    for text in expressions.iter().take(10) {
+        text.parse::<rhumb_bgp::policy::PathPattern>()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
