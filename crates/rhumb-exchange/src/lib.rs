@@ -1,6 +1,6 @@
 //! The private exchange (SIXPACK, CoNEXT 2017), sans-IO: two route servers that hand out routes without seeing to whom, or which
-//! their members prefer. It knows no BGP: a [`Destination`] is public bytes, a [`Route`] secret bytes. The protocol is in `docs/spec.md`, who
-//! learns what in `docs/exchange-privacy.md`.
+//! their members prefer. It knows no BGP: a [`Destination`] is public bytes, a [`Route`] secret bytes. The protocol is in
+//! `docs/exchange-protocol.md`, who learns what in `docs/exchange-privacy.md`.
 //!
 //! Whoever drives a party:
 //!
@@ -95,6 +95,8 @@ mod error;
 pub mod fuzz;
 mod member;
 mod message;
+#[cfg(test)]
+mod privacy;
 mod roster;
 mod route;
 mod server;

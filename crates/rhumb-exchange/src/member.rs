@@ -8,7 +8,7 @@
 //!
 //! Invariant: nothing is installed that did not come from both parties of the same pair, for the same order, under the same id.
 
-mod rounds;
+pub(crate) mod rounds;
 mod streams;
 mod words;
 
@@ -256,19 +256,19 @@ impl Member {
             (ToMember::Joined { tag }, _) => self.joined(connection, at, tag),
             (ToMember::Ask { round, ids }, _) => self.take_ask(connection, at, round, ids)?,
             (ToMember::Result { round, share }, _) => {
-                self.take_result(connection, at, round, share)
+                self.take_result(connection, at, round, share);
             }
             (ToMember::Shares { tag, shares }, Party::Two) => {
-                self.take_shares(connection, at, tag, shares)?
+                self.take_shares(connection, at, tag, shares)?;
             }
             (ToMember::Offers { tag, offers }, Party::One) => {
-                self.take_offers(connection, at, tag, &offers)?
+                self.take_offers(connection, at, tag, &offers)?;
             }
             (ToMember::Retract { tag, ids }, Party::One) => {
-                self.take_retract(connection, at, tag, ids)?
+                self.take_retract(connection, at, tag, ids)?;
             }
             (ToMember::Wanted { tag, buckets }, Party::One) => {
-                self.answer_wanted(connection, at, tag, &buckets)
+                self.answer_wanted(connection, at, tag, &buckets);
             }
             (ToMember::Synced { tag }, Party::One) => self.take_synced(connection, at, tag)?,
             (ToMember::Missed { round }, Party::One) => self.take_missed(connection, at, round),

@@ -91,12 +91,16 @@ pub(crate) struct Share {
 impl Share {
     /// Party two's share, where party one's is the seed.
     pub(crate) fn split(policy: &LaneSet, key: &[u8; 16], seed: &[u8; 16]) -> Self {
-        let mut share = Self::of_seed(seed, policy.words().len());
-        share.key ^= u128::from_le_bytes(*key);
-        for (share, word) in share.policy.iter_mut().zip(policy.words()) {
+        Self::of_seed(seed, policy.words().len()).masking(policy, u128::from_le_bytes(*key))
+    }
+
+    /// What masks becomes what is masked.
+    pub(crate) fn masking(mut self, policy: &LaneSet, key: u128) -> Self {
+        self.key ^= key;
+        for (share, word) in self.policy.iter_mut().zip(policy.words()) {
             *share ^= word;
         }
-        share
+        self
     }
 
     /// Party one's share. Bits beyond the last lane are random like all others; the engine does not count them.

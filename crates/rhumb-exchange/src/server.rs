@@ -93,7 +93,9 @@ impl Server {
 
     /// As [`Shard::refill`].
     pub fn refill(&mut self) -> bool {
-        self.shards.iter_mut().fold(false, |did, shard| shard.refill() || did)
+        let mut did = false;
+        self.shards.iter_mut().for_each(|shard| did |= shard.refill());
+        did
     }
 
     /// As [`Shard::poll_timeout`].

@@ -13,8 +13,10 @@ use world::{Random, World, destination, small};
 /// What each member announces: by destination, whom to, and what.
 #[derive(Default)]
 struct Oracle {
-    announced: BTreeMap<(u16, Vec<u8>), (Vec<u16>, RouteId, Vec<u8>)>,
+    announced: BTreeMap<(u16, Vec<u8>), Announced>,
 }
+
+type Announced = (Vec<u16>, RouteId, Vec<u8>);
 
 impl Oracle {
     fn announce(&mut self, world: &mut World, random: &mut Random, from: u16) {

@@ -52,9 +52,8 @@ pub(crate) fn stretch(
 /// The seeds of both children of a node.
 pub(crate) fn children(seed: u128) -> [u128; 2] {
     let key = Aes128Enc::new(&seed.to_le_bytes().into());
-    let mut blocks: [aes::Block; 2] = [0, 1].map(|block| {
-        Place { usage: Usage::Tree, block }.number().to_le_bytes().into()
-    });
+    let mut blocks: [aes::Block; 2] =
+        [0, 1].map(|block| Place { usage: Usage::Tree, block }.number().to_le_bytes().into());
     key.encrypt_blocks(&mut blocks);
     blocks.map(|block| u128::from_le_bytes(block.into()))
 }

@@ -11,12 +11,12 @@ use crate::cipher::{Place, Usage};
 use crate::coins::digest;
 use crate::extension::{CHUNK_BLOCKS, CHUNK_WORDS, ExtensionReceiver, ExtensionSender};
 use crate::message::{Body, HEADER_LEN, LevelTag};
-use crate::program::{Inputs, Outputs, Program, words};
-use crate::run::{Orders, Run, needs};
+use crate::program::{Input, Inputs, Outputs, Program, words};
+use crate::run::{Masks, Orders, Run, Workspace, needs};
 use crate::session::{Parameters, Party, Sender, Stock};
 use crate::translation::{OrderPair, PendingOrder, transfers, trees_len};
-use crate::triples::{ChunkRows, Kind, Payload, Pool};
-use crate::{MAX_LANES, MAX_MESSAGE, MAX_ORDER, MAX_ORDER_SLOTS, MpcError, OrderSlot, Owner};
+use crate::triples::{ChunkRows, FourVectors, Kind, Payload, Pool};
+use crate::{MAX_LANES, MAX_MESSAGE, MAX_ORDER, MAX_ORDER_SLOTS, MpcError, OrderSlot};
 
 pub(crate) struct Engine {
     party: Party,
@@ -24,8 +24,10 @@ pub(crate) struct Engine {
     receiver: ExtensionReceiver,
     sender: ExtensionSender,
     rows: ChunkRows,
+    /// This party's part of the last batch.
+    part: Vec<u8>,
     bits: Pool<u64>,
-    vectors: Pool<u128>,
+    vectors: Pool<FourVectors>,
     orders: Orders,
     /// Orders that were begun.
     epochs: u64,
@@ -33,6 +35,8 @@ pub(crate) struct Engine {
     /// Runs that were begun.
     runs: u64,
     run: Option<Run>,
+    /// Of the last run, for the next.
+    space: Workspace,
     /// The peer's first level of a run that this party has not begun. There is no second: the peer waits.
     early: Option<(LevelTag, Vec<u8>)>,
     outputs: Option<Outputs>,
@@ -51,6 +55,7 @@ impl Engine {
             receiver,
             sender,
             rows: ChunkRows::new(),
+            part: Vec::new(),
             bits: Pool::new(Kind::Bits, parameters.bit_words.into()),
             vectors: Pool::new(Kind::Vectors, parameters.vector_words.into()),
             orders: [const { None }; MAX_ORDER_SLOTS],
@@ -58,6 +63,7 @@ impl Engine {
             pending_order: None,
             runs: 0,
             run: None,
+            space: Workspace::default(),
             early: None,
             outputs: None,
         }
@@ -211,10 +217,10 @@ impl Engine {
             orders: self.orders_digest(program),
         };
         let [bit_words, vector_words] = needs(program, inputs.lanes).map(|words| words as usize);
-        let triples = self.bits.take(bit_words)?;
-        let vector_triples = self.vectors.take(vector_words)?;
+        self.bits.take(bit_words)?;
+        self.vectors.take(vector_words)?;
         self.runs += 1;
-        let run = Run::new(program, tag, inputs, triples, vector_triples);
+        let run = Run::new(program, tag, inputs, std::mem::take(&mut self.space));
         self.begin_level(run, out);
         // A run without rounds is done: what came early is another's.
         match (self.run.take(), self.early.take()) {
@@ -228,13 +234,16 @@ impl Engine {
 
     fn begin_level(&mut self, mut run: Run, out: &mut Sender<'_>) {
         let tag = run.tag();
-        match run.begin_level(&mut self.orders) {
-            Some(opened) => {
-                out.send(&Body::Level { tag, opened });
-                self.run = Some(run);
-            }
-            None => self.outputs = Some(run.outputs()),
+        let masks = Masks { bits: self.bits.taken(), vectors: self.vectors.taken() };
+        if let Some(opened) = run.begin_level(masks, &mut self.orders) {
+            out.send(&Body::Level { tag, opened });
+            self.run = Some(run);
+            return;
         }
+        let (outputs, space) = run.finish();
+        (self.outputs, self.space) = (Some(outputs), space);
+        self.bits.wipe_taken();
+        self.vectors.wipe_taken();
     }
 
     fn take_level(
@@ -245,18 +254,20 @@ impl Engine {
         out: &mut Sender<'_>,
     ) -> Result<(), MpcError> {
         run.tag().check(tag)?;
-        run.finish_level(&mut self.orders, opened)?;
+        let masks = Masks { bits: self.bits.taken(), vectors: self.vectors.taken() };
+        run.finish_level(masks, &mut self.orders, opened)?;
         self.begin_level(run, out);
         Ok(())
     }
 
     fn begin_batch(&mut self, kind: Kind, out: &mut Sender<'_>) {
-        let mut part = Vec::with_capacity(kind.batch_len(self.parameters.field));
+        let Self { receiver, rows, part, bits, vectors, .. } = self;
+        part.clear();
         let batch = match kind {
-            Kind::Bits => self.bits.begin(&self.receiver, &mut self.rows, &mut part),
-            Kind::Vectors => self.vectors.begin(&self.receiver, &mut self.rows, &mut part),
+            Kind::Bits => bits.begin(receiver, rows, part),
+            Kind::Vectors => vectors.begin(receiver, rows, part),
         };
-        out.send(&Body::Triples { kind, batch, corrections: &part });
+        out.send(&Body::Triples { kind, batch, corrections: part });
     }
 
     fn take_part(
@@ -357,13 +368,13 @@ fn check_inputs(program: &Program, inputs: &Inputs) -> Result<(), MpcError> {
 }
 
 fn check_wires(
-    wanted: &[(u32, Owner)],
+    wanted: &[Input],
     given: impl Iterator<Item = (u32, usize)>,
     party: Party,
     len: usize,
 ) -> Result<(), MpcError> {
     let mut mine: Vec<u32> =
-        wanted.iter().filter(|(_, owner)| owner.includes(party)).map(|(wire, _)| *wire).collect();
+        wanted.iter().filter(|input| input.owner.includes(party)).map(|input| input.wire).collect();
     let mut seen = Vec::with_capacity(mine.len());
     for (wire, given_len) in given {
         if given_len != len {

@@ -16,7 +16,7 @@ use crate::FieldBits;
 use crate::MpcError;
 use crate::base_ot::BaseKeys;
 use crate::cipher::{CorrelationHash, Place, stretch};
-use crate::side_by_side::{Aligned, Generators, ROW_BLOCKS, Row, Squares, fold, turn};
+use crate::side_by_side::{Aligned, Generators, Quad, ROW_BLOCKS, Row, Squares, fold, turn};
 use crate::tree::{grow, grow_punctured};
 
 /// Blocks of 128 transfers that are extended with one call: with 128 rows of 256 bytes, the squares stay in a first-level cache.
@@ -39,10 +39,29 @@ impl Rows {
     /// The values of the 64 transfers of this word of the chunk.
     #[inline]
     pub(crate) fn word(&self, word: usize) -> impl Iterator<Item = u128> {
-        let (block, half) = (word / 2, word % 2);
-        self.0.0[64 * half..64 * (half + 1)].iter().map(move |row| {
+        let numbers = move |[low, high]: [u64; 2]| u128::from(high) << 64 | u128::from(low);
+        self.halves(word).map(numbers)
+    }
+
+    /// The same, four together.
+    #[inline]
+    pub(crate) fn quads(&self, word: usize) -> impl Iterator<Item = Aligned<Quad>> {
+        let mut halves = self.halves(word);
+        (0..16).map(move |_| {
+            let mut quad = Quad::default();
+            for (place, value) in quad.as_chunks_mut::<2>().0.iter_mut().zip(halves.by_ref()) {
+                *place = value;
+            }
+            Aligned(quad)
+        })
+    }
+
+    #[inline]
+    fn halves(&self, word: usize) -> impl Iterator<Item = [u64; 2]> {
+        let (block, side) = (word / 2, word % 2);
+        self.0.0[64 * side..64 * (side + 1)].iter().map(move |row| {
             let words = row.as_flattened();
-            u128::from(words[2 * block + 1]) << 64 | u128::from(words[2 * block])
+            [words[2 * block], words[2 * block + 1]]
         })
     }
 }
@@ -258,8 +277,7 @@ mod tests {
             let [mut mine, mut theirs, mut others] = [(); 3].map(|()| Rows::new());
             let (mut sent, mut ones) = (Vec::new(), 0);
             for chunk in 0..3 {
-                let first =
-                    Place { usage: Usage::BitTriples, block: chunk * CHUNK_BLOCKS as u64 };
+                let first = Place { usage: Usage::BitTriples, block: chunk * CHUNK_BLOCKS as u64 };
                 sent.clear();
                 let choices = receiver.extend(first, &mut mine, &mut sent);
                 assert_eq!(sent.len(), correction_len(field));

@@ -52,6 +52,7 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod gadgets;
+mod liveness;
 mod memory;
 mod message;
 mod program;
@@ -63,6 +64,7 @@ mod tree;
 mod triples;
 #[cfg(test)]
 mod views;
+mod wipe;
 
 pub use circuit::{Bit, Circuit, OrderSlot, Owner, Vector};
 pub use coins::Seed;

@@ -28,6 +28,7 @@ pub fn exchange(one: &mut Session, two: &mut Session) -> Result<Traffic, MpcErro
                 traffic.messages[side] += 1;
                 traffic.bytes[side] += message.len() as u64;
                 to.handle(&message)?;
+                from.recycle(message);
             }
         }
         if quiet {

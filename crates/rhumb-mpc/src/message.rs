@@ -107,13 +107,13 @@ impl<'a> Message<'a> {
         Ok(Self { session, number, body: Body::parse(kind, reader)? })
     }
 
-    pub(crate) fn emit(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_LEN + 128 + self.body.tail().len());
+    /// Appends it.
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
+        out.reserve(HEADER_LEN + 128 + self.body.tail().len());
         out.extend([VERSION, self.body.kind()]);
         out.extend(self.session);
         out.extend(self.number.to_le_bytes());
-        self.body.emit(&mut out);
-        out
+        self.body.emit(out);
     }
 }
 

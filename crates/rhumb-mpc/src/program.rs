@@ -2,8 +2,9 @@
 
 use crate::MpcError;
 use crate::circuit::{Bit, Circuit, Gate, Owner, Vector};
+use crate::liveness::{RowCounts, assign};
 
-/// A gate that a party evaluates alone.
+/// A gate that a party evaluates alone. Its numbers are wires until rows are assigned (`liveness.rs`), as those of all gates here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LocalGate {
     Constant { out: u32, value: bool },
@@ -39,17 +40,25 @@ pub(crate) struct Level {
     pub(crate) permutes: Vec<PermuteGate>,
 }
 
+/// An input: its wire in the circuit, the row where it begins, and who has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input {
+    pub(crate) wire: u32,
+    pub(crate) row: u32,
+    pub(crate) owner: Owner,
+}
+
 /// What both parties run, with the same digest. Made by [`Circuit::finish`]; cheap to share in an `Arc`.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// One more than there are rounds: the last has local gates only.
     pub(crate) levels: Vec<Level>,
-    pub(crate) inputs: Vec<(u32, Owner)>,
-    pub(crate) vector_inputs: Vec<(u32, Owner)>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) vector_inputs: Vec<Input>,
+    /// Rows.
     pub(crate) outputs: Vec<u32>,
     pub(crate) vector_outputs: Vec<u32>,
-    pub(crate) bits: usize,
-    pub(crate) vectors: usize,
+    pub(crate) rows: RowCounts,
     pub(crate) digest: [u8; 32],
     cost: Cost,
 }
@@ -114,14 +123,28 @@ impl Program {
                 }
             }
         }
+        let [mut outputs, mut vector_outputs] =
+            [&circuit.outputs, &circuit.vector_outputs].map(Clone::clone);
+        let wires = |inputs: &[(u32, Owner)]| -> Vec<u32> {
+            inputs.iter().map(|(wire, _)| *wire).collect()
+        };
+        let (rows, [input_rows, vector_input_rows]) = assign(
+            &mut levels,
+            [circuit.bit_depths.len(), circuit.vector_depths.len()],
+            [&wires(&inputs), &wires(&vector_inputs)],
+            [&mut outputs, &mut vector_outputs],
+        );
+        let with_rows = |inputs: Vec<(u32, Owner)>, rows: Vec<u32>| {
+            let inputs = inputs.into_iter().zip(rows);
+            inputs.map(|((wire, owner), row)| Input { wire, row, owner }).collect()
+        };
         Self {
+            inputs: with_rows(inputs, input_rows),
+            vector_inputs: with_rows(vector_inputs, vector_input_rows),
             levels,
-            inputs,
-            vector_inputs,
-            outputs: circuit.outputs.clone(),
-            vector_outputs: circuit.vector_outputs.clone(),
-            bits: circuit.bit_depths.len(),
-            vectors: circuit.vector_depths.len(),
+            outputs,
+            vector_outputs,
+            rows,
             digest,
             cost,
         }
@@ -188,11 +211,11 @@ impl Inputs {
     /// As [`Inputs::new`].
     pub fn zeros(program: &Program, party: crate::Party, lanes: usize) -> Result<Self, MpcError> {
         let mut inputs = Self::new(program, party, lanes)?;
-        for (wire, _) in program.inputs.iter().filter(|(_, owner)| owner.includes(party)) {
-            inputs.set(Bit(*wire), &vec![0; words(lanes)]);
+        for input in program.inputs.iter().filter(|input| input.owner.includes(party)) {
+            inputs.set(Bit(input.wire), &vec![0; words(lanes)]);
         }
-        for (wire, _) in program.vector_inputs.iter().filter(|(_, owner)| owner.includes(party)) {
-            inputs.set_vector(Vector(*wire), &vec![0; lanes]);
+        for input in program.vector_inputs.iter().filter(|input| input.owner.includes(party)) {
+            inputs.set_vector(Vector(input.wire), &vec![0; lanes]);
         }
         Ok(inputs)
     }

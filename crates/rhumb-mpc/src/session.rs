@@ -126,6 +126,8 @@ pub struct Session {
     id: SessionId,
     phase: Phase,
     outbox: VecDeque<Vec<u8>>,
+    /// Messages that were sent, to be written over.
+    spare: Vec<Vec<u8>>,
     /// Messages sent and handled.
     sent: u64,
     received: u64,
@@ -164,6 +166,7 @@ impl Session {
             id: SessionId::default(),
             phase: Phase::Hello(seed),
             outbox: VecDeque::new(),
+            spare: Vec::new(),
             sent: 0,
             received: 0,
         };
@@ -190,6 +193,15 @@ impl Session {
         self.outbox.pop_front()
     }
 
+    /// Takes back the memory of a message that was sent, for another. Worth it: a new message is as long as a level or a batch
+    /// of triples, for which memory often comes fresh from the system.
+    pub fn recycle(&mut self, mut message: Vec<u8>) {
+        if self.spare.len() < MAX_SPARE {
+            message.clear();
+            self.spare.push(message);
+        }
+    }
+
     /// Whether it is set up.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -200,6 +212,12 @@ impl Session {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         matches!(self.phase, Phase::Failed)
+    }
+
+    /// What it was begun with.
+    #[must_use]
+    pub fn parameters(&self) -> Parameters {
+        self.parameters
     }
 
     /// What is in the pools; nothing before the session is ready.
@@ -280,9 +298,9 @@ impl Session {
         &mut self,
         act: impl FnOnce(&mut Engine, &mut Sender<'_>) -> Result<T, MpcError>,
     ) -> Result<T, MpcError> {
-        let Self { phase, outbox, sent, id, .. } = self;
+        let Self { phase, outbox, spare, sent, id, .. } = self;
         match phase {
-            Phase::Ready(engine) => act(engine, &mut Sender { outbox, sent, id: *id }),
+            Phase::Ready(engine) => act(engine, &mut Sender { outbox, spare, sent, id: *id }),
             Phase::Failed => Err(MpcError::Failed),
             _ => Err(MpcError::NotReady),
         }
@@ -314,8 +332,8 @@ impl Session {
                 Phase::Ready(Box::new(self.ready(*trees, corrections)?))
             }
             (Phase::Ready(mut engine), body) => {
-                let Self { outbox, sent, id, .. } = self;
-                engine.handle(body, &mut Sender { outbox, sent, id: *id })?;
+                let Self { outbox, spare, sent, id, .. } = self;
+                engine.handle(body, &mut Sender { outbox, spare, sent, id: *id })?;
                 Phase::Ready(engine)
             }
             (_, body) => return Err(MpcError::Unexpected(body.name())),
@@ -393,8 +411,8 @@ impl Session {
     }
 
     fn send(&mut self, body: &Body<'_>) {
-        let Self { outbox, sent, id, .. } = self;
-        Sender { outbox, sent, id: *id }.send(body);
+        let Self { outbox, spare, sent, id, .. } = self;
+        Sender { outbox, spare, sent, id: *id }.send(body);
     }
 }
 
@@ -407,6 +425,7 @@ impl std::fmt::Debug for Session {
 /// Numbers messages and puts them into the outbox.
 pub(crate) struct Sender<'a> {
     outbox: &'a mut VecDeque<Vec<u8>>,
+    spare: &'a mut Vec<Vec<u8>>,
     sent: &'a mut u64,
     id: SessionId,
 }
@@ -414,9 +433,13 @@ pub(crate) struct Sender<'a> {
 impl Sender<'_> {
     pub(crate) fn send(&mut self, body: &Body<'_>) {
         let message = Message { session: self.id, number: *self.sent, body: *body };
-        self.outbox.push_back(message.emit());
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        message.emit(&mut bytes);
+        self.outbox.push_back(bytes);
         *self.sent += 1;
     }
 }
 
+/// Messages kept to be written over: a level, and a batch of each kind.
+const MAX_SPARE: usize = 3;
 const POOLS: [&str; 2] = ["size of the pool of bit triples", "size of the pool of vector triples"];

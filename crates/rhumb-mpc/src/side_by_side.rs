@@ -20,7 +20,7 @@ pub(crate) type Row = [Quad; ROW_BLOCKS / 4];
 pub(crate) type Squares = [Row; 128];
 
 /// On whole lines of the cache: a register's load or store then takes one, not two.
-#[derive(zeroize::Zeroize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, zeroize::Zeroize)]
 #[repr(align(64))]
 pub(crate) struct Aligned<T>(pub(crate) T);
 
@@ -41,7 +41,10 @@ impl Generators {
         if is_wide() {
             let mut schedules = vec![x86_64::NO_SCHEDULE; seeds.len()];
             // SAFETY: the condition of `x86_64`'s functions is what `is_wide` has asked for.
-            #[allow(unsafe_code, reason = "a function for processors with AVX-512 is called on one")]
+            #[allow(
+                unsafe_code,
+                reason = "a function for processors with AVX-512 is called on one"
+            )]
             unsafe {
                 x86_64::expand_all(seeds, &mut schedules);
             }
@@ -53,15 +56,13 @@ impl Generators {
     /// The streams of the generators in `which`, one after the other, in equal parts of `streams`. Block `i` of a stream is the
     /// encryption of `first + i`; the sum must not carry into the high half.
     #[inline]
-    pub(crate) fn stretch(
-        &self,
-        which: std::ops::Range<usize>,
-        first: u128,
-        streams: &mut [Quad],
-    ) {
+    pub(crate) fn stretch(&self, which: std::ops::Range<usize>, first: u128, streams: &mut [Quad]) {
         match &self.ciphers {
             #[cfg(target_arch = "x86_64")]
-            #[allow(unsafe_code, reason = "a function for processors with AVX-512 is called on one")]
+            #[allow(
+                unsafe_code,
+                reason = "a function for processors with AVX-512 is called on one"
+            )]
             // SAFETY: `Wide` is made only where `is_wide` says so, which is the condition of `x86_64`'s functions.
             Ciphers::Wide(schedules) => unsafe {
                 x86_64::stretch(&schedules[which], first, streams);
@@ -124,6 +125,18 @@ pub(crate) fn fold(streams: &mut [Row], rows: &mut [Row]) {
     either!(fold(streams, rows))
 }
 
+/// Adds to each sum the vector of its lane, where the lane's bit is one. A word of bits has 64 lanes, in sixteen quads.
+#[inline]
+pub(crate) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
+    either!(add_selected(sums, bits, vectors))
+}
+
+/// Adds each stream to `all` and to its own part of `each`, masked by its word of `keep`.
+#[inline]
+pub(crate) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    either!(add_streams(streams, keep, all, each))
+}
+
 /// Whether `x86_64` may be used here.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -184,6 +197,34 @@ fn fold_rows(streams: &mut [Row], rows: &mut [Row]) {
             }
         }
         streams = low;
+    }
+}
+
+#[inline(always)]
+fn add_selected_lanes(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
+    let words = sums.chunks_exact_mut(16).zip(vectors.chunks_exact(16)).zip(bits);
+    for ((sums, vectors), bits) in words {
+        for (quad, (sum, vector)) in sums.iter_mut().zip(vectors).enumerate() {
+            for (half, (sum, vector)) in sum.0.iter_mut().zip(&vector.0).enumerate() {
+                let lane = 4 * quad + half / 2;
+                *sum ^= vector & 0_u64.wrapping_sub(bits >> lane & 1);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_kept_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    let len = all.len();
+    let streams = streams.chunks_exact(len).zip(each.chunks_exact_mut(len)).zip(keep);
+    for ((stream, own), keep) in streams {
+        for (stream, (all, own)) in stream.iter().zip(all.iter_mut().zip(own)) {
+            for (word, (all, own)) in stream.iter().zip(all.iter_mut().zip(own)) {
+                let kept = word & keep;
+                *all ^= kept;
+                *own ^= kept;
+            }
+        }
     }
 }
 
@@ -259,6 +300,25 @@ mod tests {
             Generators::new(&keys).stretch(1..15, first, &mut streams[0]);
             portable::stretch(&portable::ciphers(&keys)[1..15], first, &mut streams[1]);
             prop_assert!(streams[0] == streams[1]);
+        }
+    }
+
+    #[test]
+    fn the_vectors_of_lanes_whose_bit_is_one_are_added() {
+        let vectors: Vec<Aligned<Quad>> =
+            squares(2).as_flattened()[..48].iter().map(|quad| Aligned(*quad)).collect();
+        let bits = [0x0123_4567_89ab_cdef, 0, u64::MAX];
+        let before: Vec<Aligned<Quad>> =
+            squares(3).as_flattened()[..48].iter().map(|quad| Aligned(*quad)).collect();
+        let mut sums = [before.clone(), before.clone()];
+        add_selected(&mut sums[0], &bits, &vectors);
+        portable::add_selected(&mut sums[1], &bits, &vectors);
+        assert!(sums[0] == sums[1]);
+        for (lane, bit) in (0..192).map(|lane| (lane, bits[lane / 64] >> (lane % 64) & 1)) {
+            for half in 0..2 {
+                let at = |quads: &[Aligned<Quad>]| quads[lane / 4].0[lane % 4 * 2 + half];
+                assert_eq!(at(&sums[0]) ^ at(&before), bit * at(&vectors), "lane {lane}");
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::MpcError;
 use crate::cipher::{Place, Usage, stretch};
 use crate::extension::CHUNK_WORDS;
 use crate::message::FLIPS_LEN;
-use crate::side_by_side::{Generators, Quad};
+use crate::side_by_side::{Generators, Quad, add_streams};
 use crate::tree::{equal_mask, grow, grow_punctured};
 
 /// The most wires that an order has: more routes to a prefix than any exchange has seen, and both directions' transfers (768) fit
@@ -34,10 +34,18 @@ pub(crate) struct Translation {
     next: u64,
 }
 
-/// Rows of sums over the trees, and over the leaves of a number.
+/// Sums over the trees, and over the leaves of a number: of each some quads, of which the first words count.
 struct Sums {
-    by_tree: Zeroizing<Vec<u64>>,
-    by_leaf: Zeroizing<Vec<u64>>,
+    by_tree: Zeroizing<Vec<Quad>>,
+    by_leaf: Zeroizing<Vec<Quad>>,
+    quads: usize,
+}
+
+impl Sums {
+    /// Of a tree or a leaf, with words beyond those that count.
+    fn rows<'a>(&self, sums: &'a [Quad]) -> impl Iterator<Item = &'a [u64]> {
+        sums.as_flattened().chunks_exact(8 * self.quads)
+    }
 }
 
 impl Translation {
@@ -51,13 +59,18 @@ impl Translation {
         self.next
     }
 
-    /// Party two: `rows` are its shares, of which it appends what it sends, and which become its shares of the result.
-    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut Vec<u8>) {
+    /// Party two: `rows` are its shares, of which it writes what it sends, and which become its shares of the result.
+    pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut [u8]) {
         let sums = self.sums(words);
-        for (row, sum) in rows.iter_mut().zip(sums.by_leaf.iter()) {
-            out.extend_from_slice(&(*row ^ sum).to_le_bytes());
+        let sent = out.chunks_exact_mut(8 * words).zip(rows.chunks_exact_mut(words));
+        let masks = sums.rows(&sums.by_leaf).zip(sums.rows(&sums.by_tree));
+        for ((bytes, row), (by_leaf, by_tree)) in sent.zip(masks) {
+            for ((bytes, value), mask) in bytes.as_chunks_mut().0.iter_mut().zip(&*row).zip(by_leaf)
+            {
+                *bytes = (value ^ mask).to_le_bytes();
+            }
+            row.copy_from_slice(&by_tree[..words]);
         }
-        rows.copy_from_slice(&sums.by_tree);
     }
 
     /// Party one: adds what party two sent to its shares, and puts them in order.
@@ -66,46 +79,40 @@ impl Translation {
         for (value, bytes) in rows.iter_mut().zip(received.as_chunks().0) {
             *value ^= u64::from_le_bytes(*bytes);
         }
-        let mut ordered = sums.by_tree;
+        for (row, sum) in rows.chunks_exact_mut(words).zip(sums.rows(&sums.by_leaf)) {
+            row.iter_mut().zip(sum).for_each(|(value, sum)| *value ^= sum);
+        }
+        let unordered = Zeroizing::new(rows.to_vec());
         let none = Zeroizing::new(Vec::new());
         let missing = self.missing.as_ref().unwrap_or(&none);
-        for (target, from) in ordered.chunks_exact_mut(words).zip(missing.iter()) {
-            let sources = rows.chunks_exact(words).zip(sums.by_leaf.chunks_exact(words));
-            for (number, (row, sum)) in sources.enumerate() {
+        let targets = rows.chunks_exact_mut(words).zip(sums.rows(&sums.by_tree));
+        for ((target, sum), from) in targets.zip(missing.iter()) {
+            target.copy_from_slice(&sum[..words]);
+            for (number, row) in unordered.chunks_exact(words).enumerate() {
                 let mask = equal_mask(number as u32, *from) as u64;
-                for ((target, row), sum) in target.iter_mut().zip(row).zip(sum) {
-                    *target ^= (row ^ sum) & mask;
-                }
+                target.iter_mut().zip(row).for_each(|(target, value)| *target ^= value & mask);
             }
         }
-        rows.copy_from_slice(&ordered);
     }
 
     fn sums(&mut self, words: usize) -> Sums {
         let blocks = words.div_ceil(2);
-        let mut sums = Sums {
-            by_tree: Zeroizing::new(vec![0; self.size * words]),
-            by_leaf: Zeroizing::new(vec![0; self.size * words]),
-        };
         // Whole registers: what is too much is not used by anyone.
         let quads = blocks.div_ceil(4);
-        let mut streams: Zeroizing<Vec<Quad>> = Zeroizing::new(vec![[0; 8]; self.size * quads]);
+        let none = || Zeroizing::new(vec![[0; 8]; self.size * quads]);
+        let mut sums = Sums { by_tree: none(), by_leaf: none(), quads };
+        let mut streams = none();
         let first = Place { usage: Usage::Translation, block: self.next };
-        for (tree, by_tree) in sums.by_tree.chunks_exact_mut(words).enumerate() {
+        for (tree, by_tree) in sums.by_tree.chunks_exact_mut(quads).enumerate() {
             let leaves = tree * self.size..(tree + 1) * self.size;
             stretch(&self.leaves, leaves, first, &mut streams);
-            let lacking = self.missing.as_ref().map(|missing| missing[tree]);
-            let streams = streams.as_flattened().chunks_exact(8 * quads);
-            let by_leaf = sums.by_leaf.chunks_exact_mut(words);
-            for (leaf, (stream, by_leaf)) in streams.zip(by_leaf).enumerate() {
-                let lacks = lacking.map_or(0, |lacking| equal_mask(leaf as u32, lacking) as u64);
-                let sums = by_tree.iter_mut().zip(by_leaf);
-                for ((by_tree, by_leaf), value) in sums.zip(stream) {
-                    let value = value & !lacks;
-                    *by_tree ^= value;
-                    *by_leaf ^= value;
+            let mut keep = [u64::MAX; MAX_ORDER];
+            if let Some(missing) = &self.missing {
+                for (leaf, keep) in keep.iter_mut().enumerate() {
+                    *keep = !equal_mask(leaf as u32, missing[tree]) as u64;
                 }
             }
+            add_streams(&streams, &keep, by_tree, &mut sums.by_leaf);
         }
         self.next += blocks as u64;
         sums

@@ -10,15 +10,17 @@
 //! both parties begin a session with new keys, and so new triples.
 
 use std::collections::VecDeque;
-use std::ops::{BitXor, BitXorAssign};
-
-use zeroize::{DefaultIsZeroes, Zeroize, Zeroizing};
 
 use crate::cipher::{Place, Usage};
 use crate::extension::{
     CHUNK_BLOCKS, CHUNK_WORDS, ExtensionReceiver, ExtensionSender, Rows, correction_len,
 };
+use crate::side_by_side::{Aligned, Quad, add_selected};
+use crate::wipe::wipe;
 use crate::{FieldBits, MpcError};
+
+/// Vectors of four lanes.
+pub(crate) type FourVectors = Aligned<Quad>;
 
 /// Chunks of 2048 that are made with one message: 258 kB of it at k = 2, enough to make a round trip worth it.
 const BIT_CHUNKS: usize = 16;
@@ -64,16 +66,11 @@ impl Kind {
 }
 
 /// Products of a selecting bit and something: a bit (packed by 64), or a vector of 128.
-pub(crate) trait Payload: DefaultIsZeroes + BitXor<Output = Self> + BitXorAssign {
+pub(crate) trait Payload: Copy + Default {
     /// Payloads that 64 selecting bits have.
     const PER_WORD: usize;
     /// What the receiver of a chunk chose, appended.
-    fn chosen(
-        receiver: &ExtensionReceiver,
-        first: Place,
-        rows: &mut Rows,
-        chosen: &mut Vec<Self>,
-    );
+    fn chosen(receiver: &ExtensionReceiver, first: Place, rows: &mut Rows, chosen: &mut Vec<Self>);
     /// The first values of the sender of a chunk, and their sums with the second ones, appended.
     fn both(
         sender: &ExtensionSender,
@@ -82,19 +79,14 @@ pub(crate) trait Payload: DefaultIsZeroes + BitXor<Output = Self> + BitXorAssign
         values: &mut Vec<Self>,
         sums: &mut Vec<Self>,
     );
-    /// `payload` number `at` of a word times its bit of `bits`.
-    fn times(self, bits: u64, at: usize) -> Self;
+    /// Adds what was chosen, and the payload of each selecting bit that is one.
+    fn add_cross_terms(sums: &mut [Self], chosen: &[Self], bits: &[u64], payloads: &[Self]);
 }
 
 impl Payload for u64 {
     const PER_WORD: usize = 1;
 
-    fn chosen(
-        receiver: &ExtensionReceiver,
-        first: Place,
-        rows: &mut Rows,
-        chosen: &mut Vec<Self>,
-    ) {
+    fn chosen(receiver: &ExtensionReceiver, first: Place, rows: &mut Rows, chosen: &mut Vec<Self>) {
         chosen.extend_from_slice(&receiver.bits(first, rows));
     }
 
@@ -110,23 +102,20 @@ impl Payload for u64 {
         sums.extend(zeros.iter().zip(&ones).map(|(zero, one)| zero ^ one));
     }
 
-    #[inline]
-    fn times(self, bits: u64, _: usize) -> Self {
-        self & bits
+    fn add_cross_terms(sums: &mut [Self], chosen: &[Self], bits: &[u64], payloads: &[Self]) {
+        let products = bits.iter().zip(payloads).map(|(bits, payload)| bits & payload);
+        for ((sum, chosen), product) in sums.iter_mut().zip(chosen).zip(products) {
+            *sum ^= chosen ^ product;
+        }
     }
 }
 
-impl Payload for u128 {
-    const PER_WORD: usize = 64;
+impl Payload for FourVectors {
+    const PER_WORD: usize = 16;
 
-    fn chosen(
-        receiver: &ExtensionReceiver,
-        first: Place,
-        rows: &mut Rows,
-        chosen: &mut Vec<Self>,
-    ) {
+    fn chosen(receiver: &ExtensionReceiver, first: Place, rows: &mut Rows, chosen: &mut Vec<Self>) {
         receiver.values(first, rows);
-        (0..CHUNK_WORDS).for_each(|word| chosen.extend(rows.word(word)));
+        (0..CHUNK_WORDS).for_each(|word| chosen.extend(rows.quads(word)));
     }
 
     fn both(
@@ -139,14 +128,20 @@ impl Payload for u128 {
         let ChunkRows { values: zeros, others: ones } = rows;
         sender.values(first, zeros, ones);
         for word in 0..CHUNK_WORDS {
-            values.extend(zeros.word(word));
-            sums.extend(zeros.word(word).zip(ones.word(word)).map(|(zero, one)| zero ^ one));
+            values.extend(zeros.quads(word));
+            sums.extend(zeros.quads(word).zip(ones.quads(word)).map(|(zero, one)| {
+                let mut sum = zero;
+                sum.0.iter_mut().zip(one.0).for_each(|(sum, one)| *sum ^= one);
+                sum
+            }));
         }
     }
 
-    #[inline]
-    fn times(self, bits: u64, at: usize) -> Self {
-        self & 0_u128.wrapping_sub(u128::from(bits >> at & 1))
+    fn add_cross_terms(sums: &mut [Self], chosen: &[Self], bits: &[u64], payloads: &[Self]) {
+        for (sum, chosen) in sums.iter_mut().zip(chosen) {
+            sum.0.iter_mut().zip(chosen.0).for_each(|(sum, chosen)| *sum ^= chosen);
+        }
+        add_selected(sums, bits, payloads);
     }
 }
 
@@ -170,7 +165,7 @@ pub(crate) struct Triples<P: Payload> {
 }
 
 impl<P: Payload> Triples<P> {
-    pub(crate) fn with_capacity(words: usize) -> Self {
+    fn with_capacity(words: usize) -> Self {
         let payloads = words * P::PER_WORD;
         Self {
             a: Vec::with_capacity(words),
@@ -182,16 +177,49 @@ impl<P: Payload> Triples<P> {
 
 impl<P: Payload> Drop for Triples<P> {
     fn drop(&mut self) {
-        self.a.zeroize();
-        self.b.zeroize();
-        self.c.zeroize();
+        wipe(&mut self.a);
+        wipe(&mut self.b);
+        wipe(&mut self.c);
+    }
+}
+
+/// Words of triples where they stand.
+#[derive(Clone, Copy)]
+pub(crate) struct TripleRows<'a, P> {
+    pub(crate) a: &'a [u64],
+    pub(crate) b: &'a [P],
+    pub(crate) c: &'a [P],
+}
+
+impl<P: Payload> TripleRows<'_, P> {
+    /// From word `at` on, so many.
+    #[inline]
+    pub(crate) fn part(&self, at: usize, words: usize) -> Self {
+        let payloads = at * P::PER_WORD..(at + words) * P::PER_WORD;
+        let (b, c) = (&self.b[payloads.clone()], &self.c[payloads]);
+        Self { a: &self.a[at..at + words], b, c }
     }
 }
 
 /// A batch of which this party has sent its part: its choices and what it chose.
 struct Half<P: Payload> {
-    choices: Zeroizing<Vec<u64>>,
-    chosen: Zeroizing<Vec<P>>,
+    choices: Vec<u64>,
+    chosen: Vec<P>,
+}
+
+impl<P: Payload> Half<P> {
+    fn clear(&mut self) {
+        wipe(&mut self.choices);
+        wipe(&mut self.chosen);
+        self.choices.clear();
+        self.chosen.clear();
+    }
+}
+
+impl<P: Payload> Drop for Half<P> {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// The pool of one kind: batches under way, and words in stock.
@@ -200,6 +228,8 @@ pub(crate) struct Pool<P: Payload> {
     capacity: u64,
     /// Batches of which this party's part is sent and the other's is not here.
     halves: VecDeque<Half<P>>,
+    /// Of batches that are complete, wiped, for others.
+    spare: Vec<Half<P>>,
     /// Batches that this party has begun.
     begun: u64,
     /// Batches that are complete.
@@ -207,6 +237,8 @@ pub(crate) struct Pool<P: Payload> {
     stock: Triples<P>,
     /// Words at the front of the stock that are used and wiped.
     spent: usize,
+    /// Words after those that a run has.
+    taken: usize,
     /// The serial number of the next word to be used.
     next: u64,
 }
@@ -214,23 +246,25 @@ pub(crate) struct Pool<P: Payload> {
 impl<P: Payload> Pool<P> {
     /// `capacity` in words.
     pub(crate) fn new(kind: Kind, capacity: u64) -> Self {
-        // As much as `expects` lets in: a vector that grew would leave its old place unwiped.
-        let words = 2 * capacity as usize;
+        // What `expects` lets in, and what a run has: a vector that grew would leave its old place unwiped.
+        let words = 3 * capacity as usize;
         Self {
             kind,
             capacity,
             halves: VecDeque::new(),
+            spare: Vec::new(),
             begun: 0,
             completed: 0,
             stock: Triples::with_capacity(words),
             spent: 0,
+            taken: 0,
             next: 0,
         }
     }
 
     /// Words ready for use.
     pub(crate) fn words(&self) -> u64 {
-        (self.stock.a.len() - self.spent) as u64
+        (self.stock.a.len() - self.spent - self.taken) as u64
     }
 
     /// Serial number of the next word.
@@ -253,10 +287,10 @@ impl<P: Payload> Pool<P> {
     ) -> u64 {
         let batch = self.begun;
         let words = self.kind.batch_words() as usize;
-        let mut half = Half {
-            choices: Zeroizing::new(Vec::with_capacity(words)),
-            chosen: Zeroizing::new(Vec::with_capacity(words * P::PER_WORD)),
-        };
+        let mut half = self.spare.pop().unwrap_or_else(|| Half {
+            choices: Vec::with_capacity(words),
+            chosen: Vec::with_capacity(words * P::PER_WORD),
+        });
         for chunk in 0..self.kind.chunks() {
             let place = self.kind.place(batch, chunk);
             let choices = receiver.extend(place, &mut rows.values, part);
@@ -288,15 +322,17 @@ impl<P: Payload> Pool<P> {
         rows: &mut ChunkRows,
         part: &[u8],
     ) -> Result<(), MpcError> {
-        let Some(half) = self.halves.pop_front() else {
+        let Some(mut half) = self.halves.pop_front() else {
             return Err(MpcError::Unexpected("a part of triples"));
         };
-        if self.stock.a.len() as u64 + self.kind.batch_words() > 2 * self.capacity {
+        // What is moved is less than what was used since the last time; and the stock stays together, in a cache if it is small.
+        if self.spent >= self.stock.a.len() - self.spent {
             self.compact();
         }
         let chunk_len = part.len() / self.kind.chunks();
         let per_chunk = CHUNK_WORDS * P::PER_WORD;
-        let halves = half.choices.chunks_exact(CHUNK_WORDS).zip(half.chosen.chunks_exact(per_chunk));
+        let halves =
+            half.choices.chunks_exact(CHUNK_WORDS).zip(half.chosen.chunks_exact(per_chunk));
         let parts = part.chunks_exact(chunk_len);
         for (chunk, ((choices, chosen), part)) in halves.zip(parts).enumerate() {
             let place = self.kind.place(self.completed, chunk);
@@ -305,37 +341,41 @@ impl<P: Payload> Pool<P> {
             let Triples { a, b, c } = &mut self.stock;
             P::both(sender, place, rows, c, b);
             a.extend_from_slice(choices);
-            let words = c[start..].chunks_exact_mut(P::PER_WORD);
-            let factors = b[start..].chunks_exact(P::PER_WORD);
-            let chosen = chosen.chunks_exact(P::PER_WORD);
-            for (((c, b), chosen), a) in words.zip(factors).zip(chosen).zip(choices) {
-                for (at, ((c, b), chosen)) in c.iter_mut().zip(b).zip(chosen).enumerate() {
-                    *c ^= b.times(*a, at) ^ *chosen;
-                }
-            }
+            P::add_cross_terms(&mut c[start..], chosen, choices, &b[start..]);
         }
+        half.clear();
+        self.spare.push(half);
         self.completed += 1;
         Ok(())
     }
 
-    /// Gives out the next words, and wipes them here.
-    pub(crate) fn take(&mut self, words: usize) -> Result<Triples<P>, MpcError> {
+    /// Gives the next words to a run. They stay where they are until it is done.
+    pub(crate) fn take(&mut self, words: usize) -> Result<(), MpcError> {
         let stock = self.words();
         if words as u64 > stock {
             return Err(MpcError::NotEnoughTriples { needed: words as u64, stock });
         }
-        let at = self.spent..self.spent + words;
-        let payloads = at.start * P::PER_WORD..at.end * P::PER_WORD;
-        let mut taken = Triples::with_capacity(words);
-        taken.a.extend_from_slice(&self.stock.a[at.clone()]);
-        taken.b.extend_from_slice(&self.stock.b[payloads.clone()]);
-        taken.c.extend_from_slice(&self.stock.c[payloads.clone()]);
-        self.stock.a[at].zeroize();
-        self.stock.b[payloads.clone()].zeroize();
-        self.stock.c[payloads].zeroize();
-        self.spent += words;
+        debug_assert_eq!(self.taken, 0, "there is one run at a time");
+        self.taken = words;
         self.next += words as u64;
-        Ok(taken)
+        Ok(())
+    }
+
+    /// The words of the run.
+    pub(crate) fn taken(&self) -> TripleRows<'_, P> {
+        let Triples { a, b, c } = &self.stock;
+        TripleRows { a, b, c }.part(self.spent, self.taken)
+    }
+
+    /// Wipes the words of the run, which is done.
+    pub(crate) fn wipe_taken(&mut self) {
+        let at = self.spent..self.spent + self.taken;
+        let payloads = at.start * P::PER_WORD..at.end * P::PER_WORD;
+        wipe(&mut self.stock.a[at]);
+        wipe(&mut self.stock.b[payloads.clone()]);
+        wipe(&mut self.stock.c[payloads]);
+        self.spent += self.taken;
+        self.taken = 0;
     }
 
     /// Moves what is in stock to the front, over what is used.
@@ -348,10 +388,10 @@ impl<P: Payload> Pool<P> {
     }
 }
 
-fn wipe_front<T: DefaultIsZeroes>(values: &mut Vec<T>, count: usize) {
+fn wipe_front<T: Copy + Default>(values: &mut Vec<T>, count: usize) {
     values.copy_within(count.., 0);
     let left = values.len() - count;
-    values[left..].zeroize();
+    wipe(&mut values[left..]);
     values.truncate(left);
 }
 
@@ -409,15 +449,37 @@ mod tests {
         }
     }
 
+    /// Bits that a payload has for each selecting bit.
+    trait Bits {
+        fn of_lane(rows: &[Self], lane: usize) -> u128
+        where
+            Self: Sized;
+    }
+
+    impl Bits for u64 {
+        fn of_lane(rows: &[Self], lane: usize) -> u128 {
+            u128::from(rows[0] >> lane & 1)
+        }
+    }
+
+    impl Bits for FourVectors {
+        fn of_lane(rows: &[Self], lane: usize) -> u128 {
+            let [low, high] = [0, 1].map(|half| rows[lane / 4].0[lane % 4 * 2 + half]);
+            u128::from(high) << 64 | u128::from(low)
+        }
+    }
+
     /// Takes words and checks them.
-    fn check<P: Payload + PartialEq + std::fmt::Debug>(sides: &mut [Side<P>; 2], words: usize) {
-        let [one, two] = sides.each_mut().map(|side| side.pool.take(words).unwrap());
+    fn check<P: Payload + Bits>(sides: &mut [Side<P>; 2], words: usize) {
+        sides.iter_mut().for_each(|side| side.pool.take(words).unwrap());
+        let [one, two] = sides.each_ref().map(|side| side.pool.taken());
         for word in 0..words {
             let a = one.a[word] ^ two.a[word];
-            for at in 0..P::PER_WORD {
-                let index = word * P::PER_WORD + at;
-                let b = one.b[index] ^ two.b[index];
-                assert_eq!(one.c[index] ^ two.c[index], b.times(a, at), "word {word}, {at}");
+            let [one, two] = [one, two].map(|rows| rows.part(word, 1));
+            for lane in 0..64 {
+                let sum = |of: [&[P]; 2]| P::of_lane(of[0], lane) ^ P::of_lane(of[1], lane);
+                let expected = if a >> lane & 1 == 1 { sum([one.b, two.b]) } else { 0 };
+                assert_eq!(sum([one.c, two.c]), expected, "word {word}, lane {lane}");
             }
         }
         // No share is a constant: half of the bits are ones, within eight standard deviations.
@@ -426,6 +488,7 @@ mod tests {
             let (bits, far) = (64 * words as u64, 4 * (64 * words as u64).isqrt());
             assert!(ones.abs_diff(bits / 2) < far, "{ones} ones of {bits}");
         }
+        sides.iter_mut().for_each(|side| side.pool.wipe_taken());
     }
 
     #[test]
@@ -444,7 +507,7 @@ mod tests {
     #[test]
     fn triples_of_vectors_are_right() {
         for field in [FieldBits::Two, FieldBits::Four] {
-            let mut sides = sides::<u128>(field, Kind::Vectors, 3);
+            let mut sides = sides::<FourVectors>(field, Kind::Vectors, 3);
             for words in [1, 100, 200, 83] {
                 fill(&mut sides, field);
                 check(&mut sides, words);
@@ -458,14 +521,19 @@ mod tests {
     fn words_are_given_out_once_and_wiped() {
         let field = FieldBits::Two;
         let mut sides = sides::<u64>(field, Kind::Bits, 2);
-        let pool = |sides: &mut [Side<u64>; 2], words| sides[0].pool.take(words);
+        fn take(sides: &mut [Side<u64>; 2], words: usize) -> Vec<u64> {
+            sides[0].pool.take(words).unwrap();
+            let taken = sides[0].pool.taken().a.to_vec();
+            sides[0].pool.wipe_taken();
+            taken
+        }
         fill(&mut sides, field);
-        let first = pool(&mut sides, 100).unwrap();
+        let first = take(&mut sides, 100);
         assert!(sides[0].pool.stock.b[..100].iter().all(|word| *word == 0));
-        let second = pool(&mut sides, 412).unwrap();
-        assert_eq!([first.a.len(), second.a.len()], [100, 412]);
-        assert!(first.a.iter().all(|word| !second.a.contains(word)));
-        let error = pool(&mut sides, 1).err();
+        let second = take(&mut sides, 412);
+        assert_eq!([first.len(), second.len()], [100, 412]);
+        assert!(first.iter().all(|word| !second.contains(word)));
+        let error = sides[0].pool.take(1).err();
         assert_eq!(error, Some(MpcError::NotEnoughTriples { needed: 1, stock: 0 }));
         assert_eq!(sides[0].pool.next_serial(), 512);
         // The place is used again only after it was wiped.
@@ -473,7 +541,7 @@ mod tests {
             fill(&mut sides, field);
         }
         assert_eq!(sides[0].pool.words(), 1536);
-        assert!(sides[0].pool.stock.a.iter().all(|word| !first.a.contains(word)));
+        assert!(sides[0].pool.stock.a.iter().all(|word| !first.contains(word)));
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use crate::circuit::{Circuit, Owner, Vector};
 use crate::message::LevelTag;
 use crate::program::{Inputs, Program};
-use crate::run::{Orders, Run};
-use crate::triples::Triples;
+use crate::run::{Masks, Orders, Run, Workspace};
+use crate::side_by_side::Aligned;
+use crate::triples::{FourVectors, TripleRows};
 use crate::{Bit, MAX_ORDER_SLOTS, Party};
 
 /// Two ANDs, one after the other, of one input each: `(x y) (x + y)`.
@@ -28,9 +29,11 @@ fn tag(program: &Program, lanes: u32) -> LevelTag {
     LevelTag { run, level, lanes, program, bit_serial, vector_serial, orders }
 }
 
-fn words(a: [u64; 2], b: [u64; 2], c: [u64; 2]) -> Triples<u64> {
-    Triples { a: a.to_vec(), b: b.to_vec(), c: c.to_vec() }
+fn words<'a>(a: &'a [u64; 2], b: &'a [u64; 2], c: &'a [u64; 2]) -> Masks<'a> {
+    Masks { bits: TripleRows { a, b, c }, vectors: NO_VECTORS }
 }
+
+const NO_VECTORS: TripleRows<'_, FourVectors> = TripleRows { a: &[], b: &[], c: &[] };
 
 /// All that a party knows in the end, in the lowest lane: its triples, what it received, its share of the result.
 type View = (Vec<u64>, Vec<u64>, u64);
@@ -40,29 +43,30 @@ fn views(inputs: [u64; 2], dealt: [[u64; 2]; 5]) -> ([View; 2], u64) {
     let (program, wires) = circuit();
     let [a1, a2, b1, b2, c1] = dealt;
     let c2 = [0, 1].map(|i| c1[i] ^ (a1[i] ^ a2[i]) & (b1[i] ^ b2[i]));
-    let none = || Triples::with_capacity(0);
-    let mut runs = [(Party::One, words(a1, b1, c1)), (Party::Two, words(a2, b2, c2))].map(
-        |(party, triples)| {
-            let at = party as usize - 1;
-            let mut given = Inputs::new(&program, party, 1).unwrap();
-            given.set(wires[at], &[inputs[at]]);
-            Run::new(&program, tag(&program, 1), &given, triples, none())
-        },
-    );
+    let masks = [words(&a1, &b1, &c1), words(&a2, &b2, &c2)];
+    let mut runs = [Party::One, Party::Two].map(|party| {
+        let at = party as usize - 1;
+        let mut given = Inputs::new(&program, party, 1).unwrap();
+        given.set(wires[at], &[inputs[at]]);
+        Run::new(&program, tag(&program, 1), &given, Workspace::default())
+    });
     let mut orders: Orders = [const { None }; MAX_ORDER_SLOTS];
     let mut received = [Vec::new(), Vec::new()];
     for _ in 0..2 {
-        let sent = runs.each_mut().map(|run| run.begin_level(&mut orders).unwrap().to_vec());
+        let sent =
+            [0, 1].map(|side| runs[side].begin_level(masks[side], &mut orders).unwrap().to_vec());
         for (side, run) in runs.iter_mut().enumerate() {
-            run.finish_level(&mut orders, &sent[1 - side]).unwrap();
+            run.finish_level(masks[side], &mut orders, &sent[1 - side]).unwrap();
             received[side].extend(
                 sent[1 - side].as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes) & 1),
             );
         }
     }
-    let shares = runs.each_mut().map(|run| {
-        assert!(run.begin_level(&mut orders).is_none());
-        run.outputs().bits()[0][0]
+    let mut side = 0;
+    let shares = runs.map(|mut run| {
+        assert!(run.begin_level(masks[side], &mut orders).is_none());
+        side += 1;
+        run.finish().0.bits()[0][0]
     });
     let [one, two] = received;
     let own = [[a1, b1, c1].concat(), [a2, b2, c2].concat()];
@@ -112,11 +116,13 @@ fn what_a_vector_gate_opens_is_its_input_masked() {
     let program = Arc::new(circuit.finish());
     let mut given = Inputs::new(&program, Party::Two, 1).unwrap();
     given.set(bit, &[1]).set_vector(vector, &[0xABCD]);
-    let masks = Triples { a: vec![1], b: vec![0x1234; 64], c: vec![0; 64] };
-    let none = Triples::with_capacity(0);
-    let mut run = Run::new(&program, tag(&program, 1), &given, none, masks);
+    let (b, c) =
+        ([Aligned([0x1234, 0, 0x1234, 0, 0x1234, 0, 0x1234, 0]); 16], [Aligned([0; 8]); 16]);
+    let bits = TripleRows { a: &[], b: &[], c: &[] };
+    let masks = Masks { bits, vectors: TripleRows { a: &[1], b: &b, c: &c } };
+    let mut run = Run::new(&program, tag(&program, 1), &given, Workspace::default());
     let mut orders: Orders = [const { None }; MAX_ORDER_SLOTS];
-    let sent = run.begin_level(&mut orders).unwrap();
+    let sent = run.begin_level(masks, &mut orders).unwrap();
     assert_eq!(sent.len(), 8 + 64 * 16);
     assert_eq!(sent[..8], 0_u64.to_le_bytes());
     assert_eq!(sent[8..24], (0xABCD_u128 ^ 0x1234).to_le_bytes());

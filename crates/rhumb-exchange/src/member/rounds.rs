@@ -1,6 +1,6 @@
 //! A member's part in Select-Best: it is asked, it answers both parties with shares, and puts their results together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rhumb_mpc::Party;
 use zeroize::Zeroizing;
@@ -16,6 +16,8 @@ use crate::shard::ranking_len;
 #[derive(Default)]
 pub(super) struct MemberRounds {
     open: BTreeMap<Tag, MemberRound>,
+    /// The last round that compared a route.
+    by_id: HashMap<RouteId, Tag>,
 }
 
 struct MemberRound {
@@ -29,6 +31,31 @@ struct MemberRound {
 impl MemberRounds {
     pub(super) fn clear(&mut self) {
         self.open.clear();
+        self.by_id.clear();
+    }
+
+    fn begin(&mut self, tag: Tag, round: MemberRound) {
+        for id in &round.ids {
+            if let Some(former) = self.by_id.get(id).copied() {
+                self.end(former);
+            }
+        }
+        while self.open.len() >= MAX_ROUNDS {
+            let oldest = self.open.first_key_value().map(|(tag, _)| *tag);
+            oldest.and_then(|tag| self.end(tag));
+        }
+        self.by_id.extend(round.ids.iter().map(|id| (*id, tag)));
+        self.open.insert(tag, round);
+    }
+
+    fn end(&mut self, tag: Tag) -> Option<MemberRound> {
+        let round = self.open.remove(&tag)?;
+        for id in &round.ids {
+            if self.by_id.get(id) == Some(&tag) {
+                self.by_id.remove(id);
+            }
+        }
+        Some(round)
     }
 }
 
@@ -47,16 +74,9 @@ impl Member {
                 }
             }
         }
-        let open = &mut shard.rounds.open;
-        open.retain(|_, other| !other.ids.iter().any(|id| ids.contains(id)));
-        while open.len() >= MAX_ROUNDS {
-            open.pop_first();
-        }
         let (classes, results) = (None, [None; 2]);
-        open.insert(
-            round.tag,
-            MemberRound { ids, destination: destination.clone(), classes, results },
-        );
+        let member_round = MemberRound { ids, destination: destination.clone(), classes, results };
+        shard.rounds.begin(round.tag, member_round);
         self.events.push_back(Event::Rank { round, destination, candidates });
     }
 
@@ -93,9 +113,7 @@ impl Member {
         }
         open.classes = Some(by_place);
         let mask = self.coins.bytes(ranking.len());
-        for (byte, mask) in ranking.iter_mut().zip(mask.iter()) {
-            *byte ^= mask;
-        }
+        masked(&mut ranking, &mask);
         self.send(live.one, at, &FromMember::Ranking { round: round.tag, share: &mask });
         self.send(live.two, at, &FromMember::Ranking { round: round.tag, share: &ranking });
     }
@@ -114,7 +132,7 @@ impl Member {
         };
         round.results[party as usize - 1] = Some(share);
         let [Some(one), Some(two)] = round.results else { return };
-        let Some(round) = shard.rounds.open.remove(&tag) else { return };
+        let Some(round) = shard.rounds.end(tag) else { return };
         let (Some(destination), Some(classes)) = (round.destination, round.classes) else { return };
         let place = match form.open([one, two]) {
             Some(Choice::Nothing) => {
@@ -146,11 +164,18 @@ impl Member {
     pub(super) fn take_missed(&mut self, connection: Connection, at: usize, tag: Tag) {
         let shard = &mut self.shards[at];
         if shard.live.is_some_and(|live| live.one == connection && live.epoch == tag.epoch) {
-            let round = shard.rounds.open.remove(&tag);
+            let round = shard.rounds.end(tag);
             if let Some(destination) = round.and_then(|round| round.destination) {
                 self.events.push_back(Event::Missed { destination });
             }
         }
+    }
+}
+
+/// Party one's share is the mask, party two's what comes of it.
+pub(crate) fn masked(ranking: &mut [u8], mask: &[u8]) {
+    for (byte, mask) in ranking.iter_mut().zip(mask) {
+        *byte ^= mask;
     }
 }
 

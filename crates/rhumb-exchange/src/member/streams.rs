@@ -301,7 +301,7 @@ impl Member {
                 }
                 Some(Whole::Gone(ids)) => ids.into_iter().for_each(|id| self.unlearn(at, id)),
                 Some(Whole::Round(tag, ids)) => {
-                    self.begin_round(Round { shard: at as u16, tag }, ids)
+                    self.begin_round(Round { shard: at as u16, tag }, ids);
                 }
                 Some(Whole::Synced) => {
                     self.shards[at].is_synced = true;
@@ -335,8 +335,8 @@ impl Member {
         let (tag, waiting) = one.queue.front()?;
         let is_passed = passed.epoch == tag.epoch && passed.position > tag.position;
         let half = match waiting {
-            Waiting::Offer { id, .. } => shares.remove(&(*tag, *id)).is_some_and_or(is_passed),
-            Waiting::Ask(_) => asks.remove(tag).is_some_and_or(is_passed),
+            Waiting::Offer { id, .. } => half(shares.remove(&(*tag, *id)), is_passed, Half::Share),
+            Waiting::Ask(_) => half(asks.remove(tag), is_passed, Half::Ask),
             Waiting::Retract(_) | Waiting::Synced => Half::None,
         };
         if matches!(half, Half::Wait) {
@@ -435,19 +435,11 @@ enum Half {
     Wait,
 }
 
-trait OrPassed {
-    fn is_some_and_or(self, is_passed: bool) -> Half;
-}
-
-impl OrPassed for Option<u128> {
-    fn is_some_and_or(self, is_passed: bool) -> Half {
-        self.map_or(if is_passed { Half::None } else { Half::Wait }, Half::Share)
-    }
-}
-
-impl OrPassed for Option<Vec<RouteId>> {
-    fn is_some_and_or(self, is_passed: bool) -> Half {
-        self.map_or(if is_passed { Half::None } else { Half::Wait }, Half::Ask)
+fn half<T>(found: Option<T>, is_passed: bool, whole: impl FnOnce(T) -> Half) -> Half {
+    match found {
+        Some(found) => whole(found),
+        None if is_passed => Half::None,
+        None => Half::Wait,
     }
 }
 

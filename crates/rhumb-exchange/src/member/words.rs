@@ -122,10 +122,10 @@ impl Words {
     pub(super) fn renew(&mut self, lane: Lane, coins: &mut Coins) {
         let former = std::mem::replace(self, Self::new(self.incarnation + 1));
         for word in former.kept.values() {
-            if let Word::Announce(own) = word {
-                if let Some(opened) = route::open(own.id, &own.key, &own.sealed) {
-                    self.announce(lane, &own.destination, own.policy.clone(), &opened.route, coins);
-                }
+            if let Word::Announce(own) = word
+                && let Some(opened) = route::open(own.id, &own.key, &own.sealed)
+            {
+                self.announce(lane, &own.destination, own.policy.clone(), &opened.route, coins);
             }
         }
         if former.end.is_some() {

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a round compares what is current. When one of its routes is replaced or removed, it is void at both parties.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use rhumb_mpc::Party;
@@ -29,6 +29,8 @@ pub(super) struct Rounds {
     by_destination: HashMap<Destination, u64>,
     /// At party two: those that wait no longer, until party one is told.
     complete: Vec<u64>,
+    /// At party one: those that wait for nobody.
+    decided: BTreeSet<u64>,
     /// The deadline of each, in the order of rounds: the time allowed is the same for all.
     deadlines: BTreeMap<u64, Instant>,
 }
@@ -131,12 +133,16 @@ impl Rounds {
         let round = self.open.remove(&position)?;
         self.by_destination.remove(&round.destination);
         self.deadlines.remove(&position);
+        self.decided.remove(&position);
         Some(round)
     }
 
     fn complete(&mut self, position: u64) {
         if let Some(round) = self.open.get_mut(&position).filter(|round| !round.is_complete) {
             round.is_complete = true;
+            if round.theirs.is_some() {
+                self.decided.insert(position);
+            }
             self.deadlines.remove(&position);
             self.complete.push(position);
         }
@@ -225,6 +231,9 @@ impl Shard {
         let lanes = lanes.ok_or(ExchangeError::Malformed("the lanes of a round"))?;
         if let Some(round) = self.rounds.open.get_mut(&position) {
             round.theirs = Some(lanes);
+            if round.is_complete {
+                self.rounds.decided.insert(position);
+            }
         }
         Ok(())
     }
@@ -232,13 +241,10 @@ impl Shard {
     /// Party one: the first round that can go on, and whose rankings count.
     pub(super) fn next_selection(&mut self) -> Option<(u64, LaneSet)> {
         self.rounds.complete.clear();
-        let (position, round) = self
-            .rounds
-            .open
-            .iter()
-            .find(|(_, round)| round.is_complete && round.theirs.is_some())?;
+        let position = *self.rounds.decided.first()?;
+        let round = self.rounds.get(position)?;
         let mine = round.answered(self.connections.len());
-        Some((*position, mine.and(round.theirs.as_ref()?)))
+        Some((position, mine.and(round.theirs.as_ref()?)))
     }
 
     /// A round is over, without a result.

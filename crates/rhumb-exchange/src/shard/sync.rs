@@ -61,6 +61,13 @@ impl Shard {
             return;
         }
         let Some(lead) = self.lead() else { return };
+        if lead.syncs.contains_key(&lane) {
+            return;
+        }
+        // Whoever holds nothing need not wait for what is gone.
+        let is_empty = sums.iter().all(|sum| *sum == 0);
+        let said = if is_empty || lead.is_settled { &mut lead.said } else { &mut lead.said_early };
+        said.push(lane);
         let sync = Sync {
             joined: tag.position,
             state: State::Said(sums),
@@ -69,7 +76,7 @@ impl Shard {
             asked: BTreeSet::new(),
             missing: VecDeque::new(),
         };
-        lead.syncs.entry(lane).or_insert(sync);
+        lead.syncs.insert(lane, sync);
     }
 
     /// What a member holds of a bucket that it was asked about.
@@ -101,16 +108,9 @@ impl Shard {
         }
     }
 
-    /// Compares what lanes have said, once they may be told what is gone. A lane that holds nothing need not wait.
+    /// Compares what lanes have said with what is current.
     pub(super) fn look_at_syncs(&mut self) {
-        let Some(lead) = self.lead() else { return };
-        let is_settled = lead.is_settled;
-        let ready = lead.syncs.iter().filter(|(_, sync)| match &sync.state {
-            State::Said(sums) => is_settled || sums.iter().all(|sum| *sum == 0),
-            State::Compared | State::Done => false,
-        });
-        let ready: Vec<Lane> = ready.map(|(lane, _)| *lane).collect();
-        for lane in ready {
+        while let Some(lane) = self.lead().and_then(|lead| lead.said.pop()) {
             let Some(joined) =
                 self.lead().and_then(|lead| lead.syncs.get(&lane)).map(|sync| sync.joined)
             else {
@@ -119,9 +119,10 @@ impl Shard {
             let mine = self.table.sums(joined);
             let Some(lead) = self.lead() else { return };
             let Some(sync) = lead.syncs.get_mut(&lane) else { continue };
-            let State::Said(sums) = std::mem::replace(&mut sync.state, State::Compared) else {
-                continue;
-            };
+            // It may have joined anew, and be looked at already.
+            let State::Said(sums) = &mut sync.state else { continue };
+            let sums = std::mem::take(sums);
+            sync.state = State::Compared;
             for bucket in 0..BUCKETS {
                 match sums[bucket] {
                     same if same == mine[bucket] => {}

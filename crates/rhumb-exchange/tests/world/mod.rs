@@ -46,6 +46,7 @@ pub const SERVERS: [Party; 4] = [Party::One, Party::One, Party::Two, Party::Two]
 pub type Ranking = Box<dyn Fn(&Candidate) -> u8>;
 
 /// A place that messages come to.
+#[expect(clippy::enum_variant_names, reason = "they are ways to somewhere")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     ToServer { lane: u16, server: usize },
@@ -70,7 +71,7 @@ pub struct World {
     incarnation: u64,
     /// Whether members answer questions.
     pub mute: Vec<bool>,
-    /// All frames that came to a server, if asked for: the server, whose, the frame.
+    /// All frames that were delivered, if asked for: the server's number, the way, the frame.
     pub tap: Option<Vec<(usize, Way, Vec<u8>)>>,
 }
 
@@ -209,12 +210,8 @@ impl World {
 
     pub fn prefer(&mut self, preferences: &[u8]) {
         self.preferences = Some(preferences.to_vec());
-        for server in 0..SERVERS.len() {
-            if SERVERS[server] == Party::One {
-                if let Some(server) = &mut self.servers[server] {
-                    server.set_preferences(preferences).unwrap();
-                }
-            }
+        for server in self.servers[..2].iter_mut().flatten() {
+            server.set_preferences(preferences).unwrap();
         }
     }
 
@@ -344,11 +341,10 @@ impl World {
     }
 
     fn deliver(&mut self, way: Way, message: &[u8]) {
-        let tapped = match way {
-            Way::ToServer { server, .. } | Way::ToPeer { server } => Some(server),
-            Way::ToMember { .. } => None,
-        };
-        if let (Some(tap), Some(server)) = (&mut self.tap, tapped) {
+        if let Some(tap) = &mut self.tap {
+            let (Way::ToServer { server, .. }
+            | Way::ToPeer { server }
+            | Way::ToMember { server, .. }) = way;
             tap.push((server, way, message.to_vec()));
         }
         match way {
@@ -378,15 +374,13 @@ impl World {
     fn take_events(&mut self, lane: u16) {
         let member = self.members[usize::from(lane)].as_mut().unwrap();
         while let Some(event) = member.poll_event() {
-            if let Event::Rank { round, candidates, .. } = &event {
-                if !self.mute[usize::from(lane)] {
-                    let ranking = &self.rankings[usize::from(lane)];
-                    let classes: Vec<(RouteId, u8)> = candidates
-                        .iter()
-                        .map(|candidate| (candidate.id, ranking(candidate)))
-                        .collect();
-                    member.rank(*round, &classes);
-                }
+            if let Event::Rank { round, candidates, .. } = &event
+                && !self.mute[usize::from(lane)]
+            {
+                let ranking = &self.rankings[usize::from(lane)];
+                let classes: Vec<(RouteId, u8)> =
+                    candidates.iter().map(|candidate| (candidate.id, ranking(candidate))).collect();
+                member.rank(*round, &classes);
             }
             self.events[usize::from(lane)].push(event);
         }

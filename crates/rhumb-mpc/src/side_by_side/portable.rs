@@ -3,7 +3,10 @@
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 
-use super::{Quad, ROW_BLOCKS, Row, Squares, fold_rows, turn_rows};
+use super::{
+    Aligned, Quad, ROW_BLOCKS, Row, Squares, add_kept_streams, add_selected_lanes, fold_rows,
+    turn_rows,
+};
 
 pub(super) fn ciphers(seeds: &[u128]) -> Vec<Aes128Enc> {
     seeds.iter().map(|seed| Aes128Enc::new(&seed.to_le_bytes().into())).collect()
@@ -28,6 +31,14 @@ pub(super) fn turn(squares: &mut Squares) {
 
 pub(super) fn fold(streams: &mut [Row], rows: &mut [Row]) {
     fold_rows(streams, rows);
+}
+
+pub(super) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
+    add_selected_lanes(sums, bits, vectors);
+}
+
+pub(super) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    add_kept_streams(streams, keep, all, each);
 }
 
 pub(super) fn hash(rows: &mut [Row], keys: &[u128; ROW_BLOCKS]) {

@@ -10,7 +10,10 @@ use std::arch::x86_64::{
     _mm512_storeu_si512, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use super::{Quad, ROW_BLOCKS, Row, Squares, fold_rows, turn_rows};
+use super::{
+    Aligned, Quad, ROW_BLOCKS, Row, Squares, add_kept_streams, add_selected_lanes, fold_rows,
+    turn_rows,
+};
 
 /// The round keys of one key.
 pub(super) type Schedule = [[u64; 2]; ROUND_KEYS];
@@ -42,6 +45,9 @@ pub(super) fn expand_all(keys: &[u128], schedules: &mut [Schedule]) {
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn stretch(schedules: &[Schedule], first: u128, streams: &mut [Quad]) {
     let quads = streams.len() / schedules.len();
+    if quads == ROW_BLOCKS / 4 {
+        return stretch_rows(schedules, first, streams);
+    }
     let [low, high] = [first as u64, (first >> 64) as u64].map(|half| half as i64);
     let base = _mm512_set_epi64(high, low + 3, high, low + 2, high, low + 1, high, low);
     let step = _mm512_set_epi64(0, 4, 0, 4, 0, 4, 0, 4);
@@ -76,6 +82,62 @@ pub(super) fn stretch(schedules: &[Schedule], first: u128, streams: &mut [Quad])
     }
 }
 
+/// The same for a row of each stream: a round key is loaded once for it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn stretch_rows(schedules: &[Schedule], first: u128, streams: &mut [Quad]) {
+    for (schedules, streams) in schedules.chunks(4).zip(streams.chunks_mut(ROW_BLOCKS)) {
+        match schedules {
+            [a, b, c, d] => stretch_some([a, b, c, d], first, streams),
+            [a, b, c] => stretch_some([a, b, c], first, streams),
+            [a, b] => stretch_some([a, b], first, streams),
+            others => others.iter().zip(streams.chunks_exact_mut(4)).for_each(|(one, streams)| {
+                stretch_some([one], first, streams);
+            }),
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+fn stretch_some<const COUNT: usize>(
+    schedules: [&Schedule; COUNT],
+    first: u128,
+    streams: &mut [Quad],
+) {
+    let [low, high] = [first as u64, (first >> 64) as u64].map(|half| half as i64);
+    let mut counters =
+        [_mm512_set_epi64(high, low + 3, high, low + 2, high, low + 1, high, low); 4];
+    for at in 1..4 {
+        let step = _mm512_set_epi64(0, 4, 0, 4, 0, 4, 0, 4);
+        counters[at] = _mm512_add_epi64(counters[at - 1], step);
+    }
+    let mut states = [[_mm512_setzero_si512(); 4]; COUNT];
+    for number in 0..COUNT {
+        let key = broadcast(&schedules[number][0]);
+        for at in 0..4 {
+            states[number][at] = _mm512_xor_si512(counters[at], key);
+        }
+    }
+    for round in 1..ROUND_KEYS - 1 {
+        for number in 0..COUNT {
+            let key = broadcast(&schedules[number][round]);
+            for at in 0..4 {
+                states[number][at] = _mm512_aesenc_epi128(states[number][at], key);
+            }
+        }
+    }
+    for number in 0..COUNT {
+        let key = broadcast(&schedules[number][ROUND_KEYS - 1]);
+        for at in 0..4 {
+            states[number][at] = _mm512_aesenclast_epi128(states[number][at], key);
+        }
+    }
+    for (stream, state) in streams.iter_mut().zip(states.as_flattened()) {
+        store(stream, *state);
+    }
+}
+
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn turn(squares: &mut Squares) {
     turn_rows(squares);
@@ -84,6 +146,16 @@ pub(super) fn turn(squares: &mut Squares) {
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 pub(super) fn fold(streams: &mut [Row], rows: &mut [Row]) {
     fold_rows(streams, rows);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
+    add_selected_lanes(sums, bits, vectors);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
+    add_kept_streams(streams, keep, all, each);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,vaes")]

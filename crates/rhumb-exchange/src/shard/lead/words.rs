@@ -1,0 +1,283 @@
+//! What members have said: what party two has heard of it, and which of it is ordered next.
+//!
+//! Invariant: an announcement is ordered only if both parties hold it, of each lane in the order in which it was said. What one of them lacks
+//! though it has heard later words of the lane was replaced meanwhile, and is forgotten by the other.
+
+use super::{Theirs, What, Word};
+use crate::ExchangeError;
+use crate::message::Mark;
+use crate::message::member::ToMember;
+use crate::message::pair::{HeardWhat, Item, Order, PairMessage};
+use crate::roster::Lane;
+use crate::route::{Destination, RouteId};
+use crate::shard::Shard;
+use std::time::Instant;
+
+/// What the first words of the lanes come to.
+enum Next {
+    /// It goes into the next run.
+    Export(Item),
+    Do(Order),
+    /// Nothing to do for both.
+    Skip,
+    /// Party two has not heard it.
+    Wait,
+}
+
+impl Shard {
+    /// This party has heard a word of a lane, and it is in the table.
+    pub(in crate::shard) fn lead_heard(
+        &mut self,
+        lane: Lane,
+        before: Mark,
+        mark: Mark,
+        what: HeardWhat,
+        withdrawn: Option<Destination>,
+    ) {
+        let Some(lead) = self.lead() else { return };
+        let theirs = &lead.theirs[lane.index()];
+        if before < mark {
+            use std::ops::Bound::Excluded;
+            let between = theirs.held.range((Excluded(before), Excluded(mark)));
+            let passed: Vec<Item> = between.map(|(mark, _)| (lane, *mark)).collect();
+            lead.forget.extend(passed);
+        }
+        let what = match (what, withdrawn) {
+            (HeardWhat::Nothing, Some(destination)) => What::Withdraw(destination),
+            (HeardWhat::Nothing, None) => What::End,
+            _ => What::Announce,
+        };
+        lead.push(lane, mark, what);
+    }
+
+    pub(in crate::shard) fn take_note(
+        &mut self,
+        message: PairMessage<'_>,
+        now: Instant,
+    ) -> Result<(), ExchangeError> {
+        match message {
+            PairMessage::Have(heard) => {
+                for heard in heard {
+                    self.take_heard(heard.item, heard.what)?;
+                }
+            }
+            PairMessage::HaveEnd => {
+                if let Some(lead) = self.lead() {
+                    lead.is_reconciled = true;
+                }
+            }
+            PairMessage::Here { lane, participates } => {
+                self.their(lane)?.here = Some(participates);
+                self.lane_changed(lane, now);
+            }
+            PairMessage::Away { lane } => {
+                self.their(lane)?.here = None;
+                self.lane_changed(lane, now);
+            }
+            PairMessage::Left { lane } => {
+                let theirs = self.their(lane)?;
+                theirs.leaving = theirs.leaving.saturating_sub(1);
+            }
+            PairMessage::Answered { round, lanes } => self.take_answered(round, lanes)?,
+            PairMessage::Engine(_) | PairMessage::Order { .. } => {
+                return Err(ExchangeError::Unexpected("an order of party two"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn their(&mut self, lane: Lane) -> Result<&mut Theirs, ExchangeError> {
+        let theirs = self.lead().and_then(|lead| lead.theirs.get_mut(lane.index()));
+        theirs.ok_or(ExchangeError::Malformed("a lane"))
+    }
+
+    fn take_heard(&mut self, item: Item, what: HeardWhat) -> Result<(), ExchangeError> {
+        let (lane, mark) = item;
+        let most = 2 * self.config.max_routes_per_lane;
+        let theirs = self.their(lane)?;
+        if theirs.leaving > 0 {
+            return Ok(());
+        }
+        theirs.last = theirs.last.max(mark);
+        let is_exported = what == HeardWhat::Exported;
+        if what != HeardWhat::Nothing {
+            if theirs.held.len() >= most {
+                return Err(ExchangeError::TooMany { what: "routes of one lane in a shard", most });
+            }
+            theirs.held.insert(mark, is_exported);
+        }
+        let is_superseded = self.table.held(item).is_none() && mark <= self.table.last(lane);
+        let Some(lead) = self.lead() else { return Ok(()) };
+        if is_exported {
+            lead.had_former = true;
+            lead.awaited.insert(item);
+        }
+        if is_superseded && what != HeardWhat::Nothing {
+            lead.forget.push(item);
+        }
+        lead.wake(lane);
+        Ok(())
+    }
+
+    /// What members have said: one run of announcements, or something that comes before it.
+    pub(super) fn next_words(&mut self) -> Option<Order> {
+        let most = self.config.batch;
+        let mut batch: Vec<Item> = Vec::new();
+        let mut first = None;
+        while batch.len() < most && first.is_none() && self.lead()?.adopt.len() < MAX_ADOPTED {
+            let Some(lane) = self.lead()?.ready.pop_front() else { break };
+            self.lead()?.is_ready[lane.index()] = false;
+            match self.next_word(lane) {
+                Next::Wait => continue,
+                Next::Skip => {}
+                Next::Export(item) => batch.push(item),
+                Next::Do(order) => first = Some(order),
+            }
+            self.lead()?.wake(lane);
+        }
+        let lead = self.lead()?;
+        if !lead.adopt.is_empty() {
+            lead.waiting.extend(first);
+            first = Some(Order::Adopt(std::mem::take(&mut lead.adopt)));
+        }
+        if !batch.is_empty() {
+            lead.waiting.push_back(Order::Export(batch));
+        }
+        first.or_else(|| lead.waiting.pop_front())
+    }
+
+    /// Takes a lane's first word, unless it waits.
+    ///
+    /// No word before it waits for a run: an announcement that a later word takes back is not the lane's latest, and is dropped.
+    fn next_word(&mut self, lane: Lane) -> Next {
+        let Some(lead) = self.lead() else { return Next::Wait };
+        let Some(Word { mark, what }) = lead.queues[lane.index()].pop_front() else {
+            return Next::Wait;
+        };
+        let item = (lane, mark);
+        let theirs = &lead.theirs[lane.index()];
+        let (their_word, their_last) = (theirs.held.get(&mark).copied(), theirs.last);
+        match what {
+            What::Withdraw(destination) => {
+                let current = self.table.current(&destination).find(|(other, _)| *other == lane);
+                let id = current.and_then(|item| self.table.held(item)).map(|held| held.id);
+                id.map_or(Next::Skip, |id| Next::Do(Order::Remove(vec![id])))
+            }
+            What::End => self.end(lane, mark),
+            What::Announce => {
+                let Some(held) = self.table.held(item) else { return Next::Skip };
+                let was_exported = held.exported || their_word == Some(true);
+                if !self.table.is_latest(item, &held.destination) {
+                    self.drop_word(item, their_word.is_some());
+                    return Next::Skip;
+                }
+                let Some(lead) = self.lead() else { return Next::Wait };
+                match their_word {
+                    Some(_) if was_exported && !lead.is_settled => {
+                        lead.adopt.push(item);
+                        Next::Skip
+                    }
+                    Some(_) => Next::Export(item),
+                    None if their_last > mark => {
+                        self.drop_word(item, false);
+                        Next::Skip
+                    }
+                    None => {
+                        lead.queues[lane.index()].push_front(Word { mark, what: What::Announce });
+                        Next::Wait
+                    }
+                }
+            }
+        }
+    }
+
+    /// An announcement that was taken back before it was ordered.
+    fn drop_word(&mut self, item: Item, is_theirs: bool) {
+        self.table.drop_item(item);
+        match self.lead() {
+            Some(lead) if is_theirs => lead.forget.push(item),
+            _ => self.lead_dropped(item),
+        }
+    }
+
+    /// A lane has said all that it began with: what earlier incarnations had is gone.
+    fn end(&mut self, lane: Lane, mark: Mark) -> Next {
+        let is_old = |other: &Mark| other.incarnation < mark.incarnation;
+        let old: Vec<(Mark, RouteId, bool)> = self
+            .table
+            .items(lane)
+            .take_while(|(other, _)| is_old(other))
+            .map(|(other, held)| (other, held.id, held.current.is_some()))
+            .collect();
+        let mut ids = Vec::new();
+        for (other, id, is_current) in old {
+            if is_current {
+                ids.push(id);
+            } else {
+                self.table.drop_item((lane, other));
+            }
+        }
+        let theirs = self.lead().map(|lead| {
+            let theirs = lead.theirs[lane.index()].held.keys();
+            theirs.take_while(|other| is_old(other)).map(|other| (lane, *other)).collect()
+        });
+        let mut theirs: Vec<Item> = theirs.unwrap_or_default();
+        theirs.retain(|item| self.table.held(*item).is_none());
+        if let Some(lead) = self.lead() {
+            lead.forget.extend(theirs);
+        }
+        if ids.is_empty() { Next::Skip } else { Next::Do(Order::Remove(ids)) }
+    }
+
+    /// Both have made this current; the lane's former route is gone.
+    pub(in crate::shard) fn lead_current(
+        &mut self,
+        item: Item,
+        former: Option<(Mark, RouteId)>,
+        since: u64,
+    ) {
+        let id = self.table.held(item).map(|held| held.id);
+        let Some(lead) = self.lead() else { return };
+        lead.awaited.remove(&item);
+        let theirs = &mut lead.theirs[item.0.index()];
+        theirs.held.insert(item.1, true);
+        if let Some((mark, _)) = former {
+            theirs.held.remove(&mark);
+            lead.awaited.remove(&(item.0, mark));
+        }
+        let (Some(id), 0) = (id, since) else { return };
+        // Those who have said what they hold before this may lack it.
+        for (lane, sync) in &mut lead.syncs {
+            if sync.late_adoption(id) {
+                lead.replays.push_back(*lane);
+            }
+        }
+        if let Some((_, former)) = former {
+            let tag = self.tag(self.pair.as_ref().map_or(0, |pair| pair.position));
+            for lane in self.joined() {
+                self.tell(lane, &ToMember::Retract { tag, ids: vec![former] });
+            }
+        }
+    }
+
+    /// An announcement is held no more, at neither party.
+    pub(in crate::shard) fn lead_dropped(&mut self, item: Item) {
+        if let Some(lead) = self.lead() {
+            lead.awaited.remove(&item);
+            lead.theirs[item.0.index()].held.remove(&item.1);
+        }
+    }
+
+    pub(in crate::shard) fn lead_left(&mut self, lane: Lane) {
+        let Some(lead) = self.lead() else { return };
+        lead.queues[lane.index()].clear();
+        lead.awaited.retain(|(other, _)| *other != lane);
+        let theirs = &mut lead.theirs[lane.index()];
+        theirs.held.clear();
+        theirs.last = Mark::default();
+        theirs.leaving += 1;
+    }
+}
+
+/// Announcements of one order: 72 KB.
+const MAX_ADOPTED: usize = 4096;
