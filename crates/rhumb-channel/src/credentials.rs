@@ -245,7 +245,8 @@ mod tests {
     use crate::{Listener, connect};
     use rhumb_wire::Role;
 
-    const PROTOCOL: Protocol = Protocol { name: "test/1", max_received: 9, max_sent: 9, max_queue: 99 };
+    const PROTOCOL: Protocol =
+        Protocol { name: "test/1", max_received: 9, max_sent: 9, max_queue: 99 };
 
     fn credentials() -> Credentials {
         Credentials::new(&Identity::generate(Role::Node, 1).unwrap()).unwrap()

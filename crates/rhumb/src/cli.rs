@@ -1,8 +1,8 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
 mod capability;
-mod member;
 mod exchange;
+mod member;
 mod stamp;
 mod waypoint;
 
@@ -20,8 +20,8 @@ pub(crate) use capability::{
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
     parse_resolver,
 };
-pub(crate) use member::{MemberArguments, MemberCommand};
 pub(crate) use exchange::{ExchangeArguments, ExchangeCommand};
+pub(crate) use member::{MemberArguments, MemberCommand};
 pub(crate) use stamp::{
     FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments, StampTask,
     parse_waypoints,

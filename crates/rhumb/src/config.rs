@@ -26,7 +26,7 @@ use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
-pub(crate) use exchange::{ExchangeSettings, Pinned};
+pub(crate) use exchange::{ExchangeSettings, Pinned, PlainClient, PlainSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 pub(crate) use member::{MemberSettings, Party, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};

@@ -62,14 +62,12 @@ fn parse(text: &str) -> Result<Vec<Site>, Fault> {
     };
     check_item_keys(text, "site", SITE_KEYS)?;
     let raw: RawRoster = toml::from_str(text).map_err(fault)?;
-    let at = |span: std::ops::Range<usize>, problem| Fault {
-        line: line_at(text, Some(&span)),
-        problem,
-    };
+    let at =
+        |span: std::ops::Range<usize>, problem| Fault { line: line_at(text, Some(&span)), problem };
     let (mut sites, mut names, mut places) = (Vec::new(), HashSet::new(), HashSet::new());
     for raw in raw.site {
-        let name = parse_name(raw.name.get_ref())
-            .map_err(|problem| at(raw.name.span(), problem))?;
+        let name =
+            parse_name(raw.name.get_ref()).map_err(|problem| at(raw.name.span(), problem))?;
         if !names.insert(name) {
             return Err(at(raw.name.span(), format!("{name} is there twice")));
         }

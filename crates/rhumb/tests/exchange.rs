@@ -70,9 +70,14 @@ fn the_best_of_several_is_chosen_by_taste_and_then_by_load() {
     let (one, two) = exchange.start_pair_with("port_load = \"load\"");
     let servers = [&one, &two];
     let start = |lane, taste| Playing::start(&exchange, lane, 5, &servers, taste);
-    let m: Vec<Playing> =
-        [start(0, indifferent), start(1, indifferent), start(2, indifferent), start(3, indifferent), start(4, last)]
-            .into();
+    let m: Vec<Playing> = [
+        start(0, indifferent),
+        start(1, indifferent),
+        start(2, indifferent),
+        start(3, indifferent),
+        start(4, last),
+    ]
+    .into();
     for (lane, member) in m.iter().enumerate().take(3) {
         member.announce("a", &[3, 4], &format!("a by {lane}"));
     }
@@ -172,7 +177,9 @@ fn rude_members_are_cut_and_others_notice_nothing() {
     let longer = Protocol { max_sent: 4 << 20, ..SERVER };
     let common = rhumb_exchange::Common {
         shards: 2,
-        ..rhumb_exchange::Common::new(std::sync::Arc::new(exchanging::member::roster_of(&exchange, 3)))
+        ..rhumb_exchange::Common::new(std::sync::Arc::new(exchanging::member::roster_of(
+            &exchange, 3,
+        )))
     };
     let lane = rhumb_exchange::Lane(2);
     let hello = common.hello(rhumb_exchange::Speaker::Member { lane, participates: true }).emit();

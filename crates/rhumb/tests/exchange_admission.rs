@@ -115,16 +115,20 @@ fn members_that_were_started_differently_are_told_in_what() {
     let shards = Common { shards: 3, ..common.clone() };
     let form = Common { form: Form::Paper, ..common.clone() };
     let roster = Common { roster: Arc::new(roster_of(&exchange, 1)), ..common.clone() };
+    // The version follows the six bytes by which a hello is known.
+    let mut newer = hello(&common, 0).emit();
+    newer[6] += 1;
     let cases = [
-        (hello(&shards, 0), "another number of shards"),
-        (hello(&form, 0), "another circuit"),
-        (hello(&roster, 0), "another roster"),
-        (hello(&common, 1), "its key is that of lane 0"),
+        (hello(&shards, 0).emit(), "another number of shards"),
+        (hello(&form, 0).emit(), "another circuit"),
+        (hello(&roster, 0).emit(), "another roster"),
+        (hello(&common, 1).emit(), "its key is that of lane 0"),
+        (newer, "the other side speaks version 2 of the exchange's protocol"),
     ];
     for (hello, difference) in cases {
         block_on(async {
             let mut channel = call(&exchange, "member-0", &two).await.unwrap();
-            channel.outbox.send(hello.emit()).await.unwrap();
+            channel.outbox.send(hello).await.unwrap();
             // The server says with what it was started, so that the member sees what differs, too.
             assert!(Hello::parse(&channel.inbox.next().await.unwrap()).is_ok());
             channel.inbox.next().await.unwrap_err();
@@ -132,7 +136,13 @@ fn members_that_were_started_differently_are_told_in_what() {
         let line = two.running.wait_for_error("a member is refused");
         assert!(line.contains(difference), "{line}");
     }
-    assert_eq!(two.status(&exchange)["connections"]["refused"], 4);
+    assert_eq!(two.status(&exchange)["connections"]["refused"], 5);
+    let later = Protocol { name: "rhumb-exchange-member/2", ..SERVER };
+    block_on(async {
+        let member = exchange.credentials("member-0");
+        let error = connect(&member, two.address, two.name, &later).await.unwrap_err();
+        assert!(matches!(error, ChannelError::OtherProtocol { .. }), "{error}");
+    });
 }
 
 #[test]
@@ -168,10 +178,13 @@ fn strangers_and_nonsense_cost_nobody_anything() {
 #[test]
 fn a_configuration_is_checked_without_being_used() {
     let exchange = Exchange::new(2);
-    exchange.configure("one", "127.0.0.1:0", &format!("peer = [\"{}@127.0.0.1:1\"]", exchange.name("two")));
-    let check = |file: &str| {
-        exchange.place.run(&["--json", "--config", file, "exchange", "--check"])
-    };
+    exchange.configure(
+        "one",
+        "127.0.0.1:0",
+        &format!("peer = [\"{}@127.0.0.1:1\"]", exchange.name("two")),
+    );
+    let check =
+        |file: &str| exchange.place.run(&["--json", "--config", file, "exchange", "--check"]);
     let checked = check("one.toml").object();
     assert_eq!((&checked["party"], &checked["sites"]), (&1.into(), &2.into()));
     exchange.place.write("roster.toml", "[[site]]\nmember = \"m\"\nsyte = \"a\"\n");

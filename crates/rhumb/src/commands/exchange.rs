@@ -31,6 +31,7 @@ use crate::output::Form;
 use crate::roster::{self, Site};
 use hub::{Hub, Input};
 use pair::Leader;
+use plain::Plain;
 use port_load::PortLoad;
 use report::{Checked, Facts, Ready};
 use shard::{Report, Worker};
@@ -39,6 +40,7 @@ mod hub;
 pub(crate) mod latency;
 mod members;
 mod pair;
+mod plain;
 mod port_load;
 mod report;
 mod shard;
@@ -61,7 +63,11 @@ pub(crate) fn run(
     let sites = roster::load(&settings.roster)?;
     let config = server_config(&settings, &sites)?;
     if arguments.check {
-        form.print(&Checked { name: credentials.name(), party: settings.party, sites: sites.len() });
+        form.print(&Checked {
+            name: credentials.name(),
+            party: settings.party,
+            sites: sites.len(),
+        });
         return Ok(());
     }
     let control = daemon::take_control(settings.admin, with_parent)?;
@@ -93,6 +99,7 @@ impl Server {
         let address = listener.local_addr().map_err(Failure::setup)?;
         let woken = Arc::new(Notify::new());
         daemon::notify_by(self.control.wake().clone(), Arc::clone(&woken))?;
+        let plain = self.settings.plain.as_ref().map(Plain::start).transpose()?;
         let (started, door) = (Instant::now(), listener.counters());
         self.form.print(&Ready {
             name: self.credentials.name(),
@@ -126,6 +133,7 @@ impl Server {
                         started,
                         is_standby: self.settings.primary.is_some(),
                         door: door.each(),
+                        plain: plain.as_ref(),
                     };
                     report::snapshot(&facts, &running.hub, &running.reports())
                 });
@@ -136,7 +144,12 @@ impl Server {
                 }
             };
             running.end().await;
-            let Some(changed) = changed else { return Ok(()) };
+            let Some(changed) = changed else {
+                if let Some(plain) = &plain {
+                    plain.stop().await;
+                }
+                return Ok(());
+            };
             (config, sites) = changed;
             port_load = self.settings.port_load.as_deref().map(PortLoad::new);
             let roster = Arc::clone(&config.common.roster);

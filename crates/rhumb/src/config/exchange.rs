@@ -1,6 +1,6 @@
 //! Settings of `rhumb exchange`, from the section `[exchange]`. An example with every key is in `docs/exchange.md`, and a test reads it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::member::{BGP_PORT, parse_bgp_address};
 use super::raw::{Fault, RawWorkers, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::ExchangeArguments;
@@ -38,7 +39,30 @@ pub(crate) struct ExchangeSettings {
     pub(crate) rank_deadline: Duration,
     pub(crate) stale: Duration,
     pub(crate) takeover: Duration,
+    /// The plain route server beside: party one's.
+    pub(crate) plain: Option<PlainSettings>,
     pub(crate) admin: Option<SocketAddr>,
+}
+
+/// A plain route server.
+#[derive(Debug)]
+pub(crate) struct PlainSettings {
+    pub(crate) asn: u32,
+    pub(crate) router_id: Ipv4Addr,
+    pub(crate) listen: SocketAddr,
+    pub(crate) clients: Vec<PlainClient>,
+}
+
+/// A member that does not use the private service.
+#[derive(Debug, Clone)]
+pub(crate) struct PlainClient {
+    pub(crate) member: String,
+    pub(crate) asn: u32,
+    pub(crate) address: IpAddr,
+    pub(crate) password: Option<PathBuf>,
+    pub(crate) max_prefixes: u32,
+    /// The ASes that may get its routes at all; all, if none are listed.
+    pub(crate) only: Option<Vec<u32>>,
 }
 
 /// A server, and the name that must answer there.
@@ -68,9 +92,28 @@ pub(crate) struct RawExchange {
     rank_deadline_ms: Option<Spanned<u64>>,
     stale_ms: Option<Spanned<u64>>,
     takeover_ms: Option<Spanned<u64>>,
+    asn: Option<u32>,
+    router_id: Option<Spanned<String>>,
+    bgp_listen: Option<Spanned<String>>,
+    plain: Vec<RawPlain>,
     admin: Option<Spanned<String>>,
 }
 
+/// `[[exchange.plain]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPlain {
+    member: Spanned<String>,
+    asn: Spanned<u32>,
+    address: Spanned<String>,
+    password: Option<PathBuf>,
+    max_prefixes: Option<u32>,
+    only: Option<Vec<u32>>,
+}
+
+/// Keys of `[[exchange.plain]]`.
+pub(super) const PLAIN_KEYS: &[&str] =
+    &["member", "asn", "address", "password", "max_prefixes", "only"];
 /// Keys of `[exchange]`.
 pub(super) const EXCHANGE_KEYS: &[&str] = &[
     "party",
@@ -89,6 +132,10 @@ pub(super) const EXCHANGE_KEYS: &[&str] = &[
     "rank_deadline_ms",
     "stale_ms",
     "takeover_ms",
+    "asn",
+    "router_id",
+    "bgp_listen",
+    "plain",
     "admin",
 ];
 
@@ -102,7 +149,9 @@ impl ConfigFile {
             (None, None) => {
                 return Err(missing("which of the two parties this is", "--party 1", "party = 1"));
             }
-            (_, Some(_)) | (Some(_), _) => return Err(self.at(raw.party.as_ref(), "party is 1 or 2")),
+            (_, Some(_)) | (Some(_), _) => {
+                return Err(self.at(raw.party.as_ref(), "party is 1 or 2"));
+            }
         };
         let listen = match flags.listen {
             Some(listen) => Some(listen),
@@ -162,8 +211,60 @@ impl ConfigFile {
                 &TAKEOVER_MS,
                 DEFAULT_TAKEOVER,
             )?,
+            plain: self.plain(party)?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
+    }
+
+    fn plain(&self, party: Party) -> Outcome<Option<PlainSettings>> {
+        let raw = &self.raw.exchange;
+        let Some(first) = raw.plain.first() else { return Ok(None) };
+        if party == Party::Two {
+            return Err(self.at(Some(&first.member), "[[exchange.plain]] is party 1's"));
+        }
+        if raw.plain.len() > MOST_PLAIN {
+            return Err(self.at(
+                Some(&first.member),
+                format!("there are more than {MOST_PLAIN} [[exchange.plain]]"),
+            ));
+        }
+        let needed = |key: &str| missing("the number of its plain route server", "no option", key);
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), BGP_PORT);
+        let asn = raw.asn.filter(|asn| *asn != 0);
+        let router_id = self.parsed(raw.router_id.as_ref(), |text| {
+            text.parse::<Ipv4Addr>()
+                .map_err(|_| format!("`{text}` is no identifier like 192.0.2.1"))
+        })?;
+        let mut clients: Vec<PlainClient> = Vec::new();
+        for client in &raw.plain {
+            let address = self.parsed(Some(&client.address), |text| {
+                text.parse::<IpAddr>().map_err(|_| format!("`{text}` is no address like 192.0.2.7"))
+            })?;
+            let address = address.ok_or_else(|| needed("address = \"192.0.2.7\""))?;
+            if clients.iter().any(|other| other.address == address) {
+                return Err(self.at(Some(&client.address), format!("{address} is there twice")));
+            }
+            let client_asn = *client.asn.get_ref();
+            if client_asn == 0 || Some(client_asn) == asn {
+                let problem = format!("{client_asn} is no AS number of a client");
+                return Err(self.at(Some(&client.asn), problem));
+            }
+            clients.push(PlainClient {
+                member: client.member.get_ref().clone(),
+                asn: client_asn,
+                address,
+                password: client.password.clone(),
+                max_prefixes: client.max_prefixes.unwrap_or(DEFAULT_MAX_PREFIXES),
+                only: client.only.clone(),
+            });
+        }
+        Ok(Some(PlainSettings {
+            asn: asn
+                .ok_or_else(|| needed("asn = 64999, the AS of the exchange's route servers"))?,
+            router_id: router_id.ok_or_else(|| needed("router_id = \"192.0.2.1\""))?,
+            listen: self.parsed(raw.bgp_listen.as_ref(), parse_bgp_address)?.unwrap_or(any),
+            clients,
+        }))
     }
 
     /// The admin address of `[exchange]`.
@@ -236,7 +337,9 @@ impl ConfigFile {
 pub(crate) fn parse_pinned(text: &str) -> Result<Pinned, String> {
     let remote: Remote = text.parse()?;
     let name = remote.name.ok_or_else(|| {
-        format!("`{text}` says not who must answer there; give NAME@ADDR (rhumb keygen prints the name)")
+        format!(
+            "`{text}` says not who must answer there; give NAME@ADDR (rhumb keygen prints the name)"
+        )
     })?;
     Ok(Pinned { name, address: remote.address })
 }
@@ -262,6 +365,10 @@ pub(crate) const DEFAULT_EXCHANGE_PORT: u16 = 7480;
 /// Each is a thread with a session of its own; more than a machine's cores help nobody.
 pub(crate) const MOST_SHARDS: u16 = 64;
 const _: () = assert!(MOST_SHARDS as usize <= MAX_SHARDS);
+/// Clients of the plain route server: the largest exchanges have 1,100.
+const MOST_PLAIN: usize = 4096;
+/// A full table of the Internet twice over: who announces more has made a mistake.
+const DEFAULT_MAX_PREFIXES: u32 = 2_000_000;
 /// A member that is stuck delays the destination's other members by this much.
 const RANK_DEADLINE_MS: RangeInclusive<u64> = 10..=60_000;
 /// Shorter than a connection takes to be made again, routes would flap; an hour after it is gone, no router is back.
@@ -302,8 +409,10 @@ mod tests {
         let page = include_str!("../../../../docs/exchange.md");
         let (_, example) = page.split_once("[exchange]\n").unwrap();
         let (example, _) = example.split_once("```").unwrap();
-        for key in EXCHANGE_KEYS {
-            let is_there = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
+        // Which has an example of its own.
+        for key in EXCHANGE_KEYS.iter().filter(|key| **key != "plain") {
+            let is_there =
+                |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} ="));
             assert!(example.lines().any(is_there), "{key}");
         }
         let name = Name([7; 32]).to_string();
@@ -336,7 +445,25 @@ mod tests {
             assert!(refused.contains(expected), "{text}: {refused}");
         }
         let one = least().replace("party = 2", "party = 1") + "primary = \"127.0.0.1:1\"";
-        assert!(settings(&one).unwrap_err().contains("line 6: `127.0.0.1:1` says not who must answer"));
+        assert!(
+            settings(&one).unwrap_err().contains("line 6: `127.0.0.1:1` says not who must answer")
+        );
+        let one =
+            least().replace("party = 2", "party = 1") + "asn = 64999\nrouter_id = \"10.0.0.1\"\n";
+        let plain = |text: &str| format!("{one}[[exchange.plain]]\nmember = \"m\"\n{text}\n");
+        for (text, expected) in [
+            ("asn = 0\naddress = \"192.0.2.7\"", "line 10: 0 is no AS number"),
+            ("asn = 64999\naddress = \"192.0.2.7\"", "line 10: 64999 is no AS number of a client"),
+            ("asn = 1\naddress = \"here\"", "line 11: `here` is no address"),
+        ] {
+            let refused = settings(&plain(text)).unwrap_err();
+            assert!(refused.contains(expected), "{refused}");
+        }
+        let good = plain("asn = 1\naddress = \"192.0.2.7\"");
+        assert_eq!(settings(&good).unwrap().plain.unwrap().listen.port(), 179);
+        let refused = settings(&good.replace("party = 1", "party = 2")).unwrap_err();
+        assert!(refused.contains("line 9: [[exchange.plain]] is party 1's"), "{refused}");
+        assert!(settings(&good.replace("asn = 64999", "")).unwrap_err().contains("asn = 64999"));
         assert!(settings("[exchange]\nparty = 3").unwrap_err().contains("line 2: party is 1 or 2"));
         for (text, expected) in [
             ("", "--party 1"),

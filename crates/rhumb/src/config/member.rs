@@ -286,7 +286,7 @@ fn parse_party(text: &str) -> Result<Party, String> {
 }
 
 /// An address with BGP's port unless it says another.
-fn parse_bgp_address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn parse_bgp_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<IpAddr>() {
         Ok(address) => Ok(SocketAddr::new(address, BGP_PORT)),
         Err(_) => text
@@ -317,7 +317,7 @@ fn parse_family(text: &str) -> Result<Family, String> {
 const IPV4: Family = Family::Ipv4;
 const IPV6: Family = Family::Ipv6;
 /// RFC 4271.
-const BGP_PORT: u16 = 179;
+pub(super) const BGP_PORT: u16 = 179;
 /// As long as routers keep routes of one that restarts by default (RFC 4724 gives no figure; FRR, BIRD and GoBGP have it).
 const DEFAULT_RESTART_S: u16 = 120;
 /// As long again as a restart may take: a table of this size is sent in seconds.

@@ -183,6 +183,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     }
     check_items(text, root.get_ref(), ["keyserver", "waypoint"], WAYPOINT_KEYS)?;
     check_items(text, root.get_ref(), ["border", "stamp"], BORDER_STAMP_KEYS)?;
+    check_items(text, root.get_ref(), ["exchange", "plain"], super::exchange::PLAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
     }
@@ -274,8 +275,18 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// Below this, naming a key would mislead more than help.
 const LEAST_SIMILARITY: f64 = 0.7;
-const TOP_KEYS: &[&str] =
-    &["log", "rib", "router", "node", "keyserver", "waypoint", "border", "exchange", "member", "stamp"];
+const TOP_KEYS: &[&str] = &[
+    "log",
+    "rib",
+    "router",
+    "node",
+    "keyserver",
+    "waypoint",
+    "border",
+    "exchange",
+    "member",
+    "stamp",
+];
 const SECTIONS: &[(&str, &[&str])] = &[
     ("rib", &["listen", "key", "store", "admin"]),
     (
@@ -407,6 +418,7 @@ mod tests {
             assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
         }
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
+        assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);
         assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }
 }

@@ -104,9 +104,11 @@ impl Playing {
             })
             .collect();
         let parties: Vec<Party> = servers.iter().map(|server| server.party).collect();
-        let player = Player { member, parties, outboxes: BTreeMap::new(), seen: Arc::clone(&seen), taste };
+        let player =
+            Player { member, parties, outboxes: BTreeMap::new(), seen: Arc::clone(&seen), taste };
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 for way in ways {
                     tokio::spawn(way.keep());
@@ -161,7 +163,10 @@ impl Playing {
     #[track_caller]
     pub(crate) fn wait_for_routes(&self, routes: &[(&str, u16, &str)]) {
         self.wait_for(&format!("table {routes:?}"), |seen| {
-            let has = seen.routes.iter().map(|((to, from), (_, text))| (to.as_str(), *from, text.as_str()));
+            let has = seen
+                .routes
+                .iter()
+                .map(|((to, from), (_, text))| (to.as_str(), *from, text.as_str()));
             has.eq(routes.iter().copied())
         });
     }
@@ -183,7 +188,9 @@ struct Way {
 impl Way {
     async fn keep(self) {
         loop {
-            if let Ok(mut channel) = connect(&self.credentials, self.address, self.name, &SERVER).await {
+            if let Ok(mut channel) =
+                connect(&self.credentials, self.address, self.name, &SERVER).await
+            {
                 self.tell(Command::Up(self.connection, channel.outbox));
                 let end = loop {
                     match channel.inbox.next().await {
@@ -251,9 +258,8 @@ impl Player {
     }
 
     fn learn(&mut self, event: Event) {
-        let text = |destination: &Destination| {
-            String::from_utf8(destination.as_bytes().to_vec()).unwrap()
-        };
+        let text =
+            |destination: &Destination| String::from_utf8(destination.as_bytes().to_vec()).unwrap();
         let mut seen = self.seen.lock().unwrap();
         match event {
             Event::Offered { destination, from, id, route, .. } => {

@@ -1,6 +1,10 @@
 //! A private exchange in a folder: keys, rosters, configurations and servers as processes.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part of this; a test may panic")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of this; a test may panic"
+)]
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -50,7 +54,9 @@ impl Exchange {
         let site = |number: usize| {
             let name = self.identity(&format!("member-{number}")).name();
             let asn = 64500 + number;
-            format!("[[site]]\nmember = \"m{number}\"\nsite = \"a\"\nasn = {asn}\nname = \"{name}\"\n")
+            format!(
+                "[[site]]\nmember = \"m{number}\"\nsite = \"a\"\nasn = {asn}\nname = \"{name}\"\n"
+            )
         };
         self.place.write(file, &members.into_iter().map(site).collect::<String>());
     }
@@ -163,7 +169,11 @@ impl Server {
                 return status;
             }
             let status = status.unwrap_or_default();
-            assert!(start.elapsed() < PATIENCE, "no {what}: {status:#}\n{}", self.running.errors_so_far());
+            assert!(
+                start.elapsed() < PATIENCE,
+                "no {what}: {status:#}\n{}",
+                self.running.errors_so_far()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

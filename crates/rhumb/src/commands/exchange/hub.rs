@@ -24,7 +24,12 @@ pub(super) enum Input {
     /// A member is connected.
     MemberHere { lane: Lane, connection: Connection, participates: bool, line: Line },
     /// It says something. The permit is its place among what waits.
-    MemberSaid { lane: Lane, connection: Connection, message: Vec<u8>, _place: OwnedSemaphorePermit },
+    MemberSaid {
+        lane: Lane,
+        connection: Connection,
+        message: Vec<u8>,
+        _place: OwnedSemaphorePermit,
+    },
     /// Its connection has ended.
     MemberGone { lane: Lane, connection: Connection },
     /// A pair with the other party begins.

@@ -39,7 +39,10 @@ impl PortLoad {
         self.seen = Some(seen);
         let parsed = parse(&text, sites);
         parsed.map(Some).map_err(|(line, problem)| {
-            Failure::setup_text(format!("port load {}, line {line}: {problem}", self.path.display()))
+            Failure::setup_text(format!(
+                "port load {}, line {line}: {problem}",
+                self.path.display()
+            ))
         })
     }
 }

@@ -17,25 +17,27 @@ use serde_json::{Map, Value, json};
 use super::hub::Hub;
 use super::latency::Latencies;
 use super::members::site_of;
+use super::plain::Plain;
 use super::shard::Report;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
 /// What does not come from connections or shards.
-pub(super) struct Facts {
+pub(super) struct Facts<'a> {
     pub(super) name: Name,
     pub(super) address: SocketAddr,
     pub(super) started: Instant,
     pub(super) is_standby: bool,
     /// What came to the door, by outcome.
     pub(super) door: HashMap<&'static str, u64>,
+    pub(super) plain: Option<&'a Plain>,
 }
 
 /// Status and metrics of this moment.
-pub(super) fn snapshot(facts: &Facts, hub: &Hub, shards: &[Report]) -> Snapshot {
+pub(super) fn snapshot(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Snapshot {
     Snapshot { status: status(facts, hub, shards), metrics: metrics(facts, hub, shards) }
 }
 
-fn status(facts: &Facts, hub: &Hub, shards: &[Report]) -> Value {
+fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
     let mut members: Vec<_> = hub
         .members()
         .iter()
@@ -102,6 +104,7 @@ fn status(facts: &Facts, hub: &Hub, shards: &[Report]) -> Value {
             "pairs": hub.counters.pairs.load(Ordering::Relaxed),
         },
         "door": door(facts),
+        "plain": facts.plain.map(Plain::status),
     })
 }
 
@@ -128,9 +131,8 @@ fn all(shards: &[Report], of: fn(&Report) -> &Latencies) -> Latencies {
 }
 
 fn quantiles(latencies: &Latencies) -> Vec<Sample> {
-    let quantile = |(name, permille)| {
-        latencies.at(permille).map(|us| Sample::labelled("quantile", name, us))
-    };
+    let quantile =
+        |(name, permille)| latencies.at(permille).map(|us| Sample::labelled("quantile", name, us));
     [("0.5", 500), ("0.99", 990)].into_iter().filter_map(quantile).collect()
 }
 
@@ -143,11 +145,11 @@ fn cut(hub: &Hub, shards: &[Report]) -> u64 {
     by_shards + hub.counters.cut.load(Ordering::Relaxed)
 }
 
-fn door(facts: &Facts) -> Map<String, Value> {
+fn door(facts: &Facts<'_>) -> Map<String, Value> {
     facts.door.iter().map(|(outcome, count)| ((*outcome).to_owned(), json!(count))).collect()
 }
 
-fn metrics(facts: &Facts, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
+fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
     let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
     let sum = |of: fn(&Status) -> u64| vec![Sample::plain(total(shards, of))];
     let by_kind = |bits: u64, vectors: u64| {
@@ -159,7 +161,20 @@ fn metrics(facts: &Facts, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
     outcomes.sort_unstable();
     let outcomes = outcomes.into_iter();
     let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let (plain_up, plain_routes) = facts.plain.map(Plain::totals).unwrap_or_default();
     vec![
+        metric(
+            PLAIN_SESSIONS,
+            "Clients of the plain route server whose sessions are up.",
+            Kind::Gauge,
+            vec![Sample::plain(plain_up)],
+        ),
+        metric(
+            PLAIN_ROUTES,
+            "Routes that clients of the plain route server announce.",
+            Kind::Gauge,
+            vec![Sample::plain(plain_routes)],
+        ),
         metric(
             MEMBERS,
             "Sites that are connected.",
@@ -177,7 +192,12 @@ fn metrics(facts: &Facts, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
         metric(EXPORTED, "Routes exported.", Kind::Counter, sum(|it| it.counters.exported)),
         metric(REPLAYED, "Routes replayed.", Kind::Counter, sum(|it| it.counters.replayed)),
         metric(SELECTED, "Rounds with results.", Kind::Counter, sum(|it| it.counters.selected)),
-        metric(MISSED, "Members that a round went on without.", Kind::Counter, sum(|it| it.counters.missed)),
+        metric(
+            MISSED,
+            "Members that a round went on without.",
+            Kind::Counter,
+            sum(|it| it.counters.missed),
+        ),
         metric(
             STOCK,
             "Triples in stock.",
@@ -233,7 +253,11 @@ pub(super) struct Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let standby = if self.is_standby { ", standby," } else { "" };
-        write!(f, "exchange ready: party {}{standby} {}@{}", self.party as u8, self.name, self.address)?;
+        write!(
+            f,
+            "exchange ready: party {}{standby} {}@{}",
+            self.party as u8, self.name, self.address
+        )?;
         match self.admin {
             Some(admin) => write!(f, " (status: rhumb exchange status --admin {admin})"),
             None => Ok(()),
@@ -278,6 +302,8 @@ impl Serialize for Checked {
     }
 }
 
+const PLAIN_SESSIONS: &str = "rhumb_exchange_plain_sessions";
+const PLAIN_ROUTES: &str = "rhumb_exchange_plain_routes";
 /// Below the number of sites, somebody is missing.
 const MEMBERS: &str = "rhumb_exchange_connected_members";
 /// Zero for longer than a takeover takes: nothing is exchanged. A standby has zero while its primary works.

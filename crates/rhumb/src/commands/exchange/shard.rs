@@ -175,9 +175,10 @@ impl Worker {
 
     fn begin_pair(&mut self, connection: Connection, epoch: u64, line: Line, now: Instant) {
         let begun = match fresh_secret() {
-            Ok(seed) => {
-                self.shard.pair_begun(epoch, Seed::new(seed), now).map_err(|error| error.to_string())
-            }
+            Ok(seed) => self
+                .shard
+                .pair_begun(epoch, Seed::new(seed), now)
+                .map_err(|error| error.to_string()),
             Err(failure) => Err(failure.to_string()),
         };
         match begun {

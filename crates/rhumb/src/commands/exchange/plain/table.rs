@@ -1,0 +1,254 @@
+//! The table of a plain route server, sans-IO: what each client announces, who may have it, and what is best for each of the others.
+//!
+//! Export policies are the communities that route servers know (`rhumb_bgp::policy::export`). The best path is picked for each client among those
+//! that it may have (RFC 7947, section 2.3.2.1): that another client may not have a route hides no other route from it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+use rhumb_bgp::policy::{
+    Candidate, ExportPolicy, Member, MemberSet, Policy, Ranking, Roster, Route, RpkiValidation,
+    Verdict,
+};
+use rhumb_bgp::wire::Prefix;
+use rhumb_bgp::{Attributes, NextHop};
+
+use crate::config::PlainClient;
+
+/// All routes.
+pub(super) struct Table {
+    exchange_asn: u32,
+    /// None of the exchange's own.
+    rules: Policy,
+    roster: Roster,
+    /// Who may get a client's routes at all.
+    allowed: Vec<MemberSet>,
+    /// BGP identifiers.
+    ids: Vec<Ipv4Addr>,
+    routes: HashMap<Prefix, BTreeMap<Member, Entry>>,
+    /// What each client was given, by announcer.
+    given: Vec<HashMap<Prefix, (Member, Attributes)>>,
+}
+
+/// A client's route.
+struct Entry {
+    candidate: Candidate,
+    /// Who may have it, and how.
+    variants: Vec<(MemberSet, Attributes)>,
+}
+
+/// A client is to have another route to a prefix, or none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) whose: Member,
+    pub(super) prefix: Prefix,
+    pub(super) best: Option<Attributes>,
+}
+
+impl Table {
+    /// Of these clients, at most as many as a configuration may have.
+    pub(super) fn new(exchange_asn: u32, clients: &[PlainClient]) -> Self {
+        let count = clients.len();
+        let roster = Roster::new(clients.iter().map(|client| client.asn).collect());
+        let roster = roster.expect("invariant: the configuration bounds the clients");
+        let allowed = clients.iter().map(|client| match &client.only {
+            None => roster.all(),
+            Some(asns) => {
+                let listed = asns.iter().flat_map(|asn| roster.of_asn(*asn)).copied();
+                roster.set(listed.collect::<Vec<Member>>())
+            }
+        });
+        Self {
+            allowed: allowed.collect(),
+            exchange_asn,
+            rules: Policy::new(Vec::new(), Verdict::Accept)
+                .expect("invariant: no rules are within all bounds"),
+            roster,
+            ids: vec![Ipv4Addr::UNSPECIFIED; count],
+            routes: HashMap::new(),
+            given: vec![HashMap::new(); count],
+        }
+    }
+
+    /// A client has told its identifier, which decides between routes that are equal else.
+    pub(super) fn identify(&mut self, client: Member, id: Ipv4Addr) {
+        self.ids[usize::from(client.0)] = id;
+    }
+
+    /// A client has this route now.
+    pub(super) fn announce(
+        &mut self,
+        client: Member,
+        prefix: Prefix,
+        attributes: &Attributes,
+    ) -> Vec<Change> {
+        let list = attributes.list();
+        let next_hop = attributes.next_hop();
+        let route = Route {
+            prefix,
+            attributes: &list,
+            next_hop: Some(match next_hop {
+                NextHop::V4(address) => address.into(),
+                NextHop::V6(address, _) => address.into(),
+            }),
+            announcer: client,
+            announcer_asn: self.roster.asn(client).unwrap_or(0),
+            validity: RpkiValidation::NotFound,
+        };
+        let policy = ExportPolicy {
+            rules: self.rules.clone(),
+            allowed: self.allowed[usize::from(client.0)].clone(),
+            own: client,
+            exchange_asn: self.exchange_asn,
+        };
+        let variants = policy.export(&route, &self.roster).variants.into_iter();
+        // What has come over a session can be written again.
+        let variants = variants.filter_map(|variant| {
+            Some((variant.members, Attributes::new(next_hop, &variant.attributes).ok()?))
+        });
+        let candidate = Candidate::new(&route, 0, self.ids[usize::from(client.0)]);
+        let entry = Entry { candidate, variants: variants.collect() };
+        self.routes.entry(prefix).or_default().insert(client, entry);
+        self.choose(prefix)
+    }
+
+    /// A client has its route no more.
+    pub(super) fn withdraw(&mut self, client: Member, prefix: Prefix) -> Vec<Change> {
+        if let Some(entries) = self.routes.get_mut(&prefix) {
+            entries.remove(&client);
+            if entries.is_empty() {
+                self.routes.remove(&prefix);
+            }
+        }
+        self.choose(prefix)
+    }
+
+    /// What changes for whom.
+    fn choose(&mut self, prefix: Prefix) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (whose, _) in self.roster.iter() {
+            let best = self.best_for(whose, prefix);
+            let given = &mut self.given[usize::from(whose.0)];
+            if best.as_ref() == given.get(&prefix) {
+                continue;
+            }
+            match &best {
+                Some(best) => drop(given.insert(prefix, best.clone())),
+                None => drop(given.remove(&prefix)),
+            }
+            changes.push(Change { whose, prefix, best: best.map(|(_, attributes)| attributes) });
+        }
+        changes
+    }
+
+    fn best_for(&self, whose: Member, prefix: Prefix) -> Option<(Member, Attributes)> {
+        let entries = self.routes.get(&prefix)?;
+        let may_have: Vec<(Member, &Entry, &Attributes)> = entries
+            .iter()
+            .filter_map(|(from, entry)| {
+                let mut variants = entry.variants.iter();
+                let (_, attributes) = variants.find(|(members, _)| members.contains(whose))?;
+                Some((*from, entry, attributes))
+            })
+            .collect();
+        let candidates: Vec<Candidate> =
+            may_have.iter().map(|(_, entry, _)| entry.candidate).collect();
+        let best = Ranking::default().rank(&candidates).first()?.index;
+        let (from, _, attributes) = may_have[best];
+        Some((from, attributes.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_bgp::policy::prefix::parse_prefix;
+    use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
+
+    const EXCHANGE: u32 = 64999;
+
+    fn route(path: &[u32], communities: &[u32]) -> Attributes {
+        let mut list = vec![
+            PathAttribute::Origin(Origin::Igp),
+            PathAttribute::AsPath(AsPath {
+                segments: vec![AsPathSegment::AsSequence(path.to_vec())],
+            }),
+        ];
+        if !communities.is_empty() {
+            list.push(PathAttribute::Communities(communities.to_vec()));
+        }
+        Attributes::new(NextHop::V4([192, 0, 2, 9].into()), &list).unwrap()
+    }
+
+    fn prefix() -> Prefix {
+        parse_prefix("198.51.100.0/24").unwrap()
+    }
+
+    fn table() -> Table {
+        let client = |asn| PlainClient {
+            member: "m".to_owned(),
+            asn,
+            address: [192, 0, 2, 1].into(),
+            password: None,
+            max_prefixes: 9,
+            only: (asn == 64504).then(|| vec![64501, 64999]),
+        };
+        let mut table = Table::new(EXCHANGE, &[64501, 64502, 64503, 64504].map(client));
+        for number in 0..4 {
+            table.identify(Member(number), [10, 0, 0, 10 - number as u8].into());
+        }
+        table
+    }
+
+    fn told(changes: Vec<Change>) -> Vec<(u16, Option<Attributes>)> {
+        changes.into_iter().map(|change| (change.whose.0, change.best)).collect()
+    }
+
+    #[test]
+    fn each_client_gets_the_best_of_what_it_may_have() {
+        let mut table = table();
+        // Not to 64504.
+        let short = route(&[64501], &[64504]);
+        let plain = route(&[64501], &[]);
+        let changes = told(table.announce(Member(0), prefix(), &short));
+        assert_eq!(changes, [(1, Some(plain.clone())), (2, Some(plain.clone()))]);
+        let long = route(&[64502, 65000], &[]);
+        let changes = told(table.announce(Member(1), prefix(), &long));
+        assert_eq!(changes, [(0, Some(long.clone())), (3, Some(long.clone()))]);
+        // As long as the first one, and of a router with a lower identifier.
+        let other = route(&[64503], &[]);
+        let changes = told(table.announce(Member(2), prefix(), &other));
+        assert_eq!(changes.len(), 3);
+        assert!(changes.iter().all(|(_, best)| *best == Some(other.clone())));
+        assert_eq!(changes.iter().map(|(whose, _)| *whose).collect::<Vec<_>>(), [0, 1, 3]);
+        let changes = told(table.withdraw(Member(2), prefix()));
+        assert_eq!(changes, [(0, Some(long.clone())), (1, Some(plain.clone())), (3, Some(long))]);
+    }
+
+    #[test]
+    fn a_withdrawal_reaches_those_who_had_the_route_alone() {
+        let mut table = table();
+        // To 64502 alone.
+        table.announce(Member(0), prefix(), &route(&[64501], &[EXCHANGE, EXCHANGE << 16 | 64502]));
+        assert_eq!(told(table.withdraw(Member(0), prefix())), [(1, None)]);
+        assert_eq!(told(table.withdraw(Member(0), prefix())), []);
+        assert!(table.routes.is_empty() && table.given.iter().all(HashMap::is_empty));
+    }
+
+    #[test]
+    fn a_list_of_recipients_counts_whatever_communities_say() {
+        let mut table = table();
+        let changes = told(table.announce(Member(3), prefix(), &route(&[64504], &[])));
+        assert_eq!(changes.iter().map(|(whose, _)| *whose).collect::<Vec<_>>(), [0]);
+        let barred = route(&[64504], &[64501]);
+        assert_eq!(told(table.announce(Member(3), prefix(), &barred)), [(0, None)]);
+    }
+
+    #[test]
+    fn the_same_again_is_told_to_nobody() {
+        let mut table = table();
+        let it = route(&[64501], &[]);
+        assert_eq!(table.announce(Member(0), prefix(), &it).len(), 3);
+        assert_eq!(table.announce(Member(0), prefix(), &it), []);
+    }
+}
