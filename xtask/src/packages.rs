@@ -10,7 +10,6 @@ use crate::process::{self, Echo};
 
 /// Program, package, what for.
 const WANTED: [(&str, &str, &str); 17] = [
-const WANTED: [(&str, &str, &str); 16] = [
     ("c++", "g++", "fuzzing: libFuzzer is C++"),
     ("openssl", "openssl", "a foreign DTLS peer"),
     ("ip", "iproute2", "network namespaces"),
@@ -21,17 +20,12 @@ const WANTED: [(&str, &str, &str); 16] = [
     ("iperf3", "iperf3", "unmodified programs through waypoints"),
     ("curl", "curl", "unmodified programs through waypoints"),
     ("sshd", "openssh-server", "unmodified programs through waypoints"),
-    ("bird", "bird2", "members of an exchange, and a plain route server"),
-    ("gobgp", "gobgpd", "members of an exchange"),
-    ("vtysh", "frr", "members of an exchange"),
-    ("bgpctl", "openbgpd", "members of an exchange"),
-    ("exabgp", "exabgp", "members of an exchange"),
+    ("bird", "bird2", "BGP speakers: members of an exchange, and a plain route server"),
+    ("gobgp", "gobgpd", "BGP speakers: members of an exchange"),
+    ("vtysh", "frr", "BGP speakers: members of an exchange"),
+    ("bgpctl", "openbgpd", "BGP speakers: members of an exchange"),
+    ("exabgp", "exabgp", "BGP speakers: members of an exchange"),
     ("stayrtr", "stayrtr", "a cache of the RPKI"),
-    ("bird", "bird2", "a foreign BGP speaker"),
-    ("gobgpd", "gobgpd", "a foreign BGP speaker"),
-    ("/usr/lib/frr/bgpd", "frr", "a foreign BGP speaker"),
-    ("bgpctl", "openbgpd", "a foreign BGP speaker"),
-    ("exabgp", "exabgp", "a foreign BGP speaker"),
     ("valgrind", "valgrind", "counting instructions"),
 ];
 

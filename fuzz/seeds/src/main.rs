@@ -2,8 +2,8 @@
 //!
 //! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
 
-mod exchange;
 mod bgp;
+mod exchange;
 mod keys;
 mod mpc;
 mod orders;
@@ -45,8 +45,8 @@ fn main() -> std::io::Result<()> {
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
-        ("exchange_message", exchange::messages().expect("the parties agree")),
         ("bgp", bgp::examples()),
+        ("exchange_message", exchange::messages().expect("the parties agree")),
         ("key_message", keys::messages()),
         ("key_text", keys::texts()),
         ("mpc", mpc::messages().expect("the parties agree")),
