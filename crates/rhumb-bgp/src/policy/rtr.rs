@@ -150,9 +150,17 @@ impl RtrClient {
 
     /// There is none any more.
     pub fn disconnected(&mut self) {
+        self.forget_unanswered();
         self.link = Link::Down;
         self.input.clear();
         self.output.clear();
+    }
+
+    /// Some caches close the connection instead of saying that they do not know a serial: one that was not answered is not asked about again.
+    fn forget_unanswered(&mut self) {
+        if let Link::Asked { reset: false, .. } = self.link {
+            self.state = None;
+        }
     }
 
     /// Bytes from the cache. Work is bounded by what comes, and memory by [`MOST_VRPS`] and one message.
@@ -391,6 +399,7 @@ impl RtrClient {
             Link::Idle { ask_at } if ask_at <= now => self.ask(now),
             Link::Asked { until, .. } | Link::Answer { until, .. } if until <= now => {
                 self.counters.faults += 1;
+                self.forget_unanswered();
                 self.link = Link::Down;
                 return Err(RtrError::Silent);
             }

@@ -283,6 +283,25 @@ fn after_an_error_everything_is_asked_for() {
     assert_eq!(said(&mut client), Some((1, Pdu::ResetQuery)));
 }
 
+/// So does it at times, without a word.
+#[test]
+fn after_a_question_without_an_answer_everything_is_asked_for() {
+    let at = now();
+    for silent in [false, true] {
+        let mut client = synchronized(&[vrp("10.0.0.0/8", 1)], at);
+        client.disconnected();
+        client.connected(at);
+        assert_eq!(said(&mut client), Some((1, Pdu::SerialQuery { session: 7, serial: 1 })));
+        if silent {
+            assert_eq!(client.handle_timeout(at + ANSWER), Err(RtrError::Silent));
+        }
+        client.disconnected();
+        assert!(client.vrps().is_some() && !client.knows_serial());
+        client.connected(at);
+        assert_eq!(said(&mut client), Some((1, Pdu::ResetQuery)));
+    }
+}
+
 #[test]
 fn bytes_that_are_no_message_are_reported_as_such() {
     let at = now();
