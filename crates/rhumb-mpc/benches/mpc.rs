@@ -257,12 +257,14 @@ fn median(values: &[f64]) -> f64 {
 
 fn print_text(figures: &[Figure]) {
     println!(
-        "medians of {ROUNDS} rounds, the least of them, and the design's measurement of a prototype"
+        "medians of {ROUNDS} rounds, the best of them, and the design's measurement of a prototype"
     );
     for (label, unit, design, values) in figures {
         let design = design.unwrap_or("-");
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        println!("  {label:<40}{:10.2}{least:10.2} {unit:<14}{design:>8}", median(values));
+        let is_rate = unit.starts_with("M/s");
+        let best = values.iter().copied().reduce(if is_rate { f64::max } else { f64::min });
+        let (median, best) = (median(values), best.unwrap_or_default());
+        println!("  {label:<40}{median:10.2}{best:10.2} {unit:<14}{design:>8}");
     }
 }
 

@@ -7,8 +7,7 @@
 //! Invariant: a place is used once. A session counts the blocks of each use upwards and never back, and a use's number is
 //! part of the place, so no two blocks of a direction share a key; 128 OTs of one block do, which costs 8 bits of security.
 
-use aes::Aes128Enc;
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use zeroize::Zeroizing;
 
 use crate::side_by_side::{self, Generators, Quad, ROW_BLOCKS, Row, Squares};
 
@@ -49,13 +48,12 @@ pub(crate) fn stretch(
     generators.stretch(which, first.number(), streams);
 }
 
-/// The seeds of both children of a node.
-pub(crate) fn children(seed: u128) -> [u128; 2] {
-    let key = Aes128Enc::new(&seed.to_le_bytes().into());
-    let mut blocks: [aes::Block; 2] =
-        [0, 1].map(|block| Place { usage: Usage::Tree, block }.number().to_le_bytes().into());
-    key.encrypt_blocks(&mut blocks);
-    blocks.map(|block| u128::from_le_bytes(block.into()))
+/// The seeds of both children of each node.
+pub(crate) fn children(nodes: &[u128]) -> Zeroizing<Vec<[u128; 2]>> {
+    let blocks = [0, 1].map(|block| Place { usage: Usage::Tree, block }.number());
+    let mut children = Zeroizing::new(vec![[0; 2]; nodes.len()]);
+    side_by_side::children(nodes, blocks, &mut children);
+    children
 }
 
 /// The hash, with the start point of one direction of a session.
@@ -95,6 +93,9 @@ impl CorrelationHash {
 
 #[cfg(test)]
 mod tests {
+    use aes::Aes128Enc;
+    use aes::cipher::{BlockCipherEncrypt, KeyInit};
+
     use super::*;
 
     #[test]
@@ -114,8 +115,10 @@ mod tests {
         let mut stream = [[0; 8]];
         let place = Place { usage: Usage::Tree, block: 0 };
         stretch(&Generators::new(&[99]), 0..1, place, &mut stream);
-        let words: Vec<u64> =
-            children(99).iter().flat_map(|child| [*child as u64, (*child >> 64) as u64]).collect();
+        let words: Vec<u64> = children(&[99])[0]
+            .iter()
+            .flat_map(|child| [*child as u64, (*child >> 64) as u64])
+            .collect();
         assert_eq!(words, stream[0][..4]);
     }
 

@@ -192,6 +192,21 @@ mod tests {
         assert!(program.rows.bits <= 4, "{:?}", program.rows);
     }
 
+    /// As the paper's largest circuit carries its keys.
+    #[test]
+    fn a_tournament_takes_one_row_more_than_players() {
+        let mut circuit = Circuit::new();
+        let mut players: Vec<_> = (0..32).map(|_| circuit.input_vector(Owner::Shared)).collect();
+        while players.len() > 1 {
+            let wins = circuit.input(Owner::Shared);
+            let pairs = players.chunks(2).map(|pair| circuit.mux_vector(wins, pair[0], pair[1]));
+            players = pairs.collect();
+        }
+        circuit.output_vector(players[0]);
+        assert_eq!(circuit.vector_depths.len(), 32 + 3 * 31);
+        assert_eq!(circuit.finish().rows.vectors, 33);
+    }
+
     #[test]
     fn what_is_never_read_and_what_is_named_twice_have_rows() {
         let mut circuit = Circuit::new();

@@ -28,20 +28,20 @@ pub(crate) struct Masks<'a> {
     pub(crate) vectors: TripleRows<'a, FourVectors>,
 }
 
-/// Memory that runs have one after the other, so that it need not be got anew. Zeros between them, and when dropped.
+/// Memory that runs have one after the other, so that it need not be got anew.
 #[derive(Default)]
 pub(crate) struct Workspace {
-    /// Shares of wires, row after row.
+    /// Shares of wires, row after row. Zeros between runs, and when dropped.
     bits: Vec<u64>,
     vectors: Vec<FourVectors>,
-    /// What was opened of a row of vectors.
+    /// What was opened of a row of vectors, which both parties know.
     row: Vec<FourVectors>,
     /// What this party has sent in this level.
     opened: Vec<u8>,
 }
 
 impl Workspace {
-    /// Everything it was given, wiped.
+    /// What was secret in it is wiped.
     fn clear(&mut self) {
         wipe(&mut self.bits);
         wipe(&mut self.vectors);

@@ -40,11 +40,11 @@ impl Generators {
         #[cfg(target_arch = "x86_64")]
         if is_wide() {
             let mut schedules = vec![x86_64::NO_SCHEDULE; seeds.len()];
-            // SAFETY: the condition of `x86_64`'s functions is what `is_wide` has asked for.
             #[allow(
                 unsafe_code,
                 reason = "a function for processors with AVX-512 is called on one"
             )]
+            // SAFETY: the condition of `x86_64`'s functions is what `is_wide` has asked for.
             unsafe {
                 x86_64::expand_all(seeds, &mut schedules);
             }
@@ -88,24 +88,30 @@ macro_rules! either {
     ($name:ident($($argument:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
         if is_wide() {
-            // SAFETY: the condition of `x86_64`'s functions is what `is_wide` has asked for.
             #[allow(unsafe_code, reason = "a function for processors with AVX-512 is called on one")]
+            // SAFETY: the condition of `x86_64`'s functions is what `is_wide` has asked for.
             return unsafe { x86_64::$name($($argument),*) };
         }
         portable::$name($($argument),*)
     }};
 }
 
+/// Both blocks, encrypted under each seed.
+#[inline]
+pub(crate) fn children(seeds: &[u128], blocks: [u128; 2], children: &mut [[u128; 2]]) {
+    either!(children(seeds, blocks, children));
+}
+
 /// In each of the sixteen squares bit `j` of row `i` becomes bit `i` of row `j`.
 #[inline]
 pub(crate) fn turn(squares: &mut Squares) {
-    either!(turn(squares))
+    either!(turn(squares));
 }
 
 /// `E(k, s(x)) ^ s(x)` with `s(l | r) = l^r | l`, of each block `x`, under the key of its column.
 #[inline]
 pub(crate) fn hash(rows: &mut [Row], keys: &[u128; ROW_BLOCKS]) {
-    either!(hash(rows, keys))
+    either!(hash(rows, keys));
 }
 
 /// The lowest bits of [`hash`] of all blocks plus `delta`, 64 to a word; the words of a column are one after the other.
@@ -122,19 +128,19 @@ pub(crate) fn hash_to_bits(
 /// first.
 #[inline]
 pub(crate) fn fold(streams: &mut [Row], rows: &mut [Row]) {
-    either!(fold(streams, rows))
+    either!(fold(streams, rows));
 }
 
 /// Adds to each sum the vector of its lane, where the lane's bit is one. A word of bits has 64 lanes, in sixteen quads.
 #[inline]
 pub(crate) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
-    either!(add_selected(sums, bits, vectors))
+    either!(add_selected(sums, bits, vectors));
 }
 
 /// Adds each stream to `all` and to its own part of `each`, masked by its word of `keep`.
 #[inline]
 pub(crate) fn add_streams(streams: &[Quad], keep: &[u64], all: &mut [Quad], each: &mut [Quad]) {
-    either!(add_streams(streams, keep, all, each))
+    either!(add_streams(streams, keep, all, each));
 }
 
 /// Whether `x86_64` may be used here.
@@ -294,6 +300,11 @@ mod tests {
             fold(&mut rows[0][..1 << depth], &mut sums[0][..depth]);
             portable::fold(&mut rows[1][..1 << depth], &mut sums[1][..depth]);
             prop_assert!(rows[0] == rows[1] && sums[0] == sums[1]);
+
+            let mut pairs = [[[0; 2]; 15]; 2];
+            children(&keys[1..], [delta, !delta], &mut pairs[0]);
+            portable::children(&keys[1..], [delta, !delta], &mut pairs[1]);
+            prop_assert_eq!(pairs[0], pairs[1]);
 
             let first = 5_u128 << 64 | u128::from(seed >> 8);
             let mut streams = [vec![[0; 8]; 14 * quads], vec![[0; 8]; 14 * quads]];

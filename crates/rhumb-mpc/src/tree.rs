@@ -16,8 +16,7 @@ pub(crate) fn grow(pairs: &[[u128; 2]], corrections: &mut Vec<[u128; 2]>) -> Zer
             nodes.extend_from_slice(pair);
             continue;
         }
-        let below: Zeroizing<Vec<[u128; 2]>> =
-            Zeroizing::new(nodes.iter().map(|node| children(*node)).collect());
+        let below = children(&nodes);
         let mut correction = *pair;
         for child in below.iter() {
             correction[0] ^= child[0];
@@ -50,9 +49,9 @@ pub(crate) fn grow_punctured(
         let mut below = Zeroizing::new(Vec::with_capacity(2 * nodes.len()));
         let correction = &corrections[level - 1];
         let mut sibling = key ^ select(correction, side);
-        for (index, node) in nodes.iter().enumerate() {
+        for (index, pair) in children(&nodes).iter().enumerate() {
             let known = !equal_mask(index as u32, parent);
-            let pair = children(*node).map(|child| child & known);
+            let pair = pair.map(|child| child & known);
             sibling ^= select(&pair, side);
             below.extend_from_slice(&pair);
         }

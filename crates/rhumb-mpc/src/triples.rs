@@ -246,8 +246,9 @@ pub(crate) struct Pool<P: Payload> {
 impl<P: Payload> Pool<P> {
     /// `capacity` in words.
     pub(crate) fn new(kind: Kind, capacity: u64) -> Self {
-        // What `expects` lets in, and what a run has: a vector that grew would leave its old place unwiped.
-        let words = 3 * capacity as usize;
+        // What `expects` lets in, and what a run may have taken of as much: a vector that grew would leave its old place unwiped.
+        // Memory that is never reached is never got.
+        let words = 4 * capacity as usize;
         Self {
             kind,
             capacity,
@@ -326,7 +327,8 @@ impl<P: Payload> Pool<P> {
             return Err(MpcError::Unexpected("a part of triples"));
         };
         // What is moved is less than what was used since the last time; and the stock stays together, in a cache if it is small.
-        if self.spent >= self.stock.a.len() - self.spent {
+        let (len, batch) = (self.stock.a.len(), self.kind.batch_words() as usize);
+        if self.spent >= len - self.spent || len + batch > 4 * self.capacity as usize {
             self.compact();
         }
         let chunk_len = part.len() / self.kind.chunks();
@@ -542,6 +544,31 @@ mod tests {
         }
         assert_eq!(sides[0].pool.words(), 1536);
         assert!(sides[0].pool.stock.a.iter().all(|word| !first.contains(word)));
+    }
+
+    #[test]
+    fn a_pool_stays_where_it_is_with_all_that_a_run_may_have() {
+        let field = FieldBits::Two;
+        let mut sides = sides::<u64>(field, Kind::Bits, 2);
+        let places = |side: &Side<u64>| [side.pool.stock.a.as_ptr(), side.pool.stock.b.as_ptr()];
+        let before = places(&sides[0]);
+        // As full as it may be, given to a run, and as full again; then all of it once more, from other places.
+        for first in [2048, 600, 1024] {
+            while sides[0].pool.expects(sides[0].pool.completed).is_ok() {
+                fill(&mut sides, field);
+            }
+            let full = sides[0].pool.words() as usize;
+            for side in &mut sides {
+                side.pool.take(first.min(full)).unwrap();
+            }
+            while sides[0].pool.expects(sides[0].pool.completed).is_ok() {
+                fill(&mut sides, field);
+            }
+            sides.iter_mut().for_each(|side| side.pool.wipe_taken());
+            assert_eq!(places(&sides[0]), before);
+            let words = sides[0].pool.words() as usize;
+            check(&mut sides, words.min(900));
+        }
     }
 
     #[test]

@@ -99,8 +99,8 @@ impl Progress {
     }
 }
 
-fn start(members: usize) -> (Exchange, Progress) {
-    let (mut exchange, mut progress) = (Exchange::start(), Progress::default());
+fn start(members: usize, shards: u16) -> (Exchange, Progress) {
+    let (mut exchange, mut progress) = (Exchange::start(shards), Progress::default());
     (0..members).for_each(|lane| exchange.connect(Lane(lane as u16)));
     let over = now() + Duration::from_secs(10);
     let all = progress.until(&mut exchange, over, |progress| progress.synced.len() == members);
@@ -119,20 +119,20 @@ pub(crate) struct Replayed {
 }
 
 /// Replays traces at their pace: what a second has is spread over it; seconds without anything are left out.
-pub(crate) fn replay() -> Vec<Replayed> {
+pub(crate) fn replay(shards: u16) -> Vec<Replayed> {
     let traces = [
         ("LINX 2007", include_str!("data/linx-2007.txt")),
         ("JINX 2015", include_str!("data/jinx-2015.txt")),
     ];
-    traces.into_iter().map(|(name, trace)| replay_one(name, trace)).collect()
+    traces.into_iter().map(|(name, trace)| replay_one(name, trace, shards)).collect()
 }
 
-fn replay_one(name: &'static str, trace: &str) -> Replayed {
+fn replay_one(name: &'static str, trace: &str, shards: u16) -> Replayed {
     let lines: Vec<Vec<&str>> = trace.lines().map(|line| line.split(' ').collect()).collect();
     let second = |line: &[&str]| line[0].parse::<u64>().expect("a trace of ours");
     let lane = |line: &[&str]| Lane(line[1].parse().expect("a trace of ours"));
     let members = lines.iter().map(|line| lane(line).0).max().map_or(0, |most| most + 1);
-    let (mut exchange, mut progress) = start(usize::from(members).max(CONNECTED));
+    let (mut exchange, mut progress) = start(usize::from(members).max(CONNECTED), shards);
     let begun = now();
     let mut seen = Vec::new();
     let mut announcements = 0;
@@ -182,12 +182,12 @@ pub(crate) struct Stressed {
 }
 
 /// Destinations change one after the other, so many at a time; a change is done when all members have what comes of it.
-pub(crate) fn stress() -> Vec<Stressed> {
-    [1, 2, 4, 8].into_iter().map(stress_one).collect()
+pub(crate) fn stress(shards: u16) -> Vec<Stressed> {
+    [1, 2, 4, 8].into_iter().map(|routes| stress_one(routes, shards)).collect()
 }
 
-fn stress_one(routes: usize) -> Stressed {
-    let (mut exchange, mut progress) = start(CONNECTED);
+fn stress_one(routes: usize, shards: u16) -> Stressed {
+    let (mut exchange, mut progress) = start(CONNECTED, shards);
     let all: Vec<Destination> = (0..WINDOW).map(|number| destination(number as u32)).collect();
     for to in &all {
         for lane in 0..routes {
@@ -236,9 +236,9 @@ pub(crate) struct Tabled {
     resident_mb: [f64; 2],
 }
 
-pub(crate) fn full_table() -> Tabled {
+pub(crate) fn full_table(shards: u16) -> Tabled {
     let before = resident_mb();
-    let (mut exchange, mut progress) = start(TABLE_CONNECTED);
+    let (mut exchange, mut progress) = start(TABLE_CONNECTED, shards);
     let begun = now();
     let over = begun + TABLE_TIME;
     let mut seen = Vec::new();
@@ -384,8 +384,8 @@ impl Tabled {
 }
 
 /// Members that are connected; LINX has more announcers.
-const CONNECTED: usize = 16;
-const TABLE_CONNECTED: usize = 4;
+pub(crate) const CONNECTED: usize = 16;
+pub(crate) const TABLE_CONNECTED: usize = 4;
 /// Changes under way.
 const WINDOW: usize = 64;
 const TABLE_WINDOW: usize = 512;

@@ -56,7 +56,7 @@ pub(crate) fn now() -> Instant {
 
 impl Exchange {
     /// Both servers are a pair; nobody is connected.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(shards: u16) -> Self {
         let sites = (0..MEMBERS as u32).map(|lane| {
             let mut key = [0; 32];
             key[..4].copy_from_slice(&lane.to_le_bytes());
@@ -64,7 +64,9 @@ impl Exchange {
             Site { id, member, asn: 64512 + lane, key }
         });
         let roster = Roster::new(sites.collect()).expect("a roster");
-        let config = Arc::new(ServerConfig::new(Common::new(Arc::new(roster))));
+        let mut common = Common::new(Arc::new(roster));
+        common.shards = shards;
+        let config = Arc::new(ServerConfig::new(common));
         let channels = channel::pair(Duration::ZERO, now()).expect("loopback");
         let hello = |party| config.hello(party, [party as u8; 32]);
         let (one, two) = (hello(Party::One), hello(Party::Two));
@@ -207,7 +209,12 @@ fn serve(
 ) {
     let mut server = Server::new(party, config).expect("a configuration");
     // No secret is in a bench.
-    server.pair_begun(epoch, || Seed::new([party as u8; 32]), now()).expect("the first pair");
+    let mut number = 0;
+    let seed = || {
+        number += 1;
+        Seed::new([party as u8 + 2 * number; 32])
+    };
+    server.pair_begun(epoch, seed, now()).expect("the first pair");
     if party == Party::One {
         let preferences: Vec<u8> = (0..MEMBERS).map(|lane| (lane * 7 % 16) as u8).collect();
         server.set_preferences(&preferences).expect("one for each lane");

@@ -1,6 +1,6 @@
 //! What the private exchange costs: Table 1 of the paper (CoNEXT 2017), then whole servers and members.
 //!
-//! `cargo bench -p rhumb-exchange --bench sixpack -- [PART..] [--json]`; parts are `table` (Table 1), `replay`, `stress` and `full`. Each
+//! `cargo bench -p rhumb-exchange --bench sixpack -- [PART..] [--shards=N] [--json]`; parts are `table` (Table 1), `replay`, `stress` and `full`. Each
 //! takes less than a minute. `cargo xtask bench sixpack` runs all of them.
 
 mod announce;
@@ -14,15 +14,19 @@ use serde_json::json;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let json = arguments.iter().any(|argument| argument == "--json");
+    let shards = arguments.iter().find_map(|argument| argument.strip_prefix("--shards="));
+    let shards = shards.and_then(|shards| shards.parse().ok()).unwrap_or(SHARDS);
     let named: Vec<&String> = arguments.iter().filter(|name| !name.starts_with("--")).collect();
     for name in named.iter().filter(|name| !PARTS.contains(&name.as_str())) {
         eprintln!("no part {name}; there are {}", PARTS.join(", "));
     }
     let wants = |part: &str| named.is_empty() || named.iter().any(|name| *name == part);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
     let rows = if wants("table") { table::measure() } else { Vec::new() };
-    let replayed = if wants("replay") { announce::replay() } else { Vec::new() };
-    let stressed = if wants("stress") { announce::stress() } else { Vec::new() };
-    let full = wants("full").then(announce::full_table);
+    let replayed = if wants("replay") { announce::replay(shards) } else { Vec::new() };
+    let stressed = if wants("stress") { announce::stress(shards) } else { Vec::new() };
+    let full = wants("full").then(|| announce::full_table(shards));
     let mut targets = table::targets(&rows);
     targets.extend(replayed.iter().flat_map(announce::Replayed::targets));
     targets.extend(stressed.iter().filter_map(announce::Stressed::target));
@@ -30,7 +34,16 @@ fn main() {
     if json {
         let object = json!({
             "bench": "sixpack",
-            "members": table::MEMBERS,
+            "conditions": {
+                "load_average_before": load,
+                "members": table::MEMBERS,
+                "connected_members": announce::CONNECTED,
+                "connected_members_full": announce::TABLE_CONNECTED,
+                "shards": shards,
+                "servers": "a thread each, loopback TCP, records of 16 KiB under AES-128-GCM",
+                "added_delay": "messages carry their time of sending, and the receiver spins until it is due",
+                "members_side": "one thread, queues in memory; TLS to members is left out",
+            },
             "table": rows.iter().map(table::Row::json).collect::<Vec<_>>(),
             "replay": replayed.iter().map(announce::Replayed::json).collect::<Vec<_>>(),
             "stress": stressed.iter().map(announce::Stressed::json).collect::<Vec<_>>(),
@@ -40,7 +53,8 @@ fn main() {
         println!("{object}");
         return;
     }
-    println!("{} members, both parties on this machine", table::MEMBERS);
+    let load = load.map_or(String::new(), |load| format!(", load average before {load}"));
+    println!("{} members, {shards} shards, both parties on this machine{load}", table::MEMBERS);
     rows.iter().for_each(|row| println!("{}", row.text()));
     replayed.iter().for_each(|trace| println!("{}", trace.text()));
     stressed.iter().for_each(|stressed| println!("{}", stressed.text()));
@@ -48,4 +62,6 @@ fn main() {
     targets.iter().for_each(|target| println!("{}", target.text()));
 }
 
+/// Computations side by side at each server, all on one thread: while one waits for the other server, others go on.
+const SHARDS: u16 = 2;
 const PARTS: [&str; 4] = ["table", "replay", "stress", "full"];

@@ -12,6 +12,15 @@ pub(super) fn ciphers(seeds: &[u128]) -> Vec<Aes128Enc> {
     seeds.iter().map(|seed| Aes128Enc::new(&seed.to_le_bytes().into())).collect()
 }
 
+pub(super) fn children(seeds: &[u128], blocks: [u128; 2], children: &mut [[u128; 2]]) {
+    for (seed, pair) in seeds.iter().zip(children) {
+        let key = Aes128Enc::new(&seed.to_le_bytes().into());
+        let mut blocks: [aes::Block; 2] = blocks.map(|block| block.to_le_bytes().into());
+        key.encrypt_blocks(&mut blocks);
+        *pair = blocks.map(|block| u128::from_le_bytes(block.into()));
+    }
+}
+
 pub(super) fn stretch(ciphers: &[Aes128Enc], first: u128, streams: &mut [Quad]) {
     let quads = streams.len() / ciphers.len();
     for (cipher, stream) in ciphers.iter().zip(streams.chunks_exact_mut(quads)) {

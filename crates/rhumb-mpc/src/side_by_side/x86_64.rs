@@ -2,6 +2,11 @@
 //!
 //! All functions but the constants have one condition: the processor has AVX-512 F and BW, and VAES.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "registers stand in arrays of a fixed length, and one number finds what belongs together in several"
+)]
+
 use std::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_add_epi64, _mm512_aesenc_epi128, _mm512_aesenclast_epi128,
     _mm512_broadcast_i32x4, _mm512_bslli_epi128, _mm512_loadu_si512, _mm512_maskz_mov_epi64,
@@ -37,6 +42,28 @@ pub(super) fn expand_all(keys: &[u128], schedules: &mut [Schedule]) {
             store(&mut words, round_keys);
             for (schedule, words) in schedules.iter_mut().zip(words.as_chunks::<2>().0) {
                 schedule[round] = *words;
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,vaes")]
+pub(super) fn children(seeds: &[u128], blocks: [u128; 2], children: &mut [[u128; 2]]) {
+    for (seeds, children) in seeds.chunks(4).zip(children.chunks_mut(4)) {
+        let mut quad = [0; 8];
+        for (words, seed) in quad.as_chunks_mut::<2>().0.iter_mut().zip(seeds) {
+            *words = [*seed as u64, (*seed >> 64) as u64];
+        }
+        let schedule = expand(load(&quad));
+        for (side, block) in blocks.into_iter().enumerate() {
+            let block = broadcast(&[block as u64, (block >> 64) as u64]);
+            let mut state = _mm512_xor_si512(block, schedule[0]);
+            for keys in &schedule[1..ROUND_KEYS - 1] {
+                state = _mm512_aesenc_epi128(state, *keys);
+            }
+            store(&mut quad, _mm512_aesenclast_epi128(state, schedule[ROUND_KEYS - 1]));
+            for (pair, words) in children.iter_mut().zip(quad.as_chunks::<2>().0) {
+                pair[side] = u128::from(words[1]) << 64 | u128::from(words[0]);
             }
         }
     }
