@@ -143,16 +143,7 @@ impl ConfigFile {
     /// Settings of `rhumb exchange`.
     pub(crate) fn exchange(&self, flags: &ExchangeArguments) -> Outcome<ExchangeSettings> {
         let raw = &self.raw.exchange;
-        let party = match (flags.party, raw.party.as_ref().map(|party| *party.get_ref())) {
-            (Some(1), _) | (None, Some(1)) => Party::One,
-            (Some(2), _) | (None, Some(2)) => Party::Two,
-            (None, None) => {
-                return Err(missing("which of the two parties this is", "--party 1", "party = 1"));
-            }
-            (_, Some(_)) | (Some(_), _) => {
-                return Err(self.at(raw.party.as_ref(), "party is 1 or 2"));
-            }
-        };
+        let party = self.exchange_party(flags.party)?;
         let listen = match flags.listen {
             Some(listen) => Some(listen),
             None => self.parsed(raw.listen.as_ref(), parse_address)?,
@@ -165,16 +156,6 @@ impl ConfigFile {
         if peers.is_empty() {
             let what = "the other party";
             return Err(missing(what, "no option", "peer = [\"NAME@ADDR\"], its standby second"));
-        }
-        if party == Party::Two && (raw.primary.is_some() || raw.standby.is_some()) {
-            return Err(Failure::setup_text(
-                "primary and standby are party 1's, which decides which server of party 2 is in use",
-            ));
-        }
-        if raw.port_load.is_some() && party == Party::Two {
-            return Err(Failure::setup_text(
-                "port_load is party 1's: party 2 is not to know it; take it out of [exchange]",
-            ));
         }
         Ok(ExchangeSettings {
             party,
@@ -214,6 +195,32 @@ impl ConfigFile {
             plain: self.plain(party)?,
             admin: self.admin(flags.admin, raw.admin.as_ref())?,
         })
+    }
+
+    /// Which party; what is the other's alone is refused.
+    fn exchange_party(&self, flag: Option<u8>) -> Outcome<Party> {
+        let raw = &self.raw.exchange;
+        let party = match (flag, raw.party.as_ref().map(|party| *party.get_ref())) {
+            (Some(1), _) | (None, Some(1)) => Party::One,
+            (Some(2), _) | (None, Some(2)) => Party::Two,
+            (None, None) => {
+                return Err(missing("which of the two parties this is", "--party 1", "party = 1"));
+            }
+            (_, Some(_)) | (Some(_), _) => {
+                return Err(self.at(raw.party.as_ref(), "party is 1 or 2"));
+            }
+        };
+        if party == Party::Two && (raw.primary.is_some() || raw.standby.is_some()) {
+            return Err(Failure::setup_text(
+                "primary and standby are party 1's, which decides which server of party 2 is in use",
+            ));
+        }
+        if party == Party::Two && raw.port_load.is_some() {
+            return Err(Failure::setup_text(
+                "port_load is party 1's: party 2 is not to know it; take it out of [exchange]",
+            ));
+        }
+        Ok(party)
     }
 
     fn plain(&self, party: Party) -> Outcome<Option<PlainSettings>> {

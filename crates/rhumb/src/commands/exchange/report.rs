@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rhumb_exchange::Status;
@@ -150,42 +150,26 @@ fn door(facts: &Facts<'_>) -> Map<String, Value> {
 }
 
 fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
-    let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
+    [work_metrics(shards), connection_metrics(facts, hub, shards)].concat()
+}
+
+fn metric(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) -> Metric {
+    Metric { name, help, kind, samples }
+}
+
+/// What the shards do.
+fn work_metrics(shards: &[Report]) -> Vec<Metric> {
     let sum = |of: fn(&Status) -> u64| vec![Sample::plain(total(shards, of))];
-    let by_kind = |bits: u64, vectors: u64| {
-        let kind = |kind, count| Sample::labelled("kind", kind, count);
+    let triples = |bits: fn(&Status) -> u64, vectors: fn(&Status) -> u64| {
+        let kind = |kind, of| Sample::labelled("kind", kind, total(shards, of) * 64);
         vec![kind("bit", bits), kind("vector", vectors)]
     };
-    let each = |of: fn(&Status) -> u64| total(shards, of) * 64;
-    let mut outcomes: Vec<_> = facts.door.iter().collect();
-    outcomes.sort_unstable();
-    let outcomes = outcomes.into_iter();
-    let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-    let (plain_up, plain_routes) = facts.plain.map(Plain::totals).unwrap_or_default();
     vec![
-        metric(
-            PLAIN_SESSIONS,
-            "Clients of the plain route server whose sessions are up.",
-            Kind::Gauge,
-            vec![Sample::plain(plain_up)],
-        ),
-        metric(
-            PLAIN_ROUTES,
-            "Routes that clients of the plain route server announce.",
-            Kind::Gauge,
-            vec![Sample::plain(plain_routes)],
-        ),
-        metric(
-            MEMBERS,
-            "Sites that are connected.",
-            Kind::Gauge,
-            vec![Sample::plain(hub.members().len() as u64)],
-        ),
         metric(
             PAIRED,
             "Shards that compute with the other party.",
             Kind::Gauge,
-            sum(|status| u64::from(status.paired)),
+            sum(|it| u64::from(it.paired)),
         ),
         metric(ROUTES, "Routes that are current.", Kind::Gauge, sum(|it| it.current as u64)),
         metric(WAITING, "Announcements that wait.", Kind::Gauge, sum(|it| it.waiting as u64)),
@@ -202,7 +186,13 @@ fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
             STOCK,
             "Triples in stock.",
             Kind::Gauge,
-            by_kind(each(|it| it.stock.bit_words), each(|it| it.stock.vector_words)),
+            triples(|it| it.stock.bit_words, |it| it.stock.vector_words),
+        ),
+        metric(
+            USED,
+            "Triples used in the pair that is in force.",
+            Kind::Gauge,
+            triples(|it| it.stock.bit_words_used, |it| it.stock.vector_words_used),
         ),
         metric(
             EXPORT_LATENCY,
@@ -215,6 +205,24 @@ fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
             "From a round's question to its result, in microseconds, since the start.",
             Kind::Gauge,
             quantiles(&all(shards, |report| &report.rounds)),
+        ),
+    ]
+}
+
+/// Who is connected, and who was not let in.
+fn connection_metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
+    let plain = |value| vec![Sample::plain(value)];
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let mut outcomes: Vec<_> = facts.door.iter().collect();
+    outcomes.sort_unstable();
+    let outcomes = outcomes.into_iter();
+    let (plain_up, plain_routes) = facts.plain.map(Plain::totals).unwrap_or_default();
+    vec![
+        metric(
+            MEMBERS,
+            "Sites that are connected.",
+            Kind::Gauge,
+            plain(hub.members().len() as u64),
         ),
         metric(
             DOOR,
@@ -236,7 +244,19 @@ fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
             PAIRS,
             "Pairs with the other party that began.",
             Kind::Counter,
-            vec![Sample::plain(load(&hub.counters.pairs))],
+            plain(load(&hub.counters.pairs)),
+        ),
+        metric(
+            PLAIN_SESSIONS,
+            "Clients of the plain route server whose sessions are up.",
+            Kind::Gauge,
+            plain(plain_up),
+        ),
+        metric(
+            PLAIN_ROUTES,
+            "Routes that clients of the plain route server announce.",
+            Kind::Gauge,
+            plain(plain_routes),
         ),
     ]
 }
@@ -319,6 +339,8 @@ const SELECTED: &str = "rhumb_exchange_selected_rounds_total";
 const MISSED: &str = "rhumb_exchange_missed_members_total";
 /// Low for long: more is computed than triples are made.
 const STOCK: &str = "rhumb_exchange_stock_triples";
+/// Begins anew with each pair, and so with each session of the computation.
+const USED: &str = "rhumb_exchange_used_triples";
 const EXPORT_LATENCY: &str = "rhumb_exchange_export_latency_us";
 /// With the members' own time for ranking: one that is slow shows here.
 const ROUND_LATENCY: &str = "rhumb_exchange_round_latency_us";
