@@ -85,7 +85,7 @@ pub(super) fn received(member: &Member) -> Table {
         match key {
             "BGP.origin" => route.origin = value.to_lowercase(),
             "BGP.as_path" => {
-                route.path = value.split(' ').map(|asn| asn.parse().unwrap()).collect()
+                route.path = value.split(' ').map(|asn| asn.parse().unwrap()).collect();
             }
             // The link-local one behind it, if any, is of the neighbour's wire.
             "BGP.next_hop" => route.next_hop = value.split(' ').next().unwrap().to_owned(),

@@ -6,7 +6,8 @@
 //!
 //! [`oracle`] says what each should have received, by rules of its own. [`baseline`] is a plain route server.
 
-#![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
+// Each test file uses a part of this; a test may panic; iterators are made for the call.
+#![allow(dead_code, clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 pub(crate) mod baseline;
 mod bird;

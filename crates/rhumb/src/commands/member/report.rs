@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Standing;
 use super::control::Request;
+use super::links::Link;
 use super::proxy::{Proxy, number};
 use super::routes::prefix_text;
 use super::table::{Refusal, Shown};
@@ -181,29 +182,8 @@ fn path(attributes: &Attributes) -> Vec<Value> {
 }
 
 fn status(proxy: &Proxy) -> Value {
-    let router = proxy.neighbour.status();
-    let [v4, v6] = Family::ALL.map(|family| {
-        let routes = router.routes[family as usize];
-        json!({ "received": routes.received, "stale": routes.stale, "sent": routes.sent })
-    });
-    let links: Vec<Value> = proxy
-        .links
-        .iter()
-        .map(|link| {
-            json!({
-                "party": number(link.party),
-                "server": link.server.address,
-                "name": link.server.name.to_string(),
-                "connected": link.outbox.is_some(),
-                "waiting_bytes": link.outbox.as_ref().map(rhumb_channel::Outbox::waiting),
-                "problem": link.problem,
-            })
-        })
-        .collect();
     let counts = proxy.table.counts();
     let counters = proxy.exchange.counters;
-    let core = proxy.exchange.status();
-    let live = proxy.exchange.live_shards();
     json!({
         "role": "member",
         "name": proxy.credentials.name().to_string(),
@@ -211,32 +191,9 @@ fn status(proxy: &Proxy) -> Value {
         "site": proxy.standing.label(Index(proxy.standing.lane.0)),
         "uptime_s": proxy.started.elapsed().as_secs(),
         "reloads": proxy.reloads,
-        "router": {
-            "address": proxy.settings.bgp.router,
-            "state": state(router.state),
-            "since_s": router.since.elapsed().as_secs(),
-            "last_down": router.last_down.map(|reason| reason.to_string()),
-            "ipv4": v4,
-            "ipv6": v6,
-            "messages_received": router.counters.messages_received,
-            "messages_sent": router.counters.messages_sent,
-            "treated_as_withdraw": router.counters.treated_as_withdraw,
-            "leaks": router.counters.leaks,
-            "refused_connections": proxy.listener.refused(),
-        },
-        "servers": links,
-        "exchange": {
-            "shards": live.map(|(_, all)| all),
-            "live_shards": live.map(|(live, _)| live),
-            "synced": core.is_some_and(|(_, is_synced)| is_synced),
-            "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
-            "announced_routes": core.map(|(status, _)| status.announced),
-            "known_routes": core.map(|(status, _)| status.known),
-            "unopened": core.map(|(status, _)| status.unopened),
-            "inconsistent": core.map(|(status, _)| status.inconsistent),
-            "round_p50_us": proxy.exchange.rounds.at(500),
-            "round_p99_us": proxy.exchange.rounds.at(990),
-        },
+        "router": router(proxy),
+        "servers": servers(proxy),
+        "exchange": exchange(proxy),
         "routes": {
             "own": counts.own,
             "prefixes": counts.prefixes,
@@ -257,6 +214,57 @@ fn status(proxy: &Proxy) -> Value {
             "too_many": counters.too_many,
         },
         "rpki": { "payloads": counts.vrps, "caches": proxy.rtr.report() },
+    })
+}
+
+fn router(proxy: &Proxy) -> Value {
+    let router = proxy.neighbour.status();
+    let [v4, v6] = Family::ALL.map(|family| {
+        let routes = router.routes[family as usize];
+        json!({ "received": routes.received, "stale": routes.stale, "sent": routes.sent })
+    });
+    json!({
+        "address": proxy.settings.bgp.router,
+        "state": state(router.state),
+        "since_s": router.since.elapsed().as_secs(),
+        "last_down": router.last_down.map(|reason| reason.to_string()),
+        "ipv4": v4,
+        "ipv6": v6,
+        "messages_received": router.counters.messages_received,
+        "messages_sent": router.counters.messages_sent,
+        "treated_as_withdraw": router.counters.treated_as_withdraw,
+        "leaks": router.counters.leaks,
+        "refused_connections": proxy.listener.refused(),
+    })
+}
+
+fn servers(proxy: &Proxy) -> Vec<Value> {
+    let server = |link: &Link| {
+        json!({
+            "party": number(link.party),
+            "server": link.server.address,
+            "name": link.server.name.to_string(),
+            "connected": link.outbox.is_some(),
+            "waiting_bytes": link.outbox.as_ref().map(rhumb_channel::Outbox::waiting),
+            "problem": link.problem,
+        })
+    };
+    proxy.links.iter().map(server).collect()
+}
+
+fn exchange(proxy: &Proxy) -> Value {
+    let (core, live) = (proxy.exchange.status(), proxy.exchange.live_shards());
+    json!({
+        "shards": live.map(|(_, all)| all),
+        "live_shards": live.map(|(live, _)| live),
+        "synced": core.is_some_and(|(_, is_synced)| is_synced),
+        "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
+        "announced_routes": core.map(|(status, _)| status.announced),
+        "known_routes": core.map(|(status, _)| status.known),
+        "unopened": core.map(|(status, _)| status.unopened),
+        "inconsistent": core.map(|(status, _)| status.inconsistent),
+        "round_p50_us": proxy.exchange.rounds.at(500),
+        "round_p99_us": proxy.exchange.rounds.at(990),
     })
 }
 
