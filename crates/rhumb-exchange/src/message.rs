@@ -60,13 +60,12 @@ pub(crate) const BUCKETS: usize = 256;
 mod tests {
     use super::member::{FromMember, ToMember};
     use super::*;
-    use crate::route::RouteId;
 
     #[test]
     fn messages_are_told_apart_by_their_heads() {
         let (mark, round) = (Mark { incarnation: 1, number: 2 }, Tag { epoch: 3, position: 4 });
         let half = member::Half::One { seed: [0; 16], sealed: &[] };
-        let announce = FromMember::Announce { mark, id: RouteId([0; 16]), destination: &[], half };
+        let announce = FromMember::Announce { mark, nonce: [0; 16], destination: &[], half };
         assert!(is_announcement(&announce.emit(5)));
         assert!(!is_announcement(&FromMember::End { mark }.emit(5)));
         assert_eq!(round_of(&ToMember::Ask { round, ids: Vec::new() }.emit(5)), Some((4, false)));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_exchange::{
-    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Member, Output, Party,
-    Roster, Route, Server, ServerConfig, Site,
+    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Member, Output,
+    Party, Roster, Route, Server, ServerConfig, Site,
 };
 use rhumb_mpc::{FieldBits, Parameters, Seed};
 
@@ -65,7 +65,9 @@ fn deliver(
 ) -> Result<(), ExchangeError> {
     let mut keep = |way: u8, message: &[u8], what: usize| {
         let what = message.get(what).copied().unwrap_or(0);
-        examples.entry((way, message[0], what)).or_insert(message[..message.len().min(1 << 12)].to_vec());
+        examples
+            .entry((way, message[0], what))
+            .or_insert(message[..message.len().min(1 << 12)].to_vec());
     };
     loop {
         let mut is_quiet = true;
