@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rhumb_exchange::{
     Common, Connection, Destination, Event, ExchangeError, Form, Hello, Lane, LaneSet,
-    MAX_DESTINATION, MAX_ROUTE, Member, Party, Roster, Route, Server, ServerConfig, Site,
+    MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Roster, Route, Server, ServerConfig, Site,
 };
 use world::{Way, World, destination, roster, small};
 
@@ -191,7 +191,7 @@ fn nobody_can_hold_more_than_the_bound() {
 /// A member that dies between its two sends, and one that does not rank, hold nobody up.
 #[test]
 fn a_member_that_vanishes_at_any_message_leaves_others_unaffected() {
-    for steps in 0..60 {
+    for steps in (0..60).step_by(3) {
         let mut world = World::with(small(4, Form::TopClass, 1), 7);
         world.settle();
         world.announce(0, b"d", &[2, 3], b"zero");
@@ -283,4 +283,92 @@ fn halves_of_different_computations_do_not_make_a_route() {
     world.settle();
     assert_eq!(world.offered(1).len(), 1);
     assert_eq!(world.member(1).status().unopened, 0);
+}
+
+/// Carries what the parties say to each other, and nothing else.
+fn talk(world: &mut World) {
+    let now = world.now;
+    loop {
+        let mut messages = Vec::new();
+        for server in [0, 2] {
+            let running = world.servers[server].as_mut().unwrap();
+            let outputs = std::iter::from_fn(|| running.poll_output());
+            messages.extend(outputs.filter_map(|output| match output {
+                Output::Peer(message) => Some((2 - server, message)),
+                _ => None,
+            }));
+        }
+        if messages.is_empty() {
+            return;
+        }
+        for (server, message) in messages {
+            world.servers[server].as_mut().unwrap().peer_message(&message, now).unwrap();
+        }
+    }
+}
+
+/// Frames of a whole history, changed at random, come at any time to anybody: errors at most.
+#[test]
+fn changed_frames_break_nobody() {
+    let mut world = World::with(small(4, Form::TopClass, 1), 12);
+    world.tap = Some(Vec::new());
+    for number in 0..12 {
+        world.announce(number % 3, &[b'd', (number % 2) as u8], &[1, 3], b"route");
+        world.steps(40);
+        world.connect(number % 4, [0, 2][usize::from(number % 2)]);
+    }
+    world.settle();
+    let frames = world.tap.take().unwrap();
+    let (mut refused, mut pairs) = (0, 0);
+    for round in 0..6000_u32 {
+        if round % 40 == 0 && world.pair.is_none() {
+            world.begin_pair(0, 2);
+            talk(&mut world);
+        }
+        let (_, way, frame) = &frames[world.random.below(frames.len())];
+        let mut frame = frame.clone();
+        for _ in 0..world.random.below(4) {
+            let at = world.random.below(frame.len().min(80));
+            frame[at] ^= 1 << world.random.below(8);
+        }
+        let now = world.now;
+        let result = match *way {
+            Way::ToServer { lane, server } => {
+                let running = world.servers[server].as_mut().unwrap();
+                running.member_message(Lane(lane), &frame, now)
+            }
+            Way::ToPeer { server } => {
+                let running = world.servers[server].as_mut().unwrap();
+                running.peer_message(&frame, now)
+            }
+            Way::ToMember { lane, server } => {
+                world.member(lane).handle(Connection(server as u32), &frame)
+            }
+        };
+        refused += u32::from(result.is_err());
+        // Whatever came of it is lost; a pair that failed is begun anew.
+        for server in [0, 2] {
+            let running = world.servers[server].as_mut().unwrap();
+            let outputs = std::iter::from_fn(|| running.poll_output());
+            let has_failed =
+                outputs.filter(|output| matches!(output, Output::PairFailed(_))).count();
+            if has_failed > 0 {
+                pairs += 1;
+                world.end_pair();
+            }
+        }
+    }
+    assert!(refused > 500 && pairs > 20, "{refused} {pairs}");
+    // With all connections anew the exchange is what it was.
+    for server in [0, 2] {
+        world.stop_server(server);
+        world.start_server(server);
+    }
+    world.begin_pair(0, 2);
+    for lane in 0..4 {
+        world.start_member(lane, true);
+    }
+    world.announce(0, b"last", &[1], b"route");
+    world.pass(Duration::from_secs(40));
+    assert_eq!(world.offered(1).len(), 1);
 }

@@ -146,30 +146,39 @@ fn views(server: usize, count: usize, mut secret: impl FnMut(usize) -> Vec<u16>)
     views
 }
 
-/// Logistic regression by gradient descent. Gives the share of unseen samples that it tells apart.
+/// Sparse logistic regression by gradient descent: what does not stand out of the noise of so many bits gets no weight, so that a single
+/// bit that leaks is found. Gives the share of unseen samples that it tells apart.
 fn accuracy(samples: &[(Vec<f32>, bool)]) -> f64 {
+    const STEP: f32 = 0.5;
+    /// A bit that means nothing moves its weight by 0.03 at random, the worst of some thousands by 0.1.
+    const NOISE: f32 = 0.1;
     let (train, test) = samples.split_at(samples.len() / 2);
     let mut weights = vec![0.0_f32; samples[0].0.len()];
     let score = |weights: &[f32], sample: &[f32]| -> f32 {
         weights.iter().zip(sample).map(|(weight, value)| weight * value).sum()
     };
-    for _ in 0..30 {
+    for _ in 0..60 {
+        let mut slope = vec![0.0_f32; weights.len()];
         for (sample, label) in train {
             let guess = 1.0 / (1.0 + (-score(&weights, sample)).exp());
-            let step = 0.01 * (f32::from(u8::from(*label)) - guess);
-            weights.iter_mut().zip(sample).for_each(|(weight, value)| *weight += step * value);
+            let miss = (f32::from(u8::from(*label)) - guess) / train.len() as f32;
+            slope.iter_mut().zip(sample).for_each(|(slope, value)| *slope += miss * value);
+        }
+        for (weight, slope) in weights.iter_mut().zip(slope) {
+            let moved = *weight + STEP * slope;
+            *weight = (moved.abs() - STEP * NOISE).max(0.0).copysign(moved);
         }
     }
     let right = test.iter().filter(|(sample, label)| (score(&weights, sample) > 0.0) == *label);
     right.count() as f64 / test.len() as f64
 }
 
-/// Of 400 unseen samples, a coin is right in 200 with a deviation of 10: within six.
+/// Of 300 unseen samples, a coin is right in 150 with a deviation of 8.7: within five.
 fn is_a_coin(accuracy: f64) -> bool {
     (accuracy - 0.5).abs() < 0.15
 }
 
-const SAMPLES: usize = 800;
+const SAMPLES: usize = 600;
 
 #[test]
 fn a_trained_distinguisher_does_not_tell_policies_apart() {
@@ -215,8 +224,8 @@ fn the_distinguisher_sees_a_leak() {
     let labels: Vec<bool> = (0..SAMPLES).map(|_| random.below(2) == 0).collect();
     let mut views = views(TWO, SAMPLES, |number| vec![1 + u16::from(labels[number])]);
     for (view, label) in views.iter_mut().zip(&labels) {
-        // One bit in a thousand that is not masked.
-        view[100] = if *label { 1.0 } else { -1.0 };
+        // One bit in a thousand that is right three times of four.
+        view[100] = if (random.below(4) > 0) == *label { 1.0 } else { -1.0 };
     }
     let samples: Vec<_> = views.into_iter().zip(labels).collect();
     assert!(!is_a_coin(accuracy(&samples)));

@@ -93,6 +93,7 @@ impl Shard {
             && let Some(lead) = self.lead()
         {
             lead.is_settled = true;
+            lead.said.append(&mut lead.said_early);
         }
     }
 }
