@@ -46,11 +46,7 @@ fn main() {
     let before = payloads(&prefixes[CHANGED..]);
     let small = Vrps::new(&payloads(&prefixes[..ENTRIES]));
     let (old, new) = (Vrps::new(&before), Vrps::new(&payloads(&prefixes)));
-    let expressions: Vec<PathPattern> =
-        ["_65000_", "^(64500|64501)_", "[64512-65534]", "^64500 (.* )?64999$"]
-            .iter()
-            .map(|text| text.parse().expect("an expression"))
-            .collect();
+    let expressions = expressions();
     let path =
         AsPath { segments: vec![AsPathSegment::AsSequence(vec![64_500, 3356, 1299, 174, 64_496])] };
     let attributes = [PathAttribute::Origin(Origin::Igp), PathAttribute::AsPath(path.clone())];
@@ -103,6 +99,10 @@ fn main() {
         let count = || ignore(&new.changes(&old, routes()).count());
         note("500,000 routes after 1,000 payloads changed", "ms", 1e3 * timed(count));
     }
+    print(figures, json);
+}
+
+fn print(mut figures: Vec<(&str, &str, Vec<f64>)>, json: bool) {
     for (_, _, values) in &mut figures {
         values.sort_by(f64::total_cmp);
     }
@@ -128,6 +128,13 @@ fn timed(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64()
+}
+
+fn expressions() -> Vec<PathPattern> {
+    ["_65000_", "^(64500|64501)_", "[64512-65534]", "^64500 (.* )?64999$"]
+        .iter()
+        .map(|text| text.parse().expect("an expression"))
+        .collect()
 }
 
 fn policy() -> Policy {

@@ -1,3 +1,5 @@
+//! What the section `[member]` says, and how it is told what is wrong.
+
 use rhumb_bgp::policy::{Member, Route, Unwanted};
 use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
 
@@ -164,92 +166,89 @@ fn lists_of_prefixes_come_from_files_too() {
     assert!(refused.contains("mine.txt: line 2: `192.0.2.1/24` is no prefix"), "{refused}");
 }
 
+/// What is wrong behind [`least`], and what is said.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "[member.export]\nrule = [{ path = [\"_x_\"], action = \"reject\" }]",
+        "line 10: path expression `_x_`, at byte 1: `x` is in no path",
+    ),
+    (
+        "[[member.export.rule]]\ncommunity = [\"1\"]\naction = \"reject\"",
+        "line 10: `1` is no community",
+    ),
+    (
+        "[[member.export.rule]]\nprefix = [\"10.0.0.1/8\"]\naction = \"reject\"",
+        "line 10: `10.0.0.1/8` is no prefix",
+    ),
+    (
+        "[[member.export.rule]]\nprefix = [\"@mine\"]\naction = \"reject\"",
+        "line 10: there is no list `mine` in [[member.prefixes]]; there are: none",
+    ),
+    ("[[member.export.rule]]\nprefix = [\"10.0.0.0/8\"]", "line 9: a rule needs action"),
+    ("[[member.export.rule]]\naction = \"drop\"", "line 10: `drop` is nothing to do with a route"),
+    (
+        "[[member.export.rule]]\naction = \"reject\"\nset_med = 1",
+        "line 9: a rule that rejects changes nothing",
+    ),
+    (
+        "[[member.export.rule]]\naction = \"reject\"\nto = [\"AS1\"]",
+        "a rule that rejects goes to nobody",
+    ),
+    (
+        "[[member.export.rule]]\naction = \"accept\"\nlocal_preference = 1",
+        "local_preference is for [member.import]",
+    ),
+    ("[[member.export.rule]]\naction = \"accept\"\nfrom = []", "from is for [member.import]"),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\nto = [\"AS1\"]",
+        "to and not_to are for [member.export]",
+    ),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\norigin = [\"bgp\"]",
+        "line 11: there is no origin `bgp`",
+    ),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\nmed = \"9-5\"",
+        "line 11: `9-5` is no number, and no range",
+    ),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\nadd_community = [\"1:*\"]",
+        "line 11: `1:*` is no community",
+    ),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\nprepend = 21",
+        "more than 20 prepends of a rule",
+    ),
+    (
+        "[[member.import.rule]]\naction = \"accept\"\nrpki = [\"unknown\"]",
+        "line 11: rpki is `unknown`; give valid, invalid or not-found",
+    ),
+    ("[[member.import.rule]]\naction = \"accept\"\nrpki = [\"valid\"]", "give rtr = "),
+    ("[member.import]\nrpki_first = true", "give rtr = "),
+    ("[member.import]\nties = \"none\"", "line 10: ties is `none`; give preference or path_length"),
+    ("[member.export]\nexcept = [\"AS0\"]", "line 10: `AS0` is no AS number"),
+    ("[member.export]\nonly = [\"\"]", "line 10: a member has a name"),
+    ("[member.export]\notherwise = \"yes\"", "line 10: `yes` is nothing to do"),
+    (
+        "[[member.prefixes]]\nname = \"a\"\n[[member.prefixes]]\nname = \"a\"",
+        "line 11: there are two lists `a`",
+    ),
+    (
+        "[[member.export.rule]]\naction = \"accept\"\ncomunity = []",
+        "line 11: unknown key `comunity` in [member.export.rule]; did you mean `community`?",
+    ),
+    (
+        "[member.import]\nrules = []",
+        "line 10: unknown key `rules` in [member.import]; did you mean `rule`?",
+    ),
+    ("[member.exprot]", "line 9: unknown key `exprot` in [member]; did you mean `export`?"),
+    ("admin = \"192.0.2.1:9\"", "loopback"),
+    ("rtr = [\"cache\"]", "line 9: `cache` is not an address"),
+];
+
 #[test]
 fn wrong_values_are_named_with_their_lines() {
-    for (text, expected) in [
-        (
-            "[member.export]\nrule = [{ path = [\"_x_\"], action = \"reject\" }]",
-            "line 10: path expression `_x_`, at byte 1: `x` is in no path",
-        ),
-        (
-            "[[member.export.rule]]\ncommunity = [\"1\"]\naction = \"reject\"",
-            "line 10: `1` is no community",
-        ),
-        (
-            "[[member.export.rule]]\nprefix = [\"10.0.0.1/8\"]\naction = \"reject\"",
-            "line 10: `10.0.0.1/8` is no prefix",
-        ),
-        (
-            "[[member.export.rule]]\nprefix = [\"@mine\"]\naction = \"reject\"",
-            "line 10: there is no list `mine` in [[member.prefixes]]; there are: none",
-        ),
-        ("[[member.export.rule]]\nprefix = [\"10.0.0.0/8\"]", "line 9: a rule needs action"),
-        (
-            "[[member.export.rule]]\naction = \"drop\"",
-            "line 10: `drop` is nothing to do with a route",
-        ),
-        (
-            "[[member.export.rule]]\naction = \"reject\"\nset_med = 1",
-            "line 9: a rule that rejects changes nothing",
-        ),
-        (
-            "[[member.export.rule]]\naction = \"reject\"\nto = [\"AS1\"]",
-            "a rule that rejects goes to nobody",
-        ),
-        (
-            "[[member.export.rule]]\naction = \"accept\"\nlocal_preference = 1",
-            "local_preference is for [member.import]",
-        ),
-        ("[[member.export.rule]]\naction = \"accept\"\nfrom = []", "from is for [member.import]"),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\nto = [\"AS1\"]",
-            "to and not_to are for [member.export]",
-        ),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\norigin = [\"bgp\"]",
-            "line 11: there is no origin `bgp`",
-        ),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\nmed = \"9-5\"",
-            "line 11: `9-5` is no number, and no range",
-        ),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\nadd_community = [\"1:*\"]",
-            "line 11: `1:*` is no community",
-        ),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\nprepend = 21",
-            "more than 20 prepends of a rule",
-        ),
-        (
-            "[[member.import.rule]]\naction = \"accept\"\nrpki = [\"unknown\"]",
-            "line 11: rpki is `unknown`; give valid, invalid or not-found",
-        ),
-        ("[[member.import.rule]]\naction = \"accept\"\nrpki = [\"valid\"]", "give rtr = "),
-        ("[member.import]\nrpki_first = true", "give rtr = "),
-        (
-            "[member.import]\nties = \"none\"",
-            "line 10: ties is `none`; give preference or path_length",
-        ),
-        ("[member.export]\nexcept = [\"AS0\"]", "line 10: `AS0` is no AS number"),
-        ("[member.export]\nonly = [\"\"]", "line 10: a member has a name"),
-        ("[member.export]\notherwise = \"yes\"", "line 10: `yes` is nothing to do"),
-        (
-            "[[member.prefixes]]\nname = \"a\"\n[[member.prefixes]]\nname = \"a\"",
-            "line 11: there are two lists `a`",
-        ),
-        (
-            "[[member.export.rule]]\naction = \"accept\"\ncomunity = []",
-            "line 11: unknown key `comunity` in [member.export.rule]; did you mean `community`?",
-        ),
-        (
-            "[member.import]\nrules = []",
-            "line 10: unknown key `rules` in [member.import]; did you mean `rule`?",
-        ),
-        ("[member.exprot]", "line 9: unknown key `exprot` in [member]; did you mean `export`?"),
-        ("admin = \"192.0.2.1:9\"", "loopback"),
-        ("rtr = [\"cache\"]", "line 9: `cache` is not an address"),
-    ] {
+    for (text, expected) in WRONG {
         let refused = with(text).unwrap_err();
         assert!(refused.contains(expected), "{text}: {refused}");
     }
