@@ -72,7 +72,7 @@ fn free() -> SocketAddr {
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        timeout(PATIENCE, test).await.expect("it takes longer than any machine needs")
+        timeout(PATIENCE, test).await.expect("it takes longer than any machine needs");
     });
 }
 
