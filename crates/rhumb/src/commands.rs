@@ -7,7 +7,6 @@ pub(crate) mod exchange;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
-#[allow(dead_code, reason = "the command comes with the daemon behind it")]
 pub(crate) mod member;
 pub(crate) mod ping;
 pub(crate) mod receive;

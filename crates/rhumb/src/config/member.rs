@@ -16,8 +16,7 @@ use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-#[allow(unused_imports, reason = "the command comes with the daemon behind it")]
-pub(crate) use policy::{Compiled, PolicySettings, SiteName};
+pub(crate) use policy::{PolicySettings, SiteName};
 use policy::{RawExport, RawImport, RawPrefixes};
 
 use super::ConfigFile;

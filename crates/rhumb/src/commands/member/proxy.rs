@@ -128,8 +128,10 @@ impl Proxy {
                     }
                 }
                 Ok(()) = self.sources.vrps.changed() => {
-                    let vrps = self.sources.vrps.borrow_and_update().vrps.as_ref().clone();
-                    tracing::info!(payloads = vrps.len(), "the RPKI says something else");
+                    let published = self.sources.vrps.borrow_and_update().clone();
+                    let vrps = published.vrps.as_ref().clone();
+                    let cache = published.cache.map(tracing::field::display);
+                    tracing::info!(payloads = vrps.len(), cache, "the RPKI says something else");
                     self.table.set_vrps(vrps, &mut changes);
                 }
                 Some(question) = self.sources.questions.recv() => {
