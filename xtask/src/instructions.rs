@@ -83,8 +83,10 @@ fn collected_in(output: &str) -> Option<i64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// By the form in which PDUs travel. Measured: 353 with labels, 488 with names; a twentieth is left for other compilers.
-const BUDGETS: [(&str, i64); 2] = [("labels", 371), ("names", 512)];
+/// By the form in which PDUs travel. Measured: 376 with labels, 498 with names; a twentieth is left for other compilers. It was
+/// 358 and 491 until the verifier of capabilities, which is called beside this path, was rewritten: the compiler arranges the path
+/// differently since, without a change to its code. Keeping it out of line did not help.
+const BUDGETS: [(&str, i64); 2] = [("labels", 395), ("names", 523)];
 /// Collects within the bench's function of this name alone.
 const COUNTED: &str = "--toggle-collect=*instructions*counted*";
 /// Bytes: the difference is the same at every size.

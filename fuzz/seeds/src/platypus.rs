@@ -1,4 +1,4 @@
-//! Examples of Platypus: stamped packets of each suite and carriage, a key record, a capability file.
+//! Examples of Platypus: stamped packets of each suite and carriage, a capability file.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,6 @@ pub(crate) fn examples() -> Vec<Vec<u8>> {
         let text = file::encode(&v4);
         assert!(file::decode(&text).is_ok(), "an example does not parse");
         examples.push(text.as_bytes().to_vec());
-        examples.push(record([192, 0, 2, 1].into(), suite).encode().to_vec());
     }
     examples.push(v4_packet());
     examples
