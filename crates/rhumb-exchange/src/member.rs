@@ -24,7 +24,7 @@ use crate::message::member::{FromMember, ToMember};
 use crate::roster::{Lane, LaneSet};
 use crate::route::{Destination, Route, RouteId};
 use crate::{ExchangeError, MAX_ROUTES_PER_LANE};
-use streams::Stream;
+use streams::{Stream, Waiting};
 use words::Words;
 
 /// A connection to a server, numbered by the caller.
@@ -265,12 +265,14 @@ impl Member {
                 self.take_offers(connection, at, tag, &offers)?;
             }
             (ToMember::Retract { tag, ids }, Party::One) => {
-                self.take_retract(connection, at, tag, ids)?;
+                self.take_in_turn(connection, at, tag, Waiting::Retract(ids))?;
             }
             (ToMember::Wanted { tag, buckets }, Party::One) => {
                 self.answer_wanted(connection, at, tag, &buckets);
             }
-            (ToMember::Synced { tag }, Party::One) => self.take_synced(connection, at, tag)?,
+            (ToMember::Synced { tag }, Party::One) => {
+                self.take_in_turn(connection, at, tag, Waiting::Synced)?;
+            }
             (ToMember::Missed { round }, Party::One) => self.take_missed(connection, at, round),
             _ => return Err(ExchangeError::Unexpected("a message of the other party")),
         }

@@ -42,6 +42,24 @@ impl From<Remote> for rhumb_node::Remote {
     }
 }
 
+/// A server, and the name that must answer there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pinned {
+    pub(crate) name: Name,
+    pub(crate) address: SocketAddr,
+}
+
+impl Pinned {
+    /// `NAME@ADDR`. Without a name it is refused, with a hint `from` where one is had.
+    pub(crate) fn parse(text: &str, from: &str) -> Result<Self, String> {
+        let Remote { name, address } = text.parse()?;
+        let name = name.ok_or_else(|| {
+            format!("`{text}` says not who must answer there; give NAME@ADDR{from}")
+        })?;
+        Ok(Self { name, address })
+    }
+}
+
 /// Any port of any local address of the same family.
 pub(crate) fn any_port_towards(address: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match address {

@@ -30,7 +30,7 @@ pub(super) struct Stream {
     asks: BTreeMap<Tag, Vec<RouteId>>,
 }
 
-enum Waiting {
+pub(super) enum Waiting {
     Offer { id: RouteId, replaces: Option<RouteId>, share: u128, sealed: Box<[u8]> },
     Retract(Vec<RouteId>),
     Ask(Vec<RouteId>),
@@ -204,29 +204,18 @@ impl Member {
         Ok(())
     }
 
-    pub(super) fn take_retract(
+    /// What is of one party alone, and waits for its turn.
+    pub(super) fn take_in_turn(
         &mut self,
         connection: Connection,
         at: usize,
         tag: Tag,
-        ids: Vec<RouteId>,
+        waiting: Waiting,
     ) -> Result<(), ExchangeError> {
         if !self.check_tag(connection, at, tag) {
             return Ok(());
         }
-        self.queue(connection, at, tag, Waiting::Retract(ids))
-    }
-
-    pub(super) fn take_synced(
-        &mut self,
-        connection: Connection,
-        at: usize,
-        tag: Tag,
-    ) -> Result<(), ExchangeError> {
-        if !self.check_tag(connection, at, tag) {
-            return Ok(());
-        }
-        self.queue(connection, at, tag, Waiting::Synced)
+        self.queue(connection, at, tag, waiting)
     }
 
     pub(super) fn take_ask(

@@ -16,7 +16,7 @@ use super::raw::{Fault, RawWorkers, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::ExchangeArguments;
 use crate::failure::{Failure, Outcome};
-use crate::remote::{Remote, parse_address, parse_name};
+use crate::remote::{Pinned, parse_address, parse_name};
 
 /// What a server of the exchange runs with.
 #[derive(Debug)]
@@ -63,13 +63,6 @@ pub(crate) struct PlainClient {
     pub(crate) max_prefixes: u32,
     /// The ASes that may get its routes at all; all, if none are listed.
     pub(crate) only: Option<Vec<u32>>,
-}
-
-/// A server, and the name that must answer there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pinned {
-    pub(crate) name: Name,
-    pub(crate) address: SocketAddr,
 }
 
 /// `[exchange]`
@@ -151,7 +144,7 @@ impl ConfigFile {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), DEFAULT_EXCHANGE_PORT);
         let mut peers = Vec::new();
         for text in raw.peer.iter().flatten() {
-            peers.extend(self.parsed(Some(text), parse_pinned)?);
+            peers.extend(self.parsed(Some(text), parse_server)?);
         }
         if peers.is_empty() {
             let what = "the other party";
@@ -171,7 +164,7 @@ impl ConfigFile {
                 missing(what, "no option", "roster = \"roster.toml\"")
             })?,
             peers,
-            primary: self.parsed(raw.primary.as_ref(), parse_pinned)?,
+            primary: self.parsed(raw.primary.as_ref(), parse_server)?,
             standby: self.parsed(raw.standby.as_ref(), parse_name)?,
             shards: self.shards()?,
             pools: self.pools()?,
@@ -340,15 +333,8 @@ impl ConfigFile {
     }
 }
 
-/// `NAME@ADDR`, with the name.
-pub(crate) fn parse_pinned(text: &str) -> Result<Pinned, String> {
-    let remote: Remote = text.parse()?;
-    let name = remote.name.ok_or_else(|| {
-        format!(
-            "`{text}` says not who must answer there; give NAME@ADDR (rhumb keygen prints the name)"
-        )
-    })?;
-    Ok(Pinned { name, address: remote.address })
+fn parse_server(text: &str) -> Result<Pinned, String> {
+    Pinned::parse(text, " (rhumb keygen prints the name)")
 }
 
 fn parse_select_best(text: &str) -> Result<Form, String> {

@@ -12,7 +12,6 @@ use std::time::Duration;
 use rhumb_bgp::config::GracefulRestart;
 use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, Family, FamilyConfig, Propagation};
-use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -21,7 +20,7 @@ use policy::{RawExport, RawImport, RawPrefixes};
 
 use super::ConfigFile;
 use crate::failure::{Failure, Outcome};
-use crate::remote::{Remote, parse_address};
+use crate::remote::{Pinned, parse_address};
 
 /// What the proxy of a member runs with.
 #[derive(Debug)]
@@ -31,9 +30,9 @@ pub(crate) struct MemberSettings {
     /// Who the members are.
     pub(crate) roster: PathBuf,
     /// The servers of the first party, the exchange: its primary first.
-    pub(crate) exchange: Vec<Party>,
+    pub(crate) exchange: Vec<Pinned>,
     /// The servers of the second, neutral party: its primary first.
-    pub(crate) neutral: Vec<Party>,
+    pub(crate) neutral: Vec<Pinned>,
     /// The session with the member's router.
     pub(crate) bgp: BgpSettings,
     pub(crate) policy: PolicySettings,
@@ -44,13 +43,6 @@ pub(crate) struct MemberSettings {
     pub(crate) rtr: Vec<SocketAddr>,
     pub(crate) control: Option<PathBuf>,
     pub(crate) admin: Option<SocketAddr>,
-}
-
-/// A server of a party, and the name that must answer there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Party {
-    pub(crate) name: Name,
-    pub(crate) address: SocketAddr,
 }
 
 /// The session with the member's router.
@@ -204,10 +196,10 @@ impl ConfigFile {
         }
     }
 
-    fn party(&self, raw: Option<&[Spanned<String>]>, key: &str) -> Outcome<Vec<Party>> {
+    fn party(&self, raw: Option<&[Spanned<String>]>, key: &str) -> Outcome<Vec<Pinned>> {
         let mut servers = Vec::new();
         for text in raw.into_iter().flatten() {
-            servers.extend(self.parsed(Some(text), parse_party)?);
+            servers.extend(self.parsed(Some(text), parse_server)?);
             if servers.len() > MOST_SERVERS {
                 return Err(self.wrong(text, format!("{key} has more than {MOST_SERVERS} servers")));
             }
@@ -279,14 +271,8 @@ fn needed(key: &str) -> Failure {
     Failure::setup_text(format!("[member] needs {key}"))
 }
 
-fn parse_party(text: &str) -> Result<Party, String> {
-    let remote: Remote = text.parse()?;
-    let name = remote.name.ok_or_else(|| {
-        format!(
-            "`{text}` says not who must answer there; give NAME@ADDR, as the exchange publishes it"
-        )
-    })?;
-    Ok(Party { name, address: remote.address })
+fn parse_server(text: &str) -> Result<Pinned, String> {
+    Pinned::parse(text, ", as the exchange publishes it")
 }
 
 /// An address with BGP's port unless it says another.

@@ -185,14 +185,32 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
             check_keys(text, table, section, keys)?;
         }
     }
-    check_items(text, root.get_ref(), ["keyserver", "waypoint"], WAYPOINT_KEYS)?;
-    check_items(text, root.get_ref(), ["border", "stamp"], BORDER_STAMP_KEYS)?;
-    check_items(text, root.get_ref(), ["exchange", "plain"], super::exchange::PLAIN_KEYS)?;
+    check_below(
+        text,
+        root.get_ref(),
+        &["keyserver", "waypoint"],
+        "keyserver.waypoint",
+        WAYPOINT_KEYS,
+    )?;
+    check_below(text, root.get_ref(), &["border", "stamp"], "border.stamp", BORDER_STAMP_KEYS)?;
+    check_below(
+        text,
+        root.get_ref(),
+        &["exchange", "plain"],
+        "exchange.plain",
+        super::exchange::PLAIN_KEYS,
+    )?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
     }
     #[cfg(target_os = "linux")]
-    check_items(text, root.get_ref(), ["stamp", "policy"], super::stamp::POLICY_KEYS)?;
+    check_below(
+        text,
+        root.get_ref(),
+        &["stamp", "policy"],
+        "stamp.policy",
+        super::stamp::POLICY_KEYS,
+    )?;
     toml::from_str(text).map_err(fault)
 }
 
@@ -203,26 +221,7 @@ pub(crate) fn check_item_keys(text: &str, item: &str, known: &[&str]) -> Result<
         problem: error.message().to_owned(),
     })?;
     check_keys(text, root.get_ref(), "", &[item])?;
-    let items = root.get_ref().get(item).and_then(|it| it.get_ref().as_array());
-    for table in items.into_iter().flatten().filter_map(|it| it.get_ref().as_table()) {
-        check_keys(text, table, &format!("[{item}]"), known)?;
-    }
-    Ok(())
-}
-
-/// Checks the keys of each `[[section.item]]`.
-fn check_items(
-    text: &str,
-    root: &DeTable<'_>,
-    [section, item]: [&str; 2],
-    known: &[&str],
-) -> Result<(), Fault> {
-    let table = root.get(section).and_then(|it| it.get_ref().as_table());
-    let items = table.and_then(|it| it.get(item)?.get_ref().as_array());
-    for item_table in items.into_iter().flatten().filter_map(|it| it.get_ref().as_table()) {
-        check_keys(text, item_table, &format!("{section}.{item}"), known)?;
-    }
-    Ok(())
+    check_below(text, root.get_ref(), &[item], &format!("[{item}]"), known)
 }
 
 /// Checks the keys of the tables at the end of a path, each step of which may be a table or several.

@@ -18,8 +18,8 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::hub::{Hub, Input, Line};
 use super::wire::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
-use crate::config::Pinned;
 use crate::key::fresh_secret;
+use crate::remote::Pinned;
 
 /// Whom a server of party one calls.
 pub(super) struct Leader {

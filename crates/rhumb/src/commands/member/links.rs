@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::commands::exchange::wire::SERVER;
-use crate::config::Party as MemberParty;
+use crate::remote::Pinned;
 
 /// What becomes of connections.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) enum Event {
 pub(super) struct Link {
     pub(super) connection: Connection,
     pub(super) party: Party,
-    pub(super) server: MemberParty,
+    pub(super) server: Pinned,
     pub(super) outbox: Option<Outbox>,
     /// Why there is none.
     pub(super) problem: Option<String>,
@@ -42,7 +42,7 @@ impl Link {
     pub(super) fn start(
         connection: Connection,
         party: Party,
-        server: MemberParty,
+        server: Pinned,
         credentials: &Credentials,
         events: mpsc::Sender<Event>,
     ) -> Self {
@@ -79,7 +79,7 @@ impl Drop for Link {
 
 struct Keeper {
     connection: Connection,
-    server: MemberParty,
+    server: Pinned,
     credentials: Credentials,
     events: mpsc::Sender<Event>,
     cut: Arc<Notify>,

@@ -2,6 +2,7 @@
 
 use rhumb_bgp::policy::{Member, Route, Unwanted};
 use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
+use rhumb_wire::Name;
 
 use super::super::raw;
 use super::super::tests::file;
@@ -75,7 +76,7 @@ fn what_is_not_said_has_its_default() {
     assert!(Family::ALL.iter().all(|family| settings.bgp.config.family(*family).is_some()));
     assert_eq!(
         settings.exchange,
-        [Party { name: name(), address: "127.0.0.1:1".parse().unwrap() }]
+        [Pinned { name: name(), address: "127.0.0.1:1".parse().unwrap() }]
     );
     assert!(settings.select_best && settings.rtr.is_empty() && settings.admin.is_none());
     assert!(!settings.policy.asks_validity());
