@@ -127,13 +127,16 @@ impl ServerConfig {
             Form::TopClass => (4 * places, 1),
         };
         let vectors = (vectors.max(self.batch) * words).max(REPLAY_LANES / 64);
-        let engine = [
+        let [bits, vectors] =
+            rhumb_mpc::Parameters::least_for([bits * words, vectors].map(|words| words as u64));
+        let pools = [
             ("words of vector triples in a pool", self.engine.vector_words, vectors),
-            ("words of bit triples in a pool", self.engine.bit_words, bits * words),
+            ("words of bit triples in a pool", self.engine.bit_words, bits),
         ];
-        for (what, words, least) in engine {
-            if (words as usize) < least {
-                return Err(ExchangeError::OutOfRange { what, least, most: u32::MAX as usize });
+        for (what, words, least) in pools {
+            if u64::from(words) < least {
+                let (least, most) = (least as usize, u32::MAX as usize);
+                return Err(ExchangeError::OutOfRange { what, least, most });
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a standby is a shard without one.
 //! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one orders what both do (`lead.rs`, `follow.rs`).
 //! 3. Orders change the table at both parties alike, or are runs (`orders.rs`), whose results go to the members as shares.
-//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`).
+//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`, `select.rs`).
 //! 5. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
 //!
 //! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
@@ -13,6 +13,7 @@ mod lead;
 mod orders;
 mod pair;
 mod rounds;
+mod select;
 mod sync;
 pub(crate) mod table;
 
@@ -79,7 +80,9 @@ pub struct Counters {
     pub exported: u64,
     /// Routes replayed to single members.
     pub replayed: u64,
-    /// Rounds of Select-Best that gave results.
+    /// Runs of Select-Best.
+    pub select_runs: u64,
+    /// Rounds that they gave results of.
     pub selected: u64,
     /// Rankings that came too late, or for no round.
     pub late_rankings: u64,

@@ -77,3 +77,36 @@ fn all_circuits_choose_what_is_best() {
         assert_eq!(world.selected(3, b"d"), Some(None), "{form:?}");
     }
 }
+
+/// What changes at the same time is computed together, and an order of announcers serves destinations of some of them.
+#[test]
+fn a_burst_takes_few_runs_and_few_orders() {
+    let mut config = small(10, Form::TopClass, 1);
+    config.engine.bit_words = 1 << 14;
+    let mut world = World::with(config, 4);
+    let preferences = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3];
+    world.prefer(&preferences);
+    world.settle();
+    // Nine announce; each destination is of six to eight of them: other sets, one size.
+    let mut best = Vec::new();
+    for number in 0_u8..40 {
+        let announcers: Vec<u16> = (0..9)
+            .filter(|lane| *lane != u16::from(number) % 9 && lane % 5 != u16::from(number) % 4)
+            .collect();
+        let ids =
+            announcers.iter().map(|from| (*from, world.announce(*from, &[number], &[9], b"r")));
+        let ids: Vec<_> = ids.collect();
+        let preferred = ids
+            .iter()
+            .min_by_key(|(from, _)| (std::cmp::Reverse(preferences[usize::from(*from)]), *from));
+        best.push(preferred.unwrap().1);
+    }
+    world.settle();
+    for (number, id) in best.iter().enumerate() {
+        assert_eq!(world.selected(9, &[number as u8]), Some(Some(*id)), "destination {number}");
+    }
+    let counters = world.servers[0].as_ref().unwrap().status()[0].counters;
+    assert!(counters.selected >= 40, "{counters:?}");
+    assert!(counters.select_runs < counters.selected, "{counters:?}");
+    assert!(counters.orders_installed < 20, "{counters:?}");
+}

@@ -59,6 +59,7 @@ mod program;
 mod run;
 mod session;
 mod side_by_side;
+mod together;
 mod translation;
 mod tree;
 mod triples;
@@ -84,5 +85,5 @@ pub const MAX_MESSAGE: usize = 16 << 20;
 /// Lanes of a run: beyond that a row no longer fits a first-level cache, and several runs are as good.
 pub const MAX_LANES: usize = 1 << 18;
 
-/// Orders at a time: one for each size that circuits use, with room.
-pub const MAX_ORDER_SLOTS: usize = 16;
+/// Orders at a time. One of 64 wires takes 1.4 MB, one of 32 a quarter of that.
+pub const MAX_ORDER_SLOTS: usize = 32;

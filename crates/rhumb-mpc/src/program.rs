@@ -59,8 +59,10 @@ pub struct Program {
     pub(crate) outputs: Vec<u32>,
     pub(crate) vector_outputs: Vec<u32>,
     pub(crate) rows: RowCounts,
+    /// Wires of bits and of vectors that its circuit had.
+    pub(crate) wires: [u32; 2],
     pub(crate) digest: [u8; 32],
-    cost: Cost,
+    pub(crate) cost: Cost,
 }
 
 /// What one lane of a program costs.
@@ -128,9 +130,10 @@ impl Program {
         let wires = |inputs: &[(u32, Owner)]| -> Vec<u32> {
             inputs.iter().map(|(wire, _)| *wire).collect()
         };
+        let counts = [circuit.bit_depths.len(), circuit.vector_depths.len()];
         let (rows, [input_rows, vector_input_rows]) = assign(
             &mut levels,
-            [circuit.bit_depths.len(), circuit.vector_depths.len()],
+            counts,
             [&wires(&inputs), &wires(&vector_inputs)],
             [&mut outputs, &mut vector_outputs],
         );
@@ -145,6 +148,7 @@ impl Program {
             outputs,
             vector_outputs,
             rows,
+            wires: counts.map(|count| count as u32),
             digest,
             cost,
         }

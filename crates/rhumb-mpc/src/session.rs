@@ -83,6 +83,14 @@ impl Parameters {
     /// The most words of vector triples: 0.5 GB.
     pub const MAX_VECTOR_WORDS: u32 = 1 << 18;
 
+    /// How many words of bits and vectors the pools must hold for runs that take so many: another batch must fit beside what is
+    /// less than that.
+    #[must_use]
+    pub fn least_for([bits, vectors]: [u64; 2]) -> [u64; 2] {
+        let [bit_batch, vector_batch] = Kind::ALL.map(Kind::batch_words);
+        [bits + bit_batch - 1, vectors + vector_batch - 1]
+    }
+
     fn check(&self) -> Result<(), MpcError> {
         let pools = [
             (Kind::Bits, self.bit_words, Self::MAX_BIT_WORDS),

@@ -243,7 +243,8 @@ fn what_cannot_run_is_refused_and_the_session_goes_on() {
         let refused = pair.one.install_order(OrderSlot(3), order);
         assert_eq!(refused, Err(MpcError::Input("is no permutation of 2 to 64 wires")));
     }
-    assert!(pair.one.install_order(OrderSlot(16), &[1, 0]).is_err());
+    let beyond = OrderSlot(rhumb_mpc::MAX_ORDER_SLOTS as u8);
+    assert!(pair.one.install_order(beyond, &[1, 0]).is_err());
     assert!(pair.two.install_order(OrderSlot(3), &[1, 0]).is_err());
     pair.one.install_order(OrderSlot(3), &[1, 0]).unwrap();
     rhumb_mpc::exchange(&mut pair.one, &mut pair.two).unwrap();

@@ -67,8 +67,20 @@ pub(crate) enum Order {
     Replay { lane: Lane, ids: Vec<RouteId> },
     /// Ask these members for a ranking of these routes. The position names the round.
     Ask { ids: Vec<RouteId>, lanes: Vec<u64> },
-    /// Compute the round's result for these members: one run, with the engine's order in the slot, if the circuit takes one.
-    Select { round: u64, lanes: Vec<u64>, slot: u8 },
+    /// Compute the results of these rounds: one run.
+    Select(Vec<Selection>),
+    /// The engine's order in this slot will be one of these announcers, each at its place.
+    Arrange { slot: u8, announcers: Vec<Lane> },
+}
+
+/// A round whose result is to be computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) round: u64,
+    /// The members that count. Without any, the round is over.
+    pub(crate) lanes: Vec<u64>,
+    /// Of the engine's order, if the circuit takes one.
+    pub(crate) slot: u8,
 }
 
 impl<'a> PairMessage<'a> {
@@ -126,7 +138,14 @@ impl Order {
             Self::Leave(lane) => out.u8(7).lane(*lane),
             Self::Replay { lane, ids } => out.u8(8).lane(*lane).ids(ids),
             Self::Ask { ids, lanes } => out.u8(9).ids(ids).words(lanes),
-            Self::Select { round, lanes, slot } => out.u8(10).u64(*round).words(lanes).u8(*slot),
+            Self::Select(selections) => out.u8(10).list(selections, |out, selection| {
+                out.u64(selection.round).words(&selection.lanes).u8(selection.slot);
+            }),
+            Self::Arrange { slot, announcers } => {
+                out.u8(11).u8(*slot).list(announcers, |out, lane| {
+                    out.lane(*lane);
+                })
+            }
         };
     }
 
@@ -141,9 +160,13 @@ impl Order {
             7 => Self::Leave(reader.lane()?),
             8 => Self::Replay { lane: reader.lane()?, ids: reader.ids()? },
             9 => Self::Ask { ids: reader.ids()?, lanes: reader.words()? },
-            10 => {
+            10 => Self::Select(reader.list(SELECTION_LEN, |reader| {
                 let (round, lanes) = (reader.u64()?, reader.words()?);
-                Self::Select { round, lanes, slot: reader.u8()? }
+                Ok(Selection { round, lanes, slot: reader.u8()? })
+            })?),
+            11 => {
+                let slot = reader.u8()?;
+                Self::Arrange { slot, announcers: reader.list(2, Reader::lane)? }
             }
             _ => return Err(ExchangeError::Malformed("an order")),
         })
@@ -170,3 +193,6 @@ fn heard(reader: &mut Reader<'_>) -> Result<Heard, ExchangeError> {
     };
     Ok(Heard { item, what })
 }
+
+/// Of one without lanes.
+const SELECTION_LEN: usize = 8 + 4 + 1;

@@ -59,8 +59,10 @@ pub(super) struct Lead {
     /// Orders that come next, of which the first may wait for triples or for the engine's order.
     waiting: VecDeque<Order>,
     installing: Option<(u8, Option<u64>)>,
-    /// What the engine's slots hold, the one used last at the end: announcers, in the order of places.
-    pub(super) slots: Vec<(u8, Vec<Lane>)>,
+    /// Slots of the engine whose order holds, the one used last at the end.
+    pub(super) slots: Vec<u8>,
+    /// In which round a lane's route was compared last.
+    compared: Vec<u64>,
 }
 
 /// What party two has heard of a lane.
@@ -115,6 +117,7 @@ impl Lead {
             waiting: VecDeque::new(),
             installing: None,
             slots: Vec::new(),
+            compared: vec![0; lanes],
         }
     }
 

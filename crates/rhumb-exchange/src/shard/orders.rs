@@ -2,6 +2,7 @@
 //! [`Shard::finish_run`].
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_mpc::{Inputs, OrderSlot, Outputs, Party, Program};
@@ -9,11 +10,11 @@ use zeroize::Zeroizing;
 
 use super::Shard;
 use super::table::Held;
-use crate::circuits::{Candidate, ExportAll, Form, LOAD_BITS, SelectBest, SharedRoute, rows};
+use crate::circuits::{ExportAll, Form, SelectBest, SharedRoute};
 use crate::config::REPLAY_LANES;
 use crate::message::member::{OFFER_LEN, Offer, ToMember};
 use crate::message::pair::{Item, Order, PairMessage};
-use crate::roster::{Lane, LaneSet};
+use crate::roster::Lane;
 use crate::route::RouteId;
 use crate::{ExchangeError, MAX_MEMBER_MESSAGE};
 
@@ -34,7 +35,12 @@ impl Programs {
         Ok(circuit)
     }
 
-    fn select(&mut self, form: Form, routes: usize, slot: u8) -> Result<SelectBest, ExchangeError> {
+    pub(super) fn select(
+        &mut self,
+        form: Form,
+        routes: usize,
+        slot: u8,
+    ) -> Result<SelectBest, ExchangeError> {
         let key = (places(form, routes), slot);
         if let Some(circuit) = self.selects.get(&key) {
             return Ok(circuit.clone());
@@ -67,10 +73,8 @@ impl Shard {
     ) -> Result<(), ExchangeError> {
         match order {
             Order::Export(_) | Order::Replay { .. } => return self.begin_run(position, order),
-            Order::Select { ref lanes, .. } if lanes.iter().any(|word| *word != 0) => {
-                return self.begin_run(position, order);
-            }
-            Order::Select { round, .. } => self.close_round(round),
+            Order::Select(selections) => return self.begin_select(position, selections),
+            Order::Arrange { slot, announcers } => self.arrange(slot, announcers)?,
             Order::Adopt(items) => {
                 for item in items {
                     self.check_held(item)?;
@@ -102,7 +106,12 @@ impl Shard {
 
     /// What an order's run takes of the pools, in words of triples of bits and vectors.
     pub(super) fn needs(&mut self, order: &Order) -> Result<[u64; 2], ExchangeError> {
-        let Some((program, lanes)) = self.program(order)? else { return Ok([0; 2]) };
+        let (program, lanes) = match order {
+            Order::Select(selections) => return self.select_needs(selections),
+            Order::Export(items) => (self.export(items)?, self.connections.len()),
+            Order::Replay { ids, .. } => (self.replay(ids)?, ids.len()),
+            _ => return Ok([0; 2]),
+        };
         let cost = program.cost();
         Ok([cost.ands, cost.vector_ands].map(|ands| (ands * lanes.div_ceil(64)) as u64))
     }
@@ -115,19 +124,16 @@ impl Shard {
         match order {
             Order::Export(items) => self.finish_export(position, &items, &outputs),
             Order::Replay { lane, ids } => self.finish_replay(position, lane, &ids, &outputs),
-            Order::Select { round, lanes, slot } => {
-                self.finish_select(round, lanes, slot, &outputs)
-            }
+            Order::Select(selections) => self.finish_select(&selections, outputs),
             _ => Ok(()),
         }
     }
 
-    fn begin_run(&mut self, position: u64, order: Order) -> Result<(), ExchangeError> {
-        let Some((program, _)) = self.program(&order)? else { return Ok(()) };
-        let inputs = match &order {
-            Order::Export(items) => self.export_inputs(items)?,
-            Order::Replay { lane, ids } => self.replay_inputs(*lane, ids)?,
-            Order::Select { round, lanes, slot } => self.select_inputs(*round, lanes, *slot)?,
+    pub(super) fn begin_run(&mut self, position: u64, order: Order) -> Result<(), ExchangeError> {
+        let (program, inputs) = match &order {
+            Order::Select(selections) => self.select_run(selections)?,
+            Order::Export(items) => (self.export(items)?, self.export_inputs(items)?),
+            Order::Replay { lane, ids } => (self.replay(ids)?, self.replay_inputs(*lane, ids)?),
             _ => return Ok(()),
         };
         let Some(pair) = &mut self.pair else { return Ok(()) };
@@ -137,31 +143,14 @@ impl Shard {
         Ok(())
     }
 
-    /// Of orders that are runs.
-    fn program(
-        &mut self,
-        order: &Order,
-    ) -> Result<Option<(std::sync::Arc<Program>, usize)>, ExchangeError> {
-        let lanes = self.connections.len();
-        Ok(match order {
-            Order::Export(items) => {
-                check_count(items.len(), crate::config::MAX_BATCH)?;
-                Some((self.programs.export(items.len())?.program().clone(), lanes))
-            }
-            Order::Replay { ids, .. } => {
-                check_count(ids.len(), REPLAY_LANES)?;
-                Some((self.programs.export(1)?.program().clone(), ids.len()))
-            }
-            Order::Select { round, lanes: counted, slot }
-                if counted.iter().any(|word| *word != 0) =>
-            {
-                let routes = self.rounds.get(*round).map(|round| round.ids.len());
-                let routes = routes.ok_or(ExchangeError::OutOfStep("a round"))?;
-                let form = self.config.common.form;
-                Some((self.programs.select(form, routes, *slot)?.program().clone(), lanes))
-            }
-            _ => None,
-        })
+    fn export(&mut self, items: &[Item]) -> Result<Arc<Program>, ExchangeError> {
+        check_count(items.len(), crate::config::MAX_BATCH)?;
+        Ok(Arc::clone(self.programs.export(items.len())?.program()))
+    }
+
+    fn replay(&mut self, ids: &[RouteId]) -> Result<Arc<Program>, ExchangeError> {
+        check_count(ids.len(), REPLAY_LANES)?;
+        Ok(Arc::clone(self.programs.export(1)?.program()))
     }
 
     fn export_inputs(&mut self, items: &[Item]) -> Result<Inputs, ExchangeError> {
@@ -267,66 +256,6 @@ impl Shard {
         }
     }
 
-    fn select_inputs(
-        &mut self,
-        position: u64,
-        counted: &[u64],
-        slot: u8,
-    ) -> Result<Inputs, ExchangeError> {
-        let lanes = self.connections.len();
-        let form = self.config.common.form;
-        let round = self.rounds.get(position).ok_or(ExchangeError::OutOfStep("a round"))?;
-        let circuit = self.programs.select(form, round.ids.len(), slot)?;
-        let rankings = round.rankings(form, counted, lanes)?;
-        let mut keys = Vec::new();
-        let mut loads = Vec::new();
-        for id in &round.ids {
-            let item =
-                self.table.item_of(*id).ok_or(ExchangeError::OutOfStep("a round's route"))?;
-            let held = self.check_held(item)?;
-            let of_paper = if form == Form::Paper { lanes } else { 0 };
-            keys.push(Zeroizing::new(vec![held.share.key; of_paper]));
-            let preference = vec![self.preferences[item.0.index()]; lanes];
-            let is_given = self.party == Party::One && form != Form::TopClass;
-            loads.push(if is_given { rows(&preference, LOAD_BITS) } else { Vec::new() });
-        }
-        let mut candidates = Vec::new();
-        for (number, id) in round.ids.iter().enumerate() {
-            let held = self.table.item_of(*id).and_then(|item| self.table.held(item));
-            let held = held.ok_or(ExchangeError::OutOfStep("a round's route"))?;
-            let (policy, keys) = (&held.share.policy[..], &keys[number][..]);
-            candidates.push(Candidate {
-                policy,
-                ranking: &rankings[number],
-                load: &loads[number],
-                keys,
-            });
-        }
-        Ok(circuit.inputs(self.party, lanes, &candidates)?)
-    }
-
-    fn finish_select(
-        &mut self,
-        position: u64,
-        counted: Vec<u64>,
-        slot: u8,
-        outputs: &Outputs,
-    ) -> Result<(), ExchangeError> {
-        let form = self.config.common.form;
-        let round = self.rounds.get(position).ok_or(ExchangeError::OutOfStep("a round"))?;
-        let circuit = self.programs.select(form, round.ids.len(), slot)?;
-        let results = Zeroizing::new(circuit.results(outputs));
-        let counted = LaneSet::from_words(counted, self.connections.len());
-        let counted = counted.ok_or(ExchangeError::OutOfStep("the lanes of a round"))?;
-        let round = self.tag(position);
-        for lane in counted.iter() {
-            self.tell(lane, &ToMember::Result { round, share: results[lane.index()] });
-        }
-        self.counters.selected += 1;
-        self.close_round_but(position, &counted);
-        Ok(())
-    }
-
     /// Makes a route current; what it replaces is gone, and a round that compared it is void.
     fn set_current(&mut self, item: Item, position: u64, since: u64) -> Option<RouteId> {
         let destination = self.table.held(item)?.destination.clone();
@@ -380,7 +309,7 @@ impl Shard {
         Ok(())
     }
 
-    fn check_held(&self, item: Item) -> Result<&Held, ExchangeError> {
+    pub(super) fn check_held(&self, item: Item) -> Result<&Held, ExchangeError> {
         self.table.held(item).ok_or(ExchangeError::OutOfStep("an announcement that is ordered"))
     }
 

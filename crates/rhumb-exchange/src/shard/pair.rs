@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use rhumb_mpc::{OrderSlot, Party, Seed, Session, Stock};
+use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot, Party, Seed, Session, Stock};
 
 use super::lead::Lead;
 use super::{Output, Shard};
@@ -20,6 +20,8 @@ pub(super) struct Pair {
     pub(super) position: u64,
     /// The run under way, and its position.
     pub(super) running: Option<(u64, Order)>,
+    /// Who is in the order of each slot of the engine, at which place.
+    pub(super) arrangements: [Vec<Lane>; MAX_ORDER_SLOTS],
     pub(super) role: Role,
 }
 
@@ -87,7 +89,8 @@ impl Shard {
             Party::One => Role::Lead(Box::new(Lead::new(lanes, now))),
             Party::Two => Role::Follow(Follow::default()),
         };
-        self.pair = Some(Pair { epoch, session, position: 0, running: None, role });
+        let arrangements = [const { Vec::new() }; MAX_ORDER_SLOTS];
+        self.pair = Some(Pair { epoch, session, position: 0, running: None, arrangements, role });
         match self.party {
             Party::One => self.begin_lead(now),
             Party::Two => self.tell_all(),

@@ -238,13 +238,17 @@ impl Shard {
         Ok(())
     }
 
-    /// Party one: the first round that can go on, and whose rankings count.
-    pub(super) fn next_selection(&mut self) -> Option<(u64, LaneSet)> {
+    /// Party one: the first rounds that can go on.
+    pub(super) fn decided(&mut self, most: usize) -> Vec<u64> {
         self.rounds.complete.clear();
-        let position = *self.rounds.decided.first()?;
+        self.rounds.decided.iter().copied().take(most).collect()
+    }
+
+    /// Party one: whose rankings count.
+    pub(super) fn counted(&self, position: u64) -> Option<LaneSet> {
         let round = self.rounds.get(position)?;
         let mine = round.answered(self.connections.len());
-        Some((position, mine.and(round.theirs.as_ref()?)))
+        Some(mine.and(round.theirs.as_ref()?))
     }
 
     /// A round is over, without a result.

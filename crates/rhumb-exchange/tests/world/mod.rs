@@ -98,8 +98,8 @@ pub fn small(lanes: usize, form: Form, shards: u16) -> ServerConfig {
     let vectors = if form == Form::Paper { 16 * 64 } else { 128 };
     config.engine = Parameters {
         field: FieldBits::Two,
-        bit_words: (bits * words).max(512),
-        vector_words: (vectors * words).max(128),
+        bit_words: bits * words + 512,
+        vector_words: vectors * words + 128,
     };
     config.batch = 8;
     config

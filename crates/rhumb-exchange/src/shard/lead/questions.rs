@@ -1,12 +1,18 @@
 //! Which rounds are begun, and with which order of the engine they are decided.
 
+use std::cmp::Reverse;
+
+use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot};
+
+use crate::ExchangeError;
 use crate::circuits::Form;
-use crate::message::pair::Order;
+use crate::message::pair::{Order, Selection};
 use crate::roster::{Lane, LaneSet};
 use crate::route::Destination;
 use crate::shard::orders::places;
+use crate::shard::pair::Role;
+use crate::shard::select::SELECTIONS;
 use crate::shard::{MAX_COMPARED, Shard};
-use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot};
 
 impl Shard {
     /// What is current for a destination is another: ask all.
@@ -60,49 +66,109 @@ impl Shard {
         None
     }
 
-    /// The next result, and the engine's order for it.
+    /// The next results, or the order of the engine that the first of them needs.
     pub(super) fn select_order(&mut self) -> Option<Order> {
-        let (round, lanes) = self.next_selection()?;
-        let form = self.config.common.form;
-        let slot =
-            if form == Form::TopClass && !lanes.is_empty() { self.slot_for(round)? } else { 0 };
-        Some(Order::Select { round, lanes: lanes.words().to_vec(), slot })
+        let stock = self.pair.as_ref()?.stock();
+        let (mut selections, mut needed) = (Vec::new(), [0; 2]);
+        for round in self.decided(LOOKS) {
+            let lanes = self.counted(round)?;
+            let slot = match self.slot_for(round, &lanes) {
+                Some(slot) => slot,
+                None if selections.is_empty() => return self.arrange_order(round),
+                None => continue,
+            };
+            let selection = Selection { round, lanes: lanes.words().to_vec(), slot };
+            // The first waits for triples, others do not.
+            let needs = self.needs_beside(&selection, needed)?;
+            if !selections.is_empty()
+                && (needs[0] > stock.bit_words || needs[1] > stock.vector_words)
+            {
+                break;
+            }
+            needed = needs;
+            selections.push(selection);
+            if selections.len() == SELECTIONS {
+                break;
+            }
+        }
+        (!selections.is_empty()).then_some(Order::Select(selections))
     }
 
-    /// The slot that holds the order of a round's announcers, which may be installed first.
-    fn slot_for(&mut self, round: u64) -> Option<u8> {
-        let ids = &self.rounds.get(round)?.ids;
-        let announcers: Vec<Lane> =
-            ids.iter().filter_map(|id| self.table.item_of(*id)).map(|(lane, _)| lane).collect();
-        let places = places(Form::TopClass, announcers.len());
-        let slots = &mut self.lead()?.slots;
-        if let Some(at) = slots.iter().position(|(_, others)| *others == announcers) {
-            let used = slots.remove(at);
-            let slot = used.0;
-            slots.push(used);
-            return Some(slot);
+    fn needs_beside(&mut self, selection: &Selection, needed: [u64; 2]) -> Option<[u64; 2]> {
+        if selection.lanes.iter().all(|word| *word == 0) {
+            return Some(needed);
         }
-        let slot =
-            if slots.len() < MAX_ORDER_SLOTS { slots.len() as u8 } else { slots.remove(0).0 };
-        slots.push((slot, announcers.clone()));
+        let needs = self.select_needs(std::slice::from_ref(selection)).ok()?;
+        Some([needed[0] + needs[0], needed[1] + needs[1]])
+    }
+
+    /// The slot whose order has a round's announcers, if there is one; any if the circuit takes none.
+    fn slot_for(&mut self, round: u64, counted: &LaneSet) -> Option<u8> {
+        if self.config.common.form != Form::TopClass || counted.is_empty() {
+            return Some(0);
+        }
+        let announcers = self.announcers(round)?;
+        let pair = self.pair.as_mut()?;
+        let Role::Lead(lead) = &mut pair.role else { return None };
+        announcers.iter().for_each(|lane| lead.compared[lane.index()] = round);
+        let needed = announcers.len().next_power_of_two();
+        let at = lead.slots.iter().rposition(|slot| {
+            let arranged = &pair.arrangements[usize::from(*slot)];
+            arranged.len().next_power_of_two() == needed
+                && announcers.iter().all(|lane| arranged.binary_search(lane).is_ok())
+        })?;
+        let slot = lead.slots.remove(at);
+        lead.slots.push(slot);
+        Some(slot)
+    }
+
+    fn announcers(&self, round: u64) -> Option<Vec<Lane>> {
+        let ids = &self.rounds.get(round)?.ids;
+        ids.iter().map(|id| Some(self.table.item_of(*id)?.0)).collect()
+    }
+
+    /// An order of a round's announcers. Places that are left go to the lanes that were compared last: the next destination may be theirs.
+    fn arrange_order(&mut self, round: u64) -> Option<Order> {
+        let mut announcers = self.announcers(round)?;
+        let lead = self.lead()?;
+        let left = announcers.len().next_power_of_two() - announcers.len();
+        let lanes = (0..lead.compared.len()).map(|lane| Lane(lane as u16));
+        let mut others: Vec<Lane> = lanes
+            .filter(|lane| lead.compared[lane.index()] > 0 && !announcers.contains(lane))
+            .collect();
+        others.sort_by_key(|lane| Reverse(lead.compared[lane.index()]));
+        announcers.extend(others.into_iter().take(left));
+        announcers.sort_unstable();
+        let is_full = lead.slots.len() == MAX_ORDER_SLOTS;
+        let slot = if is_full { lead.slots.remove(0) } else { lead.slots.len() as u8 };
+        lead.slots.push(slot);
+        Some(Order::Arrange { slot, announcers })
+    }
+
+    /// Party one: gives a slot the order of its announcers.
+    pub(in crate::shard) fn install(&mut self, slot: u8) -> Result<(), ExchangeError> {
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        let announcers = &pair.arrangements[usize::from(slot)];
+        let places = places(Form::TopClass, announcers.len());
         // The preferred first; of announcers alike, the lower lane.
         let mut order: Vec<u32> = (0..places as u32).collect();
         let preference = |place: &u32| {
             announcers.get(*place as usize).map(|lane| self.preferences[lane.index()])
         };
-        order.sort_by_key(|place| std::cmp::Reverse(preference(place)));
-        let pair = self.pair.as_mut()?;
+        order.sort_by_key(|place| Reverse(preference(place)));
         let former = pair.order_epoch(slot);
-        if let Err(error) = pair.session.install_order(OrderSlot(slot), &order) {
-            self.fail_pair(error.into());
-            return None;
-        }
+        pair.session.install_order(OrderSlot(slot), &order)?;
         self.counters.orders_installed += 1;
         self.flush_engine();
-        self.lead()?.installing = Some((slot, former));
-        Some(slot)
+        if let Some(lead) = self.lead() {
+            lead.installing = Some((slot, former));
+        }
+        Ok(())
     }
 }
 
 /// Rounds under way at a time: each waits for its slowest member.
 const MAX_ROUNDS: usize = 256;
+
+/// Decided rounds among which those of a run are looked for: a run may have to leave some out until their orders are there.
+const LOOKS: usize = 4 * SELECTIONS;
