@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::Shard;
 use super::pair::Role;
+use super::select::SELECTIONS;
 use super::sync::Sync;
 use crate::ExchangeError;
 use crate::config::ServerConfig;
@@ -56,6 +57,8 @@ pub(super) struct Lead {
     pub(super) replays: VecDeque<Lane>,
     /// What is done first, of exports, selections, questions and replays.
     turn: usize,
+    /// Asked in this turn.
+    questions: usize,
     /// Orders that come next, of which the first may wait for triples or for the engine's order.
     waiting: VecDeque<Order>,
     installing: Option<(u8, Option<u64>)>,
@@ -114,6 +117,7 @@ impl Lead {
             said_early: Vec::new(),
             replays: VecDeque::new(),
             turn: 0,
+            questions: 0,
             waiting: VecDeque::new(),
             installing: None,
             slots: Vec::new(),
@@ -251,7 +255,11 @@ impl Shard {
                 _ => self.next_replay(),
             };
             if order.is_some() {
-                self.lead()?.turn = (kind + 1) % 4;
+                let lead = self.lead()?;
+                // Questions take no run: those that are answered at the same time are computed together.
+                lead.questions = if kind == 2 { lead.questions + 1 } else { 0 };
+                let goes_on = (1..SELECTIONS).contains(&lead.questions);
+                lead.turn = if goes_on { kind } else { (kind + 1) % 4 };
                 return order;
             }
         }
