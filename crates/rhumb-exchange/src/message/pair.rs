@@ -83,6 +83,13 @@ pub(crate) struct Selection {
     pub(crate) slot: u8,
 }
 
+impl Selection {
+    /// Whether there is anything to compute.
+    pub(crate) fn counts(&self) -> bool {
+        self.lanes.iter().any(|word| *word != 0)
+    }
+}
+
 impl<'a> PairMessage<'a> {
     pub(crate) fn emit(&self, shard: u16) -> Vec<u8> {
         let mut out = Writer::default();

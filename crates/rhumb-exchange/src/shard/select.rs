@@ -46,8 +46,7 @@ impl Shard {
         if selections.len() > SELECTIONS {
             return Err(ExchangeError::OutOfStep("the size of a run"));
         }
-        let (counted, over): (Vec<_>, Vec<_>) =
-            selections.into_iter().partition(|one| one.lanes.iter().any(|word| *word != 0));
+        let (counted, over): (Vec<_>, Vec<_>) = selections.into_iter().partition(Selection::counts);
         over.into_iter().for_each(|one| self.close_round(one.round));
         if counted.is_empty() {
             return Ok(());
@@ -62,7 +61,7 @@ impl Shard {
     ) -> Result<[u64; 2], ExchangeError> {
         let words = self.connections.len().div_ceil(64);
         let mut needs = [0; 2];
-        for selection in selections {
+        for selection in selections.iter().filter(|selection| selection.counts()) {
             let cost = self.part(selection)?.circuit.program().cost();
             needs[0] += (cost.ands * words) as u64;
             needs[1] += (cost.vector_ands * words) as u64;

@@ -79,27 +79,18 @@ impl Shard {
             };
             let selection = Selection { round, lanes: lanes.words().to_vec(), slot };
             // The first waits for triples, others do not.
-            let needs = self.needs_beside(&selection, needed)?;
-            if !selections.is_empty()
-                && (needs[0] > stock.bit_words || needs[1] > stock.vector_words)
-            {
+            let [bits, vectors] = self.select_needs(std::slice::from_ref(&selection)).ok()?;
+            needed = [needed[0] + bits, needed[1] + vectors];
+            let is_there = needed[0] <= stock.bit_words && needed[1] <= stock.vector_words;
+            if !selections.is_empty() && !is_there {
                 break;
             }
-            needed = needs;
             selections.push(selection);
             if selections.len() == SELECTIONS {
                 break;
             }
         }
         (!selections.is_empty()).then_some(Order::Select(selections))
-    }
-
-    fn needs_beside(&mut self, selection: &Selection, needed: [u64; 2]) -> Option<[u64; 2]> {
-        if selection.lanes.iter().all(|word| *word == 0) {
-            return Some(needed);
-        }
-        let needs = self.select_needs(std::slice::from_ref(selection)).ok()?;
-        Some([needed[0] + needs[0], needed[1] + needs[1]])
     }
 
     /// The slot whose order has a round's announcers, if there is one; any if the circuit takes none.
