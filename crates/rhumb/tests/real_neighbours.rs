@@ -8,7 +8,6 @@ mod members;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -122,13 +121,6 @@ fn what_the_rpki_says_decides_which_routes_a_router_gets() {
     assert_eq!(judged("198.51.100.0/24"), (Some("invalid".to_owned()), None));
 }
 
-/// Writes the password of a member's proxy.
-fn write_password(private: &Private, file: &str, text: &str) {
-    private.place.write(file, text);
-    let owner_only = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(private.place.path(file), owner_only).unwrap();
-}
-
 const SECRET: &str = "sesame-7391";
 const WRONG: &str = "barley-5520";
 
@@ -147,14 +139,14 @@ fn routers_that_sign_their_segments_are_heard_if_the_proxy_has_the_same_password
     run.is_refused_with(&["bgp0.md5 holds a secret", "chmod 600"]);
     told += &run.errors;
     for (text, problem) in [(SECRET.repeat(8), "this one has 88"), ("\n".to_owned(), "has 0")] {
-        write_password(&private, "bgp0.md5", &text);
+        private.write_secret("bgp0.md5", &text);
         let run = private.place.run(&check);
         run.is_refused_with(&["bgp0.md5", "1 to 80 bytes", problem]);
         told += &run.errors;
     }
 
-    write_password(&private, "bgp0.md5", &format!("{WRONG}\n"));
-    write_password(&private, "bgp2.md5", &format!("{SECRET}\n"));
+    private.write_secret("bgp0.md5", &format!("{WRONG}\n"));
+    private.write_secret("bgp2.md5", &format!("{SECRET}\n"));
     [1, 0].into_iter().for_each(|server| private.start_server(server));
     [0, 2].into_iter().for_each(|index| private.start_proxy(index));
     routers.iter_mut().for_each(Member::start);
@@ -169,7 +161,7 @@ fn routers_that_sign_their_segments_are_heard_if_the_proxy_has_the_same_password
     told += &logs;
 
     private.end_proxy(0);
-    write_password(&private, "bgp0.md5", SECRET);
+    private.write_secret("bgp0.md5", SECRET);
     private.start_proxy(0);
     let expected = oracle::tables(routers.iter(), routers.iter(), None);
     assert!(expected.values().all(|table| !table.is_empty()));
@@ -196,35 +188,46 @@ fn merged(private: Table, plain: Table) -> Table {
     merged
 }
 
+/// Each of these has what it should: 0 and 2 are at the plain route server, and 0, 1 and 4 in the private service.
+#[track_caller]
+fn expect_met(
+    what: &str,
+    routers: &[Member],
+    private: &Private,
+    present: &[usize],
+) -> BTreeMap<usize, Table> {
+    let present = || routers.iter().filter(|it| present.contains(&it.index));
+    let table = |to: usize, from: &[usize]| {
+        let receiver = routers.iter().filter(|it| it.index == to);
+        let announcers = present().filter(|it| from.contains(&it.index));
+        oracle::tables(receiver, announcers, None).remove(&to).unwrap()
+    };
+    let expected: BTreeMap<usize, Table> = [
+        (0, merged(table(0, &[1, 4]), table(0, &[2]))),
+        (1, table(1, &[0, 4])),
+        (2, table(2, &[0])),
+        (4, table(4, &[0, 1])),
+    ]
+    .into();
+    let context = || format!("{:#?}\n{}", private.plain_clients(), private.logs());
+    expect_tables_or(what, present(), &expected, context);
+    expected
+}
+
 /// Members 0 and 2 have sessions with the plain route server, and 0 a proxy there; 1 and 4 have proxies of their own.
 #[test]
 fn a_member_of_the_plain_route_server_meets_those_of_the_private_service() {
     let Some((_lan, _folder, mut private, mut routers)) = rig(&[0, 1, 2, 4]) else { return };
-    private.serve_plainly(&[(0, true), (2, false)]);
+    private.serve_plainly(&[(0, true), (2, false)], SECRET);
     for at in [0, 2] {
         routers[at].neighbour = private.plain_address().to_owned();
+        routers[at].password = Some(SECRET.to_owned());
     }
     [0, 1, 4].into_iter().for_each(|index| private.start_proxy(index));
     [1, 0].into_iter().for_each(|server| private.start_server(server));
     routers.iter_mut().for_each(Member::start);
-    let expect = |what: &str, routers: &[Member], private: &Private| -> BTreeMap<usize, Table> {
-        let table = |to: usize, from: &[usize]| {
-            let receiver = routers.iter().filter(|it| it.index == to);
-            let announcers = routers.iter().filter(|it| from.contains(&it.index));
-            oracle::tables(receiver, announcers, None).remove(&to).unwrap()
-        };
-        let expected: BTreeMap<usize, Table> = [
-            (0, merged(table(0, &[1, 4]), table(0, &[2]))),
-            (1, table(1, &[0, 4])),
-            (2, table(2, &[0])),
-            (4, table(4, &[0, 1])),
-        ]
-        .into();
-        let clients = || format!("{:#?}\n{}", private.plain_clients(), private.logs());
-        expect_tables_or(what, routers.iter(), &expected, clients);
-        expected
-    };
-    let expected = expect("at the beginning", &routers, &private);
+    let all = [0, 1, 2, 4];
+    let expected = expect_met("at the beginning", &routers, &private, &all);
     let from_private = |route: &&members::Received| [25933, 53237].contains(&route.path[0]);
     assert!(expected[&0].values().filter(from_private).count() > 10);
     assert!(expected[&0].values().any(|route| route.path[0] == MEMBERS[2].0));
@@ -236,9 +239,13 @@ fn a_member_of_the_plain_route_server_meets_those_of_the_private_service() {
         let router = private.ask(index, &["status"])["router"].clone();
         router["ipv4"]["sent"].as_u64().unwrap() + router["ipv6"]["sent"].as_u64().unwrap()
     };
-    let all = |index: usize| expected[&index].len() as u64;
-    assert_eq!((sent(1), sent(4)), (all(1), all(4)));
-    assert_eq!((&clients[0]["sent"], &clients[1]["sent"]), (&all(0).into(), &all(2).into()));
+    let count = |index: usize| expected[&index].len() as u64;
+    assert_eq!((sent(1), sent(4)), (count(1), count(4)));
+    assert_eq!(clients[0]["sent"], count(0));
+    // Routes with its AS in their path are for its router to refuse.
+    assert!(
+        (count(2)..=routers[0].routes.len() as u64).contains(&clients[1]["sent"].as_u64().unwrap())
+    );
     assert_eq!(clients[0]["proxy"]["sent"], routers[0].routes.len());
     assert!(clients[1]["proxy"].is_null(), "{clients:#?}");
 
@@ -248,8 +255,10 @@ fn a_member_of_the_plain_route_server_meets_those_of_the_private_service() {
         let prefix = routers[1].routes[at * 5].prefix.clone();
         routers[1].withdraw(&prefix);
     }
-    expect("after withdrawals", &routers, &private);
+    expect_met("after withdrawals", &routers, &private, &all);
     private.kill_proxy(0);
     private.start_proxy(0);
-    expect("after the proxy was killed", &routers, &private);
+    expect_met("after the proxy was killed", &routers, &private, &all);
+    routers[0].kill();
+    expect_met("after the router was killed", &routers, &private, &[1, 2, 4]);
 }

@@ -428,6 +428,28 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_plain_members_have_every_key_and_work() {
+        let page = include_str!("../../../../docs/exchange.md");
+        let block = |begin: &str| {
+            let (_, rest) = page.split_once(begin).unwrap();
+            format!("{begin}{}", rest.split_once("```").unwrap().0)
+        };
+        let plain = block("[[exchange.plain]]");
+        for key in PLAIN_KEYS {
+            assert!(plain.lines().any(|line| line.starts_with(&format!("{key} ="))), "{key}");
+        }
+        let one =
+            least().replace("party = 2", "party = 1") + "asn = 64999\nrouter_id = \"192.0.2.1\"\n";
+        let client = settings(&(one + &plain)).unwrap().plain.unwrap().clients.remove(0);
+        let name = Name([7; 32]).to_string();
+        let member = file(&block("[member]").replace("NAME", &name)).member().unwrap();
+        // Each is where the other seeks it.
+        assert_eq!(client.proxy, Some(member.bgp.listen));
+        assert!(member.bgp.config.passive && member.bgp.listen.ip() == member.bgp.router.ip());
+        assert_eq!((client.asn, 64999), (member.bgp.config.remote_as, member.bgp.config.local_as));
+    }
+
+    #[test]
     fn wrong_values_are_named_with_their_lines() {
         for (text, expected) in [
             ("shards = 0", "line 6: shards is 1 to 64"),

@@ -7,7 +7,11 @@ pub(super) fn start(member: &Member) -> Vec<Process> {
     let (socket, pid) = (member.path("bird.ctl"), member.path("bird.pid"));
     let script =
         format!("bird -f -c {} -s {} -P {}", file.display(), socket.display(), pid.display());
-    vec![Process::start(&member.station.host, &script, &member.path("bird.log"))]
+    let process = Process::start(&member.station.host, &script, &member.path("bird.log"));
+    let wait =
+        format!("for i in $(seq 100); do test -S {} && break; sleep 0.1; done", socket.display());
+    member.ask(&wait);
+    vec![process]
 }
 
 /// Tells it what it announces from now on.

@@ -1,5 +1,6 @@
 //! The private exchange on the LAN: both servers, and a proxy for each member, as their operators run them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -131,14 +132,17 @@ impl Private {
         );
     }
 
-    /// Has party one run a plain route server for these members; those with a proxy take part in the private service, too.
-    pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)]) {
+    /// Has party one run a plain route server for these members, which have a password; those with a proxy take part in the private
+    /// service, too.
+    pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)], password: &str) {
+        self.write_secret("plain.md5", password);
         let mut settings = format!("asn = {EXCHANGE}\nrouter_id = \"{}\"\n", self.stations[0].v4);
         for (index, has_proxy) in members {
             let row = (0..MEMBERS.len()).filter(|to| to != index && MATRIX[*index][*to] == 1);
             let only: Vec<u32> = row.map(|to| MEMBERS[to].0).collect();
             settings += &format!(
-                "[[exchange.plain]]\nmember = \"m{index}\"\nasn = {}\naddress = \"10.90.0.{}\"\nonly = {only:?}\n",
+                "[[exchange.plain]]\nmember = \"m{index}\"\nasn = {}\naddress = \"10.90.0.{}\"\nonly = {only:?}\n\
+                 password = \"plain.md5\"\n",
                 MEMBERS[*index].0,
                 11 + index,
             );
@@ -153,6 +157,13 @@ impl Private {
         self.place.write("one.toml", &(text + &settings));
     }
 
+    /// Writes a file that its owner alone may read.
+    pub(crate) fn write_secret(&self, file: &str, text: &str) {
+        self.place.write(file, text);
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(self.place.path(file), owner_only).unwrap();
+    }
+
     /// The address of party one, at which its plain route server is.
     pub(crate) fn plain_address(&self) -> &str {
         &self.stations[0].v4
@@ -161,7 +172,8 @@ impl Private {
     /// What `rhumb exchange status --json` says of the plain route server's clients.
     pub(crate) fn plain_clients(&self) -> Vec<Value> {
         let arguments = ["--json", "--config", "one.toml", "exchange", "status"];
-        let run = self.stations[0].host.enter(|| self.place.run(&arguments));
+        let (place, host) = (&self.place, &self.stations[0].host);
+        let run = host.enter(|| place.run(&arguments));
         assert_eq!(run.code, 0, "{}", run.errors);
         run.object()["plain"]["clients"].as_array().unwrap().clone()
     }
