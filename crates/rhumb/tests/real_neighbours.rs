@@ -218,7 +218,11 @@ fn expect_met(
 #[test]
 fn a_member_of_the_plain_route_server_meets_those_of_the_private_service() {
     let Some((_lan, _folder, mut private, mut routers)) = rig(&[0, 1, 2, 4]) else { return };
-    private.serve_plainly(&[(0, true), (2, false)], SECRET);
+    private.serve_plainly(&[(0, true), (2, false)]);
+    private.write_secret("plain.md5", "");
+    let check = private.place.run(&["--config", "one.toml", "exchange", "--check"]);
+    check.is_refused_with(&["plain.md5", "1 to 80 bytes"]);
+    private.write_secret("plain.md5", SECRET);
     for at in [0, 2] {
         routers[at].neighbour = private.plain_address().to_owned();
         routers[at].password = Some(SECRET.to_owned());

@@ -132,10 +132,9 @@ impl Private {
         );
     }
 
-    /// Has party one run a plain route server for these members, which have a password; those with a proxy take part in the private
-    /// service, too.
-    pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)], password: &str) {
-        self.write_secret("plain.md5", password);
+    /// Has party one run a plain route server for these members, whose password is in `plain.md5`; those with a proxy take part in the
+    /// private service, too.
+    pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)]) {
         let mut settings = format!("asn = {EXCHANGE}\nrouter_id = \"{}\"\n", self.stations[0].v4);
         for (index, has_proxy) in members {
             let row = (0..MEMBERS.len()).filter(|to| to != index && MATRIX[*index][*to] == 1);

@@ -46,9 +46,7 @@ impl Plain {
         let (events, arriving) = mpsc::channel(EVENTS);
         let (mut clients, mut admitted) = (Vec::new(), Vec::new());
         for (number, client) in settings.clients.iter().enumerate() {
-            let password = client.password.as_deref();
-            let password =
-                password.map(|path| TcpPassword::read(path, "the client")).transpose()?;
+            let password = password(client)?;
             let address = SocketAddr::new(client.address, 0);
             let reach = Reach { address, local: None, password: password.clone() };
             let config = session_config(settings, client);
@@ -124,6 +122,16 @@ fn session_status(status: &Status) -> Value {
         "last_down": status.last_down.as_ref().map(ToString::to_string),
         "problem": status.problem,
     })
+}
+
+/// Whether clients' passwords can be read.
+pub(super) fn check(settings: &PlainSettings) -> Outcome {
+    settings.clients.iter().try_for_each(|client| password(client).map(drop))
+}
+
+/// The password that a client has, if there is to be one.
+fn password(client: &PlainClient) -> Outcome<Option<TcpPassword>> {
+    client.password.as_deref().map(|path| TcpPassword::read(path, "the client")).transpose()
 }
 
 fn seed() -> Outcome<u64> {
