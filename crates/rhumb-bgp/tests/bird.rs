@@ -11,9 +11,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
-use rhumb_bgp::config::GracefulRestart;
-use rhumb_bgp::wire::{BgpRole, NotificationCode};
+use peer::{
+    Daemon, Peer, announce_both, attributes, endpoints, graceful, is_expiry, output, prefix, quick,
+    withdraw_both,
+};
+use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
 
 /// BIRD with a neighbour, and that neighbour.
@@ -201,33 +203,29 @@ fn each_side_says_all_again_when_asked() {
 
 #[test]
 fn silence_ends_the_session_on_either_side() {
-    let quick = |config: &mut Config| config.timers.hold = Duration::from_secs(3);
     let Some(mut world) = World::new("silence_ends_the_session_on_either_side", "", quick, "")
     else {
         return;
     };
     world.peer.run_until_up();
     world.bird.as_ref().unwrap().signal("STOP");
-    world.peer.run_until_event("we give up", |event| {
-        matches!(event, Event::Down(DownReason::Sent(said)) if said.code == NotificationCode::HoldTimerExpired)
-    });
+    world.peer.run_until_event(
+        "we give up",
+        |event| matches!(event, Event::Down(DownReason::Sent(said)) if is_expiry(said)),
+    );
     world.bird.as_ref().unwrap().signal("CONT");
     world.peer.forget();
     world.peer.run_until_up();
     // Nobody drives our side meanwhile.
     std::thread::sleep(Duration::from_millis(4500));
-    world.peer.run_until_event("BIRD gives up", |event| {
-        matches!(event, Event::Down(DownReason::Received(said)) if said.code == NotificationCode::HoldTimerExpired)
-    });
+    world.peer.run_until_event(
+        "BIRD gives up",
+        |event| matches!(event, Event::Down(DownReason::Received(said)) if is_expiry(said)),
+    );
 }
 
 #[test]
 fn routes_stay_while_bird_restarts() {
-    let graceful = |config: &mut Config| {
-        let time = Duration::from_secs(60);
-        config.graceful_restart =
-            Some(GracefulRestart { restart_time: time, stale_time: time, restarting: false });
-    };
     let Some(mut world) =
         World::new("routes_stay_while_bird_restarts", "graceful restart on;", graceful, "")
     else {

@@ -1,4 +1,4 @@
-//! Against FRR's bgpd: roles, routes of both families, several paths, refreshes, signed segments.
+//! Against FRR's bgpd: roles, routes of both families, several paths, refreshes, silence, restarts, signed segments.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -7,17 +7,23 @@
 
 mod peer;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
+use peer::{
+    Daemon, Peer, announce_both, attributes, endpoints, graceful, is_expiry, output, prefix, quick,
+    wait_for_answer, withdraw_both,
+};
 use rhumb_bgp::wire::BgpRole;
-use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
 
 struct World {
     peer: Peer,
-    _frr: Daemon,
+    frr: Option<Daemon>,
+    test: String,
+    theirs: SocketAddr,
     files: tempfile::TempDir,
 }
 
@@ -33,10 +39,13 @@ impl World {
         let ours = listener.local_addr().unwrap();
         let files = tempfile::tempdir().unwrap();
         let text = format!(
-            "router bgp 64501
+            "bgp route-map delay-timer 0
+router bgp 64501
  bgp router-id 10.0.0.2
  no bgp ebgp-requires-policy
  no bgp network import-check
+ bgp graceful-restart
+ bgp graceful-restart preserve-fw-state
  neighbor 127.0.0.1 remote-as 64500
  neighbor 127.0.0.1 port {}
  neighbor 127.0.0.1 update-source {}
@@ -62,31 +71,27 @@ route-map hop permit 1
             ours.port(),
             theirs.ip(),
         );
-        let path = |name: &str| files.path().join(name);
-        std::fs::write(path("bgpd.conf"), text).unwrap();
-        let mut command = Command::new("/usr/lib/frr/bgpd");
-        command.args([
-            "-Z",
-            "-n",
-            "-S",
-            "-P",
-            "0",
-            "-p",
-            &theirs.port().to_string(),
-            "-l",
-            &theirs.ip().to_string(),
-        ]);
-        command.arg("-f").arg(path("bgpd.conf")).arg("-i").arg(path("pid"));
-        command
-            .arg("--vty_socket")
-            .arg(files.path())
-            .arg("--log")
-            .arg(format!("file:{}", path("log").display()));
-        let frr = Daemon::start(test, &mut command)?;
+        std::fs::write(files.path().join("bgpd.conf"), text).unwrap();
         let mut config = peer::config();
         change(&mut config);
         let peer = Peer::new(config, listener, theirs, secret.as_bytes());
-        Some(Self { peer, _frr: frr, files })
+        let mut world = Self { peer, frr: None, test: test.to_owned(), theirs, files };
+        world.start().then_some(world)
+    }
+
+    fn start(&mut self) -> bool {
+        let path = |name: &str| self.files.path().join(name);
+        let (port, address) = (self.theirs.port().to_string(), self.theirs.ip().to_string());
+        let mut command = Command::new("/usr/lib/frr/bgpd");
+        command.args(["-Z", "-n", "-S", "-P", "0", "-p", &port, "-l", &address]);
+        command.arg("-f").arg(path("bgpd.conf")).arg("-i").arg(path("pid"));
+        command
+            .arg("--vty_socket")
+            .arg(self.files.path())
+            .arg("--log")
+            .arg(format!("file:{}", path("log").display()));
+        self.frr = Daemon::start(&self.test, &mut command);
+        self.frr.is_some()
     }
 
     fn path(&self) -> PathBuf {
@@ -173,6 +178,49 @@ fn several_paths_to_a_prefix_arrive() {
         answer.matches("64500 6451").count() == 2
     });
     assert!(!left.contains("64512"), "{left}");
+}
+
+#[test]
+fn silence_ends_the_session_on_either_side() {
+    let test = "silence_ends_the_session_on_either_side";
+    let Some(mut world) = World::new(test, "", "", quick) else { return };
+    announce_both(&mut world.peer);
+    world.peer.run_until_route("10.2.0.0/24");
+    world.frr.as_ref().unwrap().signal("STOP");
+    world.peer.run_until_event(
+        "we give up",
+        |event| matches!(event, Event::Down(DownReason::Sent(said)) if is_expiry(said)),
+    );
+    world.peer.run_until_gone("10.2.0.0/24");
+    world.frr.as_ref().unwrap().signal("CONT");
+    world.peer.forget();
+    world.peer.run_until_route("10.2.0.0/24");
+    let (path, question) = (world.path(), "show bgp ipv4 unicast 10.1.0.0/24");
+    world.until(question, |answer| answer.contains("64510"));
+    // Nobody drives our side meanwhile.
+    wait_for_answer(|| ask(&path, question), |answer| answer.contains("not in table"));
+    world.peer.run_until_event(
+        "FRR gives up",
+        |event| matches!(event, Event::Down(DownReason::Received(said)) if is_expiry(said)),
+    );
+}
+
+#[test]
+fn routes_stay_while_frr_restarts() {
+    let test = "routes_stay_while_frr_restarts";
+    let Some(mut world) = World::new(test, "", "", graceful) else { return };
+    world.peer.run_until_up();
+    world.peer.forget();
+    world.frr.take().unwrap().kill();
+    world.peer.run_until_event("gone", |event| *event == Event::Down(DownReason::Closed));
+    assert_eq!(world.peer.session.count_stale(Family::Ipv4), 1);
+    // It has one of them still.
+    let file = world.files.path().join("bgpd.conf");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("  network 2001:db8:200::/48\n", "")).unwrap();
+    assert!(world.start());
+    world.peer.run_until_up();
+    world.peer.expect_after_restart();
 }
 
 #[test]

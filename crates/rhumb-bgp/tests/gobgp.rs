@@ -1,4 +1,4 @@
-//! Against GoBGP: routes of both families, several paths, refreshes, signed segments.
+//! Against GoBGP: routes of both families, several paths, refreshes, silence, restarts, signed segments.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -11,14 +11,18 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
 
-use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
-use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+use peer::{
+    Daemon, Peer, announce_both, attributes, endpoints, graceful, is_expiry, output, prefix, quick,
+    wait_for_answer, withdraw_both,
+};
+use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
 
 struct World {
     peer: Peer,
     api_port: u16,
-    _gobgp: Daemon,
-    _files: tempfile::TempDir,
+    gobgp: Option<Daemon>,
+    test: String,
+    files: tempfile::TempDir,
 }
 
 impl World {
@@ -34,7 +38,9 @@ impl World {
                 afi-safi-name = \"{name}\"
                 [neighbors.afi-safis.add-paths.config]
                 receive = true
-                send-max = 8\n"
+                send-max = 8
+                [neighbors.afi-safis.mp-graceful-restart.config]
+                enabled = true\n"
             )
         };
         let password =
@@ -50,6 +56,11 @@ impl World {
             neighbor-address = \"127.0.0.1\"
             peer-as = 64500
             {password}
+            [neighbors.timers.config]
+            idle-hold-time-after-reset = 1
+            [neighbors.graceful-restart.config]
+            enabled = true
+            restart-time = 60
             [neighbors.transport.config]
             passive-mode = true
             local-address = \"{}\"
@@ -60,19 +71,31 @@ impl World {
             family("ipv4-unicast"),
             family("ipv6-unicast"),
         );
-        let path = files.path().join("gobgpd.toml");
-        std::fs::write(&path, text).unwrap();
-        let mut command = Command::new("gobgpd");
-        command
-            .arg("-f")
-            .arg(path)
-            .arg("--pprof-disable")
-            .arg(format!("--api-hosts=127.0.0.1:{api_port}"));
-        let gobgp = Daemon::start(test, &mut command)?;
+        std::fs::write(files.path().join("gobgpd.toml"), text).unwrap();
         let mut config = peer::config();
         change(&mut config);
         let peer = Peer::new(config, listener, theirs, secret.as_bytes());
-        Some(Self { peer, api_port, _gobgp: gobgp, _files: files })
+        let mut world = Self { peer, api_port, gobgp: None, test: test.to_owned(), files };
+        world.start(&[]).then_some(world)
+    }
+
+    fn start(&mut self, arguments: &[&str]) -> bool {
+        let mut command = Command::new("gobgpd");
+        command
+            .arg("-f")
+            .arg(self.files.path().join("gobgpd.toml"))
+            .arg("--pprof-disable")
+            .arg(format!("--api-hosts=127.0.0.1:{}", self.api_port))
+            .args(arguments);
+        self.gobgp = Daemon::start(&self.test, &mut command);
+        self.gobgp.is_some()
+    }
+
+    /// Has it announce its two routes.
+    fn add_both(&mut self) {
+        self.until("global", |answer| answer.contains("64501"));
+        self.ask("global rib add 10.2.0.0/24 nexthop 192.0.2.2 -a ipv4");
+        self.ask("global rib add 2001:db8:200::/48 nexthop 2001:db8::2 -a ipv6");
     }
 
     fn ask(&self, words: &str) -> String {
@@ -109,8 +132,7 @@ fn routes_of_both_families_go_both_ways_and_again_when_asked() {
         .until("neighbor 127.0.0.1 adj-in -a ipv6", |answer| answer.contains("2001:db8:100::/48"));
     assert!(six.contains("2001:db8::10"), "{six}");
 
-    world.ask("global rib add 10.2.0.0/24 nexthop 192.0.2.2 -a ipv4");
-    world.ask("global rib add 2001:db8:200::/48 nexthop 2001:db8::2 -a ipv6");
+    world.add_both();
     assert_eq!(world.peer.run_until_route("10.2.0.0/24"), [64501]);
     assert_eq!(world.peer.run_until_route("2001:db8:200::/48"), [64501]);
     // GoBGP knows no enhanced refresh: what it says again changes nothing.
@@ -147,6 +169,55 @@ fn several_paths_to_a_prefix_arrive() {
         answer.matches("64500 645").count() == 2
     });
     assert!(!left.contains("64512"), "{left}");
+}
+
+#[test]
+fn silence_ends_the_session_on_either_side() {
+    let Some(mut world) = World::new("silence_ends_the_session_on_either_side", "", quick) else {
+        return;
+    };
+    announce_both(&mut world.peer);
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+    world.add_both();
+    world.peer.run_until_route("10.2.0.0/24");
+    world.gobgp.as_ref().unwrap().signal("STOP");
+    world.peer.run_until_event(
+        "we give up",
+        |event| matches!(event, Event::Down(DownReason::Sent(said)) if is_expiry(said)),
+    );
+    world.peer.run_until_gone("10.2.0.0/24");
+    world.gobgp.as_ref().unwrap().signal("CONT");
+    world.peer.forget();
+    world.peer.run_until_route("2001:db8:200::/48");
+    let adj_in = "neighbor 127.0.0.1 adj-in -a ipv4";
+    world.until(adj_in, |answer| answer.contains("10.1.0.0/24"));
+    // Nobody drives our side meanwhile.
+    wait_for_answer(|| world.ask(adj_in), |answer| !answer.contains("10.1.0.0/24"));
+    world.peer.run_until_event(
+        "GoBGP gives up",
+        |event| matches!(event, Event::Down(DownReason::Received(said)) if is_expiry(said)),
+    );
+}
+
+#[test]
+fn routes_stay_while_gobgp_restarts() {
+    let Some(mut world) = World::new("routes_stay_while_gobgp_restarts", "", graceful) else {
+        return;
+    };
+    world.peer.run_until_event("up", |event| matches!(event, Event::Up(_)));
+    world.add_both();
+    world.peer.run_until_route("10.2.0.0/24");
+    world.peer.run_until_route("2001:db8:200::/48");
+    world.peer.forget();
+    world.gobgp.take().unwrap().kill();
+    world.peer.run_until_event("gone", |event| *event == Event::Down(DownReason::Closed));
+    assert_eq!(world.peer.session.count_stale(Family::Ipv4), 1);
+    assert!(world.start(&["-r"]));
+    // It has one of them still.
+    world.until("global", |answer| answer.contains("64501"));
+    world.ask("global rib add 10.2.0.0/24 nexthop 192.0.2.2 -a ipv4");
+    world.peer.run_until_up();
+    world.peer.expect_after_restart();
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::remote::{Remote, parse_address, parse_name};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, PlainClient, PlainSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
-pub(crate) use member::{MemberSettings, SiteName};
+pub(crate) use member::{BgpSettings, MemberSettings, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};

@@ -12,7 +12,10 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute, Prefix};
+use rhumb_bgp::config::GracefulRestart;
+use rhumb_bgp::wire::{
+    AsPath, AsPathSegment, NotificationCode, NotificationMessage, Origin, PathAttribute, Prefix,
+};
 use rhumb_bgp::{
     Attributes, Config, ConnectionId, Event, Family, NextHop, Session, Side, Transmit,
 };
@@ -124,6 +127,25 @@ impl Peer {
     pub(crate) fn run_until_gone(&mut self, wanted: &str) {
         let wanted = prefix(wanted);
         self.run_until("a route is gone", |peer| peer.session.route_in(wanted, 0).is_none());
+    }
+
+    /// The neighbour, killed, is back: of its two routes the one of IPv4 was there all the time, and the one of IPv6, which it does not have
+    /// any more, went after it had said all.
+    #[track_caller]
+    pub(crate) fn expect_after_restart(&mut self) {
+        self.run_until_gone("2001:db8:200::/48");
+        let said_all = self.events.iter().position(|it| *it == Event::EndOfRib(Family::Ipv6));
+        let six = Event::Withdrawn { prefix: prefix("2001:db8:200::/48"), path: 0 };
+        let withdrawn = self.events.iter().position(|event| *event == six);
+        assert!(said_all.is_some() && withdrawn.is_some(), "{:#?}", self.events);
+        let is_withdrawal = |event: &&Event| matches!(event, Event::Withdrawn { .. });
+        assert_eq!(self.events.iter().filter(is_withdrawal).count(), 1, "{:#?}", self.events);
+        for (family, count) in [(Family::Ipv4, 1), (Family::Ipv6, 0)] {
+            assert_eq!(
+                (self.session.count_in(family), self.session.count_stale(family)),
+                (count, 0)
+            );
+        }
     }
 
     #[track_caller]
@@ -309,6 +331,37 @@ pub(crate) fn config() -> Config {
     config.timers.connect_retry = Duration::from_secs(1);
     config.timers.idle_hold = Duration::from_secs(1);
     config
+}
+
+/// With the shortest hold time that there is.
+pub(crate) fn quick(config: &mut Config) {
+    config.timers.hold = Duration::from_secs(3);
+}
+
+/// Routes of a neighbour that restarts stay for a minute.
+pub(crate) fn graceful(config: &mut Config) {
+    let time = Duration::from_secs(60);
+    config.graceful_restart =
+        Some(GracefulRestart { restart_time: time, stale_time: time, restarting: false });
+}
+
+/// Whether the hold timer has expired.
+pub(crate) fn is_expiry(said: &NotificationMessage) -> bool {
+    said.code == NotificationCode::HoldTimerExpired
+}
+
+/// Waits for an answer that holds, while nobody drives our side.
+#[track_caller]
+pub(crate) fn wait_for_answer(mut ask: impl FnMut() -> String, holds: impl Fn(&str) -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let answer = ask();
+        if holds(&answer) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{answer}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// A route server's two routes, one of each family, neither with its number in the path.

@@ -63,6 +63,7 @@ pub(crate) fn run(
     let sites = roster::load(&settings.roster)?;
     let config = server_config(&settings, &sites)?;
     if arguments.check {
+        settings.plain.as_ref().map_or(Ok(()), plain::check)?;
         form.print(&Checked {
             name: credentials.name(),
             party: settings.party,

@@ -58,6 +58,7 @@ pub(crate) fn run(
     let credentials = Credentials::new(&identity).map_err(Failure::setup)?;
     let standing = Standing::read(&settings, credentials.name())?;
     if arguments.check {
+        proxy::password(&settings.bgp)?;
         form.print(&Checked::of(&settings, &standing, credentials.name()));
         return Ok(());
     }

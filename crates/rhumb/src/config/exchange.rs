@@ -63,6 +63,8 @@ pub(crate) struct PlainClient {
     pub(crate) max_prefixes: u32,
     /// The ASes that may get its routes at all; all, if none are listed.
     pub(crate) only: Option<Vec<u32>>,
+    /// Where its `rhumb member` takes connections, if it is to reach members of the private service.
+    pub(crate) proxy: Option<SocketAddr>,
 }
 
 /// `[exchange]`
@@ -102,11 +104,12 @@ struct RawPlain {
     password: Option<PathBuf>,
     max_prefixes: Option<u32>,
     only: Option<Vec<u32>>,
+    proxy: Option<Spanned<String>>,
 }
 
 /// Keys of `[[exchange.plain]]`.
 pub(super) const PLAIN_KEYS: &[&str] =
-    &["member", "asn", "address", "password", "max_prefixes", "only"];
+    &["member", "asn", "address", "password", "max_prefixes", "only", "proxy"];
 /// Keys of `[exchange]`.
 pub(super) const EXCHANGE_KEYS: &[&str] = &[
     "party",
@@ -249,6 +252,10 @@ impl ConfigFile {
                 let problem = format!("{client_asn} is no AS number of a client");
                 return Err(self.at(Some(&client.asn), problem));
             }
+            let proxy = self.parsed(client.proxy.as_ref(), parse_bgp_address)?;
+            if proxy.is_some() && clients.iter().any(|other| other.proxy == proxy) {
+                return Err(self.at(client.proxy.as_ref(), "each client has a proxy of its own"));
+            }
             clients.push(PlainClient {
                 member: client.member.get_ref().clone(),
                 asn: client_asn,
@@ -256,6 +263,7 @@ impl ConfigFile {
                 password: client.password.clone(),
                 max_prefixes: client.max_prefixes.unwrap_or(DEFAULT_MAX_PREFIXES),
                 only: client.only.clone(),
+                proxy,
             });
         }
         Ok(Some(PlainSettings {
@@ -420,6 +428,28 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_of_plain_members_have_every_key_and_work() {
+        let page = include_str!("../../../../docs/exchange.md");
+        let block = |begin: &str| {
+            let (_, rest) = page.split_once(begin).unwrap();
+            format!("{begin}{}", rest.split_once("```").unwrap().0)
+        };
+        let plain = block("[[exchange.plain]]");
+        for key in PLAIN_KEYS {
+            assert!(plain.lines().any(|line| line.starts_with(&format!("{key} ="))), "{key}");
+        }
+        let one =
+            least().replace("party = 2", "party = 1") + "asn = 64999\nrouter_id = \"192.0.2.1\"\n";
+        let client = settings(&(one + &plain)).unwrap().plain.unwrap().clients.remove(0);
+        let name = Name([7; 32]).to_string();
+        let member = file(&block("[member]").replace("NAME", &name)).member().unwrap();
+        // Each is where the other seeks it.
+        assert_eq!(client.proxy, Some(member.bgp.listen));
+        assert!(member.bgp.config.passive && member.bgp.listen.ip() == member.bgp.router.ip());
+        assert_eq!((client.asn, 64999), (member.bgp.config.remote_as, member.bgp.config.local_as));
+    }
+
+    #[test]
     fn wrong_values_are_named_with_their_lines() {
         for (text, expected) in [
             ("shards = 0", "line 6: shards is 1 to 64"),
@@ -452,6 +482,10 @@ mod tests {
             let refused = settings(&plain(text)).unwrap_err();
             assert!(refused.contains(expected), "{refused}");
         }
+        let two = "asn = 1\naddress = \"192.0.2.7\"\nproxy = \"127.0.0.1\"\n[[exchange.plain]]\nmember = \"n\"\n\
+                   asn = 2\naddress = \"192.0.2.8\"\nproxy = \"127.0.0.1:179\"";
+        let refused = settings(&plain(two)).unwrap_err();
+        assert!(refused.contains("line 17: each client has a proxy of its own"), "{refused}");
         let good = plain("asn = 1\naddress = \"192.0.2.7\"");
         assert_eq!(settings(&good).unwrap().plain.unwrap().listen.port(), 179);
         let refused = settings(&good.replace("party = 1", "party = 2")).unwrap_err();

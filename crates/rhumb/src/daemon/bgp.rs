@@ -10,6 +10,7 @@ mod connection;
 mod listener;
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,28 @@ pub(crate) struct Reach {
     pub(crate) password: Option<TcpPassword>,
 }
 
+impl Reach {
+    /// Why a connection failed, and what may be done about it. Who signs segments otherwise is not answered at all, so both look alike.
+    fn explain(&self, error: &io::Error) -> String {
+        let advice = match (error.kind(), &self.password) {
+            (io::ErrorKind::TimedOut, Some(_)) => {
+                "; it is away, or its TCP-MD5 password for our address is another one, or none"
+            }
+            (io::ErrorKind::TimedOut, None) => {
+                "; it is away, or wants a TCP-MD5 password, which we have none of"
+            }
+            (io::ErrorKind::ConnectionRefused, _) => {
+                "; does BGP run there, and does it listen at this address and port?"
+            }
+            _ => "",
+        };
+        match error.kind() {
+            io::ErrorKind::TimedOut => format!("no answer{advice}"),
+            _ => format!("{error}{advice}"),
+        }
+    }
+}
+
 /// A neighbour that is spoken with, until dropped.
 #[derive(Debug)]
 pub(crate) struct Neighbour {
@@ -69,6 +92,8 @@ pub(crate) struct Status {
     pub(crate) routes: [Routes; 2],
     /// Why the last session ended.
     pub(crate) last_down: Option<DownReason>,
+    /// Why the last attempt to connect failed, and what to do; until there is a connection.
+    pub(crate) problem: Option<String>,
 }
 
 /// Numbers of routes.
@@ -92,7 +117,7 @@ impl Neighbour {
         let (orders, ordered) = mpsc::channel(ORDERS);
         let (incoming, accepted) = mpsc::channel(INCOMING);
         let (inputs, arriving) = mpsc::channel(INPUTS);
-        let (told, status) = watch::channel(Status::of(&session, Instant::now(), None));
+        let (told, status) = watch::channel(Status::of(&session, Instant::now()));
         let driver = Driver {
             session,
             reach,
@@ -103,6 +128,7 @@ impl Neighbour {
             inputs,
             status: told,
             last_down: None,
+            problem: None,
             is_stopped: false,
         };
         tokio::spawn(driver.run(Sources { ordered, accepted, arriving, events }));
@@ -127,13 +153,20 @@ impl Neighbour {
 }
 
 impl Status {
-    fn of(session: &Session, since: Instant, last_down: Option<DownReason>) -> Self {
+    fn of(session: &Session, since: Instant) -> Self {
         let routes = Family::ALL.map(|family| Routes {
             received: session.count_in(family),
             stale: session.count_stale(family),
             sent: session.count_out(family),
         });
-        Self { state: session.state(), since, counters: session.counters(), routes, last_down }
+        Self {
+            state: session.state(),
+            since,
+            counters: session.counters(),
+            routes,
+            last_down: None,
+            problem: None,
+        }
     }
 }
 
@@ -151,6 +184,7 @@ struct Driver {
     inputs: mpsc::Sender<Input>,
     status: watch::Sender<Status>,
     last_down: Option<DownReason>,
+    problem: Option<String>,
     is_stopped: bool,
 }
 
@@ -236,6 +270,7 @@ impl Driver {
     fn connected(&mut self, side: Side, stream: TcpStream) {
         // Refused ones are closed by being dropped.
         if let Some(id) = self.session.connected(side, Instant::now()) {
+            self.problem = None;
             self.connections.push(Connection::start(id, stream, self.inputs.clone()));
         }
     }
@@ -248,8 +283,11 @@ impl Driver {
                 self.connected(Side::Outgoing, stream);
             }
             Input::NotConnected(error) => {
-                tracing::debug!(%error, neighbour = %self.reach.address, "cannot connect");
-                self.attempt = None;
+                let problem = self.reach.explain(&error);
+                if self.problem.as_ref() != Some(&problem) {
+                    tracing::warn!(neighbour = %self.reach.address, problem, "cannot connect");
+                }
+                (self.attempt, self.problem) = (None, Some(problem));
                 self.session.connect_failed(now);
             }
             Input::Bytes(id, bytes) => self.session.handle_bytes(id, &bytes, now),
@@ -307,7 +345,9 @@ impl Driver {
         let before = self.status.borrow().clone();
         let now = Instant::now();
         let since = if before.state == self.session.state() { before.since } else { now };
-        self.status.send_replace(Status::of(&self.session, since, self.last_down.clone()));
+        let (last_down, problem) = (self.last_down.clone(), self.problem.clone());
+        let status = Status { last_down, problem, ..Status::of(&self.session, since) };
+        self.status.send_replace(status);
     }
 }
 

@@ -7,7 +7,11 @@ pub(super) fn start(member: &Member) -> Vec<Process> {
     let (socket, pid) = (member.path("bird.ctl"), member.path("bird.pid"));
     let script =
         format!("bird -f -c {} -s {} -P {}", file.display(), socket.display(), pid.display());
-    vec![Process::start(&member.station.host, &script, &member.path("bird.log"))]
+    let process = Process::start(&member.station.host, &script, &member.path("bird.log"));
+    let wait =
+        format!("for i in $(seq 100); do test -S {} && break; sleep 0.1; done", socket.display());
+    member.ask(&wait);
+    vec![process]
 }
 
 /// Tells it what it announces from now on.
@@ -34,11 +38,13 @@ fn config(member: &Member) -> String {
     // It sends a MED only where an export filter has set it.
     let channel = "import all; export filter { if source != RTS_STATIC then reject; \
                    if defined(bgp_med) then bgp_med = bgp_med; accept; };";
+    let password = member.password.as_ref().map(|it| format!("password \"{it}\";\n "));
     text + &format!(
-        "protocol bgp server {{\n local {v4} as {asn};\n neighbor {} as {EXCHANGE};\n local role rs_client;\n \
+        "protocol bgp server {{\n local {v4} as {asn};\n neighbor {} as {EXCHANGE};\n local role rs_client;\n {}\
          enforce first as off;\n connect retry time 1;\n connect delay time 1;\n error wait time 1, 2;\n \
          ipv4 {{ {channel} next hop address {v4}; }};\n ipv6 {{ {channel} next hop address {v6}; }};\n}}\n",
-        member.neighbour
+        member.neighbour,
+        password.unwrap_or_default(),
     )
 }
 

@@ -32,6 +32,9 @@ fn config(member: &Member) -> String {
          neighbor {neighbour} timers connect 1\n",
         member.asn, member.station.v4
     );
+    if let Some(password) = &member.password {
+        text += &format!(" neighbor {neighbour} password {password}\n");
+    }
     for (family, wants_v6) in [("ipv4", false), ("ipv6", true)] {
         let routes = member.routes.iter().filter(|route| is_v6(&route.prefix) == wants_v6);
         let networks: String = routes

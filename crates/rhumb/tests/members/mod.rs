@@ -149,6 +149,8 @@ pub(crate) struct Member {
     pub(crate) neighbour: String,
     /// What it announces.
     pub(crate) routes: Vec<Announced>,
+    /// Of TCP-MD5, for its neighbour; BIRD and FRR are told.
+    pub(crate) password: Option<String>,
     folder: PathBuf,
     processes: Vec<Process>,
 }
@@ -166,7 +168,8 @@ impl Member {
         let station = lan.station(11 + index);
         let routes = slice::of(asn);
         let neighbour = neighbour.to_owned();
-        Self { index, asn, make, station, neighbour, routes, folder, processes: Vec::new() }
+        let (password, processes) = (None, Vec::new());
+        Self { index, asn, make, station, neighbour, routes, password, folder, processes }
     }
 
     /// Starts the router, which announces its routes.

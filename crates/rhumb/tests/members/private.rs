@@ -1,11 +1,13 @@
 //! The private exchange on the LAN: both servers, and a proxy for each member, as their operators run them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::{EXCHANGE, Lan, MATRIX, MEMBERS, PATIENCE, Station};
 use crate::harness::{Place, Running};
+use crate::wire::Host;
 
 /// Both servers' hosts, keys and settings; and what runs.
 pub(crate) struct Private {
@@ -17,6 +19,21 @@ pub(crate) struct Private {
     proxies: Vec<Proxy>,
     /// Whether proxies take part in Select-Best.
     selects: bool,
+    /// Members of the plain route server at party one, to which their proxies speak for them.
+    plain: Vec<usize>,
+}
+
+/// What a proxy's settings have besides the usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct More<'a> {
+    /// Keys of `[member]`.
+    pub(crate) member: &'a str,
+    /// Keys of `[member.bgp]`.
+    pub(crate) bgp: &'a str,
+    /// Keys and rules of `[member.export]`.
+    pub(crate) export: &'a str,
+    /// Rules of `[member.import]`.
+    pub(crate) import: &'a str,
 }
 
 /// A member's proxy.
@@ -68,8 +85,8 @@ impl Private {
         let proxies = (0..MEMBERS.len())
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
-        let private =
-            Self { place, stations, names, servers: [None, None, None], proxies, selects };
+        let (servers, plain) = ([None, None, None], Vec::new());
+        let private = Self { place, stations, names, servers, proxies, selects, plain };
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
     }
@@ -80,27 +97,89 @@ impl Private {
         self.place.write("load", &lines.collect::<String>());
     }
 
-    /// Writes the settings of a member's proxy: its row of the matrix, and `more`.
+    /// Writes the settings of a member's proxy: its row of the matrix, and `more` about exports.
     pub(crate) fn configure(&self, index: usize, more: &str) {
+        self.configure_with(index, More { export: more, ..More::default() });
+    }
+
+    /// Writes the settings of a member's proxy, with all kinds of more.
+    pub(crate) fn configure_with(&self, index: usize, more: More<'_>) {
         let (asn, _) = MEMBERS[index];
         let row = (0..MEMBERS.len()).filter(|to| *to != index && MATRIX[index][*to] == 1);
-        let only: Vec<String> = row.map(|to| format!("\"AS{}\"", MEMBERS[to].0)).collect();
+        let row: Vec<String> = row.map(|to| format!("\"AS{}\"", MEMBERS[to].0)).collect();
         let own = proxy_address(index);
+        let router = match self.plain.contains(&index) {
+            true => format!("{}\"\npassive = true", self.stations[0].v4),
+            false => format!("10.90.0.{}\"", 11 + index),
+        };
         let [one, two, standby] = &self.names;
+        let More { member, bgp, export, import } = more;
+        let only = match export.contains("only = ") {
+            true => String::new(),
+            false => format!("only = [{}]", row.join(", ")),
+        };
         self.place.write(
             &format!("member{index}.toml"),
             &format!(
                 "log = \"rhumb=info\"\n[member]\nkey = \"member{index}.key\"\nroster = \"roster.toml\"\nasn = {asn}\n\
                  exchange_asn = {EXCHANGE}\nexchange = [\"{one}@10.90.0.2:7480\"]\n\
                  neutral = [\"{two}@10.90.0.3:7480\", \"{standby}@10.90.0.4:7480\"]\nselect_best = {}\ncontrol = \"member{index}.sock\"\n\
-                 [member.bgp]\nrouter = \"10.90.0.{}\"\nlisten = \"{own}\"\nid = \"{own}\"\n\
-                 [member.export]\notherwise = \"accept\"\nonly = [{}]\n{more}\n\
-                 [member.import]\notherwise = \"accept\"\n",
+                 {member}\n[member.bgp]\nrouter = \"{router}\nlisten = \"{own}\"\nid = \"{own}\"\n{bgp}\n\
+                 [member.export]\notherwise = \"accept\"\n{only}\n{export}\n\
+                 [member.import]\notherwise = \"accept\"\n{import}\n",
                 self.selects,
-                11 + index,
-                only.join(", "),
             ),
         );
+    }
+
+    /// Has party one run a plain route server for these members, whose password is in `plain.md5`; those with a proxy take part in the
+    /// private service, too.
+    pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)]) {
+        let mut settings = format!("asn = {EXCHANGE}\nrouter_id = \"{}\"\n", self.stations[0].v4);
+        for (index, has_proxy) in members {
+            let row = (0..MEMBERS.len()).filter(|to| to != index && MATRIX[*index][*to] == 1);
+            let only: Vec<u32> = row.map(|to| MEMBERS[to].0).collect();
+            settings += &format!(
+                "[[exchange.plain]]\nmember = \"m{index}\"\nasn = {}\naddress = \"10.90.0.{}\"\nonly = {only:?}\n\
+                 password = \"plain.md5\"\n",
+                MEMBERS[*index].0,
+                11 + index,
+            );
+            if *has_proxy {
+                settings += &format!("proxy = \"{}\"\n", proxy_address(*index));
+                self.plain.push(*index);
+                self.configure(*index, "");
+            }
+        }
+        let file = self.place.path("one.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        self.place.write("one.toml", &(text + &settings));
+    }
+
+    /// Writes a file that its owner alone may read.
+    pub(crate) fn write_secret(&self, file: &str, text: &str) {
+        self.place.write(file, text);
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(self.place.path(file), owner_only).unwrap();
+    }
+
+    /// The address of party one, at which its plain route server is.
+    pub(crate) fn plain_address(&self) -> &str {
+        &self.stations[0].v4
+    }
+
+    /// What `rhumb exchange status --json` says of the plain route server's clients.
+    pub(crate) fn plain_clients(&self) -> Vec<Value> {
+        let arguments = ["--json", "--config", "one.toml", "exchange", "status"];
+        let (place, host) = (&self.place, &self.stations[0].host);
+        let run = host.enter(|| place.run(&arguments));
+        assert_eq!(run.code, 0, "{}", run.errors);
+        run.object()["plain"]["clients"].as_array().unwrap().clone()
+    }
+
+    /// The host of a member's proxy.
+    pub(crate) fn host_of_proxy(&self, index: usize) -> &Host {
+        &self.proxies[index].station.host
     }
 
     /// Starts one of [`SERVERS`].

@@ -3,9 +3,14 @@
 //! It learns what any route server learns: their routes, and by communities and best paths their policies. A task drives one BGP session
 //! per client (`daemon/bgp.rs`) and keeps one table (`plain/table.rs`).
 //!
+//! A client with a proxy takes part in the private service by it: a `rhumb member` in its name, to which this route server is the client's
+//! router. What the client announces goes there as it is, and what the proxy has is for this client alone.
+//!
 //! Invariant: each client's orders are given in the order in which they follow from events, so that it ends up with the best that there is.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rhumb_bgp::policy::Member;
 use rhumb_bgp::wire::BgpRole;
@@ -15,9 +20,9 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::config::{PlainClient, PlainSettings};
-use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, TcpPassword};
-use crate::failure::{Failure, Outcome};
-use crate::{key, secret_file};
+use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, Status, TcpPassword};
+use crate::failure::Outcome;
+use crate::key;
 use table::{Change, Table};
 
 mod table;
@@ -32,6 +37,7 @@ pub(super) struct Plain {
 struct Client {
     settings: PlainClient,
     neighbour: Neighbour,
+    proxy: Option<Neighbour>,
 }
 
 impl Plain {
@@ -40,19 +46,21 @@ impl Plain {
         let (events, arriving) = mpsc::channel(EVENTS);
         let (mut clients, mut admitted) = (Vec::new(), Vec::new());
         for (number, client) in settings.clients.iter().enumerate() {
-            let password = client.password.as_deref().map(|path| {
-                let text = secret_file::read(path, "put the secret that the client has into it")?;
-                Ok::<_, Failure>(TcpPassword::new(text.trim_end().as_bytes().to_vec().into()))
-            });
-            let password = password.transpose()?;
-            let seed = u64::from_le_bytes(*key::fresh_secret()?.first_chunk().unwrap_or(&[0; 8]));
-            let address = std::net::SocketAddr::new(client.address, 0);
+            let password = password(client)?;
+            let address = SocketAddr::new(client.address, 0);
             let reach = Reach { address, local: None, password: password.clone() };
             let config = session_config(settings, client);
-            let neighbour = Neighbour::start(config, reach, seed, number, events.clone())?;
+            let neighbour = Neighbour::start(config, reach, seed()?, number, events.clone())?;
+            let proxy = client.proxy.map(|address| {
+                let reach = Reach { address, local: None, password: None };
+                let tag = settings.clients.len() + number;
+                let config = proxy_config(settings, client);
+                Neighbour::start(config, reach, seed()?, tag, events.clone())
+            });
+            let proxy = proxy.transpose()?;
             let door = neighbour.door();
             admitted.push(Admitted { address: client.address, password, door });
-            clients.push(Client { settings: client.clone(), neighbour });
+            clients.push(Client { settings: client.clone(), neighbour, proxy });
         }
         let listener = Listener::start(settings.listen, admitted)?;
         let clients: Arc<[Client]> = clients.into();
@@ -64,16 +72,15 @@ impl Plain {
     /// For status.
     pub(super) fn status(&self) -> Value {
         let clients = self.clients.iter().map(|client| {
-            let status = client.neighbour.status();
-            json!({
-                "member": client.settings.member,
-                "asn": client.settings.asn,
-                "address": client.settings.address,
-                "state": format!("{:?}", status.state).to_lowercase(),
-                "received": status.routes.iter().map(|family| family.received).sum::<usize>(),
-                "sent": status.routes.iter().map(|family| family.sent).sum::<usize>(),
-                "last_down": status.last_down.map(|reason| reason.to_string()),
-            })
+            let mut value = session_status(&client.neighbour.status());
+            value["member"] = json!(client.settings.member);
+            value["asn"] = json!(client.settings.asn);
+            value["address"] = json!(client.settings.address);
+            if let (Some(address), Some(proxy)) = (client.settings.proxy, &client.proxy) {
+                value["proxy"] = session_status(&proxy.status());
+                value["proxy"]["address"] = json!(address);
+            }
+            value
         });
         json!({
             "address": self.listener.address,
@@ -94,7 +101,9 @@ impl Plain {
     /// Ends the sessions with a word for the clients' operators.
     pub(super) async fn stop(&self) {
         for client in &*self.clients {
-            client.neighbour.order(vec![Order::Stop("the route server ends".to_owned())]).await;
+            for neighbour in std::iter::once(&client.neighbour).chain(&client.proxy) {
+                neighbour.order(vec![Order::Stop("the route server ends".to_owned())]).await;
+            }
         }
     }
 }
@@ -105,6 +114,31 @@ impl Drop for Plain {
     }
 }
 
+fn session_status(status: &Status) -> Value {
+    json!({
+        "state": format!("{:?}", status.state).to_lowercase(),
+        "received": status.routes.iter().map(|family| family.received).sum::<usize>(),
+        "sent": status.routes.iter().map(|family| family.sent).sum::<usize>(),
+        "last_down": status.last_down.as_ref().map(ToString::to_string),
+        "problem": status.problem,
+    })
+}
+
+/// Whether clients' passwords can be read.
+pub(super) fn check(settings: &PlainSettings) -> Outcome {
+    settings.clients.iter().try_for_each(|client| password(client).map(drop))
+}
+
+/// The password that a client has, if there is to be one.
+fn password(client: &PlainClient) -> Outcome<Option<TcpPassword>> {
+    client.password.as_deref().map(|path| TcpPassword::read(path, "the client")).transpose()
+}
+
+fn seed() -> Outcome<u64> {
+    Ok(u64::from_le_bytes(*key::fresh_secret()?.first_chunk().unwrap_or(&[0; 8])))
+}
+
+/// Of the session with a client.
 fn session_config(settings: &PlainSettings, client: &PlainClient) -> Config {
     let mut config = Config::new(settings.asn, settings.router_id, client.asn);
     config.passive = true;
@@ -117,42 +151,124 @@ fn session_config(settings: &PlainSettings, client: &PlainClient) -> Config {
     config
 }
 
+/// Of the session with a client's proxy, as which the client is to be seen there: its number, and its address for an identifier.
+fn proxy_config(settings: &PlainSettings, client: &PlainClient) -> Config {
+    let id = match client.address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(_) => settings.router_id,
+    };
+    let mut config = Config::new(client.asn, id, settings.asn);
+    config.propagation = Propagation::Transparent;
+    config.role = Some(BgpRole::RouteServerClient);
+    // Paths begin with those who announce them.
+    config.enforce_first_as = false;
+    // The proxy has all when the client has said all.
+    config.automatic_end_of_rib = false;
+    config.timers.connect_retry = PROXY_RETRY;
+    config
+}
+
 async fn serve(
     clients: Arc<[Client]>,
     mut table: Table,
     mut arriving: mpsc::Receiver<(usize, Event)>,
 ) {
     let mut events = Vec::new();
+    // Families of which clients have said all.
+    let mut ended = vec![Vec::new(); clients.len()];
     // Together, so that a table that comes in costs each client few batches of orders.
     while arriving.recv_many(&mut events, EVENTS).await > 0 {
-        let mut orders: Vec<Vec<Order>> = clients.iter().map(|_| Vec::new()).collect();
-        for (number, event) in events.drain(..) {
+        let mut orders = Orders::new(clients.len());
+        for (tag, event) in events.drain(..) {
+            let number = tag % clients.len();
             let client = Member(number as u16);
-            let changes = match event {
-                Event::Up(negotiated) => {
-                    table.identify(client, negotiated.remote_id);
-                    continue;
-                }
-                Event::Announced { prefix, attributes, .. } => {
-                    table.announce(client, prefix, &attributes)
-                }
-                Event::Withdrawn { prefix, .. } => table.withdraw(client, prefix),
-                _ => continue,
-            };
-            for Change { whose, prefix, best } in changes {
-                orders[usize::from(whose.0)].push(match best {
-                    Some(attributes) => Order::Announce(prefix, attributes),
-                    None => Order::Withdraw(prefix),
-                });
+            if tag == number {
+                orders.of_client(client, event, &mut table, &mut ended[number]);
+            } else {
+                orders.of_proxy(client, event, &mut table, &ended[number]);
             }
         }
-        for (client, orders) in clients.iter().zip(orders) {
-            if !orders.is_empty() {
-                client.neighbour.order(orders).await;
+        let Orders { clients: for_clients, proxies } = orders;
+        let each = clients.iter().map(|client| Some(&client.neighbour)).zip(for_clients);
+        let each = each.chain(clients.iter().map(|client| client.proxy.as_ref()).zip(proxies));
+        for (neighbour, orders) in each {
+            if let Some(neighbour) = neighbour
+                && !orders.is_empty()
+            {
+                neighbour.order(orders).await;
             }
+        }
+    }
+}
+
+/// What follows from events, for each client and for each client's proxy.
+struct Orders {
+    clients: Vec<Vec<Order>>,
+    proxies: Vec<Vec<Order>>,
+}
+
+impl Orders {
+    fn new(count: usize) -> Self {
+        let none = || (0..count).map(|_| Vec::new()).collect();
+        Self { clients: none(), proxies: none() }
+    }
+
+    /// A client says something: other clients may be told, and its proxy.
+    fn of_client(
+        &mut self,
+        client: Member,
+        event: Event,
+        table: &mut Table,
+        ended: &mut Vec<Family>,
+    ) {
+        let for_proxy = &mut self.proxies[usize::from(client.0)];
+        match event {
+            Event::Up(negotiated) => table.identify(client, negotiated.remote_id),
+            Event::Announced { prefix, attributes, .. } => {
+                let changes = table.announce(client, prefix, &attributes);
+                for_proxy.push(Order::Announce(prefix, attributes));
+                self.add(changes);
+            }
+            Event::Withdrawn { prefix, .. } => {
+                for_proxy.push(Order::Withdraw(prefix));
+                self.add(table.withdraw(client, prefix));
+            }
+            Event::EndOfRib(family) => {
+                for_proxy.push(Order::EndOfRib(family));
+                if !ended.contains(&family) {
+                    ended.push(family);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A client's proxy says something, which concerns this client alone.
+    fn of_proxy(&mut self, client: Member, event: Event, table: &mut Table, ended: &[Family]) {
+        match event {
+            Event::Up(_) => {
+                let ends = ended.iter().map(|family| Order::EndOfRib(*family));
+                self.proxies[usize::from(client.0)].extend(ends);
+            }
+            Event::Announced { prefix, attributes, .. } => {
+                self.add(table.offer(client, prefix, &attributes));
+            }
+            Event::Withdrawn { prefix, .. } => self.add(table.retract(client, prefix)),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, changes: Vec<Change>) {
+        for Change { whose, prefix, best } in changes {
+            self.clients[usize::from(whose.0)].push(match best {
+                Some(attributes) => Order::Announce(prefix, attributes),
+                None => Order::Withdraw(prefix),
+            });
         }
     }
 }
 
 /// Events that wait, and that are handled together.
 const EVENTS: usize = 1024;
+/// A proxy is a process of the exchange's own on its own network: it may be asked often, and is missed when it is away.
+const PROXY_RETRY: Duration = Duration::from_secs(5);

@@ -14,12 +14,12 @@ use super::links::{self, Link};
 use super::rtr::{Published, RtrFeed};
 use super::table::{Changes, Table};
 use super::{Standing, report};
-use crate::config::{ConfigFile, MemberSettings};
+use crate::config::{BgpSettings, ConfigFile, MemberSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, TcpPassword};
 use crate::daemon::{self, Control, Hangup};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::key;
 use crate::output::Form;
-use crate::{key, secret_file};
 
 /// All that the task holds.
 pub(super) struct Proxy {
@@ -182,7 +182,7 @@ impl Proxy {
                 self.table.announced(prefix, attributes, changes);
             }
             RouterEvent::Withdrawn { prefix, .. } => self.table.withdrawn(prefix, changes),
-            RouterEvent::EndOfRib(family) => self.told.push(family),
+            RouterEvent::EndOfRib(family) if !self.told.contains(&family) => self.told.push(family),
             _ => {}
         }
     }
@@ -359,11 +359,7 @@ fn start_bgp(
     events: mpsc::Sender<(usize, RouterEvent)>,
 ) -> Outcome<(Neighbour, Listener)> {
     let bgp = &settings.bgp;
-    let password = bgp.password.as_deref().map(|path| {
-        let text = secret_file::read(path, "put the secret that the router has into it")?;
-        Ok::<_, Failure>(TcpPassword::new(text.trim_end().as_bytes().to_vec().into()))
-    });
-    let password = password.transpose()?;
+    let password = password(bgp)?;
     let seed = u64::from_le_bytes(*key::fresh_secret()?.first_chunk().unwrap_or(&[0; 8]));
     let local = (!bgp.listen.ip().is_unspecified()).then(|| bgp.listen.ip());
     let reach = Reach { address: bgp.router, local, password: password.clone() };
@@ -371,6 +367,11 @@ fn start_bgp(
     let admitted = Admitted { address: bgp.router.ip(), password, door: neighbour.door() };
     let listener = Listener::start(bgp.listen, vec![admitted])?;
     Ok((neighbour, listener))
+}
+
+/// The password that the router has, if there is to be one.
+pub(super) fn password(bgp: &BgpSettings) -> Outcome<Option<TcpPassword>> {
+    bgp.password.as_deref().map(|path| TcpPassword::read(path, "the router")).transpose()
 }
 
 fn start_links(

@@ -228,6 +228,7 @@ fn router(proxy: &Proxy) -> Value {
         "state": state(router.state),
         "since_s": router.since.elapsed().as_secs(),
         "last_down": router.last_down.map(|reason| reason.to_string()),
+        "problem": router.problem,
         "ipv4": v4,
         "ipv6": v6,
         "messages_received": router.counters.messages_received,

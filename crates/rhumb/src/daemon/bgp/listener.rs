@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::time::sleep;
 use zeroize::Zeroizing;
 
 use crate::failure::{Failure, Outcome};
+use crate::secret_file;
 
 /// A password of TCP-MD5 (RFC 2385): a secret of two neighbours.
 #[derive(Clone)]
@@ -25,6 +27,20 @@ impl TcpPassword {
     /// Of these bytes.
     pub(crate) fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(Arc::new(bytes))
+    }
+
+    /// The one in a file, without the end of the line. `other` is who has the same.
+    pub(crate) fn read(path: &Path, other: &str) -> Outcome<Self> {
+        let text = secret_file::read(path, &format!("put the secret that {other} has into it"))?;
+        let secret = text.trim_end().as_bytes();
+        if !(1..=LONGEST_PASSWORD).contains(&secret.len()) {
+            return Err(Failure::setup_text(format!(
+                "file {}: a password of TCP-MD5 has 1 to {LONGEST_PASSWORD} bytes, and this one has {}",
+                path.display(),
+                secret.len()
+            )));
+        }
+        Ok(Self::new(secret.to_vec().into()))
     }
 }
 
@@ -118,6 +134,8 @@ pub(super) fn set_password(
     rhumb_io::set_tcp_md5_secret(socket.as_fd(), neighbour, &password.0)
 }
 
+/// Linux takes no longer ones (`TCP_MD5SIG_MAXKEYLEN`).
+const LONGEST_PASSWORD: usize = 80;
 /// Connections that wait to be looked at.
 const LISTEN_BACKLOG: u32 = 128;
 /// So that a socket that fails does not spin.

@@ -1,5 +1,7 @@
 //! The table of a plain route server, sans-IO: what each client announces, who may have it, and what is best for each of the others.
 //!
+//! What the private service has for a client competes with what the others announce, for this client alone.
+//!
 //! Export policies are the communities that route servers know (`rhumb_bgp::policy::export`). The best path is picked for each client among those
 //! that it may have (RFC 7947, section 2.3.2.1): that another client may not have a route hides no other route from it.
 
@@ -10,7 +12,7 @@ use rhumb_bgp::policy::{
     Candidate, ExportPolicy, Member, MemberSet, Policy, Ranking, Roster, Route, RpkiValidation,
     Verdict,
 };
-use rhumb_bgp::wire::Prefix;
+use rhumb_bgp::wire::{PathAttribute, Prefix};
 use rhumb_bgp::{Attributes, NextHop};
 
 use crate::config::PlainClient;
@@ -26,8 +28,10 @@ pub(super) struct Table {
     /// BGP identifiers.
     ids: Vec<Ipv4Addr>,
     routes: HashMap<Prefix, BTreeMap<Member, Entry>>,
-    /// What each client was given, by announcer.
-    given: Vec<HashMap<Prefix, (Member, Attributes)>>,
+    /// What the private service has for each client.
+    offered: Vec<HashMap<Prefix, (Candidate, Attributes)>>,
+    /// What each client was given.
+    given: Vec<HashMap<Prefix, Attributes>>,
 }
 
 /// A client's route.
@@ -66,6 +70,7 @@ impl Table {
             roster,
             ids: vec![Ipv4Addr::UNSPECIFIED; count],
             routes: HashMap::new(),
+            offered: vec![HashMap::new(); count],
             given: vec![HashMap::new(); count],
         }
     }
@@ -84,17 +89,7 @@ impl Table {
     ) -> Vec<Change> {
         let list = attributes.list();
         let next_hop = attributes.next_hop();
-        let route = Route {
-            prefix,
-            attributes: &list,
-            next_hop: Some(match next_hop {
-                NextHop::V4(address) => address.into(),
-                NextHop::V6(address, _) => address.into(),
-            }),
-            announcer: client,
-            announcer_asn: self.roster.asn(client).unwrap_or(0),
-            validity: RpkiValidation::NotFound,
-        };
+        let route = self.route(client, prefix, &list, next_hop);
         let policy = ExportPolicy {
             rules: self.rules.clone(),
             allowed: self.allowed[usize::from(client.0)].clone(),
@@ -123,41 +118,81 @@ impl Table {
         self.choose(prefix)
     }
 
-    /// What changes for whom.
-    fn choose(&mut self, prefix: Prefix) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for (whose, _) in self.roster.iter() {
-            let best = self.best_for(whose, prefix);
-            let given = &mut self.given[usize::from(whose.0)];
-            if best.as_ref() == given.get(&prefix) {
-                continue;
-            }
-            match &best {
-                Some(best) => drop(given.insert(prefix, best.clone())),
-                None => drop(given.remove(&prefix)),
-            }
-            changes.push(Change { whose, prefix, best: best.map(|(_, attributes)| attributes) });
-        }
-        changes
+    /// The private service has this route for a client, and for nobody else.
+    pub(super) fn offer(
+        &mut self,
+        client: Member,
+        prefix: Prefix,
+        attributes: &Attributes,
+    ) -> Vec<Change> {
+        let list = attributes.list();
+        let route = self.route(client, prefix, &list, attributes.next_hop());
+        let candidate = Candidate::new(&route, 0, UNKNOWN_ID);
+        let offered = (candidate, attributes.clone());
+        self.offered[usize::from(client.0)].insert(prefix, offered);
+        self.choose_for(client, prefix).into_iter().collect()
     }
 
-    fn best_for(&self, whose: Member, prefix: Prefix) -> Option<(Member, Attributes)> {
-        let entries = self.routes.get(&prefix)?;
-        let may_have: Vec<(Member, &Entry, &Attributes)> = entries
-            .iter()
-            .filter_map(|(from, entry)| {
-                let mut variants = entry.variants.iter();
-                let (_, attributes) = variants.find(|(members, _)| members.contains(whose))?;
-                Some((*from, entry, attributes))
-            })
-            .collect();
-        let candidates: Vec<Candidate> =
-            may_have.iter().map(|(_, entry, _)| entry.candidate).collect();
+    /// The private service has no route for a client any more.
+    pub(super) fn retract(&mut self, client: Member, prefix: Prefix) -> Vec<Change> {
+        self.offered[usize::from(client.0)].remove(&prefix);
+        self.choose_for(client, prefix).into_iter().collect()
+    }
+
+    fn route<'a>(
+        &self,
+        client: Member,
+        prefix: Prefix,
+        attributes: &'a [PathAttribute],
+        next_hop: NextHop,
+    ) -> Route<'a> {
+        Route {
+            prefix,
+            attributes,
+            next_hop: Some(next_hop.address()),
+            announcer: client,
+            announcer_asn: self.roster.asn(client).unwrap_or(0),
+            validity: RpkiValidation::NotFound,
+        }
+    }
+
+    /// What changes for whom.
+    fn choose(&mut self, prefix: Prefix) -> Vec<Change> {
+        let all: Vec<Member> = self.roster.iter().map(|(member, _)| member).collect();
+        all.into_iter().filter_map(|whose| self.choose_for(whose, prefix)).collect()
+    }
+
+    fn choose_for(&mut self, whose: Member, prefix: Prefix) -> Option<Change> {
+        let best = self.best_for(whose, prefix);
+        let given = &mut self.given[usize::from(whose.0)];
+        if best.as_ref() == given.get(&prefix) {
+            return None;
+        }
+        match &best {
+            Some(best) => drop(given.insert(prefix, best.clone())),
+            None => drop(given.remove(&prefix)),
+        }
+        Some(Change { whose, prefix, best })
+    }
+
+    fn best_for(&self, whose: Member, prefix: Prefix) -> Option<Attributes> {
+        let announced = self.routes.get(&prefix).into_iter().flat_map(BTreeMap::values);
+        let announced = announced.filter_map(|entry| {
+            let mut variants = entry.variants.iter();
+            let (_, attributes) = variants.find(|(members, _)| members.contains(whose))?;
+            Some((entry.candidate, attributes))
+        });
+        let offered = self.offered[usize::from(whose.0)].get(&prefix);
+        let offered = offered.map(|(candidate, attributes)| (*candidate, attributes));
+        let (candidates, attributes): (Vec<Candidate>, Vec<&Attributes>) =
+            announced.chain(offered).unzip();
         let best = Ranking::default().rank(&candidates).first()?.index;
-        let (from, _, attributes) = may_have[best];
-        Some((from, attributes.clone()))
+        Some(attributes[best].clone())
     }
 }
+
+/// Whose router a route of the private service comes from is not known here. Of routes that are equal else, that of a client is taken.
+const UNKNOWN_ID: Ipv4Addr = Ipv4Addr::BROADCAST;
 
 #[cfg(test)]
 mod tests {
@@ -192,6 +227,7 @@ mod tests {
             password: None,
             max_prefixes: 9,
             only: (asn == 64504).then(|| vec![64501, 64999]),
+            proxy: None,
         };
         let mut table = Table::new(EXCHANGE, &[64501, 64502, 64503, 64504].map(client));
         for number in 0..4 {
@@ -242,6 +278,28 @@ mod tests {
         assert_eq!(changes.iter().map(|(whose, _)| *whose).collect::<Vec<_>>(), [0]);
         let barred = route(&[64504], &[64501]);
         assert_eq!(told(table.announce(Member(3), prefix(), &barred)), [(0, None)]);
+    }
+
+    #[test]
+    fn what_the_private_service_has_for_a_client_is_for_it_alone() {
+        let mut table = table();
+        let private = route(&[64601, 65000], &[64501]);
+        assert_eq!(told(table.offer(Member(2), prefix(), &private)), [(2, Some(private.clone()))]);
+        // As good: that of a client.
+        let plain = route(&[64501, 65000], &[]);
+        let all = [1, 2, 3].map(|whose| (whose, Some(plain.clone())));
+        assert_eq!(told(table.announce(Member(0), prefix(), &plain)), all);
+        // Better, and from elsewhere the same as the client has.
+        let short = route(&[64601], &[]);
+        assert_eq!(told(table.offer(Member(2), prefix(), &short)), [(2, Some(short))]);
+        assert_eq!(told(table.offer(Member(2), prefix(), &private)), [(2, Some(plain.clone()))]);
+        assert_eq!(told(table.offer(Member(3), prefix(), &plain)), []);
+        let gone = table.withdraw(Member(0), prefix());
+        assert_eq!(told(gone), [(1, None), (2, Some(private))]);
+        assert_eq!(told(table.retract(Member(2), prefix())), [(2, None)]);
+        assert_eq!(told(table.retract(Member(3), prefix())), [(3, None)]);
+        assert_eq!(told(table.retract(Member(3), prefix())), []);
+        assert!(table.given.iter().all(HashMap::is_empty));
     }
 
     #[test]
