@@ -137,10 +137,6 @@ impl Program {
             [&wires(&inputs), &wires(&vector_inputs)],
             [&mut outputs, &mut vector_outputs],
         );
-        let with_rows = |inputs: Vec<(u32, Owner)>, rows: Vec<u32>| {
-            let inputs = inputs.into_iter().zip(rows);
-            inputs.map(|((wire, owner), row)| Input { wire, row, owner }).collect()
-        };
         Self {
             inputs: with_rows(inputs, input_rows),
             vector_inputs: with_rows(vector_inputs, vector_input_rows),
@@ -176,6 +172,11 @@ impl Level {
         };
         8 * words * (2 * self.ands.len() + 129 * self.vector_ands.len() + permuted)
     }
+}
+
+fn with_rows(inputs: Vec<(u32, Owner)>, rows: Vec<u32>) -> Vec<Input> {
+    let inputs = inputs.into_iter().zip(rows);
+    inputs.map(|((wire, owner), row)| Input { wire, row, owner }).collect()
 }
 
 /// Words that hold this many lanes.
