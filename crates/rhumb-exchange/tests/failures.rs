@@ -95,12 +95,14 @@ fn rosters_and_parameters_have_bounds() {
     many.pop();
     assert!(Roster::new(many).is_ok());
 
-    let changes: [&dyn Fn(&mut ServerConfig); 5] = [
+    let changes: [&dyn Fn(&mut ServerConfig); 6] = [
         &|config| config.common.shards = 0,
         &|config| config.common.shards = 257,
         &|config| config.batch = 0,
         &|config| config.batch = 65,
         &|config| config.engine.bit_words = 3,
+        // Enough for any run, and not for one when a batch less one is left.
+        &|config| config.engine.vector_words = 128,
     ];
     for change in changes {
         let mut config = small(4, Form::TopClass, 1);

@@ -20,7 +20,7 @@ pub(crate) fn messages() -> Result<Vec<Vec<u8>>, ExchangeError> {
     });
     let common = Common::new(Arc::new(Roster::new(sites.collect())?));
     let mut config = ServerConfig::new(common.clone());
-    config.engine = Parameters { field: FieldBits::Two, bit_words: 512, vector_words: 128 };
+    config.engine = Parameters { field: FieldBits::Two, bit_words: 1024, vector_words: 256 };
     let (config, now) = (Arc::new(config), Instant::now());
     let mut servers = [Server::new(Party::One, &config)?, Server::new(Party::Two, &config)?];
     for (number, server) in servers.iter_mut().enumerate() {
