@@ -7,7 +7,7 @@ mod presence;
 mod questions;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 use super::Shard;
@@ -18,8 +18,9 @@ use crate::ExchangeError;
 use crate::config::ServerConfig;
 use crate::message::Mark;
 use crate::message::pair::{Item, Order, PairMessage};
-use crate::roster::{Lane, LaneSet};
+use crate::roster::Lane;
 use crate::route::Destination;
+use questions::Questions;
 
 /// What party one keeps of a pair.
 pub(super) struct Lead {
@@ -32,6 +33,8 @@ pub(super) struct Lead {
     pub(super) is_settled: bool,
     /// What a former pair has exported, and is not current yet.
     awaited: BTreeSet<Item>,
+    /// Lanes that had routes when this pair began, each with the first incarnation of which one was.
+    former: BTreeMap<Lane, u64>,
     theirs: Vec<Theirs>,
     /// Since when a lane is not connected to both.
     absent: BTreeMap<Lane, Instant>,
@@ -47,9 +50,7 @@ pub(super) struct Lead {
     leaving: Vec<Lane>,
     /// Lanes that are connected to both, and have not joined.
     joining: BTreeSet<Lane>,
-    /// Destinations to ask about, with the lanes to ask, and their order.
-    to_ask: HashMap<Destination, LaneSet>,
-    ask_order: VecDeque<Destination>,
+    questions: Questions,
     pub(super) syncs: BTreeMap<Lane, Sync>,
     /// Lanes that have said what they hold: to look at now, and once the pair has settled.
     pub(super) said: Vec<Lane>,
@@ -58,7 +59,7 @@ pub(super) struct Lead {
     /// What is done first, of exports, selections, questions and replays.
     turn: usize,
     /// Asked in this turn.
-    questions: usize,
+    asked: usize,
     /// Orders that come next, of which the first may wait for triples or for the engine's order.
     waiting: VecDeque<Order>,
     installing: Option<(u8, Option<u64>)>,
@@ -100,6 +101,7 @@ impl Lead {
             had_former: false,
             is_settled: false,
             awaited: BTreeSet::new(),
+            former: BTreeMap::new(),
             theirs: (0..lanes).map(|_| Theirs::default()).collect(),
             absent: (0..lanes).map(|lane| (Lane(lane as u16), now)).collect(),
             queues: (0..lanes).map(|_| VecDeque::new()).collect(),
@@ -110,14 +112,13 @@ impl Lead {
             parting: Vec::new(),
             leaving: Vec::new(),
             joining: BTreeSet::new(),
-            to_ask: HashMap::new(),
-            ask_order: VecDeque::new(),
+            questions: Questions::default(),
             syncs: BTreeMap::new(),
             said: Vec::new(),
             said_early: Vec::new(),
             replays: VecDeque::new(),
             turn: 0,
-            questions: 0,
+            asked: 0,
             waiting: VecDeque::new(),
             installing: None,
             slots: Vec::new(),
@@ -146,16 +147,6 @@ impl Lead {
             self.ready.push_back(lane);
         }
     }
-
-    fn ask_later(&mut self, destination: &Destination, lanes: &LaneSet) {
-        match self.to_ask.get_mut(destination) {
-            Some(asked) => lanes.iter().for_each(|lane| asked.insert(lane)),
-            None => {
-                self.to_ask.insert(destination.clone(), lanes.clone());
-                self.ask_order.push_back(destination.clone());
-            }
-        }
-    }
 }
 
 impl Shard {
@@ -173,6 +164,9 @@ impl Shard {
             let items: Vec<(Mark, bool)> =
                 self.table.items(lane).map(|(mark, held)| (mark, held.exported)).collect();
             let Some(lead) = self.lead() else { return };
+            if let Some((first, _)) = items.first() {
+                lead.former.insert(lane, first.incarnation);
+            }
             for (mark, exported) in items {
                 lead.push(lane, mark, What::Announce);
                 if exported {
@@ -243,11 +237,14 @@ impl Shard {
         if !lead.forget.is_empty() {
             return Some(self.forget());
         }
-        self.settle(now);
-        self.look_at_syncs();
         let turn = self.lead()?.turn;
-        // Twice: a member that has everything now is asked about all.
-        for kind in (0..8).map(|kind| (turn + kind) % 4) {
+        // Twice: with the last words a pair may settle, and a member that has everything now is asked about all.
+        for at in 0..8 {
+            if at % 4 == 0 {
+                self.settle(now);
+                self.look_at_syncs();
+            }
+            let kind = (turn + at) % 4;
             let order = match kind {
                 0 => self.next_words(),
                 1 => self.select_order(),
@@ -257,8 +254,8 @@ impl Shard {
             if order.is_some() {
                 let lead = self.lead()?;
                 // Questions take no run: those that are answered at the same time are computed together.
-                lead.questions = if kind == 2 { lead.questions + 1 } else { 0 };
-                let goes_on = (1..SELECTIONS).contains(&lead.questions);
+                lead.asked = if kind == 2 { lead.asked + 1 } else { 0 };
+                let goes_on = (1..SELECTIONS).contains(&lead.asked);
                 lead.turn = if goes_on { kind } else { (kind + 1) % 4 };
                 return order;
             }

@@ -260,7 +260,7 @@ impl Shard {
     fn set_current(&mut self, item: Item, position: u64, since: u64) -> Option<RouteId> {
         let destination = self.table.held(item)?.destination.clone();
         let former = self.table.make_current(item, position, since);
-        self.destination_changed(&destination);
+        self.destination_changed(&destination, item.0);
         self.lead_current(item, former, since);
         former.map(|(_, id)| id)
     }
@@ -270,7 +270,7 @@ impl Shard {
             let removed = self.table.remove(*id, position);
             let (item, destination) =
                 removed.ok_or(ExchangeError::OutOfStep("a route to remove"))?;
-            self.destination_changed(&destination);
+            self.destination_changed(&destination, item.0);
             self.lead_dropped(item);
         }
         if self.party == Party::One && !ids.is_empty() {

@@ -269,11 +269,11 @@ impl Shard {
         }
     }
 
-    /// What is current for a destination is another: a round that compared it is void, and another will be.
-    pub(super) fn destination_changed(&mut self, destination: &Destination) {
+    /// What is current of a lane for a destination is another: a round that compared it is void, and another will be.
+    pub(super) fn destination_changed(&mut self, destination: &Destination, by: Lane) {
         if let Some(position) = self.rounds.by_destination.get(destination).copied() {
             self.rounds.close(position);
         }
-        self.lead_destination_changed(destination);
+        self.lead_destination_changed(destination, by);
     }
 }

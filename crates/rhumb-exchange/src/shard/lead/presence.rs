@@ -75,25 +75,43 @@ impl Shard {
         }
     }
 
-    /// Members may be told what is gone once the tables of a former pair are here, or their time is up.
+    /// Members may be told what is gone once all who had routes are back, or their time is up.
     pub(super) fn settle(&mut self, now: Instant) {
         let deadline = self.config.settle;
         let Some(lead) = self.lead() else { return };
-        if lead.is_settled {
+        if lead.is_settled || (now < lead.began + deadline && !self.all_are_back()) {
             return;
         }
-        let is_late = now >= lead.began + deadline;
-        let has_all = lead.had_former && lead.awaited.is_empty();
-        if !is_late && !has_all {
-            return;
-        }
-        let lanes = (0..self.connections.len()).map(|lane| Lane(lane as u16));
-        let mut lanes = lanes.filter(|lane| self.connections[lane.index()].joined.is_some());
-        if (is_late || lanes.all(|lane| self.table.has_ended(lane)))
-            && let Some(lead) = self.lead()
-        {
+        if let Some(lead) = self.lead() {
             lead.is_settled = true;
             lead.said.append(&mut lead.said_early);
         }
+    }
+
+    /// Whether nothing that members hold of a former pair can still be said again. Where neither party has heard of a former pair, as after the loss of
+    /// both, nobody knows who had routes, and all lanes are waited for.
+    fn all_are_back(&mut self) -> bool {
+        let Some(lead) = self.lead() else { return false };
+        if !lead.awaited.is_empty() {
+            return false;
+        }
+        let lanes: Vec<(Lane, Option<u64>)> = match lead.had_former {
+            true => lead.former.iter().map(|(lane, first)| (*lane, Some(*first))).collect(),
+            false => (0..lead.theirs.len()).map(|lane| (Lane(lane as u16), None)).collect(),
+        };
+        lanes.into_iter().all(|(lane, first)| self.is_back(lane, first))
+    }
+
+    /// Whether both parties have heard of a lane all that there was before this pair, and have done it. A process that had words then says nothing
+    /// anew; one that began since has said all only at the end of its table.
+    fn is_back(&mut self, lane: Lane, first: Option<u64>) -> bool {
+        let (last, has_ended) = (self.table.last(lane), self.table.has_ended(lane));
+        let Some(lead) = self.lead() else { return false };
+        let is_same = first == Some(last.incarnation);
+        !lead.absent.contains_key(&lane)
+            && lead.queues[lane.index()].is_empty()
+            && last.number > 0
+            && last >= lead.theirs[lane.index()].last
+            && (is_same || has_ended)
     }
 }

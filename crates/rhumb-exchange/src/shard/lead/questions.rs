@@ -1,6 +1,11 @@
 //! Which rounds are begun, and with which order of the engine they are decided.
+//!
+//! Lanes take turns here, too: neither one that changes a full table nor one that joins, and is to be asked about all, keeps others' changes waiting.
+//! What has changed comes before what has not.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot};
 
@@ -14,13 +19,76 @@ use crate::shard::pair::Role;
 use crate::shard::select::SELECTIONS;
 use crate::shard::{MAX_COMPARED, Shard};
 
+/// Destinations to ask about, in their order.
+#[derive(Default)]
+pub(super) struct Questions {
+    waiting: HashMap<Destination, (LaneSet, Turn)>,
+    queue: BTreeMap<Turn, Destination>,
+    /// The turn of the last that was asked about, and the last turn of each lane.
+    asked: [u64; 2],
+    last: HashMap<(bool, Lane), u64>,
+    numbers: u64,
+}
+
+/// The least is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// It has not changed.
+    is_old: bool,
+    /// In each, every lane has one.
+    turn: u64,
+    number: u64,
+}
+
+impl Questions {
+    /// Asks `lanes`, because of what `by` has announced, or, about what is old, because it has joined.
+    fn ask(&mut self, destination: &Destination, lanes: &LaneSet, by: Lane, is_old: bool) {
+        if let Some((asked, turn)) = self.waiting.get_mut(destination) {
+            lanes.iter().for_each(|lane| asked.insert(lane));
+            if !turn.is_old || is_old {
+                return;
+            }
+        }
+        let last = self.last.entry((is_old, by)).or_default();
+        *last = self.asked[usize::from(is_old)].max(*last) + 1;
+        self.numbers += 1;
+        let turn = Turn { is_old, turn: *last, number: self.numbers };
+        match self.waiting.get_mut(destination) {
+            Some((_, old)) => {
+                self.queue.remove(old);
+                *old = turn;
+            }
+            None => {
+                self.waiting.insert(destination.clone(), (lanes.clone(), turn));
+            }
+        }
+        self.queue.insert(turn, destination.clone());
+    }
+
+    /// The next after another.
+    fn next(&self, after: Option<Turn>) -> Option<(Turn, &Destination)> {
+        let least = after.map_or(Unbounded, Excluded);
+        self.queue.range((least, Unbounded)).next().map(|(turn, destination)| (*turn, destination))
+    }
+
+    fn take(&mut self, turn: Turn) -> Option<LaneSet> {
+        self.asked[usize::from(turn.is_old)] = turn.turn;
+        let destination = self.queue.remove(&turn)?;
+        self.waiting.remove(&destination).map(|(lanes, _)| lanes)
+    }
+}
+
 impl Shard {
-    /// What is current for a destination is another: ask all.
-    pub(in crate::shard) fn lead_destination_changed(&mut self, destination: &Destination) {
+    /// What is current of a lane for a destination is another: ask all.
+    pub(in crate::shard) fn lead_destination_changed(
+        &mut self,
+        destination: &Destination,
+        by: Lane,
+    ) {
         let mut lanes = LaneSet::none(self.connections.len());
         (0..self.connections.len()).for_each(|lane| lanes.insert(Lane(lane as u16)));
         if let Some(lead) = self.lead() {
-            lead.ask_later(destination, &lanes);
+            lead.questions.ask(destination, &lanes, by, false);
         }
     }
 
@@ -30,22 +98,24 @@ impl Shard {
         lanes.insert(lane);
         let contested: Vec<Destination> = self.table.contested().cloned().collect();
         let Some(lead) = self.lead() else { return };
-        contested.iter().for_each(|destination| lead.ask_later(destination, &lanes));
+        contested.iter().for_each(|it| lead.questions.ask(it, &lanes, lane, true));
     }
 
     /// The next round, if there is room for one.
     pub(super) fn next_question(&mut self) -> Option<Order> {
-        let looks = self.lead()?.ask_order.len();
-        for _ in 0..looks {
-            if self.rounds.len() >= MAX_ROUNDS {
+        let mut after = None;
+        loop {
+            let (turn, destination) = self.lead()?.questions.next(after)?;
+            let (most, destination) =
+                (if turn.is_old { MAX_BACKLOG } else { MAX_ROUNDS }, destination.clone());
+            if self.rounds.len() >= most {
                 return None;
             }
-            let destination = self.lead()?.ask_order.pop_front()?;
             if self.rounds.has(&destination) {
-                self.lead()?.ask_order.push_back(destination);
+                after = Some(turn);
                 continue;
             }
-            let lanes = self.lead()?.to_ask.remove(&destination)?;
+            let lanes = self.lead()?.questions.take(turn)?;
             let mut asked = LaneSet::none(self.connections.len());
             for lane in lanes.iter() {
                 if self.connections[lane.index()]
@@ -63,7 +133,6 @@ impl Shard {
             let ids = ids.map(|held| held.id).collect();
             return Some(Order::Ask { ids, lanes: asked.words().to_vec() });
         }
-        None
     }
 
     /// The next results, or the order of the engine that the first of them needs.
@@ -160,6 +229,45 @@ impl Shard {
 
 /// Rounds under way at a time: each waits for its slowest member.
 const MAX_ROUNDS: usize = 256;
+/// Of them about what has not changed: as many keep the engine busy, at 1 ms a round, while members 100 ms away answer. The rest is for what changes.
+const MAX_BACKLOG: usize = 128;
 
 /// Decided rounds among which those of a run are looked for: a run may have to leave some out until their orders are there.
 const LOOKS: usize = 4 * SELECTIONS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(questions: &mut Questions, count: usize) -> Vec<Vec<u8>> {
+        let mut order = Vec::new();
+        for _ in 0..count {
+            let Some((turn, destination)) = questions.next(None) else { break };
+            order.push(destination.as_bytes().to_vec());
+            questions.take(turn);
+        }
+        order
+    }
+
+    #[test]
+    fn lanes_take_turns_and_what_changed_comes_first() {
+        let mut questions = Questions::default();
+        let all = LaneSet::none(4);
+        let to = |bytes: &[u8]| Destination::new(bytes).unwrap();
+        for number in 0..100 {
+            questions.ask(&to(&[3, number]), &all, Lane(3), true);
+            questions.ask(&to(&[0, number]), &all, Lane(0), false);
+        }
+        assert_eq!(order(&mut questions, 50).len(), 50);
+        questions.ask(&to(b"one"), &all, Lane(1), false);
+        // It was to be asked about anyway, and has changed now; asking once more about it changes nothing.
+        questions.ask(&to(&[3, 99]), &all, Lane(2), false);
+        questions.ask(&to(&[3, 99]), &all, Lane(3), true);
+        let next = order(&mut questions, 3);
+        assert_eq!(next, [vec![0, 50], b"one".to_vec(), vec![3, 99]]);
+        let rest = order(&mut questions, 1000);
+        assert_eq!(rest.len(), 49 + 99);
+        assert!(rest[..49].iter().all(|destination| destination[0] == 0));
+        assert!(questions.waiting.is_empty() && questions.queue.is_empty());
+    }
+}

@@ -108,6 +108,10 @@ impl Shard {
         }
         let is_superseded = self.table.held(item).is_none() && mark <= self.table.last(lane);
         let Some(lead) = self.lead() else { return Ok(()) };
+        if what != HeardWhat::Nothing && !lead.is_reconciled {
+            let first = lead.former.entry(lane).or_insert(mark.incarnation);
+            *first = mark.incarnation.min(*first);
+        }
         if is_exported {
             lead.had_former = true;
             lead.awaited.insert(item);
@@ -272,6 +276,7 @@ impl Shard {
         let Some(lead) = self.lead() else { return };
         lead.queues[lane.index()].clear();
         lead.awaited.retain(|(other, _)| *other != lane);
+        lead.former.remove(&lane);
         let theirs = &mut lead.theirs[lane.index()];
         theirs.held.clear();
         theirs.last = Mark::default();
