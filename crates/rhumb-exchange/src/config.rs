@@ -8,7 +8,7 @@ use rhumb_mpc::Party;
 use crate::coins::short_digest;
 use crate::message::hello::{Hello, Speaker};
 use crate::route::Destination;
-use crate::{ExchangeError, Form, Lane, Roster};
+use crate::{ExchangeError, Form, Lane, MAX_LANES, Roster};
 
 /// What all parties and members must have alike.
 #[derive(Debug, Clone)]
@@ -51,17 +51,20 @@ impl Common {
     /// What both sides of a connection say first.
     #[must_use]
     pub fn hello(&self, speaker: Speaker) -> Hello {
-        let (roster, shards, form) = (self.roster.digest(), self.shards, self.form);
-        Hello { speaker, roster, shards, form }
+        let (roster, lanes) = (self.roster.digest(), self.roster.lanes() as u16);
+        Hello { speaker, roster, lanes, shards: self.shards, form: self.form }
     }
 
-    /// Whether the other side was started alike.
+    /// Whether the other side was started alike. Between a member and a party one roster may extend the other: whoever has the longer sees
+    /// whether it does.
     ///
     /// # Errors
     ///
     /// [`ExchangeError::Roster`], [`ExchangeError::Parameter`].
     pub fn check_alike(&self, theirs: &Hello) -> Result<(), ExchangeError> {
-        if theirs.roster != self.roster.digest() {
+        let lanes = usize::from(theirs.lanes);
+        let is_longer = (self.roster.lanes() + 1..=MAX_LANES).contains(&lanes);
+        if !is_longer && self.roster.digest_of(lanes) != Some(theirs.roster) {
             return Err(ExchangeError::Roster);
         }
         if theirs.shards != self.shards {
@@ -173,6 +176,9 @@ impl ServerConfig {
     /// What differs.
     pub fn check_party(&self, mine: &Hello, theirs: &Hello) -> Result<u64, ExchangeError> {
         self.common.check_alike(theirs)?;
+        if theirs.roster != mine.roster {
+            return Err(ExchangeError::Roster);
+        }
         let (
             Speaker::Party { party, nonce, .. },
             Speaker::Party { party: other, nonce: other_nonce, engine },

@@ -13,6 +13,7 @@ mod streams;
 mod words;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use rhumb_mpc::Party;
 
@@ -23,7 +24,7 @@ use crate::message::hello::{Hello, Speaker};
 use crate::message::member::{FromMember, ToMember};
 use crate::roster::{Lane, LaneSet};
 use crate::route::{Destination, Route, RouteId};
-use crate::{ExchangeError, MAX_ROUTES_PER_LANE};
+use crate::{ExchangeError, MAX_ROUTES_PER_LANE, Roster};
 use streams::{Stream, Waiting};
 use words::Words;
 
@@ -194,6 +195,19 @@ impl Member {
             events: VecDeque::new(),
             status: MemberStatus::default(),
         })
+    }
+
+    /// Another roster from now on, which extends the former one. Connections, announcements and what is held stay; servers need not have it yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError::Roster`] if it does not extend the former one.
+    pub fn set_roster(&mut self, roster: Arc<Roster>) -> Result<(), ExchangeError> {
+        if !roster.extends(&self.common.roster) {
+            return Err(ExchangeError::Roster);
+        }
+        self.common.roster = roster;
+        Ok(())
     }
 
     /// A connection to a server of this party has begun. An earlier one of the same number has ended.

@@ -27,6 +27,7 @@ fn views(secrets: usize, coins: usize) -> [View; 2] {
         let (policy_at, key_at) = (route * M, R * M + route);
         let mask = Share {
             policy: vec![bits(coins, policy_at, M) as u64],
+            beyond: Vec::new(),
             key: bits(coins, key_at, 1) as u128,
         };
         let mut policy = LaneSet::none(M);

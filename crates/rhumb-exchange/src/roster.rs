@@ -1,6 +1,7 @@
 //! Who takes part: each site of each member is a lane, the same at both servers and at all members.
 //!
-//! Invariant: a lane's number never changes while servers run; whoever has another roster is refused at its hello.
+//! Invariant: a lane's number is one site's for as long as servers run. Lanes are added at the end, and a lane whose site is gone stays, closed: so a
+//! roster that has more lanes extends the former, and those who have either agree about all lanes that both have.
 
 use std::collections::HashMap;
 
@@ -34,7 +35,9 @@ pub struct Site {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roster {
     sites: Vec<Site>,
-    digest: [u8; 32],
+    /// Of the first lane, the first two, and so on.
+    digests: Vec<[u8; 32]>,
+    closed: LaneSet,
     by_key: HashMap<[u8; 32], Lane>,
     by_id: HashMap<String, Lane>,
 }
@@ -52,7 +55,7 @@ impl Roster {
             return Err(ExchangeError::OutOfRange { what, least: 1, most: MAX_LANES });
         }
         let (mut by_key, mut by_id) = (HashMap::new(), HashMap::new());
-        let mut bytes = Vec::new();
+        let mut digests: Vec<[u8; 32]> = Vec::with_capacity(sites.len());
         for (number, site) in sites.iter().enumerate() {
             let lane = Lane(number as u16);
             for text in [&site.id, &site.member] {
@@ -62,11 +65,10 @@ impl Roster {
                         number,
                     ));
                 }
-                bytes.push(text.len() as u8);
-                bytes.extend(text.as_bytes());
             }
-            bytes.extend(site.asn.to_le_bytes());
-            bytes.extend(site.key);
+            let before = digests.last().copied().unwrap_or_default();
+            let parts: [&[u8]; 3] = [&before, &site.asn.to_le_bytes(), &site.key];
+            digests.push(digest(b"rhumb-exchange roster", &parts));
             if by_key.insert(site.key, lane).is_some() {
                 return Err(ExchangeError::BadRoster("has the key of an earlier one", number));
             }
@@ -74,7 +76,20 @@ impl Roster {
                 return Err(ExchangeError::BadRoster("has the id of an earlier one", number));
             }
         }
-        Ok(Self { digest: digest(b"rhumb-exchange roster", &[&bytes]), sites, by_key, by_id })
+        let closed = LaneSet::none(sites.len());
+        Ok(Self { digests, sites, closed, by_key, by_id })
+    }
+
+    /// The same without these sites: their lanes stay, and are nobody's.
+    #[must_use]
+    pub fn without(mut self, gone: impl IntoIterator<Item = Lane>) -> Self {
+        for lane in gone {
+            if let Some(site) = self.sites.get(lane.index()) {
+                self.by_key.remove(&site.key);
+                self.closed.insert(lane);
+            }
+        }
+        self
     }
 
     /// How many lanes there are.
@@ -89,10 +104,28 @@ impl Roster {
         self.sites.len().div_ceil(64)
     }
 
-    /// What all must have alike.
+    /// What all must have alike: each lane's AS and key. What sites are called, and which are gone, is no part of it.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
-        self.digest
+        *self.digests.last().expect("invariant: a roster has a lane")
+    }
+
+    /// The same of the first so many lanes, if there are as many.
+    #[must_use]
+    pub fn digest_of(&self, lanes: usize) -> Option<[u8; 32]> {
+        self.digests.get(lanes.checked_sub(1)?).copied()
+    }
+
+    /// Whether this has all lanes of another roster, as they are there, and perhaps more.
+    #[must_use]
+    pub fn extends(&self, other: &Self) -> bool {
+        self.digest_of(other.lanes()) == Some(other.digest())
+    }
+
+    /// Whether a lane's site is gone.
+    #[must_use]
+    pub fn is_closed(&self, lane: Lane) -> bool {
+        self.closed.contains(lane)
     }
 
     /// A lane's site.
@@ -106,7 +139,7 @@ impl Roster {
         self.sites.iter().enumerate().map(|(number, site)| (Lane(number as u16), site))
     }
 
-    /// Whose key this is the hash of.
+    /// Whose key this is the hash of, unless its site is gone.
     #[must_use]
     pub fn lane_of_key(&self, key: &[u8; 32]) -> Option<Lane> {
         self.by_key.get(key).copied()

@@ -83,8 +83,10 @@ fn check_len(what: &'static str, len: usize, most: usize) -> Result<(), Exchange
 /// A party's share of one announcement. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Share {
-    /// Of who may have the route: a row of all lanes.
+    /// Of who may have the route: a row of all lanes. What the announcer had no word for is zero at both parties.
     pub(crate) policy: Vec<u64>,
+    /// Words for lanes of a roster that the announcer has, and this party not yet.
+    pub(crate) beyond: Vec<u64>,
     pub(crate) key: u128,
 }
 
@@ -103,11 +105,20 @@ impl Share {
         self
     }
 
-    /// Party one's share. Bits beyond the last lane are random like all others; the engine does not count them.
+    /// Party one's share. Bits beyond the announcer's last lane are random like all others, and party two's the same: nobody's.
     pub(crate) fn of_seed(seed: &[u8; 16], words: usize) -> Self {
         let blocks = stretch(seed, 1 + words.div_ceil(2));
         let halves = blocks[1..].iter().flat_map(|block| [*block as u64, (*block >> 64) as u64]);
-        Self { policy: halves.take(words).collect(), key: blocks[0] }
+        Self { policy: halves.take(words).collect(), beyond: Vec::new(), key: blocks[0] }
+    }
+
+    /// For a roster of so many words.
+    pub(crate) fn fit(&mut self, words: usize) {
+        self.policy.append(&mut self.beyond);
+        if self.policy.len() > words {
+            self.beyond = self.policy.split_off(words);
+        }
+        self.policy.resize(words, 0);
     }
 
     /// The bit of one lane.
@@ -236,6 +247,23 @@ mod tests {
             let used_once = Nonce::assume_unique_for_key([0; 12]);
             cipher(&key).seal_in_place_append_tag(used_once, Aad::from(id.0), &mut bytes).unwrap();
             assert!(open(id, &key, &bytes).is_none());
+        }
+    }
+
+    #[test]
+    fn shares_fit_a_roster_that_grows_and_one_that_has_not_grown_yet() {
+        let mut policy = LaneSet::none(130);
+        [5, 70, 129].into_iter().for_each(|lane| policy.insert(Lane(lane)));
+        let mut parties = [Share::of_seed(&[6; 16], 3), Share::split(&policy, &[5; 16], &[6; 16])];
+        // Lanes of the roster, and who has the route.
+        let rosters: [(u16, &[u16]); 4] =
+            [(64, &[5]), (128, &[5, 70]), (192, &[5, 70, 129]), (320, &[5, 70, 129])];
+        for (lanes, expected) in rosters {
+            parties.iter_mut().for_each(|share| share.fit(usize::from(lanes) / 64));
+            let [one, two] = &parties;
+            let has = |lane: &u16| one.bit(Lane(*lane)) ^ two.bit(Lane(*lane)) == 1;
+            assert_eq!((0..lanes).filter(has).collect::<Vec<_>>(), expected);
+            assert_eq!(one.policy.len(), usize::from(lanes) / 64);
         }
     }
 

@@ -91,6 +91,19 @@ impl Server {
         self.shards.iter_mut().try_for_each(|shard| shard.set_preferences(preferences))
     }
 
+    /// As [`Shard::set_roster`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn set_roster(
+        &mut self,
+        config: &Arc<ServerConfig>,
+        now: Instant,
+    ) -> Result<(), ExchangeError> {
+        self.shards.iter_mut().try_for_each(|shard| shard.set_roster(Arc::clone(config), now))
+    }
+
     /// As [`Shard::refill`].
     pub fn refill(&mut self) -> bool {
         let mut did = false;

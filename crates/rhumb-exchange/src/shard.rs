@@ -29,7 +29,7 @@ use crate::message::member::{FromMember, Half, ToMember};
 use crate::message::pair::{HeardWhat, PairMessage};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId, Share, is_sealed_len};
-use crate::{ExchangeError, ServerConfig};
+use crate::{ExchangeError, MAX_LANES, ServerConfig};
 use orders::Programs;
 use pair::Pair;
 use rounds::Rounds;
@@ -259,6 +259,40 @@ impl Shard {
         Ok(())
     }
 
+    /// Another roster from now on, which extends the former one. With more lanes a pair has ended: the other party must have the roster, too, before
+    /// another can begin. What is held stays, and so do connections.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError::Roster`] if it does not extend the former one; [`ExchangeError::Unexpected`] if something else has changed that both
+    /// parties must have alike; [`ExchangeError::OutOfRange`]. Then nothing has changed.
+    pub fn set_roster(
+        &mut self,
+        config: Arc<ServerConfig>,
+        now: Instant,
+    ) -> Result<(), ExchangeError> {
+        config.check()?;
+        let (common, former) = (&config.common, &self.config.common);
+        if !common.roster.extends(&former.roster) {
+            return Err(ExchangeError::Roster);
+        }
+        if (common.shards, common.form, config.engine)
+            != (former.shards, former.form, self.config.engine)
+        {
+            return Err(ExchangeError::Unexpected("another change than of the roster"));
+        }
+        let (lanes, words) = (common.roster.lanes(), common.roster.words());
+        if lanes > former.roster.lanes() {
+            self.end_pair();
+            self.connections.resize(lanes, Connection::default());
+            self.preferences.resize(lanes, 0);
+            self.table.extend(lanes, words);
+        }
+        self.config = config;
+        self.pump(now);
+        Ok(())
+    }
+
     /// What to do next. To be called until there is nothing, after each other call.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outbox.is_empty() {
@@ -310,22 +344,27 @@ impl Shard {
     }
 
     fn check_half(&self, half: Half<'_>) -> Result<(Share, Box<[u8]>), ExchangeError> {
-        let words = self.config.common.roster.words();
-        match (half, self.party) {
-            (Half::One { seed, sealed }, Party::One) => {
+        let is_policy_len = |words: usize| (1..=MAX_LANES / 64).contains(&words);
+        let (mut share, sealed) = match (half, self.party) {
+            (Half::One { seed, words, sealed }, Party::One) => {
                 if !is_sealed_len(sealed.len()) {
                     return Err(ExchangeError::Malformed("the length of a sealed route"));
                 }
-                Ok((Share::of_seed(&seed, words), sealed.into()))
+                if !is_policy_len(words.into()) {
+                    return Err(ExchangeError::Malformed("the length of a policy"));
+                }
+                (Share::of_seed(&seed, words.into()), sealed.into())
             }
             (Half::Two { key, policy }, Party::Two) => {
-                if policy.len() != words {
-                    return Err(ExchangeError::Malformed("a policy of another number of lanes"));
+                if !is_policy_len(policy.len()) {
+                    return Err(ExchangeError::Malformed("the length of a policy"));
                 }
-                Ok((Share { policy, key }, Box::default()))
+                (Share { policy, beyond: Vec::new(), key }, Box::default())
             }
-            _ => Err(ExchangeError::Malformed("the half for the other party")),
-        }
+            _ => return Err(ExchangeError::Malformed("the half for the other party")),
+        };
+        share.fit(self.config.common.roster.words());
+        Ok((share, sealed))
     }
 
     /// Party two holds what party one has not ordered yet, and more of it at most.

@@ -25,8 +25,10 @@ fn hellos_that_differ_are_refused_with_what_differs() {
         change(&mut other);
         config.check_party(&mine, &theirs(&other)).unwrap_err()
     };
-    let other_roster = refused(&|other| other.common.roster = roster(5));
-    assert_eq!(other_roster, ExchangeError::Roster);
+    for lanes in [3, 5] {
+        let other_roster = refused(&|other| other.common.roster = roster(lanes));
+        assert_eq!(other_roster, ExchangeError::Roster);
+    }
     let parameter = |what| ExchangeError::Parameter(what);
     assert_eq!(refused(&|other| other.common.shards = 3), parameter("number of shards"));
     let form = refused(&|other| other.common.form = Form::Index);
@@ -52,8 +54,40 @@ fn hellos_that_differ_are_refused_with_what_differs() {
     let lane = ExchangeError::Lane { says: Lane(2), is: Lane(3) };
     assert_eq!(config.check_member(&hello, Lane(3)), Err(lane));
     assert!(config.check_member(&mine, Lane(2)).is_err());
-    let hello = member(&Common { roster: roster(5), ..config.common.clone() }, 2);
-    assert_eq!(config.check_member(&hello, Lane(2)), Err(ExchangeError::Roster));
+    let judged = |roster: Arc<Roster>| {
+        let hello = member(&Common { roster, ..config.common.clone() }, 2);
+        config.check_member(&hello, Lane(2))
+    };
+    assert_eq!(judged(moved(4)), Err(ExchangeError::Roster));
+    assert_eq!(judged(moved(3)), Err(ExchangeError::Roster));
+    // Lanes at the end are no difference. Whoever has more sees whether they are at the end.
+    for other in [roster(3), roster(5), moved(5)] {
+        assert_eq!(judged(other), Ok(true));
+    }
+}
+
+/// Other lanes than those of the world's roster.
+fn moved(lanes: usize) -> Arc<Roster> {
+    let mut sites: Vec<Site> = roster(lanes).sites().map(|(_, site)| site.clone()).collect();
+    sites.rotate_left(1);
+    Arc::new(Roster::new(sites).unwrap())
+}
+
+#[test]
+fn a_roster_is_its_keys_and_what_extends_it_has_them_in_their_places() {
+    let mut sites: Vec<Site> = roster(4).sites().map(|(_, site)| site.clone()).collect();
+    sites[2].id = "another name".to_owned();
+    let renamed = Roster::new(sites.clone()).unwrap();
+    assert_eq!(renamed.digest(), roster(4).digest());
+    sites[2].asn += 1;
+    assert!(!Roster::new(sites).unwrap().extends(&roster(4)));
+    assert!(roster(5).extends(&renamed) && renamed.extends(&roster(4)));
+    assert!(!roster(4).extends(&roster(5)) && !moved(5).extends(&roster(4)));
+    let without = Roster::clone(&roster(4)).without([Lane(1), Lane(9)]);
+    assert_eq!(without.digest(), roster(4).digest());
+    let key = |lane| roster(4).site(Lane(lane)).unwrap().key;
+    assert_eq!([1, 2].map(|lane| without.lane_of_key(&key(lane))), [None, Some(Lane(2))]);
+    assert!(without.is_closed(Lane(1)) && !without.is_closed(Lane(2)));
 }
 
 #[test]
@@ -67,8 +101,11 @@ fn a_member_refuses_servers_that_differ() {
     assert_eq!(refused(&config.hello(Party::One, [0; 32])), Ok(()));
     let other = ExchangeError::Speaker("is the other party than was expected");
     assert_eq!(refused(&config.hello(Party::Two, [0; 32])), Err(other));
-    let other = small(5, Form::TopClass, 2);
+    let mut other = config.clone();
+    other.common.roster = moved(4);
     assert_eq!(refused(&other.hello(Party::One, [0; 32])), Err(ExchangeError::Roster));
+    other.common.roster = roster(5);
+    assert_eq!(refused(&other.hello(Party::One, [0; 32])), Ok(()));
 }
 
 #[test]

@@ -144,7 +144,10 @@ impl Words {
             Word::End => FromMember::End { mark }.emit(shard),
             Word::Announce(own) => {
                 let half = match party {
-                    Party::One => Half::One { seed: own.seed, sealed: &own.sealed },
+                    Party::One => {
+                        let words = own.policy.words().len() as u8;
+                        Half::One { seed: own.seed, words, sealed: &own.sealed }
+                    }
                     Party::Two => {
                         let share = Share::split(&own.policy, &own.key, &own.seed);
                         Half::Two { key: share.key, policy: share.policy.clone() }

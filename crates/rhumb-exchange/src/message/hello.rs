@@ -14,6 +14,8 @@ pub struct Hello {
     pub speaker: Speaker,
     /// Digest of its roster.
     pub roster: [u8; 32],
+    /// Lanes of its roster.
+    pub lanes: u16,
     /// Shards of each party.
     pub shards: u16,
     /// How the best route is found.
@@ -47,7 +49,7 @@ impl Hello {
     pub fn emit(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.bytes(MAGIC).u8(crate::VERSION);
-        out.bytes(&self.roster).u16(self.shards).u8(form_number(self.form));
+        out.bytes(&self.roster).u16(self.lanes).u16(self.shards).u8(form_number(self.form));
         match &self.speaker {
             Speaker::Member { lane, participates } => {
                 out.u8(0).lane(*lane).u8(u8::from(*participates));
@@ -78,7 +80,7 @@ impl Hello {
         if theirs != crate::VERSION {
             return Err(ExchangeError::Version { theirs });
         }
-        let (roster, shards) = (reader.array()?, reader.u16()?);
+        let (roster, lanes, shards) = (reader.array()?, reader.u16()?, reader.u16()?);
         let form = *FORMS
             .get(usize::from(reader.u8()?))
             .ok_or(ExchangeError::Malformed("the circuit of a hello"))?;
@@ -89,7 +91,7 @@ impl Hello {
             _ => return Err(ExchangeError::Malformed("the speaker of a hello")),
         };
         reader.finish()?;
-        Ok(Self { speaker, roster, shards, form })
+        Ok(Self { speaker, roster, lanes, shards, form })
     }
 }
 

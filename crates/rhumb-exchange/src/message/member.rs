@@ -27,8 +27,8 @@ pub(crate) enum FromMember<'a> {
 /// A party's half of an announcement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Half<'a> {
-    /// For party one: the seed of its shares, and the sealed route.
-    One { seed: [u8; 16], sealed: &'a [u8] },
+    /// For party one: the seed of its shares, words of the policy's, and the sealed route.
+    One { seed: [u8; 16], words: u8, sealed: &'a [u8] },
     /// For party two: its shares of key and policy.
     Two { key: u128, policy: Vec<u64> },
 }
@@ -41,7 +41,9 @@ impl<'a> FromMember<'a> {
                 let kind = if matches!(half, Half::One { .. }) { 1 } else { 2 };
                 out.u8(kind).u16(shard).mark(*mark).bytes(nonce).short_bytes(destination);
                 match half {
-                    Half::One { seed, sealed } => out.bytes(seed).short_bytes(sealed),
+                    Half::One { seed, words, sealed } => {
+                        out.bytes(seed).u8(*words).short_bytes(sealed)
+                    }
                     Half::Two { key, policy } => out.u128(*key).words(policy),
                 };
             }
@@ -78,7 +80,8 @@ impl<'a> FromMember<'a> {
                 let (mark, nonce) = (reader.mark()?, reader.array()?);
                 let destination = destination(&mut reader)?;
                 let half = if kind == 1 {
-                    Half::One { seed: reader.array()?, sealed: reader.short_bytes()? }
+                    let (seed, words) = (reader.array()?, reader.u8()?);
+                    Half::One { seed, words, sealed: reader.short_bytes()? }
                 } else {
                     Half::Two { key: reader.u128()?, policy: reader.words()? }
                 };

@@ -131,7 +131,7 @@ impl Lead {
     }
 
     pub(super) fn timeout(&self, config: &ServerConfig) -> Option<Instant> {
-        let stale = self.absent.values().min().map(|since| *since + config.stale);
+        let stale = self.absent.iter().map(|(lane, since)| stale_at(config, *lane, *since)).min();
         let settle = (!self.is_settled).then_some(self.began + config.settle);
         [stale, settle].into_iter().flatten().min()
     }
@@ -147,6 +147,11 @@ impl Lead {
             self.ready.push_back(lane);
         }
     }
+}
+
+/// When a lane that is not there leaves; at once if its site is gone.
+fn stale_at(config: &ServerConfig, lane: Lane, since: Instant) -> Instant {
+    if config.common.roster.is_closed(lane) { since } else { since + config.stale }
 }
 
 impl Shard {

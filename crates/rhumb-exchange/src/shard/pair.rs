@@ -197,7 +197,7 @@ impl Shard {
         }
     }
 
-    fn end_pair(&mut self) {
+    pub(super) fn end_pair(&mut self) {
         if self.pair.take().is_some() {
             self.counters.pairs_ended += 1;
             self.outbox.retain(|output| !matches!(output, Output::Peer(_)));

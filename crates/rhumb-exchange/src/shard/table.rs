@@ -59,6 +59,13 @@ impl Table {
         }
     }
 
+    /// There are more lanes now.
+    pub(crate) fn extend(&mut self, lanes: usize, words: usize) {
+        self.lanes.resize_with(lanes, LaneTable::default);
+        let held = self.lanes.iter_mut().flat_map(|lane| lane.held.values_mut());
+        held.for_each(|held| held.share.fit(words));
+    }
+
     /// The highest mark heard of a lane.
     pub(crate) fn last(&self, lane: Lane) -> Mark {
         self.lanes[lane.index()].last

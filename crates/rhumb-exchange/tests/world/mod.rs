@@ -208,6 +208,25 @@ impl World {
         }
     }
 
+    /// A server has another roster from now on; with more lanes its pair ends.
+    pub fn set_roster(&mut self, server: usize, config: &Arc<ServerConfig>) {
+        let is_longer = config.common.roster.lanes() > self.config.common.roster.lanes();
+        if is_longer && self.pair.is_some_and(|pair| pair.contains(&server)) {
+            self.end_pair();
+        }
+        self.servers[server].as_mut().unwrap().set_roster(config, self.now).unwrap();
+    }
+
+    /// All servers have it: members that start have it, too, and there is room for more.
+    pub fn grow(&mut self, config: Arc<ServerConfig>) {
+        let lanes = config.common.roster.lanes();
+        self.config = config;
+        self.members.resize_with(lanes, || None);
+        self.rankings.resize_with(lanes, || Box::new(|_: &Candidate| 1_u8) as Ranking);
+        self.events.resize(lanes, Vec::new());
+        self.mute.resize(lanes, false);
+    }
+
     pub fn prefer(&mut self, preferences: &[u8]) {
         self.preferences = Some(preferences.to_vec());
         for server in self.servers[..2].iter_mut().flatten() {

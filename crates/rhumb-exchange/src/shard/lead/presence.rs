@@ -1,8 +1,10 @@
 //! Which lanes are here, join, part and leave, and when members may be told what is gone.
 
+use super::stale_at;
 use crate::message::pair::Order;
 use crate::roster::Lane;
 use crate::shard::Shard;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl Shard {
@@ -50,9 +52,10 @@ impl Shard {
 
     /// Lanes that were gone for too long leave.
     pub(in crate::shard) fn leave_stale(&mut self, now: Instant) {
-        let stale = self.config.stale;
+        let config = Arc::clone(&self.config);
         let Some(lead) = self.lead() else { return };
-        let gone = lead.absent.iter().filter(|(_, since)| now >= **since + stale);
+        let gone =
+            lead.absent.iter().filter(|(lane, since)| now >= stale_at(&config, **lane, **since));
         let gone: Vec<Lane> = gone.map(|(lane, _)| *lane).collect();
         for lane in gone {
             if let Some(lead) = self.lead() {
@@ -99,6 +102,9 @@ impl Shard {
             true => lead.former.iter().map(|(lane, first)| (*lane, Some(*first))).collect(),
             false => (0..lead.theirs.len()).map(|lane| (Lane(lane as u16), None)).collect(),
         };
+        let lanes =
+            lanes.into_iter().filter(|(lane, _)| !self.config.common.roster.is_closed(*lane));
+        let lanes: Vec<(Lane, Option<u64>)> = lanes.collect();
         lanes.into_iter().all(|(lane, first)| self.is_back(lane, first))
     }
 
