@@ -115,6 +115,8 @@ pub struct MemberStatus {
     pub inconsistent: u64,
     /// Messages of pairs that are no more, or out of their order.
     pub stale: u64,
+    /// Lanes of the roster of the last server that said hello: more than the member's own say that there is another roster to be had.
+    pub server_lanes: usize,
 }
 
 /// A member of the exchange.
@@ -250,6 +252,7 @@ impl Member {
             return match theirs.speaker {
                 Speaker::Party { party, .. } if party == link.party => {
                     link.is_met = true;
+                    self.status.server_lanes = theirs.lanes.into();
                     Ok(())
                 }
                 Speaker::Party { .. } => {

@@ -6,14 +6,17 @@
 //! site = "fra1"
 //! asn = 64500
 //! name = "NAME"   # of its key, as `rhumb keygen` prints it
+//! removed = true  # of a site that is gone
 //! ```
 //!
-//! Each site of a member is a lane of its own. New sites are added at the end: the place in the file is the lane's number, and policies
-//! that were shared before stay right.
+//! Each site of a member is a lane of its own. New sites are added at the end, and those that are gone stay in their place: it is the lane's number, and
+//! policies that were shared before stay right.
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
+use rhumb_exchange::{Lane, Roster};
 use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
@@ -29,6 +32,8 @@ pub(crate) struct Site {
     pub(crate) site: String,
     pub(crate) asn: u32,
     pub(crate) name: Name,
+    /// It is gone, and its place is nobody's.
+    pub(crate) is_removed: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -44,6 +49,8 @@ struct RawSite {
     site: Spanned<String>,
     asn: Spanned<u32>,
     name: Spanned<String>,
+    #[serde(default)]
+    removed: bool,
 }
 
 /// Reads the roster in `path`.
@@ -85,7 +92,8 @@ fn parse(text: &str) -> Result<Vec<Site>, Fault> {
         if *raw.asn.get_ref() == 0 {
             return Err(at(raw.asn.span(), "0 is no AS number".to_owned()));
         }
-        sites.push(Site { member, site, asn: raw.asn.into_inner(), name });
+        let (asn, is_removed) = (raw.asn.into_inner(), raw.removed);
+        sites.push(Site { member, site, asn, name, is_removed });
     }
     if sites.is_empty() {
         let problem = "no site; give [[site]] with member, site, asn and name".to_owned();
@@ -99,15 +107,20 @@ impl Site {
     pub(crate) fn label(&self) -> String {
         format!("{}/{}", self.member, self.site)
     }
-
-    /// The same, as the exchange has it.
-    pub(crate) fn for_exchange(&self) -> rhumb_exchange::Site {
-        let (id, member) = (self.label(), self.member.clone());
-        rhumb_exchange::Site { id, member, asn: self.asn, key: self.name.0 }
-    }
 }
 
-const SITE_KEYS: &[&str] = &["member", "site", "asn", "name"];
+/// The roster as the exchange has it.
+pub(crate) fn for_exchange(sites: &[Site]) -> Outcome<Arc<Roster>> {
+    let known = sites.iter().map(|site| {
+        let (id, member) = (site.label(), site.member.clone());
+        rhumb_exchange::Site { id, member, asn: site.asn, key: site.name.0 }
+    });
+    let roster = Roster::new(known.collect()).map_err(Failure::setup)?;
+    let removed = (0..).map(Lane).zip(sites).filter(|(_, site)| site.is_removed);
+    Ok(Arc::new(roster.without(removed.map(|(lane, _)| lane))))
+}
+
+const SITE_KEYS: &[&str] = &["member", "site", "asn", "name", "removed"];
 /// For people, and in logs. Both together are within what an exchange's roster takes.
 const MAX_WORD_LEN: usize = 63;
 
@@ -125,6 +138,15 @@ mod tests {
         let sites = parse(&text).unwrap();
         assert_eq!(sites.iter().map(Site::label).collect::<Vec<_>>(), ["a/x", "b/x"]);
         assert_eq!((sites[1].asn, sites[1].name), (64500, Name([2; 32])));
+    }
+
+    #[test]
+    fn a_site_that_is_gone_keeps_its_place_and_has_no_key() {
+        let gone = site("b", Name([2; 32])) + "removed = true\n";
+        let text = site("a", Name([1; 32])) + &gone + &site("c", Name([3; 32]));
+        let roster = for_exchange(&parse(&text).unwrap()).unwrap();
+        let lanes = [1, 2, 3].map(|key| roster.lane_of_key(&[key; 32]));
+        assert_eq!(lanes, [Some(Lane(0)), None, Some(Lane(2))]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use exchanging::member::{SERVER, block_on, roster_of};
 use exchanging::{Exchange, Server, is_paired, peers};
 use rhumb_channel::{Channel, ChannelError, Protocol, connect};
-use rhumb_exchange::{Common, Form, Hello, Lane, Speaker};
+use rhumb_exchange::{Common, Form, Hello, Lane, Roster, Speaker};
 
 /// A server of party two that waits for others.
 fn second(exchange: &Exchange) -> Server {
@@ -114,7 +114,9 @@ fn members_that_were_started_differently_are_told_in_what() {
     };
     let shards = Common { shards: 3, ..common.clone() };
     let form = Common { form: Form::Paper, ..common.clone() };
-    let roster = Common { roster: Arc::new(roster_of(&exchange, 1)), ..common.clone() };
+    let mut sites: Vec<_> = common.roster.sites().map(|(_, site)| site.clone()).collect();
+    sites.reverse();
+    let roster = Common { roster: Arc::new(Roster::new(sites).unwrap()), ..common.clone() };
     // The version follows the six bytes by which a hello is known.
     let mut newer = hello(&common, 0).emit();
     newer[6] += 1;

@@ -6,7 +6,7 @@
 mod exchanging;
 mod harness;
 
-use exchanging::member::{Playing, indifferent};
+use exchanging::member::{Playing, indifferent, last, silent};
 use exchanging::{Exchange, Server, is_paired, peers};
 
 fn start(exchange: &Exchange, servers: &[&Server], count: u16) -> Vec<Playing> {
@@ -147,24 +147,70 @@ fn a_standby_of_the_first_party_takes_over() {
 }
 
 #[test]
-fn a_roster_with_a_new_member_takes_effect_without_a_restart() {
+fn a_member_killed_while_it_is_asked_holds_up_nobody() {
+    let exchange = Exchange::new(4);
+    // Longer than any test waits.
+    let patient = "rank_deadline_ms = 60000";
+    exchange.configure("two", "127.0.0.1:0", &format!("{}\n{patient}", exchange.callers()));
+    let two = exchange.start("two");
+    exchange.configure("one", "127.0.0.1:0", &format!("{}\n{patient}", peers(&[&two])));
+    let one = exchange.start("one");
+    let servers = [&one, &two];
+    let m: Vec<Playing> =
+        (0..3).map(|lane| Playing::start(&exchange, lane, 4, &servers, indifferent)).collect();
+    let asked = Playing::start(&exchange, 3, 4, &servers, silent);
+    m[0].announce("d", &[2, 3], "d by 0");
+    m[1].announce("d", &[2, 3], "d by 1");
+    asked.wait_for("question", |seen| seen.asked > 0);
+    assert!(m[2].seen().selected.is_empty());
+    drop(asked);
+    m[2].wait_for("result", |seen| seen.selected.contains_key("d"));
+    let back = Playing::start(&exchange, 3, 4, &servers, last);
+    back.wait_for("result of its own", |seen| seen.selected.get("d") == Some(&Some(1)));
+}
+
+#[test]
+fn a_roster_grows_and_shrinks_and_those_who_stay_notice_nothing() {
     let exchange = Exchange::new(3);
     exchange.write_roster("roster.toml", 0..2);
     let (one, two) = exchange.start_pair();
-    let old = start(&exchange, &[&one, &two], 2);
+    let reload = |sites: usize| {
+        for server in [&one, &two] {
+            server.running.nudge("HUP");
+            server.wait_for(&exchange, "sites", |status| status["sites"] == sites);
+        }
+    };
+    let mut old = start(&exchange, &[&one, &two], 2);
     old[0].announce("a", &[1], "a by 0");
+    old[1].announce("b", &[0], "b by 1");
     old[1].wait_for_routes(&[("a", 0, "a by 0")]);
+    old[0].wait_for_routes(&[("b", 1, "b by 1")]);
     exchange.write_roster("roster.toml", 0..3);
-    for server in [&one, &two] {
-        server.running.nudge("HUP");
-        server.wait_for(&exchange, "third site", |status| status["sites"] == 3);
+    reload(3);
+    // Those with the old roster go on, and those who have the new one announce to the newcomer, too.
+    let new = Playing::start(&exchange, 2, 3, &[&one, &two], indifferent);
+    new.announce("c", &[0, 1], "c by 2");
+    old[1].wait_for_routes(&[("a", 0, "a by 0"), ("c", 2, "c by 2")]);
+    old[0].take_roster(&exchange, 3);
+    old[0].announce("a", &[1, 2], "a for all");
+    new.wait_for_routes(&[("a", 0, "a for all")]);
+    old[1].wait_for_routes(&[("a", 0, "a for all"), ("c", 2, "c by 2")]);
+    for member in &old {
+        let seen = member.seen();
+        assert_eq!((seen.retracted, &seen.errors[..]), (0, &[][..]), "{seen:#?}");
     }
-    // Who still has the old roster sees what differs.
-    old[1].wait_for("refusal", |seen| {
+
+    exchange.remove_site("roster.toml", 2);
+    reload(2);
+    old[1].wait_for_routes(&[("a", 0, "a for all")]);
+    old[0].wait_for_routes(&[("b", 1, "b by 1")]);
+    assert!(old.iter().all(|member| member.seen().errors.is_empty()));
+    new.wait_for("end", |seen| !seen.errors.is_empty());
+
+    // Other places are another roster: who has the old one sees what differs.
+    exchange.write_roster("roster.toml", [1, 0, 2]);
+    reload(3);
+    old[0].wait_for("refusal", |seen| {
         seen.errors.iter().any(|error| error.contains("another roster"))
     });
-    drop(old);
-    let m = start(&exchange, &[&one, &two], 3);
-    m[1].announce("b", &[0, 2], "b by 1");
-    check(&m, 0);
 }

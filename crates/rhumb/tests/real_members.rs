@@ -51,9 +51,15 @@ struct Rig {
 
 impl Rig {
     fn new(selects: bool) -> Option<Self> {
+        Self::with_roster(selects, MEMBERS.len())
+    }
+
+    /// With the first so many members in the roster.
+    fn with_roster(selects: bool, members: usize) -> Option<Self> {
         let mut lan = Lan::new()?;
         let folder = tempfile::tempdir().unwrap();
         let mut private = Private::new(&mut lan, selects);
+        private.write_roster(members, None);
         [2, 1, 0].into_iter().for_each(|server| private.start_server(server));
         let all = routers(&mut lan, folder.path());
         Some(Self { _lan: lan, _folder: folder, private, all })
@@ -155,6 +161,32 @@ fn what_fails_takes_no_more_than_its_own_routes_and_comes_back() {
     let connected: Vec<bool> =
         servers.iter().map(|server| server["connected"].as_bool().unwrap()).collect();
     assert_eq!(connected, [true, false, true], "{status:#}");
+}
+
+#[test]
+fn a_roster_changes_and_routers_of_those_who_stay_lose_no_route() {
+    let Some(mut rig) = Rig::with_roster(false, 5) else { return };
+    BUT_LAST.into_iter().for_each(|index| rig.start(index));
+    rig.expect("five members", &BUT_LAST, &BUT_LAST, None);
+    let before = rig.all[0].withdrawals().unwrap();
+    let tables: Vec<Table> = BUT_LAST.iter().map(|index| rig.all[*index].received()).collect();
+
+    rig.private.write_roster(6, None);
+    rig.private.reload_servers();
+    rig.start(5);
+    // Nobody's proxy has read the roster, but the newcomer's, which has nothing from others yet.
+    rig.private.wait_for(5, "connection", |status| status["exchange"]["synced"] == true);
+    let same: Vec<Table> = BUT_LAST.iter().map(|index| rig.all[*index].received()).collect();
+    assert_eq!(same, tables);
+    BUT_LAST.into_iter().for_each(|index| rig.private.reload_proxy(index));
+    rig.expect("a sixth was added", &ALL, &ALL, None);
+    assert_eq!(rig.all[0].withdrawals(), Some(before));
+
+    rig.private.write_roster(6, Some(5));
+    rig.private.reload_servers();
+    rig.expect("it was taken out", &BUT_LAST, &BUT_LAST, None);
+    // None of its routes was for this one.
+    assert_eq!(rig.all[0].withdrawals(), Some(before));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! 1. Look at configuration, key and roster; with `--check` that is all.
 //! 2. Listen; one thread a shard holds a sans-IO shard of `rhumb_exchange` (`shard.rs`), the runtime's threads move messages.
 //! 3. Members connect (`members.rs`), and one server of each party forms a pair (`pair.rs`).
-//! 4. On SIGHUP, and once a second for the load of ports, files are read again. Another roster means new shards: all connections end, and members that have
-//!    it, too, come back with what they announce.
+//! 4. On SIGHUP, and once a second for the load of ports, files are read again. A roster that extends the former one is taken as it is; any other means new
+//!    shards: all connections end, and members that have it, too, come back with what they announce.
 //! 5. On SIGTERM all are told goodbye.
 
 use std::sync::atomic::Ordering;
@@ -141,7 +141,14 @@ impl Server {
                 if self.hangup.take()
                     && let Some(changed) = self.read_roster(&sites)
                 {
-                    break Some(changed);
+                    if !running.can_take(&changed.0) {
+                        tracing::warn!("sites have other places in the roster: all begins anew");
+                        break Some(changed);
+                    }
+                    sites = changed.1;
+                    admit(&admitted, &changed.0);
+                    running.hub.set_roster(changed.0);
+                    port_load = self.settings.port_load.as_deref().map(PortLoad::new);
                 }
             };
             running.end().await;
@@ -153,8 +160,7 @@ impl Server {
             };
             (config, sites) = changed;
             port_load = self.settings.port_load.as_deref().map(PortLoad::new);
-            let roster = Arc::clone(&config.common.roster);
-            *admitted.write().unwrap_or_else(PoisonError::into_inner) = roster;
+            admit(&admitted, &config);
         }
     }
 
@@ -241,7 +247,7 @@ impl Running {
     /// Serves a channel that came in.
     fn take(&self, server: &Server, channel: rhumb_channel::Channel) {
         let hub = Arc::clone(&self.hub);
-        let is_member = hub.config.common.roster.lane_of_key(&channel.peer.0).is_some();
+        let is_member = hub.config().common.roster.lane_of_key(&channel.peer.0).is_some();
         let is_peer = server.settings.peers.iter().any(|peer| peer.name == channel.peer);
         let is_standby = server.settings.standby == Some(channel.peer);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,6 +281,11 @@ impl Running {
             }
             Err(failure) => tracing::warn!(%failure, "the load of ports stays as it was"),
         }
+    }
+
+    /// Whether a roster extends that in force.
+    fn can_take(&self, config: &ServerConfig) -> bool {
+        config.common.roster.extends(&self.hub.config().common.roster)
     }
 
     fn has_failed(&self) -> bool {
@@ -311,9 +322,14 @@ impl Running {
     }
 }
 
+/// Whom the door admits from now on.
+fn admit(admitted: &Admitted, config: &ServerConfig) {
+    let roster = Arc::clone(&config.common.roster);
+    *admitted.write().unwrap_or_else(PoisonError::into_inner) = roster;
+}
+
 fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerConfig> {
-    let roster = Roster::new(sites.iter().map(Site::for_exchange).collect());
-    let roster = Arc::new(roster.map_err(Failure::setup)?);
+    let roster = roster::for_exchange(sites)?;
     let common = Common { roster, shards: settings.shards, form: settings.select_best };
     let mut config = ServerConfig::new(common);
     config.engine = settings.pools;

@@ -93,6 +93,12 @@ impl Standing {
             ))
         })?;
         let site = &sites[place];
+        if site.is_removed {
+            return Err(Failure::setup_text(format!(
+                "the roster {} has our site as removed",
+                settings.roster.display()
+            )));
+        }
         let asn = settings.bgp.config.remote_as;
         if site.asn != asn {
             return Err(Failure::setup_text(format!(
@@ -101,8 +107,7 @@ impl Standing {
             )));
         }
         let lane = Lane(u16::try_from(place).map_err(Failure::setup)?);
-        let roster = Roster::new(sites.iter().map(Site::for_exchange).collect());
-        let roster = Arc::new(roster.map_err(Failure::setup)?);
+        let roster = roster::for_exchange(&sites)?;
         let names: Vec<SiteName<'_>> = sites
             .iter()
             .map(|site| SiteName { member: &site.member, site: &site.site, asn: site.asn })

@@ -28,6 +28,7 @@ pub(crate) struct Seen {
     pub(crate) routes: BTreeMap<(String, u16), (RouteId, String)>,
     /// Destinations with a selection, and whose route it is.
     pub(crate) selected: BTreeMap<String, Option<u16>>,
+    pub(crate) retracted: usize,
     pub(crate) is_synced: bool,
     /// Rounds that went on without it.
     pub(crate) missed: usize,
@@ -117,6 +118,13 @@ impl Playing {
             });
         });
         Self { lane, roster, commands, seen }
+    }
+
+    /// Has the roster of so many members from now on.
+    pub(crate) fn take_roster(&mut self, exchange: &Exchange, members: usize) {
+        self.roster = Arc::new(roster_of(exchange, members));
+        let roster = Arc::clone(&self.roster);
+        self.act(move |member| member.set_roster(roster).unwrap());
     }
 
     pub(crate) fn act(&self, act: impl FnOnce(&mut Member) + Send + 'static) {
@@ -267,6 +275,7 @@ impl Player {
                 seen.routes.insert((text(&destination), from.0), (id, route));
             }
             Event::Retracted { destination, from, id } => {
+                seen.retracted += 1;
                 let key = (text(&destination), from.0);
                 if seen.routes.get(&key).is_some_and(|(held, _)| *held == id) {
                     seen.routes.remove(&key);

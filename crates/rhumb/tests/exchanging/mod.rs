@@ -61,6 +61,13 @@ impl Exchange {
         self.place.write(file, &members.into_iter().map(site).collect::<String>());
     }
 
+    /// Marks a site of a roster as removed.
+    pub(crate) fn remove_site(&self, file: &str, member: usize) {
+        let text = std::fs::read_to_string(self.place.path(file)).unwrap();
+        let member = format!("member = \"m{member}\"\n");
+        self.place.write(file, &text.replace(&member, &format!("{member}removed = true\n")));
+    }
+
     /// The key in a file that [`Exchange::new`] made.
     pub(crate) fn identity(&self, whose: &str) -> Identity {
         load_key(&self.place.path(&format!("{whose}.key")), None).unwrap()

@@ -66,6 +66,16 @@ fn static_route(route: &super::Announced) -> String {
     format!(" route {} blackhole {{ {set} }};\n", route.prefix)
 }
 
+/// How many routes its neighbour has withdrawn since the session came up.
+pub(super) fn withdrawals(member: &Member) -> u32 {
+    let text = birdc(member, "show protocols all server");
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("Import withdraws:"));
+    let counts: Vec<u32> =
+        lines.map(|counts| counts.split_whitespace().next().unwrap().parse().unwrap()).collect();
+    assert_eq!(counts.len(), 2, "{text}");
+    counts.iter().sum()
+}
+
 pub(super) fn received(member: &Member) -> Table {
     let mut table = Table::new();
     let mut route: Option<(String, Received)> = None;

@@ -183,6 +183,11 @@ impl Member {
         };
     }
 
+    /// How many routes its neighbour has withdrawn, where the router counts them.
+    pub(crate) fn withdrawals(&self) -> Option<u32> {
+        (self.make == Make::Bird).then(|| bird::withdrawals(self))
+    }
+
     /// What the router has from its neighbour, without what would loop: some makes show that, others do not.
     pub(crate) fn received(&self) -> Table {
         let mut table = match self.make {

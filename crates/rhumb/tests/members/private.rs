@@ -15,6 +15,8 @@ pub(crate) struct Private {
     /// Those of [`SERVERS`].
     stations: [Station; 3],
     names: [String; 3],
+    /// Names of the members' keys.
+    keys: Vec<String>,
     servers: [Option<Running>; 3],
     proxies: Vec<Proxy>,
     /// Whether proxies take part in Select-Best.
@@ -56,14 +58,9 @@ impl Private {
         let place = Place::new();
         let names = SERVERS.map(|server| place.keygen("node", &format!("{server}.key")));
         let stations = [2, 3, 4].map(|number| lan.station(number));
-        let mut roster = String::new();
-        for (index, (asn, _)) in MEMBERS.iter().enumerate() {
-            let name = place.keygen("node", &format!("member{index}.key"));
-            roster += &format!(
-                "[[site]]\nmember = \"m{index}\"\nsite = \"sp\"\nasn = {asn}\nname = \"{name}\"\n"
-            );
-        }
-        place.write("roster.toml", &roster);
+        let keys: Vec<String> = (0..MEMBERS.len())
+            .map(|index| place.keygen("node", &format!("member{index}.key")))
+            .collect();
         let [one, two, standby] = &names;
         let callers = format!("peer = [\"{one}@10.90.0.2:7480\"]");
         let called = format!(
@@ -86,9 +83,28 @@ impl Private {
             .map(|index| Proxy { station: lan.station(101 + index), running: None })
             .collect();
         let (servers, plain) = ([None, None, None], Vec::new());
-        let private = Self { place, stations, names, servers, proxies, selects, plain };
+        let private = Self { place, stations, names, keys, servers, proxies, selects, plain };
+        private.write_roster(MEMBERS.len(), None);
         (0..MEMBERS.len()).for_each(|index| private.configure(index, ""));
         private
+    }
+
+    /// A roster of the first so many members, of which one may be gone.
+    pub(crate) fn write_roster(&self, members: usize, removed: Option<usize>) {
+        let mut roster = String::new();
+        for (index, ((asn, _), name)) in MEMBERS.iter().zip(&self.keys).take(members).enumerate() {
+            let is_removed = removed == Some(index);
+            roster += &format!(
+                "[[site]]\nmember = \"m{index}\"\nsite = \"sp\"\nasn = {asn}\nname = \"{name}\"\n\
+                 removed = {is_removed}\n"
+            );
+        }
+        self.place.write("roster.toml", &roster);
+    }
+
+    /// Has all servers read their files again.
+    pub(crate) fn reload_servers(&self) {
+        self.servers.iter().flatten().for_each(|server| server.nudge("HUP"));
     }
 
     /// How full each member's port is, in percent.

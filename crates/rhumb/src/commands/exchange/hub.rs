@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use rhumb_channel::Outbox;
@@ -40,6 +40,8 @@ pub(super) enum Input {
     PairEnds { connection: Connection },
     /// How much the exchange prefers each lane's routes: party one's.
     Preferences(Arc<[u8]>),
+    /// Another roster, which extends the former one.
+    Roster(Arc<ServerConfig>),
     /// Say goodbye.
     End,
 }
@@ -87,7 +89,7 @@ pub(super) struct Pair {
 /// What is the same for all connections of a server.
 pub(super) struct Hub {
     pub(super) party: Party,
-    pub(super) config: ServerConfig,
+    config: RwLock<Arc<ServerConfig>>,
     pub(super) counters: Counters,
     shards: Vec<Sender<Input>>,
     members: Mutex<HashMap<Lane, Member>>,
@@ -112,7 +114,7 @@ impl Hub {
     pub(super) fn new(party: Party, config: ServerConfig, shards: Vec<Sender<Input>>) -> Self {
         Self {
             party,
-            config,
+            config: RwLock::new(Arc::new(config)),
             counters: Counters::default(),
             shards,
             members: Mutex::default(),
@@ -121,25 +123,59 @@ impl Hub {
         }
     }
 
-    /// Takes a member in. A connection that it had is over: the newest counts.
+    /// What is in force.
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another roster is in force, which extends the former one: connections of those who are gone end, and with more lanes the pair.
+    pub(super) fn set_roster(&self, config: ServerConfig) {
+        let config = Arc::new(config);
+        let (mut members, mut pair) = (self.members(), self.pair());
+        let former = {
+            let mut in_force = self.config.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *in_force, Arc::clone(&config))
+        };
+        let roster = &config.common.roster;
+        if roster.lanes() > former.common.roster.lanes()
+            && let Some(old) = pair.take()
+        {
+            old.line.cut.notify_one();
+            self.tell_all(|| Input::PairEnds { connection: old.connection });
+        }
+        self.tell_all(|| Input::Roster(Arc::clone(&config)));
+        members.retain(|lane, member| {
+            if !roster.is_closed(*lane) {
+                return true;
+            }
+            member.line.cut.notify_one();
+            self.tell_all(|| Input::MemberGone { lane: *lane, connection: member.connection });
+            false
+        });
+    }
+
+    /// Takes a member in, unless its site is gone meanwhile. A connection that it had is over: the newest counts.
     pub(super) fn member_here(
         &self,
         lane: Lane,
         participates: bool,
         address: SocketAddr,
         line: &Line,
-    ) -> Connection {
+    ) -> Option<Connection> {
         let connection = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let (since, line) = (Instant::now(), line.clone());
         let member = Member { connection, participates, address, since, line: line.clone() };
         let mut members = self.members();
+        if self.config().common.roster.is_closed(lane) {
+            return None;
+        }
         if let Some(old) = members.insert(lane, member) {
             self.counters.replaced.fetch_add(1, Ordering::Relaxed);
             old.line.cut.notify_one();
             self.tell_all(|| Input::MemberGone { lane, connection: old.connection });
         }
         self.tell_all(|| Input::MemberHere { lane, connection, participates, line: line.clone() });
-        connection
+        Some(connection)
     }
 
     /// Its connection has ended; nothing, if another has taken its place.
@@ -151,15 +187,19 @@ impl Hub {
         }
     }
 
-    /// Begins a pair with the other party, unless there is one with another of its servers.
+    /// Begins a pair with the other party, unless there is one with another of its servers, or its hello was judged by a roster that is in force no
+    /// more.
     pub(super) fn pair_begins(
         &self,
         name: Name,
         address: SocketAddr,
-        epoch: u64,
+        (epoch, judged): (u64, &ServerConfig),
         line: &Line,
     ) -> Option<Connection> {
         let mut pair = self.pair();
+        if self.config().common.roster.digest() != judged.common.roster.digest() {
+            return None;
+        }
         if pair.as_ref().is_some_and(|pair| pair.name != name) {
             return None;
         }

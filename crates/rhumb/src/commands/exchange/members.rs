@@ -16,7 +16,7 @@ use crate::key::fresh_secret;
 pub(super) async fn serve(hub: Arc<Hub>, channel: Channel) {
     let Channel { peer, address, mut inbox, outbox, .. } = channel;
     // The roster may have changed since the handshake.
-    let Some(lane) = hub.config.common.roster.lane_of_key(&peer.0) else { return };
+    let Some(lane) = hub.config().common.roster.lane_of_key(&peer.0) else { return };
     let site = site_of(&hub, lane);
     let line = Line { outbox, cut: Arc::new(Notify::new()) };
     let participates = match greet(&hub, lane, &line, &mut inbox).await {
@@ -28,7 +28,7 @@ pub(super) async fn serve(hub: Arc<Hub>, channel: Channel) {
             return inbox.finish(HELLO_TIMEOUT).await;
         }
     };
-    let connection = hub.member_here(lane, participates, address, &line);
+    let Some(connection) = hub.member_here(lane, participates, address, &line) else { return };
     tracing::info!(site, participates, "a member is here");
     let end = tokio::select! {
         end = listen(&hub, lane, connection, &mut inbox) => end,
@@ -43,11 +43,12 @@ pub(super) async fn serve(hub: Arc<Hub>, channel: Channel) {
 /// Both say who they are and what they were started with. Whether the member takes part in Select-Best, or what differs.
 async fn greet(hub: &Hub, lane: Lane, line: &Line, inbox: &mut Inbox) -> Result<bool, String> {
     let nonce = fresh_secret().map_err(|failure| failure.to_string())?;
-    let mine = hub.config.hello(hub.party, nonce);
+    let config = hub.config();
+    let mine = config.hello(hub.party, nonce);
     line.outbox.try_send(mine.emit()).map_err(|error| error.to_string())?;
     let hello = timeout(HELLO_TIMEOUT, inbox.next()).await;
     let hello = hello.unwrap_or(Err(ChannelError::TimedOut)).map_err(|error| error.to_string())?;
-    let judged = Hello::parse(&hello).and_then(|theirs| hub.config.check_member(&theirs, lane));
+    let judged = Hello::parse(&hello).and_then(|theirs| config.check_member(&theirs, lane));
     judged.map_err(|error: ExchangeError| error.to_string())
 }
 
@@ -72,5 +73,5 @@ async fn listen(hub: &Hub, lane: Lane, connection: Connection, inbox: &mut Inbox
 
 /// What logs call a lane.
 pub(super) fn site_of(hub: &Hub, lane: Lane) -> String {
-    hub.config.common.roster.site(lane).map_or_else(String::new, |site| site.id.clone())
+    hub.config().common.roster.site(lane).map_or_else(String::new, |site| site.id.clone())
 }

@@ -177,8 +177,9 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
     let Channel { peer, address, mut inbox, outbox, .. } = channel;
     let line = Line { outbox, cut: Arc::new(Notify::new()) };
     let refused = |why: &dyn std::fmt::Display| Ended::Refused(why.to_string());
+    let config = hub.config();
     let mine = match fresh_secret() {
-        Ok(nonce) => hub.config.hello(hub.party, nonce),
+        Ok(nonce) => config.hello(hub.party, nonce),
         Err(failure) => return refused(&failure),
     };
     if let Err(error) = line.outbox.try_send(mine.emit()) {
@@ -190,7 +191,7 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
         Ok(Err(error)) => return Ended::Unreachable(error.to_string()),
         Err(_) => return Ended::Unreachable("it says no hello".to_owned()),
     };
-    let epoch = Hello::parse(&theirs).and_then(|theirs| hub.config.check_party(&mine, &theirs));
+    let epoch = Hello::parse(&theirs).and_then(|theirs| config.check_party(&mine, &theirs));
     let epoch = match epoch {
         Ok(epoch) => epoch,
         Err(error) => {
@@ -200,7 +201,7 @@ async fn serve(hub: &Arc<Hub>, channel: Channel) -> Ended {
             return refused(&error);
         }
     };
-    let Some(connection) = hub.pair_begins(peer, address, epoch, &line) else {
+    let Some(connection) = hub.pair_begins(peer, address, (epoch, &config), &line) else {
         drop(line);
         inbox.finish(HELLO_TIMEOUT).await;
         return Ended::Busy;

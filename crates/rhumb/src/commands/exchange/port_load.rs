@@ -89,6 +89,7 @@ mod tests {
             site: "fra 1".to_owned(),
             asn: 64500,
             name: Name([number; 32]),
+            is_removed: false,
         };
         vec![site("a net", 1), site("b", 2)]
     }

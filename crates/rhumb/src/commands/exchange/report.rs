@@ -72,7 +72,7 @@ fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
         "uptime_s": facts.started.elapsed().as_secs(),
         "party": hub.party as u8,
         "is_standby": facts.is_standby,
-        "sites": hub.config.common.roster.lanes(),
+        "sites": sites(hub),
         "members": members,
         "pair": pair,
         "routes": {
@@ -106,6 +106,12 @@ fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
         "door": door(facts),
         "plain": facts.plain.map(Plain::status),
     })
+}
+
+/// Those that are not gone.
+fn sites(hub: &Hub) -> usize {
+    let roster = &hub.config().common.roster;
+    roster.sites().filter(|(lane, _)| !roster.is_closed(*lane)).count()
 }
 
 fn shard_status((number, report): (usize, &Report)) -> Value {

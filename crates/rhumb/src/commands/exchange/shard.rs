@@ -155,6 +155,11 @@ impl Worker {
                     tracing::error!(%error, "the load of ports is not taken");
                 }
             }
+            Input::Roster(config) => {
+                if let Err(error) = self.shard.set_roster(config, now) {
+                    tracing::error!(%error, "the roster is not taken");
+                }
+            }
             Input::End => {}
         }
         self.flush();

@@ -1,7 +1,7 @@
 //! The member's core, and what its routes are called there: ids of announcements on one side, prefixes and members on the other.
 //!
-//! It is made when the first server says how many shards there are, and by which circuit the best route is found; and anew when the roster or
-//! one of these has changed. Routes of others stay meanwhile, until all is there again.
+//! It is made when the first server says how many shards there are, and by which circuit the best route is found; and anew when one of these has changed, or
+//! sites have other places in the roster. Routes of others stay meanwhile, until all is there again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(super) struct Exchange {
     pub(super) rounds: Latencies,
     /// Since when no shard has both parties.
     pub(super) apart_since: Option<Instant>,
+    /// Sites of a server's roster that was longer, and was spoken of.
+    longer: usize,
 }
 
 /// The core, and what it was made with.
@@ -93,12 +95,22 @@ impl Exchange {
             counters: Counters::default(),
             rounds: Latencies::default(),
             apart_since: Some(Instant::now()),
+            longer: 0,
         }
     }
 
-    /// Another roster from now on: the core is made anew, when a server has it, too.
-    pub(super) fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) {
-        (self.roster, self.lane, self.core) = (roster, lane, None);
+    /// Another roster from now on; whether it extends the former one. If not, the core is made anew, when a server has it, too.
+    pub(super) fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) -> bool {
+        let extends = roster.extends(&self.roster);
+        let taken = self.core.as_mut().map(|core| {
+            core.common.roster = Arc::clone(&roster);
+            core.member.set_roster(Arc::clone(&roster))
+        });
+        if !extends || matches!(taken, Some(Err(_))) {
+            self.core = None;
+        }
+        (self.roster, self.lane) = (roster, lane);
+        extends
     }
 
     pub(super) fn connected(&mut self, connection: Connection, party: Party) {
@@ -131,7 +143,16 @@ impl Exchange {
         }
         let Some(core) = &mut self.core else { return Ok(outcomes) };
         let handled = core.member.handle(connection, message);
-        let is_apart = core.member.status().live_shards == 0;
+        let status = core.member.status();
+        let (is_apart, sites) = (status.live_shards == 0, status.server_lanes);
+        if sites > self.roster.lanes() && sites != self.longer {
+            tracing::warn!(
+                sites,
+                ours = self.roster.lanes(),
+                "a server has a longer roster: get it from the exchange"
+            );
+            self.longer = sites;
+        }
         if let Err(ExchangeError::Parameter(_)) = handled
             && is_apart
         {

@@ -312,10 +312,9 @@ impl Proxy {
         };
         self.reloads += 1;
         self.table.set_policies(standing.policies.clone(), changes);
-        if standing.roster.digest() != self.standing.roster.digest() {
-            tracing::warn!(sites = standing.sites.len(), "there is another roster");
-            let roster = std::sync::Arc::clone(&standing.roster);
-            self.exchange.set_roster(roster, standing.lane);
+        let roster = std::sync::Arc::clone(&standing.roster);
+        if !self.exchange.set_roster(roster, standing.lane) {
+            tracing::warn!(sites = standing.sites.len(), "sites have other places in the roster");
             // All is announced to the exchange again, when a server has the roster, too.
             changes.exchange.clear();
             self.links.iter_mut().for_each(|link| link.cut("there is another roster".to_owned()));

@@ -258,6 +258,8 @@ fn exchange(proxy: &Proxy) -> Value {
     json!({
         "shards": live.map(|(_, all)| all),
         "live_shards": live.map(|(live, _)| live),
+        "sites": proxy.standing.sites.len(),
+        "server_sites": core.map(|(status, _)| status.server_lanes),
         "synced": core.is_some_and(|(_, is_synced)| is_synced),
         "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
         "announced_routes": core.map(|(status, _)| status.announced),
