@@ -3,8 +3,8 @@
 //! 1. Look at configuration, key and roster; with `--check` that is all.
 //! 2. Listen; one thread a shard holds a sans-IO shard of `rhumb_exchange` (`shard.rs`), the runtime's threads move messages.
 //! 3. Members connect (`members.rs`), and one server of each party forms a pair (`pair.rs`).
-//! 4. On SIGHUP, and once a second for the load of ports, files are read again. A roster that extends the former one is taken as it is; any other means new
-//!    shards: all connections end, and members that have it, too, come back with what they announce.
+//! 4. On SIGHUP, and once a second for the load of ports, files are read again. A roster is taken if it extends the former one: connections stay, and so does
+//!    what is held.
 //! 5. On SIGTERM all are told goodbye.
 
 use std::sync::atomic::Ordering;
@@ -81,7 +81,7 @@ pub(crate) fn run(
     runtime.block_on(server.run(config, sites))
 }
 
-/// What stays when the roster changes.
+/// What it was started with.
 struct Server {
     settings: ExchangeSettings,
     credentials: Credentials,
@@ -109,59 +109,48 @@ impl Server {
             address,
             admin: self.control.admin(),
         });
-        let (mut config, mut sites) = (config, sites);
+        let (mut sites, running) = (sites, self.start(&config)?);
         let mut port_load = self.settings.port_load.as_deref().map(PortLoad::new);
+        let mut period = interval(FILES_PERIOD);
+        period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let running = self.start(&config)?;
-            let mut period = interval(FILES_PERIOD);
-            period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let changed = loop {
-                tokio::select! {
-                    channel = listener.accept() => running.take(&self, channel),
-                    () = woken.notified() => {}
-                    _ = period.tick() => running.read_port_load(port_load.as_mut(), &sites),
-                }
-                if self.control.is_stopped() {
-                    break None;
-                }
-                if running.has_failed() {
-                    return Err(Failure::operation_text("a shard has ended; see the log"));
-                }
-                self.control.answer(|| {
-                    let facts = Facts {
-                        name: self.credentials.name(),
-                        address,
-                        started,
-                        is_standby: self.settings.primary.is_some(),
-                        door: door.each(),
-                        plain: plain.as_ref(),
-                    };
-                    report::snapshot(&facts, &running.hub, &running.reports())
-                });
-                if self.hangup.take()
-                    && let Some(changed) = self.read_roster(&sites)
-                {
-                    if !running.can_take(&changed.0) {
-                        tracing::warn!("sites have other places in the roster: all begins anew");
-                        break Some(changed);
-                    }
-                    sites = changed.1;
-                    admit(&admitted, &changed.0);
-                    running.hub.set_roster(changed.0);
-                    port_load = self.settings.port_load.as_deref().map(PortLoad::new);
-                }
-            };
-            running.end().await;
-            let Some(changed) = changed else {
-                if let Some(plain) = &plain {
-                    plain.stop().await;
-                }
-                return Ok(());
-            };
-            (config, sites) = changed;
-            port_load = self.settings.port_load.as_deref().map(PortLoad::new);
-            admit(&admitted, &config);
+            tokio::select! {
+                channel = listener.accept() => running.take(&self, channel),
+                () = woken.notified() => {}
+                _ = period.tick() => running.read_port_load(port_load.as_mut(), &sites),
+            }
+            if self.control.is_stopped() {
+                break;
+            }
+            if running.has_failed() {
+                return Err(Failure::operation_text("a shard has ended; see the log"));
+            }
+            self.control.answer(|| {
+                let facts = Facts {
+                    name: self.credentials.name(),
+                    address,
+                    started,
+                    is_standby: self.settings.primary.is_some(),
+                    door: door.each(),
+                    plain: plain.as_ref(),
+                };
+                report::snapshot(&facts, &running.hub, &running.reports())
+            });
+            if self.hangup.take()
+                && let Some((config, read)) = self.read_roster(&sites, &running.hub)
+            {
+                *admitted.write().unwrap_or_else(PoisonError::into_inner) =
+                    Arc::clone(&config.common.roster);
+                running.hub.set_roster(config);
+                sites = read;
+                port_load = self.settings.port_load.as_deref().map(PortLoad::new);
+            }
         }
+        running.end().await;
+        if let Some(plain) = &plain {
+            plain.stop().await;
+        }
+        Ok(())
     }
 
     async fn listen(&self, admitted: &Admitted) -> Outcome<Listener> {
@@ -181,10 +170,15 @@ impl Server {
         })
     }
 
-    /// The roster, if it has changed and is in order.
-    fn read_roster(&self, sites: &[Site]) -> Option<(ServerConfig, Vec<Site>)> {
-        let read = roster::load(&self.settings.roster)
-            .and_then(|sites| Ok((server_config(&self.settings, &sites)?, sites)));
+    /// The roster, if it has changed, is in order, and extends that in force.
+    fn read_roster(&self, sites: &[Site], hub: &Hub) -> Option<(ServerConfig, Vec<Site>)> {
+        let read = roster::load(&self.settings.roster).and_then(|read| {
+            let config = server_config(&self.settings, &read)?;
+            if !config.common.roster.extends(&hub.config().common.roster) {
+                return Err(Failure::setup_text(MOVED));
+            }
+            Ok((config, read))
+        });
         match read {
             Ok((_, read)) if read == sites => {
                 tracing::info!("the roster is the same");
@@ -233,7 +227,7 @@ impl Server {
     }
 }
 
-/// What runs with one roster.
+/// What runs.
 struct Running {
     hub: Arc<Hub>,
     tasks: Mutex<JoinSet<()>>,
@@ -283,11 +277,6 @@ impl Running {
         }
     }
 
-    /// Whether a roster extends that in force.
-    fn can_take(&self, config: &ServerConfig) -> bool {
-        config.common.roster.extends(&self.hub.config().common.roster)
-    }
-
     fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -322,12 +311,6 @@ impl Running {
     }
 }
 
-/// Whom the door admits from now on.
-fn admit(admitted: &Admitted, config: &ServerConfig) {
-    let roster = Arc::clone(&config.common.roster);
-    *admitted.write().unwrap_or_else(PoisonError::into_inner) = roster;
-}
-
 fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerConfig> {
     let roster = roster::for_exchange(sites)?;
     let common = Common { roster, shards: settings.shards, form: settings.select_best };
@@ -339,6 +322,9 @@ fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerC
     Ok(config)
 }
 
+/// What is said of a roster that cannot be taken while the server runs.
+const MOVED: &str = "a site has another place, AS or key than before: add sites at the end, give those that are gone `removed = true`, or start both parties \
+                     again";
 /// How soon the load of ports takes effect.
 const FILES_PERIOD: Duration = Duration::from_secs(1);
 /// What a goodbye to the other party takes, with a round trip between continents.

@@ -1,9 +1,10 @@
 //! Which lanes are here, join, part and leave, and when members may be told what is gone.
 
-use super::stale_at;
+use super::{Lead, stale_at};
 use crate::message::pair::Order;
 use crate::roster::Lane;
 use crate::shard::Shard;
+use crate::shard::pair::Role;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -93,31 +94,28 @@ impl Shard {
 
     /// Whether nothing that members hold of a former pair can still be said again. Where neither party has heard of a former pair, as after the loss of
     /// both, nobody knows who had routes, and all lanes are waited for.
-    fn all_are_back(&mut self) -> bool {
-        let Some(lead) = self.lead() else { return false };
+    fn all_are_back(&self) -> bool {
+        let Some(Role::Lead(lead)) = self.pair.as_ref().map(|pair| &pair.role) else {
+            return false;
+        };
         if !lead.awaited.is_empty() {
             return false;
         }
-        let lanes: Vec<(Lane, Option<u64>)> = match lead.had_former {
-            true => lead.former.iter().map(|(lane, first)| (*lane, Some(*first))).collect(),
-            false => (0..lead.theirs.len()).map(|lane| (Lane(lane as u16), None)).collect(),
-        };
-        let lanes =
-            lanes.into_iter().filter(|(lane, _)| !self.config.common.roster.is_closed(*lane));
-        let lanes: Vec<(Lane, Option<u64>)> = lanes.collect();
-        lanes.into_iter().all(|(lane, first)| self.is_back(lane, first))
+        if lead.had_former {
+            return lead.former.iter().all(|(lane, first)| self.is_back(lead, *lane, Some(*first)));
+        }
+        (0..self.connections.len()).all(|lane| self.is_back(lead, Lane(lane as u16), None))
     }
 
     /// Whether both parties have heard of a lane all that there was before this pair, and have done it. A process that had words then says nothing
     /// anew; one that began since has said all only at the end of its table.
-    fn is_back(&mut self, lane: Lane, first: Option<u64>) -> bool {
-        let (last, has_ended) = (self.table.last(lane), self.table.has_ended(lane));
-        let Some(lead) = self.lead() else { return false };
-        let is_same = first == Some(last.incarnation);
-        !lead.absent.contains_key(&lane)
+    fn is_back(&self, lead: &Lead, lane: Lane, first: Option<u64>) -> bool {
+        let last = self.table.last(lane);
+        let is_here = !lead.absent.contains_key(&lane)
             && lead.queues[lane.index()].is_empty()
             && last.number > 0
-            && last >= lead.theirs[lane.index()].last
-            && (is_same || has_ended)
+            && last >= lead.theirs[lane.index()].last;
+        let has_said_all = first == Some(last.incarnation) || self.table.has_ended(lane);
+        is_here && has_said_all || self.config.common.roster.is_closed(lane)
     }
 }

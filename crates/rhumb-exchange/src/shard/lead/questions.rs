@@ -72,7 +72,9 @@ impl Questions {
     }
 
     fn take(&mut self, turn: Turn) -> Option<LaneSet> {
-        self.asked[usize::from(turn.is_old)] = turn.turn;
+        let asked = &mut self.asked[usize::from(turn.is_old)];
+        // Less, if it had to wait for a round of its destination.
+        *asked = turn.turn.max(*asked);
         let destination = self.queue.remove(&turn)?;
         self.waiting.remove(&destination).map(|(lanes, _)| lanes)
     }
