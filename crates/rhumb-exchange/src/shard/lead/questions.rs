@@ -98,7 +98,9 @@ impl Shard {
     pub(in crate::shard) fn ask_about_all(&mut self, lane: Lane) {
         let mut lanes = LaneSet::none(self.connections.len());
         lanes.insert(lane);
-        let contested: Vec<Destination> = self.table.contested().cloned().collect();
+        let mut contested: Vec<Destination> = self.table.contested().cloned().collect();
+        // In an order that is the same for the same history.
+        contested.sort_unstable();
         let Some(lead) = self.lead() else { return };
         contested.iter().for_each(|it| lead.questions.ask(it, &lanes, lane, true));
     }
