@@ -38,10 +38,15 @@ pub(super) struct Table {
     participates: bool,
     is_suspended: bool,
     own: BTreeMap<Prefix, Attributes>,
+    /// Numbers of a route's versions, where they are not those of their places.
+    variants: BTreeMap<Prefix, Vec<u8>>,
     others: BTreeMap<Prefix, Destination>,
     /// Number of others' routes that may be used.
     taken: usize,
 }
+
+/// A version of an own route, and who gets it.
+type Version = (Vec<u8>, MemberSet);
 
 /// Routes of others to one prefix.
 #[derive(Default)]
@@ -109,6 +114,7 @@ impl Table {
             participates,
             is_suspended: false,
             own: BTreeMap::new(),
+            variants: BTreeMap::new(),
             others: BTreeMap::new(),
             taken: 0,
         }
@@ -131,14 +137,14 @@ impl Table {
         let before = self.own.get(&prefix).map(|old| self.exports(prefix, old)).unwrap_or_default();
         let now = self.exports(prefix, &attributes);
         self.own.insert(prefix, attributes);
-        tell_differences(prefix, before, now, changes);
+        self.tell_differences(prefix, &before, now, changes);
     }
 
     /// The router has a route no more.
     pub(super) fn withdrawn(&mut self, prefix: Prefix, changes: &mut Changes) {
         if let Some(attributes) = self.own.remove(&prefix) {
             let before = self.exports(prefix, &attributes);
-            tell_differences(prefix, before, Vec::new(), changes);
+            self.tell_differences(prefix, &before, Vec::new(), changes);
         }
     }
 
@@ -223,8 +229,9 @@ impl Table {
     /// All that the exchange is to have of this member.
     pub(super) fn all_exports(&self) -> impl Iterator<Item = ForExchange> {
         self.own.iter().flat_map(|(prefix, attributes)| {
-            let exports = self.exports(*prefix, attributes).into_iter();
-            (0..).zip(exports).map(|(variant, (route, members))| {
+            let exports = self.exports(*prefix, attributes);
+            let numbers = self.variants_of(*prefix, exports.len());
+            numbers.into_iter().zip(exports).map(|(variant, (route, members))| {
                 let place = Place { prefix: *prefix, variant };
                 ForExchange::Announce { place, route, members }
             })
@@ -274,7 +281,7 @@ impl Table {
     }
 
     /// The versions of a route, and who gets them.
-    fn exports(&self, prefix: Prefix, attributes: &Attributes) -> Vec<(Vec<u8>, MemberSet)> {
+    fn exports(&self, prefix: Prefix, attributes: &Attributes) -> Vec<Version> {
         let Policies { export, roster, .. } = &self.policies;
         let list = attributes.list();
         let route = Route {
@@ -301,11 +308,52 @@ impl Table {
 
     /// Changes what exports depend on, and tells what differs then.
     fn change_exports(&mut self, changes: &mut Changes, change: impl FnOnce(&mut Self)) {
-        let before: Vec<_> =
-            self.own.iter().map(|(prefix, attributes)| self.exports(*prefix, attributes)).collect();
+        let exports = |table: &Self| -> Vec<(Prefix, Vec<Version>)> {
+            let own = table.own.iter();
+            own.map(|(prefix, attributes)| (*prefix, table.exports(*prefix, attributes))).collect()
+        };
+        let before = exports(self);
         change(self);
-        for ((prefix, attributes), before) in self.own.iter().zip(before) {
-            tell_differences(*prefix, before, self.exports(*prefix, attributes), changes);
+        for ((prefix, now), (_, before)) in exports(self).into_iter().zip(before) {
+            self.tell_differences(prefix, &before, now, changes);
+        }
+    }
+
+    fn variants_of(&self, prefix: Prefix, count: usize) -> Vec<u8> {
+        self.variants.get(&prefix).cloned().unwrap_or_else(|| (0..count as u8).collect())
+    }
+
+    /// Tells the exchange what differs between two lists of versions. A version that is in both keeps its number, whatever others come before it: it is a
+    /// destination of its own, and who has the route from there loses it for no moment.
+    fn tell_differences(
+        &mut self,
+        prefix: Prefix,
+        before: &[Version],
+        now: Vec<Version>,
+        changes: &mut Changes,
+    ) {
+        let old: BTreeMap<u8, &Version> =
+            self.variants_of(prefix, before.len()).into_iter().zip(before).collect();
+        let number_of = |route: &[u8]| old.iter().find(|(_, it)| it.0 == route).map(|it| *it.0);
+        let kept: Vec<Option<u8>> = now.iter().map(|(route, _)| number_of(route)).collect();
+        let mut free = (0..=u8::MAX).filter(|number| !kept.contains(&Some(*number)));
+        let numbers: Vec<u8> =
+            kept.iter().filter_map(|kept| kept.or_else(|| free.next())).collect();
+        for (variant, version) in numbers.iter().copied().zip(now) {
+            // Sets of rosters of different lengths may have the same members.
+            let is_same = |old: &&Version| old.0 == version.0 && old.1.iter().eq(version.1.iter());
+            if !old.get(&variant).is_some_and(is_same) {
+                let (place, (route, members)) = (Place { prefix, variant }, version);
+                changes.exchange.push(ForExchange::Announce { place, route, members });
+            }
+        }
+        for variant in old.into_keys().filter(|variant| !numbers.contains(variant)) {
+            changes.exchange.push(ForExchange::Withdraw(Place { prefix, variant }));
+        }
+        if (0..).zip(&numbers).all(|(place, number)| place == *number) {
+            self.variants.remove(&prefix);
+        } else {
+            self.variants.insert(prefix, numbers);
         }
     }
 
@@ -466,29 +514,6 @@ pub(super) struct Counts {
     pub(super) given: usize,
     /// Validated payloads of the RPKI.
     pub(super) vrps: usize,
-}
-
-/// Tells the exchange what differs between two lists of versions.
-fn tell_differences(
-    prefix: Prefix,
-    before: Vec<(Vec<u8>, MemberSet)>,
-    now: Vec<(Vec<u8>, MemberSet)>,
-    changes: &mut Changes,
-) {
-    let versions = before.len().max(now.len());
-    let (mut before, mut now) = (before.into_iter(), now.into_iter());
-    for variant in 0..versions as u8 {
-        let place = Place { prefix, variant };
-        match (before.next(), now.next()) {
-            (old, Some((route, members)))
-                if old.as_ref() != Some(&(route.clone(), members.clone())) =>
-            {
-                changes.exchange.push(ForExchange::Announce { place, route, members });
-            }
-            (Some(_), None) => changes.exchange.push(ForExchange::Withdraw(place)),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

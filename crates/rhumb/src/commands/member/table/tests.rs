@@ -88,6 +88,41 @@ fn members(change: &ForExchange) -> Vec<u16> {
     }
 }
 
+/// A newcomer gets the route prepended less often than the one who has it: whoever has it keeps it from the same destination.
+#[test]
+fn a_version_keeps_its_number_when_the_roster_grows() {
+    let mut table = Table::new(policies(), false);
+    let to = [64503, 64504].map(|asn| (EXCHANGE, 1, asn));
+    let orders = [(EXCHANGE, 0, 0), to[0], to[1], (EXCHANGE, 102, 64503)];
+    let attributes = attributes(&[64500], &orders);
+    let told = |changes: Changes| -> Vec<(u8, Vec<u16>)> {
+        let of = |it: &ForExchange| match it {
+            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => place.variant,
+        };
+        changes.exchange.iter().map(|it| (of(it), members(it))).collect()
+    };
+    let first = changed(&mut table, |it, changes| it.announced(prefix(), attributes, changes));
+    assert_eq!(told(first), [(0, vec![3])]);
+    let mut longer = policies();
+    longer.roster = Roster::new(vec![64500, 64501, 64502, 64503, 64504]).unwrap();
+    longer.export.allowed = longer.roster.all();
+    let grown = changed(&mut table, |it, changes| it.set_policies(longer, changes));
+    assert_eq!(told(grown), [(1, vec![4])]);
+    let all: Vec<u8> = table
+        .all_exports()
+        .map(|it| match it {
+            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => place.variant,
+        })
+        .collect();
+    assert_eq!(all, [1, 0]);
+    // Without the newcomer again, and then gone.
+    let shrunk = changed(&mut table, |it, changes| it.set_policies(policies(), changes));
+    assert_eq!(told(shrunk), [(1, vec![])]);
+    let gone = changed(&mut table, |it, changes| it.withdrawn(prefix(), changes));
+    assert_eq!(told(gone), [(0, vec![])]);
+    assert!(table.variants.is_empty());
+}
+
 #[test]
 fn only_differences_are_told_to_the_exchange() {
     let mut table = Table::new(policies(), false);
