@@ -13,8 +13,8 @@ usage: cargo xtask TASK
   vectors
         Writes the test vectors of docs/vectors anew, from the code. `test` compares them.
   tidy  Checks the house style and the boundaries between crates.
-  bench [NAME] [--json]
-        Runs the bench target NAME of whichever crate has it; without NAME, lists them.
+  bench [NAME [PART]] [--json]
+        Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them.
   figures --date YYYY-MM-DD [switch | platypus]
         Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.";
 
@@ -30,6 +30,8 @@ pub(crate) struct TestOptions {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BenchOptions {
     pub(crate) name: Option<String>,
+    /// Of those that the bench has; or a target of its own, named after both.
+    pub(crate) part: Option<String>,
     pub(crate) json: bool,
 }
 
@@ -94,13 +96,14 @@ fn parse_test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, Stri
 }
 
 fn parse_bench<'a>(words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
-    let mut options = BenchOptions { name: None, json: false };
+    let mut options = BenchOptions { name: None, part: None, json: false };
     for word in words {
         match word {
             "--json" => options.json = true,
-            _ if word.starts_with('-') || options.name.is_some() => {
+            _ if word.starts_with('-') || options.part.is_some() => {
                 return Err(format!("bench: `{word}` is not understood"));
             }
+            _ if options.name.is_some() => options.part = Some(word.to_owned()),
             _ => options.name = Some(word.to_owned()),
         }
     }
@@ -146,8 +149,11 @@ mod tests {
             TestOptions { fast: true, fuzz_time: Duration::from_secs(3), install: false };
         let line = "test --fuzz-seconds 3 --fast --no-install";
         assert_eq!(parsed(line), Ok(Task::Test(expected)));
-        let expected = BenchOptions { name: Some("switch".to_owned()), json: true };
-        assert_eq!(parsed("bench --json switch"), Ok(Task::Bench(expected)));
+        for (line, part) in [("bench --json switch", None), ("bench switch fast --json", Some("fast"))] {
+            let part = part.map(str::to_owned);
+            let expected = BenchOptions { name: Some("switch".to_owned()), part, json: true };
+            assert_eq!(parsed(line), Ok(Task::Bench(expected)));
+        }
         assert_eq!(parsed("tidy"), Ok(Task::Tidy));
         for (words, of) in
             [("", None), (" switch", Some(Figures::Switch)), (" platypus", Some(Figures::Platypus))]
@@ -170,7 +176,7 @@ mod tests {
             "test --fuzz-seconds -1",
             "tidy --fix",
             "vectors names",
-            "bench a b",
+            "bench a b c",
             "bench --xml",
             "figures",
             "figures --date",

@@ -27,15 +27,30 @@ fn try_run(root: &Path, options: &BenchOptions) -> Result<bool, String> {
         }
         return Ok(true);
     };
-    let package = package_of(&metadata, name)?;
+    let (target, part) = target(&metadata, name, options.part.as_deref());
+    let package = package_of(&metadata, &target)?;
     let mut command = Command::new(metadata::cargo());
-    command.current_dir(root).args(["bench", "--quiet", "-p", package, "--bench", name, "--"]);
+    command.current_dir(root).args(["bench", "--quiet", "-p", package, "--bench", &target, "--"]);
+    command.args(part);
     if options.json {
         command.arg("--json");
     }
     // Not through `process::run`: a bench measures, and nothing should read its output along the way.
     let status = command.status().map_err(|error| format!("cargo bench: {error}"))?;
     Ok(status.success())
+}
+
+/// The target, and the part that it is told: where a part is a target of its own, that one and none.
+fn target<'a>(
+    metadata: &Metadata,
+    name: &str,
+    part: Option<&'a str>,
+) -> (String, Option<&'a str>) {
+    let own = part.map(|part| format!("{name}-{part}"));
+    match own.filter(|own| benches(metadata).any(|(_, bench)| bench == own)) {
+        Some(own) => (own, None),
+        None => (name.to_owned(), part),
+    }
 }
 
 fn package_of<'a>(metadata: &'a Metadata, name: &str) -> Result<&'a str, String> {
@@ -65,9 +80,12 @@ mod tests {
     fn a_bench_is_found_by_name_and_an_unknown_one_is_refused() {
         let metadata = metadata::tests::example();
         assert_eq!(package_of(&metadata, "speed"), Ok("rhumb-b"));
+        assert_eq!(target(&metadata, "speed", None), ("speed".to_owned(), None));
+        assert_eq!(target(&metadata, "speed", Some("low")), ("speed".to_owned(), Some("low")));
+        assert_eq!(target(&metadata, "speed", Some("high")), ("speed-high".to_owned(), None));
         assert_eq!(
             package_of(&metadata, "seped"),
-            Err("no bench `seped`; there are: speed".to_owned())
+            Err("no bench `seped`; there are: speed, speed-high".to_owned())
         );
     }
 }

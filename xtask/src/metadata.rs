@@ -148,7 +148,8 @@ pub(crate) mod tests {
                 {"id": "a", "name": "rhumb-a", "version": "0.1.0", "license": "MIT OR Apache-2.0",
                  "source": null, "targets": [{"kind": ["lib"], "name": "rhumb_a"}]},
                 {"id": "b", "name": "rhumb-b", "version": "0.1.0", "license": "MIT OR Apache-2.0",
-                 "source": null, "targets": [{"kind": ["bench"], "name": "speed"}]},
+                 "source": null, "targets": [{"kind": ["bench"], "name": "speed"},
+                    {"kind": ["bench"], "name": "speed-high"}]},
                 {"id": "o", "name": "outside", "version": "2.0.0", "license": "GPL-3.0",
                  "source": "registry+https://example.org/index", "targets": []},
             ],
@@ -167,7 +168,7 @@ pub(crate) mod tests {
         let members: Vec<&str> = metadata.members().map(|member| member.name.as_str()).collect();
         assert_eq!(members, ["rhumb-a", "rhumb-b"]);
         let b = &metadata.packages[1];
-        assert_eq!(b.benches, ["speed"]);
+        assert_eq!(b.benches, ["speed", "speed-high"]);
         let expected = [("rhumb-a", false), ("outside", true)];
         let expected =
             expected.map(|(name, is_dev_only)| Dependency { name: name.into(), is_dev_only });

@@ -8,7 +8,7 @@ mod members;
 mod wire;
 
 use harness::Place;
-use members::{EXCHANGE, Lan, MATRIX, MEMBERS, Member, SERVER, expect_tables, oracle};
+use members::{EXCHANGE, MATRIX, MEMBERS, Member, SERVER, expect_tables, oracle};
 
 /// The configuration of party one, which reaches no other party.
 fn configure(place: &Place) {
@@ -39,7 +39,7 @@ fn configure(place: &Place) {
 
 #[test]
 fn real_routers_get_what_the_oracle_says() {
-    let Some(mut lan) = Lan::new() else { return };
+    let Some(mut lan) = members::lan() else { return };
     let place = Place::new();
     configure(&place);
     let station = lan.station(1);

@@ -22,7 +22,7 @@ fn routers(lan: &mut Lan, folder: &Path) -> Vec<Member> {
 
 /// What each has from a plain route server.
 fn baseline() -> Option<BTreeMap<usize, Table>> {
-    let mut lan = Lan::new()?;
+    let mut lan = members::lan()?;
     let folder = tempfile::tempdir().unwrap();
     let _server = Baseline::start(&mut lan, folder.path());
     let mut all: Vec<Member> = (0..MEMBERS.len())
@@ -56,7 +56,7 @@ impl Rig {
 
     /// With the first so many members in the roster.
     fn with_roster(selects: bool, members: usize) -> Option<Self> {
-        let mut lan = Lan::new()?;
+        let mut lan = members::lan()?;
         let folder = tempfile::tempdir().unwrap();
         let mut private = Private::new(&mut lan, selects);
         private.write_roster(members, None);

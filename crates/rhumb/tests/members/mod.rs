@@ -1,6 +1,6 @@
 //! An exchange as its members see it: a LAN of network namespaces on which real routers of five makes announce real routes.
 //!
-//! 1. [`Lan::new`] lays the LAN: one host per router, and as many more as servers and proxies need.
+//! 1. [`lan`] lays the LAN: one host per router, and as many more as servers and proxies need.
 //! 2. [`Member::start`] starts a router, told to speak with one neighbour; it announces its part of the [`slice`].
 //! 3. [`Member::received`] asks the router, by its own tool, what that neighbour has told it.
 //!
@@ -14,6 +14,7 @@ mod bird;
 mod exabgp;
 mod frr;
 mod gobgp;
+mod lan;
 mod mrt;
 mod openbgpd;
 pub(crate) mod oracle;
@@ -21,13 +22,12 @@ pub(crate) mod private;
 pub(crate) mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::wire::Host;
+pub(crate) use lan::{Lan, Process, Station};
 use slice::Announced;
 
 /// The exchange's AS: IX.br's.
@@ -89,54 +89,16 @@ pub(crate) struct Received {
 /// By prefix.
 pub(crate) type Table = BTreeMap<String, Received>;
 
-/// One Ethernet.
-pub(crate) struct Lan {
-    fabric: Host,
-    ports: usize,
-}
-
-/// A host on it.
-pub(crate) struct Station {
-    pub(crate) host: Host,
-    pub(crate) v4: String,
-    pub(crate) v6: String,
-}
-
-impl Lan {
-    /// `None`, and why, where namespaces or a router cannot be had.
-    pub(crate) fn new() -> Option<Self> {
-        for (program, package) in PROGRAMS {
-            let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-            if !found.is_ok_and(|it| it.status.success()) {
-                println!("skipped: without {program} (Debian package {package})");
-                return None;
-            }
+/// A LAN; `None`, and why, where namespaces or a router cannot be had.
+pub(crate) fn lan() -> Option<Lan> {
+    for (program, package) in PROGRAMS {
+        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        if !found.is_ok_and(|it| it.status.success()) {
+            println!("skipped: without {program} (Debian package {package})");
+            return None;
         }
-        let fabric = Host::new()
-            .map_err(|error| println!("skipped: namespaces need root and ip ({error})"))
-            .ok()?;
-        fabric.run("ip link add name bridge type bridge; ip link set bridge up");
-        Some(Self { fabric, ports: 0 })
     }
-
-    /// A host with addresses 10.90.0.`number`, 2001:db8:90::`number` and fe80::`number`.
-    pub(crate) fn station(&mut self, number: usize) -> Station {
-        let host = Host::new().unwrap();
-        let (port, path) = (self.ports, host.path());
-        self.ports += 1;
-        self.fabric.run(&format!(
-            "ip link add port{port} type veth peer name eth netns {path}; \
-             ip link set port{port} master bridge up"
-        ));
-        let (v4, v6) = (format!("10.90.0.{number}"), format!("2001:db8:90::{number}"));
-        // OpenBGPD takes the first IPv6 address of the host for next hop where the session is over IPv4, and would take ::1.
-        host.run(&format!(
-            "ip address del ::1/128 dev lo; ip address add {v6}/128 dev lo; \
-             ip link set eth addrgenmode none; ip address add {v4}/24 dev eth; \
-             ip address add {v6}/64 dev eth nodad; ip address add fe80::{number}/64 dev eth nodad; ip link set eth up"
-        ));
-        Station { host, v4, v6 }
-    }
+    Lan::new().map_err(|why| println!("skipped: {why}")).ok()
 }
 
 /// A member's router.
@@ -256,30 +218,6 @@ impl Member {
     /// Next hop of its routes to a prefix.
     fn next_hop(&self, prefix: &str) -> &str {
         if is_v6(prefix) { &self.station.v6 } else { &self.station.v4 }
-    }
-}
-
-/// A process on a host, killed with the value.
-pub(crate) struct Process(Child);
-
-impl Process {
-    /// Starts `script`, with what it prints in a file.
-    pub(crate) fn start(host: &Host, script: &str, log: &Path) -> Self {
-        let output = File::options().create(true).append(true).open(log).unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-ec", &format!("exec {script}")]).stdin(Stdio::null());
-        command.stdout(output.try_clone().unwrap()).stderr(output);
-        // In a group of its own, so that what it has started ends with it.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        Self(host.enter(|| command.spawn().unwrap()))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let group = format!("-{}", self.0.id());
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).output();
-        let _ = self.0.wait();
     }
 }
 
