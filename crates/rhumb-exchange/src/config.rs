@@ -225,3 +225,6 @@ pub const SETTLE: Duration = Duration::from_secs(30);
 
 /// Routes that one run replays to a member: one is a lane. 64 words of vector triples.
 pub const REPLAY_LANES: usize = 4096;
+/// Bytes of routes that a shard replays to a member before it has put together what came earlier: what waits for a member that reads slowly stays
+/// within it, and at a round trip of 20 ms it is no bound on 400 Mbit/s.
+pub const REPLAY_AHEAD: usize = 1 << 20;

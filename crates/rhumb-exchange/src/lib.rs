@@ -105,8 +105,8 @@ mod wire;
 
 pub use circuits::Form;
 pub use config::{
-    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, RANKING, REPLAY_LANES, SETTLE,
-    STALE, ServerConfig,
+    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, RANKING, REPLAY_AHEAD, REPLAY_LANES,
+    SETTLE, STALE, ServerConfig,
 };
 pub use error::ExchangeError;
 pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};

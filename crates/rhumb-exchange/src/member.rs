@@ -290,6 +290,9 @@ impl Member {
             (ToMember::Synced { tag }, Party::One) => {
                 self.take_in_turn(connection, at, tag, Waiting::Synced)?;
             }
+            (ToMember::Milestone { tag }, Party::One) => {
+                self.take_in_turn(connection, at, tag, Waiting::Milestone)?;
+            }
             (ToMember::Missed { round }, Party::One) => self.take_missed(connection, at, round),
             _ => return Err(ExchangeError::Unexpected("a message of the other party")),
         }

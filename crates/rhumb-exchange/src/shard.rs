@@ -232,6 +232,7 @@ impl Shard {
             FromMember::Ids { tag, bucket, ids } => self.take_ids(lane, tag, bucket, &ids),
             FromMember::Ranking { round, share } => self.take_ranking(lane, round, share, now)?,
             FromMember::Bye => self.take_bye(lane),
+            FromMember::Passed { tag } => self.take_passed(lane, tag),
         }
         self.pump(now);
         Ok(())
@@ -339,6 +340,11 @@ impl Shard {
             return Err(ExchangeError::Unexpected(
                 "a word of a process that a later one has replaced",
             ));
+        }
+        // A full table, announced and taken back.
+        let most = 2 * self.config.max_routes_per_lane;
+        if self.pair.as_ref().is_some_and(|pair| pair.waiting_of(lane) >= most) {
+            return Err(ExchangeError::TooMany { what: "words of one lane that wait", most });
         }
         Ok(last)
     }

@@ -35,6 +35,7 @@ pub(super) enum Waiting {
     Retract(Vec<RouteId>),
     Ask(Vec<RouteId>),
     Synced,
+    Milestone,
 }
 
 /// What a member holds of a shard.
@@ -298,6 +299,9 @@ impl Member {
                         self.events.push_back(Event::Synced);
                     }
                 }
+                Some(Whole::Milestone(tag)) => {
+                    self.send(live.one, at, &FromMember::Passed { tag });
+                }
                 Some(Whole::Lost) => self.status.stale += 1,
             }
         }
@@ -326,7 +330,7 @@ impl Member {
         let half = match waiting {
             Waiting::Offer { id, .. } => half(shares.remove(&(*tag, *id)), is_passed, Half::Share),
             Waiting::Ask(_) => half(asks.remove(tag), is_passed, Half::Ask),
-            Waiting::Retract(_) | Waiting::Synced => Half::None,
+            Waiting::Retract(_) | Waiting::Synced | Waiting::Milestone => Half::None,
         };
         if matches!(half, Half::Wait) {
             return None;
@@ -335,6 +339,7 @@ impl Member {
         Some(match (waiting, half) {
             (Waiting::Retract(ids), _) => Whole::Gone(ids),
             (Waiting::Synced, _) => Whole::Synced,
+            (Waiting::Milestone, _) => Whole::Milestone(tag),
             (Waiting::Offer { id, replaces, share, sealed }, Half::Share(other)) => {
                 Whole::Key { id, replaces, key: share ^ other, sealed }
             }
@@ -411,6 +416,7 @@ enum Whole {
     Gone(Vec<RouteId>),
     Round(Tag, Vec<RouteId>),
     Synced,
+    Milestone(Tag),
     /// The other half will not come, or is of something else.
     Lost,
 }

@@ -22,6 +22,8 @@ pub(crate) enum FromMember<'a> {
     Ranking { round: Tag, share: &'a [u8] },
     /// It leaves, and its routes with it.
     Bye,
+    /// What both parties sent before a [`ToMember::Milestone`] is put together.
+    Passed { tag: Tag },
 }
 
 /// A party's half of an announcement.
@@ -68,6 +70,9 @@ impl<'a> FromMember<'a> {
             Self::Bye => {
                 out.u8(8).u16(shard);
             }
+            Self::Passed { tag } => {
+                out.u8(9).u16(shard).tag(*tag);
+            }
         }
         out.0
     }
@@ -97,6 +102,7 @@ impl<'a> FromMember<'a> {
             6 => Self::Ids { tag: reader.tag()?, bucket: reader.u8()?, ids: reader.ids()? },
             7 => Self::Ranking { round: reader.tag()?, share: reader.short_bytes()? },
             8 => Self::Bye,
+            9 => Self::Passed { tag: reader.tag()? },
             _ => return Err(ExchangeError::Malformed("its kind")),
         };
         reader.finish()?;
@@ -135,6 +141,8 @@ pub(crate) enum ToMember<'a> {
     Result { round: Tag, share: u128 },
     /// Party one: a round went on without this member.
     Missed { round: Tag },
+    /// Party one: say when you are here.
+    Milestone { tag: Tag },
 }
 
 /// Party one's half of a route.
@@ -171,6 +179,7 @@ impl<'a> ToMember<'a> {
             Self::Ask { round, ids } => out.u8(8).u16(shard).tag(*round).ids(ids),
             Self::Result { round, share } => out.u8(9).u16(shard).tag(*round).u128(*share),
             Self::Missed { round } => out.u8(10).u16(shard).tag(*round),
+            Self::Milestone { tag } => out.u8(11).u16(shard).tag(*tag),
         };
         out.0
     }
@@ -193,6 +202,7 @@ impl<'a> ToMember<'a> {
             8 => Self::Ask { round: reader.tag()?, ids: reader.ids()? },
             9 => Self::Result { round: reader.tag()?, share: reader.u128()? },
             10 => Self::Missed { round: reader.tag()? },
+            11 => Self::Milestone { tag: reader.tag()? },
             _ => return Err(ExchangeError::Malformed("its kind")),
         };
         reader.finish()?;

@@ -136,6 +136,11 @@ impl Lead {
         [stale, settle].into_iter().flatten().min()
     }
 
+    /// Words of a lane that wait.
+    pub(super) fn waiting_of(&self, lane: Lane) -> usize {
+        self.queues[lane.index()].len()
+    }
+
     fn push(&mut self, lane: Lane, mark: Mark, what: What) {
         self.queues[lane.index()].push_back(Word { mark, what });
         self.wake(lane);
@@ -269,7 +274,11 @@ impl Shard {
     }
 
     fn forget(&mut self) -> Order {
-        let items = self.lead().map(|lead| std::mem::take(&mut lead.forget)).unwrap_or_default();
+        let items = self.lead().map(|lead| {
+            let first = lead.forget.len().saturating_sub(words::MAX_ITEMS);
+            lead.forget.split_off(first)
+        });
+        let items = items.unwrap_or_default();
         items.iter().for_each(|item| self.lead_dropped(*item));
         Order::Forget(items)
     }

@@ -220,6 +220,7 @@ impl Shard {
         let keys = &circuit.results(outputs)[0];
         let shares: Vec<_> = ids.iter().zip(keys).map(|(id, key)| (*id, None, *key)).collect();
         self.hand_out(lane, position, &shares);
+        self.mark_replayed(lane, position, ids);
         self.counters.replayed += ids.len() as u64;
         Ok(())
     }

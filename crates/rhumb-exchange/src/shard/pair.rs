@@ -55,6 +55,14 @@ impl Pair {
         }
     }
 
+    /// Words of a lane that wait for an order.
+    pub(super) fn waiting_of(&self, lane: Lane) -> usize {
+        match &self.role {
+            Role::Lead(lead) => lead.waiting_of(lane),
+            Role::Follow(_) => 0,
+        }
+    }
+
     pub(super) fn forget_orders(&mut self) {
         if let Role::Lead(lead) = &mut self.role {
             lead.slots.clear();

@@ -3,17 +3,21 @@
 //!
 //! 1. The order `Join` marks a place in both parties' messages. What is exported after it reaches the member as it does all others.
 //! 2. The member says the sums of what it held there. Where they differ, it is asked for ids.
-//! 3. What it lacks is replayed, routes as lanes; what is gone is retracted. Then it is told that it has everything.
+//! 3. What it lacks is replayed, routes as lanes, no faster than it puts both parties' halves together; what is gone is retracted. Then it is
+//!    told that it has everything.
 //!
 //! Invariant: what is gone is told only once the pair has settled: until then members keep what they hold of a former pair.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
+use rhumb_mpc::Party;
+
 use super::Shard;
+use super::lead::Lead;
 use crate::MAX_MEMBER_MESSAGE;
-use crate::config::REPLAY_LANES;
-use crate::message::member::ToMember;
+use crate::config::{REPLAY_AHEAD, REPLAY_LANES};
+use crate::message::member::{OFFER_LEN, ToMember};
 use crate::message::pair::Order;
 use crate::message::{BUCKETS, Tag};
 use crate::roster::Lane;
@@ -31,6 +35,10 @@ pub(super) struct Sync {
     asked: BTreeSet<u8>,
     /// What it lacks.
     missing: VecDeque<RouteId>,
+    /// Runs whose milestones it has not passed, with the bytes of their routes.
+    ahead: VecDeque<(u64, usize)>,
+    /// Whether it is among those that wait for a replay.
+    is_in_turn: bool,
 }
 
 enum State {
@@ -43,6 +51,12 @@ enum State {
 }
 
 impl Sync {
+    /// Bytes that may be sent before it has to have passed a milestone.
+    fn room(&self) -> usize {
+        let ahead: usize = self.ahead.iter().map(|(_, len)| len).sum();
+        REPLAY_AHEAD.saturating_sub(ahead)
+    }
+
     /// Something became current without a run, perhaps after this lane was looked at; true if that is so.
     pub(super) fn late_adoption(&mut self, id: RouteId) -> bool {
         if matches!(self.state, State::Said(_)) {
@@ -52,6 +66,26 @@ impl Sync {
         // It is told once more that it has everything, and asked once more what is best.
         self.state = State::Compared;
         true
+    }
+}
+
+impl Lead {
+    /// A lane may lack something: it waits for its turn, once.
+    pub(super) fn replay_later(&mut self, lane: Lane) {
+        if let Some(sync) = self.syncs.get_mut(&lane)
+            && !std::mem::replace(&mut sync.is_in_turn, true)
+        {
+            self.replays.push_back(lane);
+        }
+    }
+
+    /// Something became current without a run: those who have said what they hold before this may lack it.
+    pub(super) fn adopted(&mut self, id: RouteId) {
+        for (lane, sync) in &mut self.syncs {
+            if sync.late_adoption(id) && !std::mem::replace(&mut sync.is_in_turn, true) {
+                self.replays.push_back(*lane);
+            }
+        }
     }
 }
 
@@ -75,8 +109,39 @@ impl Shard {
             differing: VecDeque::new(),
             asked: BTreeSet::new(),
             missing: VecDeque::new(),
+            ahead: VecDeque::new(),
+            is_in_turn: false,
         };
         lead.syncs.insert(lane, sync);
+    }
+
+    /// A member has put together what both parties sent before a milestone.
+    pub(super) fn take_passed(&mut self, lane: Lane, tag: Tag) {
+        if self.tag(tag.position) != tag {
+            return;
+        }
+        let Some(lead) = self.lead() else { return };
+        let Some(sync) = lead.syncs.get_mut(&lane) else { return };
+        while sync.ahead.pop_front_if(|(position, _)| *position <= tag.position).is_some() {}
+        lead.replay_later(lane);
+    }
+
+    /// Routes were replayed to a lane: it says when it is there.
+    pub(super) fn mark_replayed(&mut self, lane: Lane, position: u64, ids: &[RouteId]) {
+        if self.party == Party::Two {
+            return;
+        }
+        let len = ids.iter().filter_map(|id| self.offer_len(*id)).sum();
+        let tag = self.tag(position);
+        let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
+        sync.ahead.push_back((position, len));
+        self.tell(lane, &ToMember::Milestone { tag });
+    }
+
+    /// Bytes of the offer of a route that is current.
+    fn offer_len(&self, id: RouteId) -> Option<usize> {
+        let held = self.table.item_of(id).and_then(|item| self.table.held(item))?;
+        held.current.map(|_| OFFER_LEN + held.sealed.len())
     }
 
     /// What a member holds of a bucket that it was asked about.
@@ -104,7 +169,7 @@ impl Shard {
         let Some(lead) = self.lead() else { return };
         if let Some(sync) = lead.syncs.get_mut(&lane) {
             sync.missing.extend(missing);
-            lead.replays.push_back(lane);
+            lead.replay_later(lane);
         }
     }
 
@@ -130,19 +195,26 @@ impl Shard {
                     _ => sync.differing.push_back(bucket as u8),
                 }
             }
-            lead.replays.push_back(lane);
+            lead.replay_later(lane);
         }
     }
 
-    /// The next run for a member that lacks something, or for one after the other the word that it lacks nothing.
+    /// The next run for a member that lacks something, or for one after the other the word that it lacks nothing. Who has not put together what
+    /// was replayed to it is left out until it has.
     pub(super) fn next_replay(&mut self) -> Option<Order> {
         while let Some(lane) = self.lead()?.replays.pop_front() {
+            let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { continue };
+            sync.is_in_turn = false;
+            let mut room = sync.room();
+            if room == 0 {
+                continue;
+            }
             let mut ids = Vec::new();
-            while ids.len() < REPLAY_LANES {
+            while ids.len() < REPLAY_LANES && room > 0 {
                 let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { break };
                 if let Some(id) = sync.missing.pop_front() {
-                    let held = self.table.item_of(id).and_then(|item| self.table.held(item));
-                    if held.is_some_and(|held| held.current.is_some()) {
+                    if let Some(len) = self.offer_len(id) {
+                        room = room.saturating_sub(len);
                         ids.push(id);
                     }
                 } else if let Some(bucket) = sync.empty.pop_front() {
@@ -155,7 +227,7 @@ impl Shard {
             }
             self.ask_for_buckets(lane);
             if !ids.is_empty() {
-                self.lead()?.replays.push_back(lane);
+                self.lead()?.replay_later(lane);
                 return Some(Order::Replay { lane, ids });
             }
             self.check_synced(lane);
@@ -163,10 +235,10 @@ impl Shard {
         None
     }
 
-    /// Asks about some more of the buckets that differ.
+    /// Asks about some more of the buckets that differ, once nothing waits that it is known to lack.
     fn ask_for_buckets(&mut self, lane: Lane) {
         let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
-        if !sync.asked.is_empty() || sync.differing.is_empty() {
+        if !sync.asked.is_empty() || sync.differing.is_empty() || !sync.missing.is_empty() {
             return;
         }
         let count = sync.differing.len().min(BUCKETS_AT_ONCE);

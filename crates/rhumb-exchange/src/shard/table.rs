@@ -91,9 +91,9 @@ impl Table {
         self.lanes[lane.index()].held.iter().map(|(mark, held)| (*mark, held))
     }
 
-    /// Whether this is the lane's latest word on its destination.
-    pub(crate) fn is_latest(&self, (lane, mark): Item, destination: &Destination) -> bool {
-        self.lanes[lane.index()].latest.get(destination) == Some(&mark)
+    /// The lane's latest word on a destination, if that is a route.
+    pub(crate) fn latest(&self, lane: Lane, destination: &Destination) -> Option<Mark> {
+        self.lanes[lane.index()].latest.get(destination).copied()
     }
 
     /// A new announcement. Without a pair it takes the place of the lane's former one.

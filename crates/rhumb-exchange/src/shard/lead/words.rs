@@ -11,13 +11,15 @@ use crate::message::pair::{HeardWhat, Item, Order, PairMessage};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId};
 use crate::shard::Shard;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// What the first words of the lanes come to.
 enum Next {
     /// It goes into the next run.
     Export(Item),
-    Do(Order),
+    /// These are no more. Those that another call gave already may be among them.
+    Remove(Vec<RouteId>),
     /// Nothing to do for both.
     Skip,
     /// Party two has not heard it.
@@ -123,31 +125,35 @@ impl Shard {
         Ok(())
     }
 
-    /// What members have said: one run of announcements, or something that comes before it.
+    /// What members have said: one run of announcements, and what comes before it.
     pub(super) fn next_words(&mut self) -> Option<Order> {
         let most = self.config.batch;
-        let mut batch: Vec<Item> = Vec::new();
-        let mut first = None;
-        while batch.len() < most && first.is_none() && self.lead()?.adopt.len() < MAX_ADOPTED {
+        let (mut batch, mut removed) = (Vec::new(), BTreeSet::new());
+        while batch.len() < most
+            && removed.len() < MAX_ITEMS
+            && self.lead()?.adopt.len() < MAX_ITEMS
+        {
             let Some(lane) = self.lead()?.ready.pop_front() else { break };
             self.lead()?.is_ready[lane.index()] = false;
             match self.next_word(lane) {
                 Next::Wait => continue,
                 Next::Skip => {}
                 Next::Export(item) => batch.push(item),
-                Next::Do(order) => first = Some(order),
+                Next::Remove(ids) => removed.extend(ids),
             }
             self.lead()?.wake(lane);
         }
         let lead = self.lead()?;
         if !lead.adopt.is_empty() {
-            lead.waiting.extend(first);
-            first = Some(Order::Adopt(std::mem::take(&mut lead.adopt)));
+            lead.waiting.push_back(Order::Adopt(std::mem::take(&mut lead.adopt)));
         }
+        let removed: Vec<RouteId> = removed.into_iter().collect();
+        let removals = removed.chunks(MAX_ITEMS).map(|ids| Order::Remove(ids.to_vec()));
+        lead.waiting.extend(removals);
         if !batch.is_empty() {
             lead.waiting.push_back(Order::Export(batch));
         }
-        first.or_else(|| lead.waiting.pop_front())
+        lead.waiting.pop_front()
     }
 
     /// Takes a lane's first word, unless it waits.
@@ -165,13 +171,13 @@ impl Shard {
             What::Withdraw(destination) => {
                 let current = self.table.current(&destination).find(|(other, _)| *other == lane);
                 let id = current.and_then(|item| self.table.held(item)).map(|held| held.id);
-                id.map_or(Next::Skip, |id| Next::Do(Order::Remove(vec![id])))
+                id.map_or(Next::Skip, |id| Next::Remove(vec![id]))
             }
             What::End => self.end(lane, mark),
             What::Announce => {
                 let Some(held) = self.table.held(item) else { return Next::Skip };
                 let was_exported = held.exported || their_word == Some(true);
-                if !self.table.is_latest(item, &held.destination) {
+                if self.table.latest(lane, &held.destination) != Some(mark) {
                     self.drop_word(item, their_word.is_some());
                     return Next::Skip;
                 }
@@ -204,23 +210,19 @@ impl Shard {
         }
     }
 
-    /// A lane has said all that it began with: what earlier incarnations had is gone.
+    /// A lane has said all that it began with: what earlier incarnations had is gone. What it has said again stays until that takes its
+    /// place: it may be in the run that comes next.
     fn end(&mut self, lane: Lane, mark: Mark) -> Next {
         let is_old = |other: &Mark| other.incarnation < mark.incarnation;
-        let old: Vec<(Mark, RouteId, bool)> = self
-            .table
-            .items(lane)
-            .take_while(|(other, _)| is_old(other))
-            .map(|(other, held)| (other, held.id, held.current.is_some()))
-            .collect();
-        let mut ids = Vec::new();
-        for (other, id, is_current) in old {
-            if is_current {
-                ids.push(id);
-            } else {
-                self.table.drop_item((lane, other));
+        let (mut ids, mut dropped) = (Vec::new(), Vec::new());
+        for (other, held) in self.table.items(lane).take_while(|(other, _)| is_old(other)) {
+            if held.current.is_none() {
+                dropped.push((lane, other));
+            } else if self.table.latest(lane, &held.destination).is_none_or(|it| is_old(&it)) {
+                ids.push(held.id);
             }
         }
+        dropped.into_iter().for_each(|item| drop(self.table.drop_item(item)));
         let theirs = self.lead().map(|lead| {
             let theirs = lead.theirs[lane.index()].held.keys();
             theirs.take_while(|other| is_old(other)).map(|other| (lane, *other)).collect()
@@ -230,7 +232,7 @@ impl Shard {
         if let Some(lead) = self.lead() {
             lead.forget.extend(theirs);
         }
-        if ids.is_empty() { Next::Skip } else { Next::Do(Order::Remove(ids)) }
+        if ids.is_empty() { Next::Skip } else { Next::Remove(ids) }
     }
 
     /// Both have made this current; the lane's former route is gone.
@@ -250,12 +252,7 @@ impl Shard {
             lead.awaited.remove(&(item.0, mark));
         }
         let (Some(id), 0) = (id, since) else { return };
-        // Those who have said what they hold before this may lack it.
-        for (lane, sync) in &mut lead.syncs {
-            if sync.late_adoption(id) {
-                lead.replays.push_back(*lane);
-            }
-        }
+        lead.adopted(id);
         if let Some((_, former)) = former {
             let tag = self.tag(self.pair.as_ref().map_or(0, |pair| pair.position));
             for lane in self.joined() {
@@ -284,5 +281,5 @@ impl Shard {
     }
 }
 
-/// Announcements of one order: 72 KB.
-const MAX_ADOPTED: usize = 4096;
+/// Announcements, or ids, of one order: 72 KB.
+pub(super) const MAX_ITEMS: usize = 4096;
