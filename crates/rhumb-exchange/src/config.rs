@@ -122,7 +122,7 @@ impl ServerConfig {
             let what = "the number of routes of a run";
             return Err(ExchangeError::OutOfRange { what, least: 1, most: MAX_BATCH });
         }
-        // What does not fit a pool could never run.
+        // What does not fit a pool, with a batch that is made when one word is missing, could at some time not run.
         let (words, places) = (self.common.roster.words(), crate::circuits::MAX_ROUTES);
         let (bits, vectors) = match self.common.form {
             Form::Paper => (35 * places, places),

@@ -71,6 +71,8 @@ pub struct World {
     incarnation: u64,
     /// Whether members answer questions.
     pub mute: Vec<bool>,
+    /// A way on which nothing is delivered for now.
+    pub stalled: Option<Way>,
     /// All frames that were delivered, if asked for: the server's number, the way, the frame.
     pub tap: Option<Vec<(usize, Way, Vec<u8>)>>,
 }
@@ -148,6 +150,7 @@ impl World {
             preferences: None,
             incarnation: 1000,
             mute: vec![false; lanes],
+            stalled: None,
             tap: None,
         }
     }
@@ -349,11 +352,12 @@ impl World {
     /// Delivers one message; false if there is none.
     pub fn step(&mut self) -> bool {
         self.collect();
-        if self.ways.is_empty() {
+        let open = self.ways.keys().filter(|way| self.stalled != Some(**way));
+        let open: Vec<Way> = open.copied().collect();
+        if open.is_empty() {
             return false;
         }
-        let at = self.random.below(self.ways.len());
-        let way = *self.ways.keys().nth(at).unwrap();
+        let way = open[self.random.below(open.len())];
         let message = self.ways.get_mut(&way).unwrap().pop_front().unwrap();
         self.deliver(way, &message);
         true
