@@ -227,6 +227,30 @@ fn nobody_can_hold_more_than_the_bound() {
     assert_eq!(world.offered(1).len(), 5);
 }
 
+#[test]
+fn words_that_wait_are_bounded_also_if_they_are_no_routes() {
+    let mut config = small(3, Form::TopClass, 1);
+    config.max_routes_per_lane = 4;
+    let mut world = World::with(config, 8);
+    world.settle();
+    // Party one alone hears of a route, which all that comes after it waits for; then of another's end, over and over.
+    world.announce(0, b"first", &[1], b"r");
+    let mut said = vec![world.member(0).poll_message(Connection(0)).unwrap()];
+    for _ in 0..9 {
+        world.announce(0, b"d", &[1], b"r");
+        assert!(world.member(0).poll_message(Connection(0)).is_some());
+        world.withdraw(0, b"d");
+        said.extend(world.member(0).poll_message(Connection(0)));
+    }
+    let now = world.now;
+    let server = world.servers[0].as_mut().unwrap();
+    let results: Vec<_> =
+        said.iter().map(|message| server.member_message(Lane(0), message, now)).collect();
+    let (most, what) = (8, "words of one lane that wait");
+    assert!(results[..most].iter().all(Result::is_ok), "{results:?}");
+    assert_eq!(results[most], Err(ExchangeError::TooMany { what, most }));
+}
+
 /// A member that dies between its two sends, and one that does not rank, hold nobody up.
 #[test]
 fn a_member_that_vanishes_at_any_message_leaves_others_unaffected() {
