@@ -116,6 +116,8 @@ pub struct Shard {
     /// Party one's preference for each lane as an announcer.
     preferences: Vec<u8>,
     outbox: VecDeque<Output>,
+    /// Since when members have said what nothing was done about.
+    unheeded: Option<Instant>,
     counters: Counters,
 }
 
@@ -142,6 +144,7 @@ impl Shard {
             programs: Programs::default(),
             preferences: vec![0; lanes],
             outbox: VecDeque::new(),
+            unheeded: None,
             counters: Counters::default(),
             config,
         })
@@ -234,7 +237,7 @@ impl Shard {
             FromMember::Bye => self.take_bye(lane),
             FromMember::Passed { tag } => self.take_passed(lane, tag),
         }
-        self.pump(now);
+        self.unheeded = Some(now);
         Ok(())
     }
 
@@ -294,9 +297,13 @@ impl Shard {
         Ok(())
     }
 
-    /// What to do next. To be called until there is nothing, after each other call.
+    /// What to do next. To be called until there is nothing, after each other call, or after several messages of members: what they say at once is
+    /// ordered at once.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outbox.is_empty() {
+            if let Some(now) = self.unheeded {
+                self.pump(now);
+            }
             self.tell_heard();
         }
         self.outbox.pop_front()

@@ -181,6 +181,7 @@ impl Shard {
 
     /// Goes on as far as it can.
     pub(super) fn pump(&mut self, now: Instant) {
+        self.unheeded = None;
         let result = match self.party {
             Party::One => self.lead_on(now),
             Party::Two => self.follow_on(now),

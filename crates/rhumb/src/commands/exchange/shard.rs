@@ -1,7 +1,7 @@
 //! A shard's thread: what comes from connections goes into the sans-IO shard, and what that says goes out.
 //!
 //! One turn:
-//! 1. what waits is handled, each with what comes of it;
+//! 1. what waits is handled; what comes of members' messages goes out together, what comes of others at once;
 //! 2. what is due by the clock;
 //! 3. while there is nothing else to do, triples are made;
 //! 4. wait for the next input or time.
@@ -108,14 +108,19 @@ impl Worker {
 
     /// Handles what waits, a bounded number; whether there may be more, and nothing when it is to end.
     fn handle_waiting(&mut self) -> Option<bool> {
+        let mut more = true;
         for _ in 0..MAX_INPUTS_A_TURN {
             match self.inputs.try_recv() {
                 Ok(Input::End) | Err(TryRecvError::Disconnected) => return None,
                 Ok(input) => self.handle(input),
-                Err(TryRecvError::Empty) => return Some(false),
+                Err(TryRecvError::Empty) => {
+                    more = false;
+                    break;
+                }
             }
         }
-        Some(true)
+        self.flush();
+        Some(more)
     }
 
     fn handle(&mut self, input: Input) {
@@ -129,6 +134,8 @@ impl Worker {
             }
             Input::MemberSaid { lane, connection, message, .. } => {
                 self.hear(lane, connection, &message, now);
+                // The turn ends with what comes of it, so that many withdrawals, say, are one order.
+                return;
             }
             Input::MemberGone { lane, connection } => {
                 if self.members.get(&lane).is_some_and(|(here, _)| *here == connection) {
