@@ -200,13 +200,13 @@ impl World {
         self.pair = Some([one, two]);
     }
 
+    /// What was under way between the two is lost; what they said to members is not.
     pub fn end_pair(&mut self) {
+        self.collect();
         for server in self.pair.take().into_iter().flatten() {
             self.ways.remove(&Way::ToPeer { server });
             if let Some(server) = &mut self.servers[server] {
                 server.pair_ended(self.now);
-                let outputs: Vec<Output> = std::iter::from_fn(|| server.poll_output()).collect();
-                drop(outputs);
             }
         }
     }

@@ -45,7 +45,7 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
     let report = match Rig::new(routes, shards) {
-        Err(why) => Report::skipped(why),
+        Err(why) => Report::skipped(&why),
         Ok(rig) => measure(rig, load),
     };
     if is_json { println!("{}", report.json()) } else { println!("{}", report.text()) }
@@ -56,15 +56,14 @@ fn measure(mut rig: Rig, load: Option<f64>) -> Report {
     let phases: [(&'static str, fn(&mut Rig) -> usize); 4] =
         [("table", table), ("late", late), ("restart", restart), ("withdraw", withdraw)];
     for (name, work) in phases {
-        let before = rig.usage();
+        let before = rig.state();
         let begun = Instant::now();
         let routes = work(&mut rig);
         let seconds = begun.elapsed().as_secs_f64();
-        let updates = rig.updates();
-        report.phases.push(Phase { name, routes, seconds, before, after: rig.usage(), updates });
-        eprintln!("{name}: {seconds:.1} s");
-        // What follows from it, such as rounds of Select-Best, is not the next phase's.
+        // What follows from it, such as rounds of Select-Best, is this phase's work, too.
         rig.rest();
+        report.phases.push(Phase { name, routes, seconds, before, after: rig.state() });
+        eprintln!("{name}: {seconds:.1} s");
     }
     report
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::rig::{MEMBERS, Rig};
-use crate::router::Session;
+use crate::rig::{MEMBERS, Rig, State};
 use crate::usage::Usage;
 
 pub(crate) struct Report {
@@ -17,10 +16,8 @@ pub(crate) struct Phase {
     /// That it was about.
     pub(crate) routes: usize,
     pub(crate) seconds: f64,
-    pub(crate) before: Vec<(String, Usage)>,
-    pub(crate) after: Vec<(String, Usage)>,
-    /// What routers were told until its end.
-    pub(crate) updates: Vec<Session>,
+    pub(crate) before: State,
+    pub(crate) after: State,
 }
 
 impl Report {
@@ -38,17 +35,13 @@ impl Report {
         Self { conditions, phases: Vec::new() }
     }
 
-    pub(crate) fn skipped(why: String) -> Self {
+    pub(crate) fn skipped(why: &str) -> Self {
         Self { conditions: json!({ "skipped": why }), phases: Vec::new() }
     }
 
     pub(crate) fn json(&self) -> Value {
-        let mut phases = Map::new();
-        let mut before: &[Session] = &[Session::default(); MEMBERS];
-        for phase in &self.phases {
-            phases.insert(phase.name.to_owned(), phase.json(before));
-            before = &phase.updates;
-        }
+        let phases = self.phases.iter().map(|phase| (phase.name.to_owned(), phase.json()));
+        let phases: Map<String, Value> = phases.collect();
         json!({ "bench": "sixpack-processes", "conditions": self.conditions, "phases": phases })
     }
 
@@ -56,13 +49,8 @@ impl Report {
         if let Some(why) = self.conditions["skipped"].as_str() {
             return format!("skipped: {why}");
         }
-        let mut lines = vec![format!("{}", self.conditions)];
-        let mut before: &[Session] = &[Session::default(); MEMBERS];
-        for phase in &self.phases {
-            lines.push(phase.text(before));
-            before = &phase.updates;
-        }
-        lines.join("\n")
+        let phases = self.phases.iter().map(Phase::text);
+        std::iter::once(self.conditions.to_string()).chain(phases).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -73,21 +61,21 @@ impl Phase {
 
     /// Seconds of processors in the phase, and memory at its end, by process.
     fn usage(&self) -> impl Iterator<Item = (&str, f64, Usage)> {
-        let pairs = self.before.iter().zip(&self.after);
+        let pairs = self.before.usage.iter().zip(&self.after.usage);
         pairs.map(|((name, before), (_, after))| (&name[..], after.cpu_s - before.cpu_s, *after))
     }
 
     /// Announcements and withdrawals that each router got in the phase.
-    fn told<'a>(&'a self, before: &'a [Session]) -> impl Iterator<Item = [usize; 2]> + 'a {
-        let pairs = self.updates.iter().zip(before);
-        pairs.map(|(now, before)| {
-            // After a session that began anew the count is another.
-            [(now.updates, before.updates), (now.withdrawals, before.withdrawals)]
-                .map(|(now, before)| now.saturating_sub(before))
+    fn told(&self) -> impl Iterator<Item = [usize; 2]> {
+        let pairs = self.before.sessions.iter().zip(&self.after.sessions);
+        pairs.map(|(before, after)| {
+            // BIRD counts anew when it enables a protocol, not when a session begins anew.
+            [(before.updates, after.updates), (before.withdrawals, after.withdrawals)]
+                .map(|(before, after)| after.saturating_sub(before))
         })
     }
 
-    fn json(&self, before: &[Session]) -> Value {
+    fn json(&self) -> Value {
         let processes = self.usage().map(|(name, cpu_s, after)| {
             let value = json!({
                 "cpu_s": cpu_s,
@@ -100,13 +88,13 @@ impl Phase {
             "seconds": self.seconds,
             "routes_per_s": self.routes_per_s(),
             "processes": processes.collect::<Map<String, Value>>(),
-            "router_updates_and_withdrawals": self.told(before).collect::<Vec<_>>(),
+            "router_updates_and_withdrawals": self.told().collect::<Vec<_>>(),
         })
     }
 
-    fn text(&self, before: &[Session]) -> String {
+    fn text(&self) -> String {
         let told: Vec<String> =
-            self.told(before).map(|[updates, withdrawals]| format!("{updates}+{withdrawals}")).collect();
+            self.told().map(|[updates, gone]| format!("{updates}+{gone}")).collect();
         let mut text = format!(
             "{}: {:.1} s, {:.0} routes per s; updates and withdrawals at routers: {}",
             self.name,

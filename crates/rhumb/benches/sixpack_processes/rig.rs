@@ -24,6 +24,12 @@ pub(crate) struct Rig {
     pub(crate) shards: usize,
 }
 
+/// What processes have used, by name, and what routers were told, up to a moment.
+pub(crate) struct State {
+    pub(crate) usage: Vec<(String, Usage)>,
+    pub(crate) sessions: Vec<Session>,
+}
+
 struct Proxy {
     station: Station,
     running: Option<Running>,
@@ -90,7 +96,7 @@ impl Rig {
     pub(crate) fn wait(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
         let over = Instant::now() + PATIENCE + PATIENCE_A_ROUTE * self.routes as u32;
         while !is_so(self) {
-            assert!(Instant::now() < over, "no {what}:\n{}", self.state());
+            assert!(Instant::now() < over, "no {what}:\n{}", self.describe());
             sleep(PERIOD);
         }
     }
@@ -113,8 +119,13 @@ impl Rig {
         self.ask_server(0)["routes"]["exported"].as_u64().unwrap_or(0)
     }
 
+    /// How all stand.
+    pub(crate) fn state(&self) -> State {
+        State { usage: self.usage(), sessions: self.sessions() }
+    }
+
     /// Of each process, by name.
-    pub(crate) fn usage(&self) -> Vec<(String, Usage)> {
+    fn usage(&self) -> Vec<(String, Usage)> {
         let servers = self.servers.iter().enumerate().map(|(at, (_, running))| {
             (format!("party {}", at + 1), Usage::of(running.child.id()))
         });
@@ -131,7 +142,7 @@ impl Rig {
     }
 
     /// What each router was told so far.
-    pub(crate) fn updates(&self) -> Vec<Session> {
+    fn sessions(&self) -> Vec<Session> {
         self.routers.iter().map(Router::session).collect()
     }
 
@@ -153,7 +164,7 @@ impl Rig {
     }
 
     /// For people, where it does not go on.
-    fn state(&self) -> String {
+    fn describe(&self) -> String {
         let running = self.proxies.iter().filter_map(|proxy| proxy.running.as_ref());
         let servers = self.servers.iter().map(|(_, running)| running);
         let logs: String = servers.chain(running).map(Running::errors_so_far).collect();
@@ -161,7 +172,7 @@ impl Rig {
         let proxies: String =
             (0..MEMBERS).map(|at| format!("{:#}\n", self.ask_proxy(at))).collect();
         let routers: String = self.routers.iter().map(Router::log).collect();
-        format!("{servers}{proxies}{:#?}\n{logs}{routers}", self.updates())
+        format!("{servers}{proxies}{:#?}\n{logs}{routers}", self.sessions())
     }
 }
 

@@ -272,6 +272,8 @@ impl Shard {
     pub(in crate::shard) fn lead_left(&mut self, lane: Lane) {
         let Some(lead) = self.lead() else { return };
         lead.queues[lane.index()].clear();
+        // The member may say the same words again.
+        lead.forget.retain(|(other, _)| *other != lane);
         lead.awaited.retain(|(other, _)| *other != lane);
         lead.former.remove(&lane);
         let theirs = &mut lead.theirs[lane.index()];
