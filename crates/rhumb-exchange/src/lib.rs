@@ -91,6 +91,7 @@ pub mod circuits;
 mod coins;
 mod config;
 mod error;
+mod few;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod member;
@@ -109,6 +110,7 @@ pub use config::{
     SETTLE, STALE, ServerConfig,
 };
 pub use error::ExchangeError;
+pub use few::Few;
 pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};
 pub use message::hello::{Hello, Speaker};
 pub use message::{is_announcement, round_of, shard_of};

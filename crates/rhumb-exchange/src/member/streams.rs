@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use rhumb_mpc::Party;
 
 use super::{Connection, Event, Live, Member, Round};
-use crate::ExchangeError;
+use crate::{ExchangeError, Few};
 use crate::message::member::{FromMember, Offer};
 use crate::message::{BUCKETS, Mark, Tag};
 use crate::roster::Lane;
@@ -43,7 +43,7 @@ pub(super) enum Waiting {
 pub(super) struct Holdings {
     /// All announcements that both halves came of; nothing for those that this member may not have.
     known: HashMap<RouteId, Option<HeldRoute>>,
-    routes: HashMap<Destination, BTreeMap<Lane, RouteId>>,
+    routes: HashMap<Destination, Few<Lane, RouteId>>,
     count: usize,
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ExchangeError;
+use crate::{ExchangeError, Few};
 use crate::coins::short_digest;
 use crate::message::pair::Item;
 use crate::message::{BUCKETS, Mark};
@@ -41,7 +41,7 @@ pub(crate) struct Table {
     lanes: Vec<LaneTable>,
     /// All that are held, by the first byte of the id.
     ids: Vec<HashMap<RouteId, Item>>,
-    current: HashMap<Destination, BTreeMap<Lane, Mark>>,
+    current: HashMap<Destination, Few<Lane, Mark>>,
     /// Sums of the ids of what is current, by bucket.
     sums: Vec<u64>,
     /// The order that last made or removed something current.
@@ -228,13 +228,13 @@ impl Table {
 
     /// What is current for a destination, in the order of lanes.
     pub(crate) fn current(&self, destination: &Destination) -> impl Iterator<Item = Item> {
-        let lanes = self.current.get(destination).into_iter().flatten();
+        let lanes = self.current.get(destination).into_iter().flat_map(Few::iter);
         lanes.map(|(lane, mark)| (*lane, *mark))
     }
 
     /// How many that is.
     pub(crate) fn current_len(&self, destination: &Destination) -> usize {
-        self.current.get(destination).map_or(0, BTreeMap::len)
+        self.current.get(destination).map_or(0, Few::len)
     }
 
     /// Destinations with several routes.
@@ -244,7 +244,7 @@ impl Table {
 
     /// Routes that are current.
     pub(crate) fn total_current(&self) -> usize {
-        self.current.values().map(BTreeMap::len).sum()
+        self.current.values().map(Few::len).sum()
     }
 
     /// Routes that are held.

@@ -16,6 +16,7 @@ use rhumb_bgp::policy::{
 };
 use rhumb_bgp::wire::{Prefix, RpkiValidation};
 use rhumb_bgp::{Attributes, NextHop};
+use rhumb_exchange::Few;
 
 use super::encoding::{Announced, Malformed, Place};
 use crate::daemon::bgp::Order;
@@ -51,7 +52,7 @@ type Version = (Vec<u8>, MemberSet);
 /// Routes of others to one prefix.
 #[derive(Default)]
 struct Destination {
-    offers: BTreeMap<Key, Offer>,
+    offers: Few<Key, Offer>,
     /// The exchange's choice for each variant.
     selected: BTreeMap<u8, Member>,
     /// What the router has.
@@ -240,11 +241,10 @@ impl Table {
 
     /// Numbers of routes.
     pub(super) fn counts(&self) -> Counts {
-        let offers = || self.others.values().flat_map(|destination| destination.offers.values());
         Counts {
             own: self.own.len(),
             prefixes: self.others.len(),
-            offers: offers().count(),
+            offers: self.others.values().map(|destination| destination.offers.len()).sum(),
             taken: self.taken,
             given: self.others.values().filter(|it| it.given.is_some()).count(),
             vrps: self.vrps.len(),
@@ -410,7 +410,7 @@ impl Table {
             self.others.keys().copied().filter(|prefix| concerns(*prefix)).collect();
         for prefix in prefixes {
             let Some(mut destination) = self.others.remove(&prefix) else { continue };
-            for (key, offer) in &mut destination.offers {
+            for (key, offer) in destination.offers.iter_mut() {
                 self.taken -= usize::from(offer.taken.is_ok());
                 if let Some(announced) = offer.announced.take() {
                     *offer = self.look_at(prefix, key.from, announced);
@@ -466,7 +466,7 @@ impl Table {
             destination.given = now;
             let Destination { offers, selected, .. } = destination;
             selected.retain(|variant, from| {
-                offers.contains_key(&Key { variant: *variant, from: *from })
+                offers.get(&Key { variant: *variant, from: *from }).is_some()
             });
         }
     }
