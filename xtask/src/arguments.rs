@@ -149,7 +149,9 @@ mod tests {
             TestOptions { fast: true, fuzz_time: Duration::from_secs(3), install: false };
         let line = "test --fuzz-seconds 3 --fast --no-install";
         assert_eq!(parsed(line), Ok(Task::Test(expected)));
-        for (line, part) in [("bench --json switch", None), ("bench switch fast --json", Some("fast"))] {
+        for (line, part) in
+            [("bench --json switch", None), ("bench switch fast --json", Some("fast"))]
+        {
             let part = part.map(str::to_owned);
             let expected = BenchOptions { name: Some("switch".to_owned()), part, json: true };
             assert_eq!(parsed(line), Ok(Task::Bench(expected)));

@@ -41,11 +41,7 @@ fn try_run(root: &Path, options: &BenchOptions) -> Result<bool, String> {
 }
 
 /// The target, and the part that it is told: where a part is a target of its own, that one and none.
-fn target<'a>(
-    metadata: &Metadata,
-    name: &str,
-    part: Option<&'a str>,
-) -> (String, Option<&'a str>) {
+fn target<'a>(metadata: &Metadata, name: &str, part: Option<&'a str>) -> (String, Option<&'a str>) {
     let own = part.map(|part| format!("{name}-{part}"));
     match own.filter(|own| benches(metadata).any(|(_, bench)| bench == own)) {
         Some(own) => (own, None),

@@ -100,7 +100,8 @@ fn who_restarts_and_says_the_same_again_is_noticed_by_nobody() {
         })
         .collect();
     assert_eq!(retracted, [&gone[..]], "what it did not say again, and nothing else");
-    let replaced = events.iter().filter(|event| matches!(event, Event::Offered { replaces: Some(_), .. }));
+    let replaced =
+        events.iter().filter(|event| matches!(event, Event::Offered { replaces: Some(_), .. }));
     assert_eq!(replaced.count(), routes);
     assert_eq!(world.offered(OTHER).len(), routes);
 }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use rhumb_mpc::Party;
 
 use super::{Connection, Event, Live, Member, Round};
-use crate::{ExchangeError, Few};
 use crate::message::member::{FromMember, Offer};
 use crate::message::{BUCKETS, Mark, Tag};
 use crate::roster::Lane;
 use crate::route::{self, Destination, RouteId};
 use crate::shard::table::id_digest;
+use crate::{ExchangeError, Few};
 
 /// What came over one connection for one shard and waits.
 #[derive(Default)]

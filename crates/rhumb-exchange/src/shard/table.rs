@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{ExchangeError, Few};
 use crate::coins::short_digest;
 use crate::message::pair::Item;
 use crate::message::{BUCKETS, Mark};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId, Share};
+use crate::{ExchangeError, Few};
 
 /// An announcement.
 pub(crate) struct Held {

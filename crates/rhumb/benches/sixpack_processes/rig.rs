@@ -63,10 +63,18 @@ impl Rig {
             .map(|index| {
                 let own = [routes, contested].get(index).copied().unwrap_or(0);
                 let station = lan.station(11 + index);
-                Router::start(index, station, asn(index), &proxy_address(index), own, place.folder())
+                Router::start(
+                    index,
+                    station,
+                    asn(index),
+                    &proxy_address(index),
+                    own,
+                    place.folder(),
+                )
             })
             .collect();
-        let mut rig = Self { _lan: lan, place, servers, proxies, routers, routes, contested, shards };
+        let mut rig =
+            Self { _lan: lan, place, servers, proxies, routers, routes, contested, shards };
         (0..LATE).for_each(|index| rig.start_proxy(index));
         rig.wait("sessions", |rig| {
             rig.routers[..LATE].iter().all(|router| router.session().is_up)
@@ -126,9 +134,10 @@ impl Rig {
 
     /// Of each process, by name.
     fn usage(&self) -> Vec<(String, Usage)> {
-        let servers = self.servers.iter().enumerate().map(|(at, (_, running))| {
-            (format!("party {}", at + 1), Usage::of(running.child.id()))
-        });
+        let servers =
+            self.servers.iter().enumerate().map(|(at, (_, running))| {
+                (format!("party {}", at + 1), Usage::of(running.child.id()))
+            });
         let proxies = self.proxies.iter().enumerate().map(|(at, proxy)| {
             let now = proxy.running.as_ref().map(|running| Usage::of(running.child.id()));
             let mut usage = now.unwrap_or_default();
@@ -185,7 +194,8 @@ fn start_servers(lan: &mut Lan, place: &Place, shards: usize) -> Vec<(Station, R
         format!("[[site]]\nmember = \"m{index}\"\nsite = \"a\"\nasn = {asn}\nname = \"{name}\"\n")
     };
     place.write("roster.toml", &(0..MEMBERS).map(site).collect::<String>());
-    let addresses = [format!("{}@10.90.0.2:7480", names[0]), format!("{}@10.90.0.3:7480", names[1])];
+    let addresses =
+        [format!("{}@10.90.0.2:7480", names[0]), format!("{}@10.90.0.3:7480", names[1])];
     for index in 0..MEMBERS {
         let [one, two] = &addresses;
         let (asn, own) = (asn(index), proxy_address(index));

@@ -93,7 +93,9 @@ impl Router {
             match (words.next(), words.next()) {
                 (Some("BGP"), Some("state:")) => session.is_up = line.contains("Established"),
                 (Some("Routes:"), Some(count)) => session.received += number(count),
-                (Some("Import"), Some("updates:")) => session.updates += words.next().map_or(0, number),
+                (Some("Import"), Some("updates:")) => {
+                    session.updates += words.next().map_or(0, number)
+                }
                 (Some("Import"), Some("withdraws:")) => {
                     session.withdrawals += words.next().map_or(0, number);
                 }

@@ -18,7 +18,8 @@ impl Usage {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
         let megabytes = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key));
-            let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+            let kilobytes =
+                line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
             kilobytes.unwrap_or(0.0) * 1024.0 / 1e6
         };
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();

@@ -1,6 +1,10 @@
 //! The exchange's LAN: hosts, each a network namespace, on one bridge; and what runs on them. A bench uses it, too.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each user takes a part; what sets a test up may panic")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each user takes a part; what sets a test up may panic"
+)]
 
 use std::fs::File;
 use std::path::Path;
