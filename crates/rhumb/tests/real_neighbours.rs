@@ -17,7 +17,7 @@ use members::{Lan, MEMBERS, Member, PATIENCE, Process, Table, expect_tables_or, 
 
 /// Both parties, and the routers of these members, told to speak with their proxies. Nothing runs yet.
 fn rig(indices: &[usize]) -> Option<(Lan, tempfile::TempDir, Private, Vec<Member>)> {
-    let mut lan = Lan::new()?;
+    let mut lan = members::lan()?;
     let folder = tempfile::tempdir().unwrap();
     let private = Private::new(&mut lan, false);
     let router =
