@@ -51,9 +51,12 @@ fn main() {
     if is_json { println!("{}", report.json()) } else { println!("{}", report.text()) }
 }
 
+/// Does a phase; of how many routes.
+type Work = fn(&mut Rig) -> usize;
+
 fn measure(mut rig: Rig, load: Option<f64>) -> Report {
     let mut report = Report::new(&rig, load);
-    let phases: [(&'static str, fn(&mut Rig) -> usize); 4] =
+    let phases: [(&'static str, Work); 4] =
         [("table", table), ("late", late), ("restart", restart), ("withdraw", withdraw)];
     for (name, work) in phases {
         let before = rig.state();

@@ -94,7 +94,7 @@ impl Router {
                 (Some("BGP"), Some("state:")) => session.is_up = line.contains("Established"),
                 (Some("Routes:"), Some(count)) => session.received += number(count),
                 (Some("Import"), Some("updates:")) => {
-                    session.updates += words.next().map_or(0, number)
+                    session.updates += words.next().map_or(0, number);
                 }
                 (Some("Import"), Some("withdraws:")) => {
                     session.withdrawals += words.next().map_or(0, number);
