@@ -56,6 +56,9 @@ while time.monotonic() < end:
     except socket.timeout:
         pass
     except OSError as error:
+        # The kernel has learnt the MTU, and says so once for each fragment that was too large; it cuts the next ones smaller.
+        if kind == 'want' and error.errno == errno.EMSGSIZE:
+            continue
         told['error'] = errno.errorcode[error.errno]
         break
 told['after'] = s.getsockopt(level, mtu)
