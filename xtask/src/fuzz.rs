@@ -84,21 +84,21 @@ fn next<'a>(queue: &Mutex<std::slice::Iter<'a, String>>) -> Option<&'a String> {
 impl Workshop {
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(cargo());
-        command.args(arguments).args(["--release", "--manifest-path"]);
+        command.args(arguments).arg("--manifest-path");
         command.arg(self.root.join(MANIFEST)).env("CARGO_TARGET_DIR", &self.folder);
         command
     }
 
     fn build(&self) -> Result<(), String> {
         // With `--target`, build scripts and procedural macros are built without the flags.
-        let mut command = self.cargo(&["build", "--package", "rhumb-fuzz", "--bins"]);
+        let mut command = self.cargo(&["build", "--release", "--package", "rhumb-fuzz", "--bins"]);
         command.args(["--target", &self.triple]).env("RUSTFLAGS", COVERAGE_FLAGS.join(" "));
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
         let finished = process::run(&mut command, BUILD_DEADLINE, Echo::Shown)?;
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that ten seconds are not spent on finding the magic numbers.
+    /// Valid examples, so that ten seconds are not spent on finding the magic numbers. Built quickly: this runs for a second.
     fn write_seeds(&self) -> Result<(), String> {
         let mut command = self.cargo(&["run", "--quiet", "--package", "rhumb-fuzz-seeds"]);
         command.arg("--").arg(self.folder.join("seeds"));
