@@ -21,17 +21,17 @@ use crate::{ExchangeError, MAX_MEMBER_MESSAGE};
 /// Circuits that were made. There are at most 64 sizes of one and 6 of the other, times slots for orders.
 #[derive(Default)]
 pub(super) struct Programs {
-    exports: HashMap<usize, ExportAll>,
-    selects: HashMap<(usize, u8), SelectBest>,
+    exports: HashMap<usize, Arc<ExportAll>>,
+    selects: HashMap<(usize, u8), Arc<SelectBest>>,
 }
 
 impl Programs {
-    fn export(&mut self, routes: usize) -> Result<ExportAll, ExchangeError> {
+    fn export(&mut self, routes: usize) -> Result<Arc<ExportAll>, ExchangeError> {
         if let Some(circuit) = self.exports.get(&routes) {
-            return Ok(circuit.clone());
+            return Ok(Arc::clone(circuit));
         }
-        let circuit = ExportAll::new(routes)?;
-        self.exports.insert(routes, circuit.clone());
+        let circuit = Arc::new(ExportAll::new(routes)?);
+        self.exports.insert(routes, Arc::clone(&circuit));
         Ok(circuit)
     }
 
@@ -40,17 +40,17 @@ impl Programs {
         form: Form,
         routes: usize,
         slot: u8,
-    ) -> Result<SelectBest, ExchangeError> {
+    ) -> Result<Arc<SelectBest>, ExchangeError> {
         let key = (places(form, routes), slot);
         if let Some(circuit) = self.selects.get(&key) {
-            return Ok(circuit.clone());
+            return Ok(Arc::clone(circuit));
         }
-        let circuit = match form {
+        let circuit = Arc::new(match form {
             Form::Paper => SelectBest::paper(key.0)?,
             Form::Index => SelectBest::index(key.0)?,
             Form::TopClass => SelectBest::top_class(key.0, OrderSlot(slot))?,
-        };
-        self.selects.insert(key, circuit.clone());
+        });
+        self.selects.insert(key, Arc::clone(&circuit));
         Ok(circuit)
     }
 }

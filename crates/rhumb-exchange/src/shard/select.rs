@@ -18,7 +18,7 @@ use crate::roster::{Lane, LaneSet};
 
 /// A round as the circuit has it.
 struct Part {
-    circuit: SelectBest,
+    circuit: Arc<SelectBest>,
     /// Of each route.
     places: Vec<usize>,
 }
