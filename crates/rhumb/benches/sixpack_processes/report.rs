@@ -42,7 +42,24 @@ impl Report {
     pub(crate) fn json(&self) -> Value {
         let phases = self.phases.iter().map(|phase| (phase.name.to_owned(), phase.json()));
         let phases: Map<String, Value> = phases.collect();
-        json!({ "bench": "sixpack-processes", "conditions": self.conditions, "phases": phases })
+        json!({
+            "bench": "sixpack-processes",
+            "conditions": self.conditions,
+            "phases": phases,
+            "targets": self.targets(),
+        })
+    }
+
+    /// The paper's 250,000 prefixes, by the rate that was seen; none when nothing was measured.
+    fn targets(&self) -> Vec<Value> {
+        let asked = [("table", "announce_250k_s", 120.0), ("late", "join_250k_s", 15.0)];
+        let targets = asked.into_iter().filter_map(|(phase, name, most)| {
+            let phase = self.phases.iter().find(|it| it.name == phase)?;
+            let value = 250_000.0 / phase.routes_per_s();
+            let target = format!("at most {most}");
+            Some(json!({ "name": name, "value": value, "target": target, "met": value <= most }))
+        });
+        targets.collect()
     }
 
     pub(crate) fn text(&self) -> String {
