@@ -38,7 +38,7 @@ fn main() {
     let is_wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut figures: Vec<Figure> = Vec::new();
     let mut fields = [(FieldBits::Two, "k=2"), (FieldBits::Four, "k=4")]
-        .map(|(field, name)| (name, ready(field, 512, 128), ready(field, 512, 2048)));
+        .map(|(field, name)| (name, ready(field, 128, 128), ready(field, 128, 2048)));
     let mut runner = ready(FieldBits::Two, 1 << 16, 1 << 11);
     let order: Vec<u32> = (0..32).rev().collect();
     for (slot, size) in [(0, 8), (1, 32)] {

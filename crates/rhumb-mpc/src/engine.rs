@@ -15,7 +15,7 @@ use crate::program::{Input, Inputs, Outputs, Program, words};
 use crate::run::{Masks, Orders, Run, Workspace, needs};
 use crate::session::{Parameters, Party, Sender, Stock};
 use crate::translation::{OrderPair, PendingOrder, transfers, trees_len};
-use crate::triples::{ChunkRows, FourVectors, Kind, Payload, Pool};
+use crate::triples::{ChunkRows, FourVectors, Kind, Payload, Pool, batch_len};
 use crate::{MAX_LANES, MAX_MESSAGE, MAX_ORDER, MAX_ORDER_SLOTS, MpcError, OrderSlot};
 
 pub(crate) struct Engine {
@@ -86,16 +86,17 @@ impl Engine {
         self.outputs.take()
     }
 
-    /// One batch of each kind that has room.
-    pub(crate) fn refill(&mut self, out: &mut Sender<'_>) {
-        for kind in Kind::ALL {
-            let has_room = match kind {
-                Kind::Bits => self.bits.has_room(),
-                Kind::Vectors => self.vectors.has_room(),
-            };
-            if has_room {
-                self.begin_batch(kind, out);
-            }
+    pub(crate) fn batches_under_way(&self) -> usize {
+        self.bits.under_way() + self.vectors.under_way()
+    }
+
+    /// One batch of each kind of which there is less than wanted, if there is room.
+    pub(crate) fn provide(&mut self, [bits, vectors]: [u64; 2], out: &mut Sender<'_>) {
+        if self.bits.lacks(bits) {
+            self.begin_batch(Kind::Bits, out);
+        }
+        if self.vectors.lacks(vectors) {
+            self.begin_batch(Kind::Vectors, out);
         }
     }
 
@@ -277,7 +278,7 @@ impl Engine {
         part: &[u8],
         out: &mut Sender<'_>,
     ) -> Result<(), MpcError> {
-        if part.len() != kind.batch_len(self.parameters.field) {
+        if part.len() != batch_len(self.parameters.field) {
             return Err(MpcError::Malformed("the length of a part of triples"));
         }
         let has_begun = match kind {

@@ -21,7 +21,7 @@ use crate::extension::{ExtensionReceiver, ExtensionSender};
 use crate::message::{Body, Message, SessionId};
 use crate::program::{Inputs, Outputs, Program};
 use crate::translation::parse_corrections;
-use crate::triples::Kind;
+use crate::triples::BATCH_WORDS;
 use crate::{MpcError, OrderSlot};
 
 /// Which of the two parties.
@@ -87,17 +87,14 @@ impl Parameters {
     /// less than that.
     #[must_use]
     pub fn least_for([bits, vectors]: [u64; 2]) -> [u64; 2] {
-        let [bit_batch, vector_batch] = Kind::ALL.map(Kind::batch_words);
-        [bits + bit_batch - 1, vectors + vector_batch - 1]
+        [bits, vectors].map(|words| words + BATCH_WORDS - 1)
     }
 
     fn check(&self) -> Result<(), MpcError> {
-        let pools = [
-            (Kind::Bits, self.bit_words, Self::MAX_BIT_WORDS),
-            (Kind::Vectors, self.vector_words, Self::MAX_VECTOR_WORDS),
-        ];
-        for ((kind, words, most), what) in pools.into_iter().zip(POOLS) {
-            let (least, most) = (kind.batch_words(), u64::from(most));
+        let pools =
+            [(self.bit_words, Self::MAX_BIT_WORDS), (self.vector_words, Self::MAX_VECTOR_WORDS)];
+        for ((words, most), what) in pools.into_iter().zip(POOLS) {
+            let (least, most) = (BATCH_WORDS, u64::from(most));
             if !(least..=most).contains(&u64::from(words)) {
                 return Err(MpcError::OutOfRange { what, least, most });
             }
@@ -107,9 +104,10 @@ impl Parameters {
 }
 
 impl Default for Parameters {
-    /// Bit triples for four runs of the paper's largest circuit (R = 32, 768 lanes: 13 thousand words), vectors for five.
+    /// Bit triples for nine runs of the paper's largest circuit (R = 32, 768 lanes: 13 thousand words), vectors for ten; or for a hundred rounds of
+    /// the top class and 340 routes to export. 12 MB.
     fn default() -> Self {
-        Self { field: FieldBits::Two, bit_words: 1 << 16, vector_words: 1 << 11 }
+        Self { field: FieldBits::Two, bit_words: 1 << 17, vector_words: 1 << 12 }
     }
 }
 
@@ -244,12 +242,30 @@ impl Session {
     ///
     /// [`MpcError::NotReady`], [`MpcError::Failed`].
     pub fn refill(&mut self) -> Result<bool, MpcError> {
+        self.provide([u64::MAX; 2])
+    }
+
+    /// As [`Session::refill`], for pools that have less than so many words of bits and of vectors with those that are under way.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn provide(&mut self, words: [u64; 2]) -> Result<bool, MpcError> {
         let sent = self.sent;
         self.with_engine(|engine, out| {
-            engine.refill(out);
+            engine.provide(words, out);
             Ok(())
         })?;
         Ok(self.sent > sent)
+    }
+
+    /// Batches that this party has begun and the peer has not answered. What is sent after them waits until the peer has made its part of them.
+    #[must_use]
+    pub fn batches_under_way(&self) -> usize {
+        match &self.phase {
+            Phase::Ready(engine) => engine.batches_under_way(),
+            _ => 0,
+        }
     }
 
     /// Party one: puts an order into a slot, in place of the one there. Wire `i` of [`Circuit::permute`](crate::Circuit::permute) is

@@ -22,10 +22,11 @@ use crate::{FieldBits, MpcError};
 /// Vectors of four lanes.
 pub(crate) type FourVectors = Aligned<Quad>;
 
-/// Chunks of 2048 that are made with one message: 258 kB of it at k = 2, enough to make a round trip worth it.
-const BIT_CHUNKS: usize = 16;
-/// Fewer, since a vector triple takes 33 bytes of memory.
-const VECTOR_CHUNKS: usize = 4;
+/// Chunks of 2048 that are made with one message: 65 kB of it at k = 2, and about a tenth of a millisecond of each party, for which a run may
+/// have to wait.
+const CHUNKS: usize = 4;
+/// Words of triples in a batch.
+pub(crate) const BATCH_WORDS: u64 = (CHUNKS * CHUNK_WORDS) as u64;
 
 /// Bits, or a bit and a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,34 +36,20 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 2] = [Self::Bits, Self::Vectors];
-
-    pub(crate) fn chunks(self) -> usize {
-        match self {
-            Self::Bits => BIT_CHUNKS,
-            Self::Vectors => VECTOR_CHUNKS,
-        }
-    }
-
-    /// Words of triples in a batch.
-    pub(crate) fn batch_words(self) -> u64 {
-        (self.chunks() * CHUNK_WORDS) as u64
-    }
-
-    /// Bytes of corrections of a batch.
-    pub(crate) fn batch_len(self, field: FieldBits) -> usize {
-        self.chunks() * correction_len(field)
-    }
-
     /// Of a chunk's first block.
     fn place(self, batch: u64, chunk: usize) -> Place {
         let usage = match self {
             Self::Bits => Usage::BitTriples,
             Self::Vectors => Usage::VectorTriples,
         };
-        let chunks = batch * self.chunks() as u64 + chunk as u64;
+        let chunks = batch * CHUNKS as u64 + chunk as u64;
         Place { usage, block: chunks * CHUNK_BLOCKS as u64 }
     }
+}
+
+/// Bytes of corrections of a batch.
+pub(crate) fn batch_len(field: FieldBits) -> usize {
+    CHUNKS * correction_len(field)
 }
 
 /// Products of a selecting bit and something: a bit (packed by 64), or a vector of 128.
@@ -273,10 +260,15 @@ impl<P: Payload> Pool<P> {
         self.next
     }
 
-    /// Whether another batch fits, those under way included.
-    pub(crate) fn has_room(&self) -> bool {
-        let under_way = self.halves.len() as u64 + 1;
-        self.words() + under_way * self.kind.batch_words() <= self.capacity
+    /// Batches that this party has begun and the peer has not answered.
+    pub(crate) fn under_way(&self) -> usize {
+        self.halves.len()
+    }
+
+    /// Whether there are fewer words than wanted and another batch fits, those under way included.
+    pub(crate) fn lacks(&self, wanted: u64) -> bool {
+        let coming = self.words() + self.halves.len() as u64 * BATCH_WORDS;
+        coming < wanted && coming + BATCH_WORDS <= self.capacity
     }
 
     /// Begins the next batch; gives its number and appends this party's part.
@@ -287,12 +279,12 @@ impl<P: Payload> Pool<P> {
         part: &mut Vec<u8>,
     ) -> u64 {
         let batch = self.begun;
-        let words = self.kind.batch_words() as usize;
+        let words = BATCH_WORDS as usize;
         let mut half = self.spare.pop().unwrap_or_else(|| Half {
             choices: Vec::with_capacity(words),
             chosen: Vec::with_capacity(words * P::PER_WORD),
         });
-        for chunk in 0..self.kind.chunks() {
+        for chunk in 0..CHUNKS {
             let place = self.kind.place(batch, chunk);
             let choices = receiver.extend(place, &mut rows.values, part);
             half.choices.extend_from_slice(&choices);
@@ -310,7 +302,7 @@ impl<P: Payload> Pool<P> {
         if batch != self.completed {
             return Err(MpcError::Desynchronised("the number of a batch of triples"));
         }
-        if self.words() + self.kind.batch_words() > 2 * self.capacity {
+        if self.words() + BATCH_WORDS > 2 * self.capacity {
             return Err(MpcError::PoolOverflow);
         }
         Ok(!self.halves.is_empty())
@@ -327,11 +319,11 @@ impl<P: Payload> Pool<P> {
             return Err(MpcError::Unexpected("a part of triples"));
         };
         // What is moved is less than what was used since the last time; and the stock stays together, in a cache if it is small.
-        let (len, batch) = (self.stock.a.len(), self.kind.batch_words() as usize);
+        let (len, batch) = (self.stock.a.len(), BATCH_WORDS as usize);
         if self.spent >= len - self.spent || len + batch > 4 * self.capacity as usize {
             self.compact();
         }
-        let chunk_len = part.len() / self.kind.chunks();
+        let chunk_len = part.len() / CHUNKS;
         let per_chunk = CHUNK_WORDS * P::PER_WORD;
         let halves =
             half.choices.chunks_exact(CHUNK_WORDS).zip(half.chosen.chunks_exact(per_chunk));
@@ -433,7 +425,7 @@ mod tests {
             let sender =
                 ExtensionSender::new(field, &keys, deltas[number], start, &corrections[number]);
             number += 1;
-            Side { receiver, sender, pool: Pool::new(kind, batches * kind.batch_words()) }
+            Side { receiver, sender, pool: Pool::new(kind, batches * BATCH_WORDS) }
         })
     }
 
@@ -442,7 +434,7 @@ mod tests {
         let parts = sides.each_mut().map(|side| {
             let mut part = Vec::new();
             let batch = side.pool.begin(&side.receiver, &mut rows, &mut part);
-            assert_eq!(part.len(), side.pool.kind.batch_len(field));
+            assert_eq!(part.len(), batch_len(field));
             (batch, part)
         });
         for (side, (batch, part)) in sides.iter_mut().zip([&parts[1], &parts[0]]) {
@@ -575,9 +567,9 @@ mod tests {
     fn a_pool_takes_twice_its_capacity_and_no_more() {
         let field = FieldBits::Four;
         let mut sides = sides::<u64>(field, Kind::Bits, 1);
-        assert!(sides[0].pool.has_room());
+        assert!(sides[0].pool.lacks(u64::MAX));
         fill(&mut sides, field);
-        assert!(!sides[0].pool.has_room());
+        assert!(!sides[0].pool.lacks(u64::MAX));
         fill(&mut sides, field);
         assert_eq!(sides[0].pool.expects(2), Err(MpcError::PoolOverflow));
         let out_of_step = Err(MpcError::Desynchronised("the number of a batch of triples"));

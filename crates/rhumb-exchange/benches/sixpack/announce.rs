@@ -12,8 +12,9 @@ use crate::report::{Target, median, quantile};
 /// What is under way, and how long it took.
 #[derive(Default)]
 struct Progress {
-    /// Announcements that not all members have, with how many lack it.
-    exports: BTreeMap<RouteId, (Instant, usize)>,
+    /// Of each announcer and destination the last announcement, if not all members have it: since when, and how many lack it. One that is
+    /// replaced before may never get to anybody.
+    exports: BTreeMap<(Lane, Destination), (RouteId, Instant, usize)>,
     /// Destinations whose best route is not known anew at all members: since when, and who lacks it.
     selections: BTreeMap<Destination, (Instant, BTreeSet<Lane>)>,
     /// Who announces to a destination.
@@ -28,7 +29,7 @@ impl Progress {
     fn announce(&mut self, exchange: &mut Exchange, lane: Lane, to: &Destination, class: u8) {
         let begun = now();
         let id = exchange.announce(lane, to, class);
-        self.exports.insert(id, (begun, exchange.connected() - 1));
+        self.exports.insert((lane, to.clone()), (id, begun, exchange.connected() - 1));
         let announcers = self.announcers.entry(to.clone()).or_default();
         announcers.insert(lane);
         if announcers.len() > 1 {
@@ -39,6 +40,7 @@ impl Progress {
 
     fn withdraw(&mut self, exchange: &mut Exchange, lane: Lane, to: &Destination) {
         exchange.withdraw(lane, to);
+        self.exports.remove(&(lane, to.clone()));
         if let Some(announcers) = self.announcers.get_mut(to) {
             announcers.remove(&lane);
             if announcers.len() < 2 {
@@ -51,14 +53,16 @@ impl Progress {
         for Seen { lane, event, at } in seen.drain(..) {
             let ms = |begun: Instant| (at - begun).as_secs_f64() * 1e3;
             match event {
-                Event::Offered { id, replaces, .. } => {
-                    // One that is replaced before all had it never gets to the others.
-                    replaces.map(|id| self.exports.remove(&id));
-                    let Some((begun, left)) = self.exports.get_mut(&id) else { continue };
+                Event::Offered { destination, from, id, .. } => {
+                    let key = (from, destination);
+                    let Some((last, begun, left)) = self.exports.get_mut(&key) else { continue };
+                    if *last != id {
+                        continue;
+                    }
                     *left -= 1;
                     if *left == 0 {
                         self.export_ms.push(ms(*begun));
-                        self.exports.remove(&id);
+                        self.exports.remove(&key);
                     }
                 }
                 Event::Selected { destination, .. } | Event::Missed { destination } => {
@@ -207,12 +211,13 @@ fn stress_one(routes: usize, shards: u16) -> Stressed {
     progress.selection_ms.clear();
     while now() < over {
         // Whatever is done changes again.
-        let is_done = |to: &Destination, progress: &Progress| !progress.selections.contains_key(to);
+        let is_done = |to: &Destination, progress: &Progress| {
+            let is_exported = || !progress.exports.contains_key(&(Lane(0), to.clone()));
+            if routes == 1 { is_exported() } else { !progress.selections.contains_key(to) }
+        };
         let done = progress.export_ms.len();
         for to in &all {
-            let may =
-                if routes == 1 { progress.exports.len() < WINDOW } else { is_done(to, &progress) };
-            if may {
+            if is_done(to, &progress) {
                 let lane = Lane((turn % routes) as u16);
                 turn += 1;
                 progress.announce(&mut exchange, lane, to, 1 + (turn % 9) as u8);

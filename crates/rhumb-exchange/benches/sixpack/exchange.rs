@@ -3,8 +3,10 @@
 //! and its encryption, which is left out, and what they cost themselves is their own machines'.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,15 +15,36 @@ use rhumb_exchange::{
     Route, RouteId, Server, ServerConfig, Site,
 };
 use rhumb_mpc::Seed;
+use rustix::event::{EventfdFlags, eventfd};
 
-use crate::channel;
+use crate::channel::{self, Channel};
 use crate::table::MEMBERS;
 
 enum Incoming {
     Joined { lane: Lane, participates: bool },
     Member { lane: Lane, message: Vec<u8> },
-    Peer(Vec<u8>),
     Stop,
+}
+
+/// The way to a server that waits for its socket: it is woken if it sleeps.
+struct Inbox {
+    sender: mpsc::Sender<Incoming>,
+    bell: Arc<Bell>,
+}
+
+struct Bell {
+    is_asleep: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Inbox {
+    fn send(&self, incoming: Incoming) {
+        // Also a server that has ended is told to stop.
+        drop(self.sender.send(incoming));
+        if self.bell.is_asleep.swap(false, Ordering::SeqCst) {
+            rustix::io::write(&self.bell.event, &1_u64.to_ne_bytes()).expect("a counter has room");
+        }
+    }
 }
 
 /// What a server says to members, in pieces as they come.
@@ -30,7 +53,8 @@ type Said = (u32, Vec<(Lane, Vec<u8>)>);
 /// A running exchange.
 pub(crate) struct Exchange {
     config: Arc<ServerConfig>,
-    servers: [mpsc::Sender<Incoming>; 2],
+    /// Party one's first.
+    servers: Vec<Inbox>,
     said: mpsc::Receiver<Said>,
     threads: Vec<JoinHandle<()>>,
     members: BTreeMap<Lane, Member>,
@@ -74,21 +98,17 @@ impl Exchange {
         let (said, heard) = mpsc::channel();
         let mut threads = Vec::new();
         let servers = channels.into_iter().zip([Party::One, Party::Two]).map(|(channel, party)| {
-            let (inbox, incoming) = mpsc::channel();
-            let (config, said, peer) = (Arc::clone(&config), said.clone(), inbox.clone());
-            let channel::Channel { sender, mut receiver } = channel;
-            threads.push(spawn(move || {
-                let mut message = Vec::new();
-                while receiver.receive(&mut message).is_ok()
-                    && peer.send(Incoming::Peer(message.clone())).is_ok()
-                {}
-            }));
-            threads.push(spawn(move || serve(party, &config, epoch, &incoming, sender, &said)));
-            inbox
+            let (sender, inbox) = mpsc::channel();
+            let (config, said) = (Arc::clone(&config), said.clone());
+            let event = eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor");
+            let bell = Arc::new(Bell { is_asleep: AtomicBool::new(false), event });
+            let ears = Ears { inbox, bell: Arc::clone(&bell), peer: channel };
+            threads.push(spawn(move || serve(party, &config, epoch, ears, &said)));
+            Inbox { sender, bell }
         });
-        let servers: Vec<_> = servers.collect();
+        let servers = servers.collect();
         Self {
-            servers: servers.try_into().expect("invariant: two"),
+            servers,
             config,
             said: heard,
             threads,
@@ -183,7 +203,7 @@ impl Exchange {
                     } else {
                         Incoming::Member { lane, message }
                     };
-                    server.send(incoming).expect("a server has ended");
+                    server.send(incoming);
                 }
             }
         }
@@ -191,10 +211,51 @@ impl Exchange {
 
     pub(crate) fn stop(self) {
         for server in &self.servers {
-            server.send(Incoming::Stop).expect("a server has ended");
+            server.send(Incoming::Stop);
         }
         drop(self.said);
         self.threads.into_iter().for_each(|thread| thread.join().expect("it ends well"));
+    }
+}
+
+/// What a server listens to.
+struct Ears {
+    inbox: mpsc::Receiver<Incoming>,
+    bell: Arc<Bell>,
+    peer: Channel,
+}
+
+impl Ears {
+    /// Takes what is there, of each a bounded number, so that what comes of it goes out: a run serves several announcements. Gives
+    /// how much it was, and nothing when this server is to stop, or the other has.
+    fn hear(&mut self, server: &mut Server) -> Option<usize> {
+        let (mut heard, mut message) = (0, Vec::new());
+        self.peer.read().ok()?;
+        while heard < AT_ONCE && self.peer.receive(&mut message) {
+            server.peer_message(&message, now()).expect("a shard that is there");
+            heard += 1;
+        }
+        for incoming in self.inbox.try_iter().take(AT_ONCE) {
+            heard += 1;
+            if !take(server, incoming) {
+                return None;
+            }
+        }
+        Some(heard)
+    }
+
+    /// Waits for anything; nothing when the other server has ended.
+    fn wait(&mut self, server: &mut Server) -> Option<()> {
+        self.bell.is_asleep.store(true, Ordering::SeqCst);
+        // What came before it was known to sleep rings no bell.
+        let Ok(incoming) = self.inbox.try_recv() else {
+            let waited = self.peer.wait(Some(self.bell.event.as_fd()), TICK);
+            self.bell.is_asleep.store(false, Ordering::SeqCst);
+            let _ = rustix::io::read(&self.bell.event, &mut [0; 8]);
+            return waited.ok();
+        };
+        self.bell.is_asleep.store(false, Ordering::SeqCst);
+        take(server, incoming).then_some(())
     }
 }
 
@@ -203,8 +264,7 @@ fn serve(
     party: Party,
     config: &Arc<ServerConfig>,
     epoch: u64,
-    incoming: &mpsc::Receiver<Incoming>,
-    mut peer: channel::Sender,
+    mut ears: Ears,
     said: &mpsc::Sender<Said>,
 ) {
     let mut server = Server::new(party, config).expect("a configuration");
@@ -220,40 +280,32 @@ fn serve(
         server.set_preferences(&preferences).expect("one for each lane");
     }
     let number = party as u32 - 1;
+    let mut tick = now() + TICK;
     loop {
         let mut messages = Vec::new();
         while let Some(output) = server.poll_output() {
             match output {
                 Output::Member { lane, message } => messages.push((lane, message)),
                 // The other party is stopped first, or second.
-                Output::Peer(message) => drop(peer.send(&message)),
+                Output::Peer(message) => drop(ears.peer.send(&message)),
                 Output::PairFailed(error) => panic!("{error}"),
             }
         }
         if !messages.is_empty() && said.send((number, messages)).is_err() {
             break;
         }
-        let next = match incoming.try_recv() {
-            Err(TryRecvError::Empty) if server.refill() => continue,
-            Err(TryRecvError::Empty) => incoming.recv_timeout(TICK),
-            other => other.map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match next {
-            Ok(Incoming::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => server.handle_timeout(now()),
-            Ok(one) => {
-                // What has come besides is taken along: a run serves several announcements.
-                let others = std::iter::from_fn(|| incoming.try_recv().ok()).take(AT_ONCE);
-                for incoming in std::iter::once(one).chain(others) {
-                    if !take(&mut server, incoming) {
-                        peer.close();
-                        return;
-                    }
-                }
-            }
+        match ears.hear(&mut server) {
+            None => break,
+            Some(0) if server.refill() => {}
+            Some(0) if ears.wait(&mut server).is_none() => break,
+            Some(_) => {}
+        }
+        if tick <= now() {
+            server.handle_timeout(now());
+            tick = now() + TICK;
         }
     }
-    peer.close();
+    ears.peer.close();
 }
 
 /// False when it is to stop.
@@ -262,9 +314,6 @@ fn take(server: &mut Server, incoming: Incoming) -> bool {
         Incoming::Joined { lane, participates } => server.member_joined(lane, participates, now()),
         Incoming::Member { lane, message } => {
             server.member_message(lane, &message, now()).expect("members keep the protocol");
-        }
-        Incoming::Peer(message) => {
-            server.peer_message(&message, now()).expect("a shard that is there");
         }
         Incoming::Stop => return false,
     }

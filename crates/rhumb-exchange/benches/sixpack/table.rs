@@ -138,11 +138,11 @@ fn measure_circuit(circuit: Circuit, delay_us: u64) -> Row {
 fn pools(program: &Program) -> Parameters {
     let words = MEMBERS.div_ceil(64);
     let cost = program.cost();
-    let whole = |ands: usize, batch: usize| ((ands * words).div_ceil(batch) + 1) * batch;
+    let whole = |ands: usize| ((ands * words) as u64).div_ceil(BATCH) + 1;
     Parameters {
         field: FieldBits::Two,
-        bit_words: whole(cost.ands, BIT_BATCH) as u32,
-        vector_words: whole(cost.vector_ands, VECTOR_BATCH) as u32,
+        bit_words: (whole(cost.ands) * BATCH) as u32,
+        vector_words: (whole(cost.vector_ands) * BATCH) as u32,
     }
 }
 
@@ -234,8 +234,8 @@ impl<'a> Side<'a> {
     fn refill(&mut self) {
         let is_full = |session: &Session| {
             let (stock, parameters) = (session.stock(), session.parameters());
-            u64::from(parameters.bit_words) - stock.bit_words < BIT_BATCH as u64
-                && u64::from(parameters.vector_words) - stock.vector_words < VECTOR_BATCH as u64
+            u64::from(parameters.bit_words) - stock.bit_words < BATCH
+                && u64::from(parameters.vector_words) - stock.vector_words < BATCH
         };
         while !is_full(&self.session) {
             self.session.refill().expect("ready");
@@ -247,20 +247,25 @@ impl<'a> Side<'a> {
 
     fn flush(&mut self) {
         while let Some(message) = self.session.poll_message() {
-            self.channel.sender.send(&message).expect("the channel stands");
+            self.channel.send(&message).expect("the channel stands");
             self.session.recycle(message);
+        }
+        while self.channel.has_unsent() {
+            self.channel.wait(None, channel::LONG).expect("the channel stands");
         }
     }
 
     fn take(&mut self) {
-        self.channel.receiver.receive(&mut self.message).expect("the channel stands");
+        while !self.channel.receive(&mut self.message) {
+            self.channel.look(SPIN).expect("the channel stands");
+        }
         self.received += self.message.len() as u64;
         self.session.handle(&self.message).expect("the parties agree");
     }
 
     /// Bytes sent and received, as the paper counts.
     fn traffic(&self) -> u64 {
-        self.channel.sender.bytes + self.received
+        self.channel.bytes + self.received
     }
 }
 
@@ -316,6 +321,7 @@ pub(crate) fn targets(rows: &[Row]) -> Vec<Target> {
 }
 
 const SLOT: OrderSlot = OrderSlot(0);
+/// Longer than a level takes: each party has a processor of its own here, and waking it from sleep would take as long as the level.
+pub(crate) const SPIN: Duration = Duration::from_micros(50);
 /// Words that the engine makes at a time.
-const BIT_BATCH: usize = 512;
-const VECTOR_BATCH: usize = 128;
+const BATCH: u64 = 128;

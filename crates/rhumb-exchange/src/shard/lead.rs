@@ -126,6 +126,11 @@ impl Lead {
         }
     }
 
+    /// Whether no word waits, and no order.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.ready.is_empty() && self.waiting.is_empty()
+    }
+
     pub(super) fn waiting(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
@@ -219,7 +224,8 @@ impl Shard {
         let Some(pair) = &mut self.pair else { return Ok(false) };
         let stock = pair.session.stock();
         if stock.bit_words < bit_words || stock.vector_words < vector_words {
-            pair.session.refill()?;
+            let [bits, vectors] = [bit_words, vector_words].map(|words| words + MORE_WORDS);
+            while pair.session.provide([bits, vectors])? {}
             self.flush_engine();
             return Ok(false);
         }
@@ -283,3 +289,6 @@ impl Shard {
         Order::Forget(items)
     }
 }
+
+/// Words of triples that are made besides those which a run waits for: the next will want some, too.
+const MORE_WORDS: u64 = 1024;

@@ -142,12 +142,26 @@ impl Shard {
 
     /// Makes triples while there is nothing better to do; true if it did. To be called when idle, until it is false; messages to
     /// the other party come of it.
+    ///
+    /// What is more urgent comes after the batches that are under way, so they are few; and while members rank, only what is low is
+    /// filled up.
     pub fn refill(&mut self) -> bool {
         let Some(pair) = &mut self.pair else { return false };
-        if self.party == Party::Two || !pair.is_ready() || pair.running.is_some() {
+        let Role::Lead(lead) = &pair.role else { return false };
+        if !pair.session.is_ready() || pair.running.is_some() {
             return false;
         }
-        match pair.session.refill() {
+        let is_quiet = self.rounds.len() == 0 && lead.is_quiet();
+        let (wanted, most) = if is_quiet {
+            ([u64::MAX; 2], BATCHES)
+        } else {
+            let engine = self.config.engine;
+            ([engine.bit_words, engine.vector_words].map(|words| u64::from(words) / 2), 1)
+        };
+        if pair.session.batches_under_way() >= most {
+            return false;
+        }
+        match pair.session.provide(wanted) {
             Ok(did) => {
                 self.flush_engine();
                 did
@@ -245,3 +259,5 @@ impl Shard {
 
 /// Items of one message: 76 KB.
 pub(super) const MAX_HEARD: usize = 4096;
+/// Batches of triples under way while nothing else is to be done: half a millisecond's work, so that both parties have some.
+const BATCHES: usize = 4;
