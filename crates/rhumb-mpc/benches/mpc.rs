@@ -38,7 +38,7 @@ fn main() {
     let is_wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut figures: Vec<Figure> = Vec::new();
     let mut fields = [(FieldBits::Two, "k=2"), (FieldBits::Four, "k=4")]
-        .map(|(field, name)| (name, ready(field, 128, 128), ready(field, 128, 2048)));
+        .map(|(field, name)| (name, ready(field, 512, 128), ready(field, 512, 2048)));
     let mut runner = ready(FieldBits::Two, 1 << 16, 1 << 11);
     let order: Vec<u32> = (0..32).rev().collect();
     for (slot, size) in [(0, 8), (1, 32)] {
@@ -96,7 +96,7 @@ fn fill((one, two): &mut (Session, Session)) -> Traffic {
     all
 }
 
-/// Times the making of triples: a pool that holds one batch of bits and one of vectors, and one that holds many of vectors. What
+/// Times the making of triples: a pool that holds four batches of bits and one of vectors, and one that holds many of vectors. What
 /// one of each takes is measured beside, and taken off.
 fn make(
     figures: &mut Vec<Figure>,
