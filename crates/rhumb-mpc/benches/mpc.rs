@@ -97,7 +97,7 @@ fn fill((one, two): &mut (Session, Session)) -> Traffic {
 }
 
 /// Times the making of triples: a pool that holds four batches of bits and one of vectors, and one that holds many of vectors. What
-/// one of each takes is measured beside, and taken off.
+/// the small one takes is measured beside, and taken off.
 fn make(
     figures: &mut Vec<Figure>,
     name: &str,

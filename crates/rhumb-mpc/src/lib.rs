@@ -77,7 +77,7 @@ pub use session::{FieldBits, Parameters, Party, Session, Stock};
 pub use translation::MAX_ORDER;
 
 /// Of the protocol. Parties of different versions do not begin a session.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of a message. A level of the paper's largest circuit over 768 lanes takes 0.2 MB; this leaves room for batches.
 pub const MAX_MESSAGE: usize = 16 << 20;

@@ -489,12 +489,12 @@ mod tests {
     fn three_million_triples_of_bits_are_right() {
         for field in [FieldBits::Two, FieldBits::Four] {
             let mut sides = sides::<u64>(field, Kind::Bits, 12);
-            for _ in 0..48 {
+            for _ in 0..192 {
                 fill(&mut sides, field);
                 let words = sides[0].pool.words() as usize;
                 check(&mut sides, words);
             }
-            assert_eq!(sides[0].pool.next_serial() * 64, 48 * 32768);
+            assert_eq!(sides[0].pool.next_serial() * 64, 192 * 8192);
         }
     }
 
@@ -524,17 +524,17 @@ mod tests {
         fill(&mut sides, field);
         let first = take(&mut sides, 100);
         assert!(sides[0].pool.stock.b[..100].iter().all(|word| *word == 0));
-        let second = take(&mut sides, 412);
-        assert_eq!([first.len(), second.len()], [100, 412]);
+        let second = take(&mut sides, 28);
+        assert_eq!([first.len(), second.len()], [100, 28]);
         assert!(first.iter().all(|word| !second.contains(word)));
         let error = sides[0].pool.take(1).err();
         assert_eq!(error, Some(MpcError::NotEnoughTriples { needed: 1, stock: 0 }));
-        assert_eq!(sides[0].pool.next_serial(), 512);
+        assert_eq!(sides[0].pool.next_serial(), 128);
         // The place is used again only after it was wiped.
         for _ in 0..3 {
             fill(&mut sides, field);
         }
-        assert_eq!(sides[0].pool.words(), 1536);
+        assert_eq!(sides[0].pool.words(), 384);
         assert!(sides[0].pool.stock.a.iter().all(|word| !first.contains(word)));
     }
 
@@ -545,7 +545,7 @@ mod tests {
         let places = |side: &Side<u64>| [side.pool.stock.a.as_ptr(), side.pool.stock.b.as_ptr()];
         let before = places(&sides[0]);
         // As full as it may be, given to a run, and as full again; then all of it once more, from other places.
-        for first in [2048, 600, 1024] {
+        for first in [512, 150, 256] {
             while sides[0].pool.expects(sides[0].pool.completed).is_ok() {
                 fill(&mut sides, field);
             }
@@ -559,7 +559,7 @@ mod tests {
             sides.iter_mut().for_each(|side| side.pool.wipe_taken());
             assert_eq!(places(&sides[0]), before);
             let words = sides[0].pool.words() as usize;
-            check(&mut sides, words.min(900));
+            check(&mut sides, words.min(225));
         }
     }
 

@@ -281,8 +281,8 @@ fn parties_that_do_not_fit_say_why() {
         assert_eq!(meet((One, SMALL), (Two, other)), Err(MpcError::Parameter(what)));
     }
     let bounds = [
-        (Parameters { bit_words: 511, ..SMALL }, false),
-        (Parameters { bit_words: 512, ..SMALL }, true),
+        (Parameters { bit_words: 127, ..SMALL }, false),
+        (Parameters { bit_words: 128, ..SMALL }, true),
         (Parameters { vector_words: 127, ..SMALL }, false),
         (Parameters { vector_words: 128, ..SMALL }, true),
         (Parameters { bit_words: Parameters::MAX_BIT_WORDS + 1, ..SMALL }, false),
