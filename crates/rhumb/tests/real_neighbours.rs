@@ -172,6 +172,30 @@ fn routers_that_sign_their_segments_are_heard_if_the_proxy_has_the_same_password
     assert!(!told.contains(SECRET) && !told.contains(WRONG), "{told}");
 }
 
+/// Its proxy waits for no word about IPv6, and so knows at once what is no more.
+#[test]
+fn a_router_without_ipv6_has_told_all_when_it_has_told_its_ipv4_routes() {
+    let Some((_lan, _folder, mut private, mut routers)) = rig(&[5, 0]) else { return };
+    let (announcer, receiver) = (5, 0);
+    routers[0].only_v4 = true;
+    routers[0].routes = [("198.51.100.0/24", 64501), ("203.0.113.0/24", 64502)]
+        .map(|(to, by)| route(to, by))
+        .into();
+    routers[1].routes.clear();
+    private.configure(announcer, &format!("only = [\"AS{}\"]", MEMBERS[receiver].0));
+    [1, 0].into_iter().for_each(|server| private.start_server(server));
+    [announcer, receiver].into_iter().for_each(|index| private.start_proxy(index));
+    routers.iter_mut().for_each(Member::start);
+    wait_for("both routes", &private, || routers[1].received().len() == 2);
+
+    private.kill_proxy(announcer);
+    routers[0].withdraw("203.0.113.0/24");
+    private.start_proxy(announcer);
+    wait_for("end of what is gone", &private, || {
+        routers[1].received().keys().eq(["198.51.100.0/24"])
+    });
+}
+
 /// What a member of the plain route server gets, of which a proxy brings it `private`, and `plain` comes from its fellows there: the better, or
 /// where both are as good, the latter.
 fn merged(private: Table, plain: Table) -> Table {

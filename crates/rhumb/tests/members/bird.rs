@@ -39,10 +39,12 @@ fn config(member: &Member) -> String {
     let channel = "import all; export filter { if source != RTS_STATIC then reject; \
                    if defined(bgp_med) then bgp_med = bgp_med; accept; };";
     let password = member.password.as_ref().map(|it| format!("password \"{it}\";\n "));
+    let v6_channel = format!("ipv6 {{ {channel} next hop address {v6}; }};");
+    let v6_channel = if member.only_v4 { String::new() } else { v6_channel };
     text + &format!(
         "protocol bgp server {{\n local {v4} as {asn};\n neighbor {} as {EXCHANGE};\n local role rs_client;\n {}\
          enforce first as off;\n connect retry time 1;\n connect delay time 1;\n error wait time 1, 2;\n \
-         ipv4 {{ {channel} next hop address {v4}; }};\n ipv6 {{ {channel} next hop address {v6}; }};\n}}\n",
+         ipv4 {{ {channel} next hop address {v4}; }};\n {v6_channel}\n}}\n",
         member.neighbour,
         password.unwrap_or_default(),
     )

@@ -113,6 +113,8 @@ pub(crate) struct Member {
     pub(crate) routes: Vec<Announced>,
     /// Of TCP-MD5, for its neighbour; BIRD and FRR are told.
     pub(crate) password: Option<String>,
+    /// Its session carries IPv4 alone; BIRD is told.
+    pub(crate) only_v4: bool,
     folder: PathBuf,
     processes: Vec<Process>,
 }
@@ -128,10 +130,18 @@ impl Member {
             std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
         let station = lan.station(11 + index);
-        let routes = slice::of(asn);
-        let neighbour = neighbour.to_owned();
-        let (password, processes) = (None, Vec::new());
-        Self { index, asn, make, station, neighbour, routes, password, folder, processes }
+        Self {
+            index,
+            asn,
+            make,
+            station,
+            neighbour: neighbour.to_owned(),
+            routes: slice::of(asn),
+            password: None,
+            only_v4: false,
+            folder,
+            processes: Vec::new(),
+        }
     }
 
     /// Starts the router, which announces its routes.

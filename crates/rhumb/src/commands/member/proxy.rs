@@ -35,8 +35,8 @@ pub(super) struct Proxy {
     pub(super) rtr: RtrFeed,
     pub(super) started: Instant,
     pub(super) reloads: u64,
-    /// Families of which the router has told all since its session came up.
-    told: Vec<Family>,
+    /// Families of the router's session of which it has not told all; nothing while there is no session.
+    awaited: Option<Vec<Family>>,
     /// Whether the exchange has been told that all is there.
     table_ended: bool,
     /// Whether the router was told that it has all, since its session came up.
@@ -92,7 +92,7 @@ impl Proxy {
             rtr,
             started: Instant::now(),
             reloads: 0,
-            told: Vec::new(),
+            awaited: None,
             table_ended: false,
             router_ended: false,
             control,
@@ -174,7 +174,7 @@ impl Proxy {
     fn heard_router(&mut self, event: RouterEvent, changes: &mut Changes) {
         match event {
             RouterEvent::Up(negotiated) => {
-                self.told.clear();
+                self.awaited = Some(negotiated.families().collect());
                 self.router_ended = false;
                 self.table.set_router_id(negotiated.remote_id, changes);
             }
@@ -182,7 +182,11 @@ impl Proxy {
                 self.table.announced(prefix, attributes, changes);
             }
             RouterEvent::Withdrawn { prefix, .. } => self.table.withdrawn(prefix, changes),
-            RouterEvent::EndOfRib(family) if !self.told.contains(&family) => self.told.push(family),
+            RouterEvent::EndOfRib(family) => {
+                let awaited = self.awaited.as_mut();
+                awaited.into_iter().for_each(|awaited| awaited.retain(|other| *other != family));
+            }
+            RouterEvent::Down(_) => self.awaited = None,
             _ => {}
         }
     }
@@ -249,11 +253,7 @@ impl Proxy {
 
     /// Tells the exchange that all is there, once the router has told all, or nothing for long.
     fn end_table(&mut self) {
-        let status = self.neighbour.status();
-        let has_told = status.state == State::Established
-            && Family::ALL.into_iter().all(|family| {
-                self.told.contains(&family) || self.settings.bgp.config.family(family).is_none()
-            });
+        let has_told = self.awaited.as_ref().is_some_and(Vec::is_empty);
         let is_late = self.started.elapsed() > ROUTER_PATIENCE;
         if !self.table_ended && (has_told || is_late) && self.exchange.status().is_some() {
             self.exchange.end_of_table();
