@@ -55,9 +55,15 @@ class Strictness(unittest.TestCase):
 
 class Paths(Strictness):
     def test_a_path_message_asks_answers_or_both(self):
-        for challenge, answer in ((7, 0), (0, 9), (7, 9)):
+        for challenge, answer in ((0, 9), (7, 9)):
             encoded = bytes.fromhex(u64(challenge) + u64(answer))
             self.assert_one_encoding(encoded, PathMessage.parse, PathMessage.encode)
+        for padding in (0, 1, 1420):
+            encoded = bytes.fromhex(u64(7) + u64(0)) + bytes(padding)
+            self.assertEqual(PathMessage.parse(encoded).padding, padding)
+            self.assertEqual(PathMessage.parse(encoded).encode(), encoded)
+            with self.assertRaises(Malformed):
+                PathMessage.parse(encoded + b"\1")
         with self.assertRaises(Malformed):
             PathMessage.parse(bytes(16))
 
@@ -342,9 +348,11 @@ class RibEncoding(Strictness):
         superseded = rib.Response(rib.REFUSED, 7, certificates=(route,), refusal=rib.SUPERSEDED)
         self.assertEqual(superseded.encode().hex(), "0400000007" "07" "01" + route.encode().hex())
         self.assert_refused(superseded.encode(), rib.Response.parse, [(5, 6), (6, 0), (6, 2)])
-        for response in (found, absent, stored, refused, superseded):
+        store = rib.Response(rib.STORE, 7, store=bytes(range(16)))
+        self.assertEqual(store.encode().hex(), "0600000007" + bytes(range(16)).hex())
+        for response in (found, absent, stored, refused, superseded, store):
             self.assert_one_encoding(response.encode(), rib.Response.parse, rib.Response.encode)
-        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 11)])
+        self.assert_refused(refused.encode(), rib.Response.parse, [(0, 5), (5, 0), (5, 12)])
         self.assert_refused(absent.encode(), rib.Response.parse, [(5, 0), (7, certificates.ROUTE)])
 
 

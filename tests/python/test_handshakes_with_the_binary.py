@@ -5,6 +5,7 @@ import socket
 import unittest
 
 from network import PATIENCE_S, Network
+from rhumb.datagrams import Retry
 from rhumb.dtls.client12 import Client12
 from rhumb.dtls.client13 import Client13
 from rhumb.identity import Identity
@@ -95,8 +96,9 @@ class Handshakes(unittest.TestCase):
         hello = client.outbox.pop()
         for token in (b"", bytes(24)):
             answer = self.ask(b"\x90\0\0\1" + bytes([len(token)]) + token + hello)
-            self.assertEqual((answer[:4], len(answer)), (b"\xa0\0\0\1", 28))
-        good = b"\x90\0\0\1" + bytes([24]) + answer[4:]
+            self.assertEqual(answer[:4], b"\xa0\0\0\1")
+            self.assertTrue(Retry.parse(answer).answers(hello))
+        good = b"\x90\0\0\1" + bytes([24]) + Retry.parse(answer).token
         # The token is for this hello from this address, and so this is from nobody.
         other = Client13(identity.key, identity.x509())
         other.start()

@@ -264,10 +264,12 @@ class RibForm:
             fields[field] = hexes(value) if isinstance(value, tuple) else value
             if isinstance(value, Name):
                 fields[field] = str(value)
+            if isinstance(value, bytes):
+                fields[field] = value.hex()
         return fields
 
     def encode(self, fields):
-        read = {"name": Name.from_text, "metadata": metadata_of, "certificates": certificates_of}
+        read = {"name": Name.from_text, "store": bytes.fromhex, "metadata": metadata_of, "certificates": certificates_of}
         return self.message(**{key: read.get(key, int)(value) for key, value in fields.items()}).encode()
 
 
@@ -329,10 +331,11 @@ class PathMessageForm:
     def decode(self, octets, _):
         found = sealed.PathMessage.parse(octets)
         text = [value.to_bytes(8, "big").hex() if value else None for value in (found.challenge, found.answer)]
-        return dict(zip(("challenge", "answer"), text))
+        return dict(zip(("challenge", "answer", "padding"), text + [found.padding]))
 
     def encode(self, fields):
-        return sealed.PathMessage(*(int(fields[field] or "0", 16) for field in ("challenge", "answer"))).encode()
+        values = [int(fields[field] or "0", 16) for field in ("challenge", "answer")]
+        return sealed.PathMessage(*values, padding=fields["padding"]).encode()
 
 
 class DatagramForm:
@@ -360,10 +363,11 @@ class InitialForm:
 
 class RetryForm:
     def decode(self, octets, _):
-        return {"token": Retry.parse(octets).token.hex()}
+        found = Retry.parse(octets)
+        return {"hello": found.hello.hex(), "token": found.token.hex()}
 
     def encode(self, fields):
-        return Retry(bytes.fromhex(fields["token"])).encode()
+        return Retry(bytes.fromhex(fields["hello"]), bytes.fromhex(fields["token"])).encode()
 
 
 class ParametersForm:
@@ -461,12 +465,14 @@ FORMS = {
         rib.LOOK_UP_ROUTE: ("name",),
         rib.LOOK_UP_METADATA: ("name",),
         rib.PUBLISH: ("metadata", "certificates"),
+        rib.GONE: ("name", "sequence"),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
         rib.ABSENT: ("certificates",),
         rib.REFUSED: ("refusal", "certificates"),
         rib.CHANGED: ("name", "metadata", "certificates"),
+        rib.STORE: ("store",),
     }),
     "payload": PayloadForm(),
     "transfer message": TransferForm(),

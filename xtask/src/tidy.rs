@@ -5,12 +5,14 @@
 
 mod architecture;
 mod crates;
+mod drop_reasons;
 mod fuzz_targets;
 mod licences;
 mod links;
 mod rust_files;
 mod source;
 mod text;
+mod threats;
 mod tree;
 
 use std::path::Path;
@@ -79,6 +81,8 @@ fn check(root: &Path) -> Findings {
     links::check(&tree, &mut findings);
     crates::check(&tree, &mut findings);
     fuzz_targets::check(&tree, &mut findings);
+    drop_reasons::check(&tree, &mut findings);
+    threats::check(&tree, &mut findings);
 
     let policy = match Policy::read(&tree) {
         Ok(policy) => policy,

@@ -61,12 +61,12 @@ pub enum DropReason {
     /// The packet comes from the future.
     Early,
 
-    /// The principal, or a delegation, was revoked.
-    Revoked,
     /// The binding is not that of this packet.
     Binding,
 
     // From here on the packet has proven its capability.
+    /// The principal, or a delegation, was revoked.
+    Revoked,
     /// Its time to live is over.
     TtlExpired,
     /// What it carries whole is not from and to whom its header says.
@@ -107,8 +107,8 @@ impl DropReason {
         Self::WindowEarly,
         Self::Stale,
         Self::Early,
-        Self::Revoked,
         Self::Binding,
+        Self::Revoked,
         Self::TtlExpired,
         Self::InnerMismatch,
         Self::Replay,
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(reason as usize, at);
             assert!(names.insert(reason.name()));
         }
-        assert!(!DropReason::Binding.is_proven() && DropReason::TtlExpired.is_proven());
+        assert!(!DropReason::Binding.is_proven() && DropReason::Revoked.is_proven());
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(crate) struct Opened {
     pub(crate) work: Work,
     /// Whether there is anything here.
     pub(crate) is_work: bool,
+    /// Whether it was revoked, which matters once the binding is found right.
+    pub(crate) is_revoked: bool,
 }
 
 impl Opened {
@@ -59,6 +61,7 @@ impl Opened {
         account: Account::NONE,
         work: Work::NONE,
         is_work: false,
+        is_revoked: false,
     };
 
     /// What of the packet its MAC is made of.
@@ -127,7 +130,7 @@ impl Rules {
         now_us: u64,
         opened: &mut Opened,
     ) -> Result<(), DropReason> {
-        let Opened { outer, layout, fields, account, work, .. } = opened;
+        let Opened { outer, layout, fields, account, work, is_revoked, .. } = opened;
         if !self.suites[layout.suite.index()] {
             return Err(DropReason::Suite);
         }
@@ -153,11 +156,9 @@ impl Rules {
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.clock.select(fields.window_byte, now_us)?;
         fields.id.check_age(now_us)?;
-        if !self.revocations.is_empty()
-            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000)
-        {
-            return Err(DropReason::Revoked);
-        }
+        // Said only to who proves that it is the one who was revoked: nobody is told anything about a forged packet.
+        *is_revoked = !self.revocations.is_empty()
+            && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000);
         *work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
         Ok(())
     }

@@ -327,6 +327,9 @@ fn admit(
     if !bool::from(binding.ct_eq(&right)) {
         return Err(DropReason::Binding);
     }
+    if opened.is_revoked {
+        return Err(DropReason::Revoked);
+    }
     if outer.hop_limit <= 1 {
         return Err(DropReason::TtlExpired);
     }

@@ -205,16 +205,14 @@ impl Waypoint {
         } else if let Some(count) = self.dropped.get_mut(&principal) {
             *count += 1;
         }
-        if reason == DropReason::TtlExpired {
-            let original = original_of(&view, &outer, usize::MAX);
-            self.tell(
-                &original,
-                Message::TimeExceeded,
-                Some(outer.destination.address(outer.family)),
-                now_us,
-                reply,
-            );
-        }
+        let message = match reason {
+            DropReason::TtlExpired => Message::TimeExceeded,
+            DropReason::Revoked => Message::Prohibited,
+            _ => return,
+        };
+        let original = original_of(&view, &outer, usize::MAX);
+        let from = outer.destination.address(outer.family);
+        self.tell(&original, message, Some(from), now_us, reply);
     }
 
     /// Tells the source of a packet something, if it may be told. `from` is the waypoint's address, if that matters.
@@ -245,6 +243,7 @@ impl Waypoint {
         self.icmp.sent(match message {
             Message::TimeExceeded => IcmpSent::TimeExceeded,
             Message::TooBig { .. } => IcmpSent::TooBig,
+            Message::Prohibited => IcmpSent::Prohibited,
             _ => IcmpSent::Unreachable,
         });
     }

@@ -5,9 +5,12 @@
 
 mod world;
 
+use std::sync::Arc;
+
 use rhumb_capability::{
     Credential, DropReason, Encapsulation, EpochKeys, ErrorRelay, Family, IcmpDrop, IcmpSent, Next,
-    Packet, Stamper, Suite, Undelivered, Verdict, Waypoint, core_of, into_udp, is_icmp,
+    Packet, Revocation, Revocations, Stamper, Suite, Undelivered, Verdict, Waypoint, core_of,
+    into_udp, is_icmp,
 };
 use world::{
     EPOCH, NOW_US, PRINCIPAL, config, credential, destination, header_at, ip_packet, ip_packet_to,
@@ -404,4 +407,42 @@ fn each_address_has_epochs_of_its_own() {
     core.retire_epoch_for(waypoint(family, 2), EPOCH);
     assert_eq!(takes(&mut core, 2, 5), Verdict::Drop(DropReason::Epoch));
     assert_eq!(core.live_epochs().count(), 2);
+}
+
+/// Whoever was revoked is told so, and nobody else: not about a packet whose binding is wrong, never with more bytes than it sent, and seldom.
+#[test]
+fn who_was_revoked_is_told_if_it_proves_to_be_that_one() {
+    for family in FAMILIES {
+        let packet =
+            stamped(&[&credential(family, 1, Suite::HeaderAes)], &ip_packet(family, &[7; 64]));
+        let mut revocations = Revocations::new();
+        let order = Revocation { principal: PRINCIPAL, delegation: None, until_s: u64::MAX };
+        revocations.apply(1, &[order]).unwrap();
+        let mut waypoint = first(family);
+        waypoint.set_revocations(Arc::new(revocations));
+
+        let (verdict, left, replies) = handle(&mut waypoint, &packet);
+        assert_eq!(verdict, Verdict::Drop(DropReason::Revoked));
+        assert_eq!(left, packet, "it stays as it was");
+        let [told] = &replies[..] else { panic!("{} messages", replies.len()) };
+        let kind = if family == Family::V4 { 3 } else { 1 };
+        is_about(family, told, kind, &ip_packet(family, &[7; 64]));
+        let code = if family == Family::V4 { 13 } else { 1 };
+        assert_eq!(told[header_at(family) + 1], code);
+        assert!(told.len() <= packet.len(), "{} bytes for {}", told.len(), packet.len());
+        assert_eq!(waypoint.icmp().count_sent(IcmpSent::Prohibited), 1);
+
+        let mut forged = packet.clone();
+        let last = forged.len() - 65;
+        forged[last] ^= 1;
+        let (verdict, _, replies) = handle(&mut waypoint, &forged);
+        assert_eq!((verdict, replies.len()), (Verdict::Drop(DropReason::Binding), 0));
+
+        let told = (0..100).map(|_| handle(&mut waypoint, &packet).2.len()).sum::<usize>();
+        assert!(told <= 6, "{told} messages at once");
+        assert!(waypoint.icmp().count_dropped(IcmpDrop::RateLimited) > 90);
+        assert!(
+            waypoint.dropped().any(|(principal, count)| principal == PRINCIPAL && count == 101)
+        );
+    }
 }

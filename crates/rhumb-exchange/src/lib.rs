@@ -9,7 +9,7 @@
 //!    [`Server::member_joined`]) or [`ServerConfig::check_party`] (then [`Server::pair_begun`] with the epoch that it gives);
 //! 3. hands each further message to [`Server::member_message`] or [`Server::peer_message`]: one frame is one message;
 //! 4. after each call takes [`Server::poll_output`] until there is nothing. [`Output::PairFailed`] means: close the connection to the other
-//!    party and begin anew; an error of `member_message` means: close that member's connection;
+//!    party and begin anew; [`Output::MemberFailed`] and an error of `member_message` mean: close that member's connection;
 //! 5. calls [`Server::handle_timeout`] at [`Server::poll_timeout`], and [`Server::refill`] while idle.
 //!
 //! A standby is a server that hears members and has no pair. Whoever drives a member makes a [`Member`], connects it to all servers, and
@@ -70,7 +70,7 @@
 //!                 Output::Member { lane, message } => {
 //!                     members[usize::from(lane.0)].handle(Connection(number as u32), &message)?;
 //!                 }
-//!                 Output::PairFailed(error) => return Err(error),
+//!                 Output::PairFailed(error) | Output::MemberFailed { error, .. } => return Err(error),
 //!             }
 //!         }
 //!     }
@@ -121,7 +121,7 @@ pub use server::Server;
 pub use shard::{Counters, Output, Shard, Status};
 
 /// Of the protocol between members and parties, and between parties. Those of different versions do not talk.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of a destination: a prefix of IP takes 17, a name 32; this leaves room for a type.
 pub const MAX_DESTINATION: usize = 64;

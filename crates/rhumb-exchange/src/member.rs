@@ -109,6 +109,8 @@ pub struct MemberStatus {
     pub known: usize,
     /// Shards in which both parties of a pair have marked the same place.
     pub live_shards: usize,
+    /// Of these, shards in which all that the exchange has is here.
+    pub synced_shards: usize,
     /// Announcements whose key opened nothing: the announcer's fault.
     pub unopened: u64,
     /// Results that the parties did not make together.
@@ -391,6 +393,7 @@ impl Member {
             status.routes += shard.holdings.routes();
             status.known += shard.holdings.known();
             status.live_shards += usize::from(shard.live.is_some());
+            status.synced_shards += usize::from(shard.live.is_some() && shard.is_synced);
         }
         status
     }

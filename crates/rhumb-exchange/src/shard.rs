@@ -27,7 +27,7 @@ use crate::circuits::MAX_ROUTES;
 use crate::message::Mark;
 use crate::message::member::{FromMember, Half, ToMember};
 use crate::message::pair::{HeardWhat, PairMessage};
-use crate::roster::Lane;
+use crate::roster::{Lane, Site};
 use crate::route::{Destination, RouteId, Share, is_sealed_len};
 use crate::{ExchangeError, MAX_LANES, ServerConfig};
 use orders::Programs;
@@ -50,6 +50,13 @@ pub enum Output {
     Peer(Vec<u8>),
     /// The pair has ended. Begin another, over a new connection.
     PairFailed(ExchangeError),
+    /// What a member told the two parties differs. Close its connection; all others go on.
+    MemberFailed {
+        /// Which.
+        lane: Lane,
+        /// What is wrong.
+        error: ExchangeError,
+    },
 }
 
 /// What a shard has done, and what it holds.
@@ -212,7 +219,7 @@ impl Shard {
                 let held = Held { id, destination, share, sealed, exported: false, current: None };
                 let before = self.table.last(lane);
                 self.table.hear((lane, mark), held, self.pair.is_some())?;
-                self.heard(lane, before, mark, HeardWhat::Route, None);
+                self.heard(lane, before, mark, HeardWhat::Route(id), None);
             }
             FromMember::Withdraw { mark, destination } => {
                 let destination = self.own_destination(destination)?;
@@ -307,6 +314,12 @@ impl Shard {
             self.tell_heard();
         }
         self.outbox.pop_front()
+    }
+
+    /// The site that a lane is.
+    #[must_use]
+    pub fn site(&self, lane: Lane) -> Option<&Site> {
+        self.config.common.roster.site(lane)
     }
 
     /// What it has done.

@@ -42,6 +42,11 @@ fn hellos_that_differ_are_refused_with_what_differs() {
     bytes[6] = 9;
     assert_eq!(Hello::parse(&bytes), Err(ExchangeError::Version { theirs: 9 }));
     assert!(Hello::parse(b"GET / HTTP/1.1").is_err());
+    // The engine's version, its field, and the sizes of two pools are last.
+    let mut bytes = mine.emit();
+    let at = bytes.len() - 10;
+    bytes[at] -= 1;
+    assert_eq!(Hello::parse(&bytes), Err(parameter("version of the computation")));
 
     // A member with another lane's key, a party in a member's place, a member with another roster.
     let member = |common: &Common, lane| {
@@ -270,8 +275,8 @@ fn a_member_that_vanishes_at_any_message_leaves_others_unaffected() {
         world.pass(Duration::from_secs(40));
         let from: Vec<u16> = world.offered(3).iter().map(|(_, from, ..)| *from).collect();
         assert_eq!(from, [0, 2], "{steps}");
-        assert_eq!(world.servers[0].as_ref().unwrap().status()[0].held, 2);
-        assert_eq!(world.servers[2].as_ref().unwrap().status()[0].held, 2);
+        assert_eq!(world.status(0).held, 2);
+        assert_eq!(world.status(2).held, 2);
     }
 }
 
@@ -434,4 +439,99 @@ fn changed_frames_break_nobody() {
     world.announce(0, b"last", &[1], b"route");
     world.pass(Duration::from_secs(40));
     assert_eq!(world.offered(1).len(), 1);
+}
+
+/// What lane 1 announces has another nonce for party two. The nonce is behind kind, shard and mark.
+fn tells_them_different_things(world: &mut World) {
+    let announce_to_two = 2;
+    world.alter = Some(Box::new(move |way, message| {
+        let is_to_two = matches!(way, Way::ToServer { lane: 1, server: 2 });
+        if is_to_two && message[0] == announce_to_two {
+            message[19] ^= 1;
+        }
+    }));
+}
+
+#[test]
+fn a_member_that_tells_the_parties_different_things_is_cut_alone() {
+    for seed in 0..4 {
+        let mut world = World::new(6, seed);
+        for number in 0..8_u8 {
+            let from = [0, 2, 3][usize::from(number) % 3];
+            world.announce(from, &[b'd', number], &[1, 4, 5], b"honest");
+        }
+        world.settle();
+        let ended = world.status(0).counters.pairs_ended;
+
+        // New ones, one that takes the place of a route that is current, and one that is taken back at once.
+        world.announce(1, b"shared", &[4, 5], b"before");
+        world.settle();
+        tells_them_different_things(&mut world);
+        world.announce(1, b"shared", &[4, 5], b"after");
+        world.announce(1, b"forged", &[4, 5], b"forged");
+        world.steps(30);
+        if world.is_connected(1, 0) {
+            world.withdraw(1, b"forged");
+        }
+        world.settle();
+        assert_eq!(world.failed.first().map(|(lane, _)| *lane), Some(1));
+
+        // It comes back, and does it again: every time it alone is cut, and what others say arrives.
+        for number in 0..5_u8 {
+            world.failed.clear();
+            [0, 2].into_iter().for_each(|server| world.connect(1, server));
+            world.announce(1, &[b'f', number], &[4], b"forged again");
+            world.announce(2, &[b'e', number], &[4], b"meanwhile");
+            world.settle();
+            assert!(world.failed.iter().all(|(lane, _)| *lane == 1));
+            assert!(!world.failed.is_empty());
+            let offered = world.offered(4);
+            assert!(
+                offered.iter().any(|(to, from, ..)| *from == 2 && to.as_bytes() == [b'e', number])
+            );
+            assert!(!offered.iter().any(|(to, from, ..)| *from == 1 && to.as_bytes()[0] == b'f'));
+        }
+
+        // After it has gone others join, and leave, and nobody is held up.
+        world.stop_member(1);
+        world.pass(Duration::from_secs(40));
+        world.start_member(5, true);
+        world.pass(Duration::from_secs(1));
+        let routes = |world: &World| world.offered(5).iter().filter(|it| it.3 == b"honest").count();
+        assert_eq!(routes(&world), 8);
+        assert_eq!(world.offered(5).iter().filter(|(_, from, ..)| *from == 1).count(), 0);
+        assert_eq!(world.status(0).counters.pairs_ended, ended, "the pair went on");
+        assert_eq!(world.status(2).counters.pairs_ended, 0);
+    }
+}
+
+#[test]
+fn a_silent_member_costs_others_less_and_less() {
+    let mut world = World::new(4, 5);
+    world.announce(0, b"d", &[2, 3], b"zero");
+    world.announce(1, b"d", &[2, 3], b"one");
+    world.settle();
+    world.mute[3] = true;
+    let begun = world.now;
+    // In each step the routes change, and member 2 is to have a result.
+    let mut waited = Duration::ZERO;
+    for number in 0..40_u8 {
+        let id = world.announce(0, b"d", &[2, 3], &[number]);
+        world.settle();
+        while world.selected(2, b"d") != Some(Some(id)) {
+            world.pass(Duration::from_millis(100));
+            waited += Duration::from_millis(100);
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    // It was waited for after 2 s, 4, 8 and 16 more: of 40 rounds in 40 s five took the time that is allowed.
+    assert!(world.now - begun > Duration::from_secs(40));
+    assert!(waited <= 6 * world.config.ranking, "{waited:?}");
+
+    // Once it answers again its ranking counts, at the latest when it is waited for.
+    world.mute[3] = false;
+    world.pass(Duration::from_secs(60));
+    let id = world.announce(0, b"d", &[2, 3], b"last");
+    world.settle();
+    assert_eq!(world.selected(3, b"d"), Some(Some(id)));
 }

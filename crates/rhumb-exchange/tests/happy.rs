@@ -105,7 +105,7 @@ fn a_burst_takes_few_runs_and_few_orders() {
     for (number, id) in best.iter().enumerate() {
         assert_eq!(world.selected(9, &[number as u8]), Some(Some(*id)), "destination {number}");
     }
-    let counters = world.servers[0].as_ref().unwrap().status()[0].counters;
+    let counters = world.status(0).counters;
     assert!(counters.selected >= 40, "{counters:?}");
     assert!(counters.select_runs < counters.selected, "{counters:?}");
     assert!(counters.orders_installed < 20, "{counters:?}");

@@ -240,8 +240,7 @@ fn triples_are_used_as_often_as_runs_take_them() {
             world.announce(from, b"more", &[5], &[from as u8]);
         }
         world.settle();
-        let [one, two] =
-            [ONE, TWO].map(|server| world.servers[server].as_ref().unwrap().status()[0]);
+        let [one, two] = [ONE, TWO].map(|server| world.status(server));
         assert_eq!(one.counters.exported, two.counters.exported);
         assert_eq!(one.counters.selected, two.counters.selected);
         // A word of vector triples for each route exported to up to 64 lanes, and for each 64 routes replayed.
@@ -376,4 +375,42 @@ fn put_together(tap: &[(usize, Way, Vec<u8>)]) -> [Vec<u8>; 3] {
     let sealed = if key == [0; 16] { Vec::new() } else { offer[39 + 33..].to_vec() };
     let ranking = add(&frame(ONE, &from_two, 7)[19..], &frame(TWO, &from_two, 7)[19..]);
     [key, sealed, ranking]
+}
+
+/// Lanes are dealt in turn, so that all have their share of each run; members must not see the order of the deal.
+#[test]
+fn the_order_of_offers_tells_no_announcers() {
+    let mut config = small(8, Form::TopClass, 1);
+    config.batch = 16;
+    let mut world = World::with(config, 3);
+    world.settle();
+    world.tap = Some(Vec::new());
+    for number in 0..24_u8 {
+        for from in 0..7 {
+            world.announce(from, &[number, from as u8], &[], b"for nobody");
+        }
+    }
+    world.settle();
+    // Of an offer: kind, shard, tag, their number; each begins with its id, and a byte and an id of what it replaces follow, a share, and the sealed route.
+    let mut runs = 0;
+    for (_, way, frame) in world.tap.take().unwrap() {
+        if !matches!(way, Way::ToMember { lane: 7, server: 0 }) || frame[0] != 3 {
+            continue;
+        }
+        let ids = offered_ids(&frame);
+        assert!(ids.is_sorted(), "in the order of digests");
+        runs += usize::from(ids.len() > 4);
+    }
+    assert!(runs > 5, "{runs} runs of several");
+}
+
+fn offered_ids(frame: &[u8]) -> Vec<[u8; 16]> {
+    let (mut ids, mut rest) = (Vec::new(), &frame[3 + 16 + 4..]);
+    while let Some((id, tail)) = rest.split_first_chunk::<16>() {
+        ids.push(*id);
+        let head = 1 + 16 + 16;
+        let len = usize::from(u16::from_le_bytes([tail[head], tail[head + 1]]));
+        rest = &tail[head + 2 + len..];
+    }
+    ids
 }

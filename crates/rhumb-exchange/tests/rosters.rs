@@ -99,9 +99,7 @@ fn lanes_are_added_while_members_stay_connected() {
 fn who_is_taken_out_goes_at_once_and_alone() {
     let mut world = start();
     let closed = config(Arc::new(Roster::clone(&roster(64)).without([Lane(1)])));
-    let pairs = |world: &World, server: usize| {
-        world.servers[server].as_ref().unwrap().status()[0].counters.pairs_ended
-    };
+    let pairs = |world: &World, server: usize| world.status(server).counters.pairs_ended;
     for server in [0, 2] {
         world.set_roster(server, &closed);
     }

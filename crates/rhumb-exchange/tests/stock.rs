@@ -4,7 +4,7 @@
 
 mod world;
 
-use rhumb_exchange::{Form, ServerConfig, Status};
+use rhumb_exchange::{Form, ServerConfig};
 use world::{World, small};
 
 /// Of the pair, party one.
@@ -21,10 +21,6 @@ fn config() -> ServerConfig {
     config
 }
 
-fn status(world: &World) -> Status {
-    world.servers[ONE].as_ref().unwrap().status()[0]
-}
-
 /// How often party one makes some before it has heard of the other.
 fn refills(world: &mut World) -> usize {
     let server = world.servers[ONE].as_mut().unwrap();
@@ -36,7 +32,7 @@ fn triples_are_made_a_few_batches_at_a_time_and_not_while_members_rank() {
     let mut world = World::with(config(), 19);
     world.settle();
     // A batch of each kind, twice.
-    while status(&world).stock.bit_words + BATCH <= POOL.into() {
+    while world.status(ONE).stock.bit_words + BATCH <= POOL.into() {
         assert_eq!(refills(&mut world), 2);
         world.settle();
     }
@@ -46,23 +42,23 @@ fn triples_are_made_a_few_batches_at_a_time_and_not_while_members_rank() {
     world.announce(0, b"contested", &[1, 2], b"one");
     world.announce(1, b"contested", &[0, 2], b"other");
     world.settle();
-    assert_eq!(status(&world).rounds, 1, "one who is asked is silent");
+    assert_eq!(world.status(ONE).rounds, 1, "one who is asked is silent");
     for number in 0..POOL / 4 {
         world.announce(0, &number.to_be_bytes(), &[1, 2], b"beside it");
     }
     world.settle();
-    assert!(status(&world).stock.vector_words + BATCH <= POOL.into(), "there is room");
+    assert!(world.status(ONE).stock.vector_words + BATCH <= POOL.into(), "there is room");
     assert_eq!(refills(&mut world), 0, "the round may go on at any time");
     for number in POOL / 4..POOL * 5 / 8 {
         world.announce(0, &number.to_be_bytes(), &[1, 2], b"beside it");
     }
     world.settle();
-    assert!(status(&world).stock.vector_words < u64::from(POOL) / 2);
+    assert!(world.status(ONE).stock.vector_words < u64::from(POOL) / 2);
     assert_eq!(refills(&mut world), 1, "what is low is filled up all the same");
     world.settle();
 
     world.pass(world.config.ranking);
     world.settle();
-    assert_eq!(status(&world).rounds, 0);
+    assert_eq!(world.status(ONE).rounds, 0);
     assert!(refills(&mut world) > 1, "nobody waits any more");
 }

@@ -50,6 +50,9 @@ pub struct Options {
     pub coalesce: Option<Duration>,
     /// Let datagrams go to broadcast addresses.
     pub broadcast: bool,
+    /// Have datagrams go whole or not at all, whatever anybody says of the path's MTU (Linux). Without, the system cuts them, and
+    /// believes messages of ICMP, which anybody can write.
+    pub whole: bool,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             reuse_port: false,
             coalesce: None,
             broadcast: false,
+            whole: true,
         }
     }
 }

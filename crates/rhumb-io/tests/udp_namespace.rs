@@ -39,12 +39,13 @@ fn in_namespace(test: &str, set_up: &str, inside: fn()) {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// Datagrams larger than the path takes are fragmented by the system, singly; segments are not given up for the others.
+/// Where they may be cut, datagrams larger than the path takes are fragmented by the system, singly; segments are not given up for
+/// the others.
 #[test]
 fn datagrams_larger_than_the_path_takes() {
     let set_up = "ip link set lo mtu 1500 up";
     in_namespace("datagrams_larger_than_the_path_takes", set_up, || {
-        let mut sender = loopback(Options::default());
+        let mut sender = loopback(Options { whole: false, ..Options::default() });
         let mut receiver = loopback(Options::default());
         let to = receiver.local_address();
         // 1472 is the largest payload that fits: 1500 - 20 - 8.
@@ -60,6 +61,25 @@ fn datagrams_larger_than_the_path_takes() {
             assert_eq!(messages, if fits { 1 } else { 30 }, "{len} bytes");
             let refused = after.segmentation_refused - before.segmentation_refused;
             assert_eq!(refused, u64::from(!fits), "{len} bytes");
+            assert!(sender.capabilities().gso);
+        }
+    });
+}
+
+/// Where they go whole or not at all, which is usual, those that are too large are dropped and counted, and others are not harmed.
+#[test]
+fn whole_datagrams_or_none() {
+    in_namespace("whole_datagrams_or_none", "ip link set lo mtu 1500 up", || {
+        for (ip, fits) in [("127.0.0.1", 1472), ("::1", 1452)] {
+            let mut sender = bind(ip.parse().unwrap(), Options::default());
+            let mut receiver = bind(ip.parse().unwrap(), Options::default());
+            let mut batch = Batch::new();
+            for datagram in datagrams_of(&[fits, fits + 1, fits, fits + 1, 9000]) {
+                batch.push(receiver.local_address(), &datagram);
+            }
+            let report = sender.send(&batch).expect("what is too large is no failure");
+            assert_eq!((report.sent, report.dropped_too_big), (2, 3), "{ip}: {report:?}");
+            assert_eq!(receive_all(&mut receiver, 2).len(), 2);
             assert!(sender.capabilities().gso);
         }
     });

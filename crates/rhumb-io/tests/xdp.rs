@@ -28,7 +28,7 @@ fn near(wire: &Wire, any: &str) -> XdpSocket {
 fn attach(host: &Host, ip: &str, options: &xdp::Options) -> Result<XdpSocket, String> {
     let ip: IpAddr = ip.parse().unwrap();
     host.enter(|| {
-        let socket = bind(ip, Options::default());
+        let socket = bind(ip, Options { whole: false, ..Options::default() });
         XdpSocket::attach(socket, options).map_err(|refused| refused.refusal.to_string())
     })
 }
@@ -36,7 +36,7 @@ fn attach(host: &Host, ip: &str, options: &xdp::Options) -> Result<XdpSocket, St
 /// A socket on the far end.
 fn far(wire: &Wire, ip: &str) -> UdpSocket {
     let ip: IpAddr = ip.parse().unwrap();
-    wire.far.enter(|| bind(ip, Options::default()))
+    wire.far.enter(|| bind(ip, Options { whole: false, ..Options::default() }))
 }
 
 fn address(ip: &str, port: u16) -> SocketAddr {
@@ -273,7 +273,8 @@ fn the_kernel_does_the_rest_on_the_same_interface() {
     let Some(wire) = Wire::new() else { return };
     let mut near = near(&wire, "::");
     // Another port, on the near end, by a plain socket; and TCP.
-    let mut plain = wire.near.enter(|| bind("::".parse().unwrap(), Options::default()));
+    let cut = Options { whole: false, ..Options::default() };
+    let mut plain = wire.near.enter(|| bind("::".parse().unwrap(), cut));
     let mut far = far(&wire, "::");
     let listener = wire.near.enter(|| TcpListener::bind("[::]:0")).unwrap();
     for (ip, far_ip) in [("10.9.0.1", "10.9.0.2"), ("[2001:db8:9::1]", "[2001:db8:9::2]")] {

@@ -65,6 +65,9 @@ pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
     let (Some(extension), None) = (extensions.next(), extensions.next()) else {
         return Err(IdentityError::NoMetadata);
     };
+    if extension.critical {
+        return Err(IdentityError::CriticalMetadata);
+    }
     let metadata =
         Metadata::parse(extension.extn_value.as_bytes()).map_err(IdentityError::Metadata)?;
     if metadata.key != public_key(body.subject_public_key_info())? {
@@ -141,6 +144,10 @@ mod tests {
         let twice =
             vec![metadata_extension(metadata.clone()), metadata_extension(metadata.clone())];
         assert_eq!(read(&certificate(&key, twice)), Err(IdentityError::NoMetadata));
+        let mut critical = metadata_extension(metadata.clone());
+        critical.set_criticality(true);
+        let critical = certificate(&key, vec![critical]);
+        assert_eq!(read(&critical), Err(IdentityError::CriticalMetadata));
         let foreign = certificate(&key, vec![metadata_extension(other.metadata().emit())]);
         assert_eq!(read(&foreign), Err(IdentityError::KeyMismatch));
         let mut longer = metadata.clone();

@@ -1,5 +1,7 @@
 //! What an owner decides about an endpoint, each default with its reason. Nothing here changes while it runs.
 
+use crate::Rate;
+
 /// How an endpoint protects its sessions and how much it takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,6 +54,9 @@ pub enum WatchPeers {
     Nobody,
     /// Routers alone: for routers, which have few sessions with others and tell whoever sends by way of one that is gone.
     Routers,
+    /// Routers and RIBs: for routers, as above; and a RIB that is gone, or was started again, is connected to at once when it is
+    /// back.
+    Infrastructure,
     /// All: for ends that have few sessions, and somewhere else to go.
     Everybody,
 }
@@ -69,24 +74,37 @@ pub enum Cipher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Handshakes in progress that others began and whose address a retry token has proven.
-    pub half_open_native: usize,
-    /// Handshakes in progress that foreign peers began: their cookie exchange needs state, so their bound is lower.
-    pub half_open_foreign: usize,
-    /// Of both kinds, those from one source: an IPv4 address, or a /64 of IPv6, which is what one host is given.
+    /// Handshakes in progress that others began; their addresses are proven, by a retry token or a cookie.
+    pub half_open: usize,
+    /// Of these, from one source: an IPv4 address, or a /64 of IPv6, which is what one host is given.
     pub half_open_per_source: usize,
-    /// Sessions.
+    /// Sessions. Strangers may have seven in eight of them: the rest are for who is admitted, and for whom we connect to.
     pub sessions: usize,
+    /// Of those that strangers began, from one source.
+    pub sessions_per_source: usize,
+    /// Handshakes that others begin in a second. Sources that begin few have this together; those that begin many have half as
+    /// much beside it, and those where somebody is who is admitted as much again. Not 0.
+    pub handshakes: Rate,
+    /// Handshakes that one source begins in a second. Not 0.
+    pub handshakes_per_source: Rate,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            half_open_native: DEFAULT_HALF_OPEN_NATIVE,
-            half_open_foreign: DEFAULT_HALF_OPEN_FOREIGN,
+            half_open: DEFAULT_HALF_OPEN,
             half_open_per_source: DEFAULT_HALF_OPEN_PER_SOURCE,
             sessions: DEFAULT_SESSIONS,
+            sessions_per_source: DEFAULT_SESSIONS_PER_SOURCE,
+            handshakes: DEFAULT_HANDSHAKES,
+            handshakes_per_source: DEFAULT_HANDSHAKES_PER_SOURCE,
         }
+    }
+}
+
+impl Limits {
+    pub(crate) fn sessions_of_strangers(&self) -> usize {
+        self.sessions - self.sessions / 8
     }
 }
 
@@ -96,10 +114,15 @@ pub const DEFAULT_MAX_DATAGRAM_LEN: u16 = 1452;
 /// Handshake datagrams need as much.
 pub const MIN_DATAGRAM_LEN: u16 = 1232;
 /// At 8 KB each and 8,000 handshakes a second and core, half a second of work and 32 MB.
-pub const DEFAULT_HALF_OPEN_NATIVE: usize = 4096;
-/// Foreign peers are few, and a spoofed hello of theirs costs 8 KB for 5 s: 2 MB.
-pub const DEFAULT_HALF_OPEN_FOREIGN: usize = 256;
-/// Enough for a small site behind one address; a hundredth of the foreign bound and more for others remain.
-pub const DEFAULT_HALF_OPEN_PER_SOURCE: usize = 16;
+pub const DEFAULT_HALF_OPEN: usize = 4096;
+/// Enough for a site behind one address, where a handshake takes a few round trips; it takes 64 such to fill the table.
+pub const DEFAULT_HALF_OPEN_PER_SOURCE: usize = 64;
 /// At under 8 KB each, one gigabyte.
 pub const DEFAULT_SESSIONS: usize = 1 << 17;
+/// A large site behind one address; it takes 112 such to have all that strangers may have.
+pub const DEFAULT_SESSIONS_PER_SOURCE: usize = 1024;
+/// A beginning costs 90 us, a whole handshake three times as much: where strangers begin as many as they can and end none, 3 % of
+/// a core. A thousand nodes whose router began anew are back at once.
+pub const DEFAULT_HANDSHAKES: Rate = Rate { per_s: 300, burst: 1000 };
+/// A site of a thousand nodes behind one address is back in 20 s.
+pub const DEFAULT_HANDSHAKES_PER_SOURCE: Rate = Rate { per_s: 50, burst: 200 };

@@ -2,21 +2,27 @@
 //!
 //! Between native peers the handshake is DTLS 1.3 and nothing else, so that certificates, and with them names, are
 //! never in the clear; the address was proven by our retry token, so the library's own cookie is off. With a foreign peer
-//! the version is negotiated down to DTLS 1.2 and the library's cookie exchange is on.
+//! the version is negotiated down to DTLS 1.2. Its cookie has come back already when a responder is made: `cookie`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dimpl::{Config, ConfigBuilder, Dtls, DtlsCertificate, SrtpProfile};
 
-use crate::handshake::{Handshake, Output};
+use crate::cookie::Proof;
+use crate::handshake::{Handshake, MAX_OUTPUT, Output};
+use crate::hello::{self, Version};
 use crate::keys::ExportedKeys;
 use crate::{HandshakeError, LinkError};
 
 /// Makes handshakes under one certificate.
 pub(crate) struct Library {
     native: Arc<Config>,
-    foreign: Arc<Config>,
+    /// To begin with, of each style.
+    initiators: [Arc<Config>; 2],
+    /// What it can agree upon in DTLS 1.3.
+    pub(crate) suites: Vec<u16>,
+    pub(crate) groups: Vec<u16>,
     certificate: DtlsCertificate,
     #[cfg(feature = "repeatable-handshakes")]
     repeatable: Option<Repeatable>,
@@ -39,13 +45,18 @@ pub(crate) enum Style {
 
 impl Library {
     pub(crate) fn new(certificate: Vec<u8>, private_key: Vec<u8>) -> Result<Self, LinkError> {
-        let config = |style| {
-            let built = config(style).build().map(Arc::new);
+        let build = |config: ConfigBuilder| {
+            let built = config.build().map(Arc::new);
             built.map_err(|error| LinkError::Handshake(error.into()))
         };
+        let hello_len = hello_len(certificate.len());
+        let initiator = |style| build(config(style).mtu(hello_len));
+        let native = build(config(Style::Native))?;
         Ok(Self {
-            native: config(Style::Native)?,
-            foreign: config(Style::Foreign)?,
+            initiators: [initiator(Style::Native)?, initiator(Style::Foreign)?],
+            suites: native.dtls13_cipher_suites().map(|suite| suite.suite().as_u16()).collect(),
+            groups: native.kx_groups().map(|group| group.name().as_u16()).collect(),
+            native,
             certificate: DtlsCertificate { certificate, private_key },
             #[cfg(feature = "repeatable-handshakes")]
             repeatable: None,
@@ -61,36 +72,84 @@ impl Library {
 
     /// Begins a handshake.
     pub(crate) fn initiate(&self, style: Style, now: Instant) -> Box<dyn Handshake> {
-        let mut dtls = self.make(style, now);
+        let certificate = self.certificate.clone();
+        let config = Arc::clone(&self.initiators[style as usize]);
+        let hello_len = config.mtu();
+        let config = self.seeded(config, || self::config(style).mtu(hello_len));
+        let mut dtls = match style {
+            Style::Native => Dtls::new_13(config, certificate, now),
+            Style::Foreign => Dtls::new_auto(config, certificate, now),
+        };
         dtls.set_active(true);
         Box::new(DtlsHandshake { dtls })
     }
 
-    /// Awaits a hello.
-    pub(crate) fn respond(&self, style: Style, now: Instant) -> Box<dyn Handshake> {
-        Box::new(DtlsHandshake { dtls: self.make(style, now) })
+    /// Awaits the hello of a native peer whose address is proven.
+    pub(crate) fn respond(&self, now: Instant) -> Box<dyn Handshake> {
+        let config = self.seeded(Arc::clone(&self.native), || config(Style::Native));
+        Box::new(DtlsHandshake { dtls: Dtls::new_13(config, self.certificate.clone(), now) })
     }
 
-    fn make(&self, style: Style, now: Instant) -> Dtls {
+    /// Awaits the hello of a foreign peer that has brought its cookie back: as if it had answered the first one itself.
+    pub(crate) fn respond_again(
+        &self,
+        version: Version,
+        proof: &Proof,
+        now: Instant,
+    ) -> Result<Box<dyn Handshake>, HandshakeError> {
+        let mut dtls = self.answering(version, proof, now)?;
+        let mut sent_before = vec![0; MAX_OUTPUT];
+        // The answer, and that it waits.
+        for _ in 0..2 {
+            dtls.poll_output(&mut sent_before);
+        }
+        Ok(Box::new(DtlsHandshake { dtls }))
+    }
+
+    /// One that has its answer to the first hello still to say.
+    fn answering(
+        &self,
+        version: Version,
+        proof: &Proof,
+        now: Instant,
+    ) -> Result<Dtls, HandshakeError> {
+        let config = config(Style::Foreign).dangerously_set_rng_seed(proof.seed).build()?;
         let certificate = self.certificate.clone();
-        match style {
-            Style::Native => Dtls::new_13(self.config(style), certificate, now),
-            Style::Foreign => Dtls::new_auto(self.config(style), certificate, now),
+        let mut dtls = match version {
+            Version::Dtls12 => Dtls::new_12(Arc::new(config), certificate, now),
+            Version::Dtls13 => Dtls::new_auto(Arc::new(config), certificate, now),
+        };
+        dtls.handle_timeout(now)?;
+        dtls.handle_packet(&hello::first_record(&proof.first_hello))?;
+        Ok(dtls)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn answer_of(&self, version: Version, proof: &Proof, now: Instant) -> Vec<u8> {
+        let mut dtls = self.answering(version, proof, now).expect("it takes the hello");
+        let mut buffer = vec![0; MAX_OUTPUT];
+        match dtls.poll_output(&mut buffer) {
+            dimpl::Output::Packet(bytes) => bytes.to_vec(),
+            other => panic!("{other:?}"),
         }
     }
 
-    fn config(&self, style: Style) -> Arc<Config> {
-        #[cfg(feature = "repeatable-handshakes")]
-        if let Some(Repeatable { next_seed }) = &self.repeatable {
-            let seed = next_seed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if let Ok(seeded) = config(style).dangerously_set_rng_seed(seed).build() {
-                return Arc::new(seeded);
-            }
-        }
-        match style {
-            Style::Native => Arc::clone(&self.native),
-            Style::Foreign => Arc::clone(&self.foreign),
-        }
+    #[cfg(test)]
+    pub(crate) fn certificate(&self) -> DtlsCertificate {
+        self.certificate.clone()
+    }
+
+    #[cfg(feature = "repeatable-handshakes")]
+    fn seeded(&self, usual: Arc<Config>, build: impl FnOnce() -> ConfigBuilder) -> Arc<Config> {
+        let Some(Repeatable { next_seed }) = &self.repeatable else { return usual };
+        let seed = next_seed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        build().dangerously_set_rng_seed(seed).build().map_or(usual, Arc::new)
+    }
+
+    #[cfg(not(feature = "repeatable-handshakes"))]
+    #[allow(clippy::unused_self)]
+    fn seeded(&self, usual: Arc<Config>, _: impl FnOnce() -> ConfigBuilder) -> Arc<Config> {
+        usual
     }
 }
 
@@ -98,10 +157,20 @@ fn config(style: Style) -> ConfigBuilder {
     Config::builder()
         .mtu(HANDSHAKE_DATAGRAM_LEN)
         .max_queue_rx(MAX_WAITING_RECORDS)
+        .max_queue_tx(MAX_WAITING_RECORDS)
         .use_server_cookie(style == Style::Foreign)
         .flight_start_rto(FIRST_RETRANSMISSION)
         .flight_retries(RETRANSMISSIONS)
         .handshake_timeout(HANDSHAKE_TIMEOUT)
+}
+
+/// What the library is told that an initiator's datagrams hold. It fills hellos up to that with padding, which nobody needs whose
+/// responder answers strangers with less than they sent, so it is as small as it can be: a hello with a cookie is one fragment,
+/// and a flight with our certificate fewer than twelve, which is all that `dimpl` 0.9 has room for. Fragments travel together in
+/// one datagram: `endpoint::handshakes`.
+fn hello_len(certificate_len: usize) -> usize {
+    let fragment_len = certificate_len.div_ceil(MAX_CERTIFICATE_FRAGMENTS) + FRAGMENT_OVERHEAD;
+    fragment_len.clamp(HELLO_WITH_COOKIE_LEN, HANDSHAKE_DATAGRAM_LEN)
 }
 
 struct DtlsHandshake {
@@ -142,7 +211,14 @@ impl Handshake for DtlsHandshake {
 }
 
 /// Fits an IPv6 minimum MTU of 1,280 bytes together with our header and token.
-const HANDSHAKE_DATAGRAM_LEN: usize = 1200;
+pub(crate) const HANDSHAKE_DATAGRAM_LEN: usize = 1200;
+/// The largest of our hellos with a cookie as our own responders make it, and some padding, which tells them what the hello
+/// without it was.
+const HELLO_WITH_COOKIE_LEN: usize = 224;
+/// What follows the certificate in a flight, signature and end, takes three more at most.
+const MAX_CERTIFICATE_FRAGMENTS: usize = 7;
+/// Headers of record and message, type and tag of the record.
+const FRAGMENT_OVERHEAD: usize = 13 + 12 + 1 + 16;
 /// Records of a flight that wait for one before them. The largest certificate is a handful.
 const MAX_WAITING_RECORDS: usize = 64;
 /// A quarter of a second: above most round trips, and a lost datagram is hardly noticed.

@@ -13,12 +13,16 @@
 //! there, and to no other, wherever datagrams that belong to it come from. To an address that is being checked go path
 //! messages, and no more bytes than came from there.
 
+mod foreign;
+pub(crate) mod former;
+mod guests;
 mod handshakes;
 mod intake;
 mod paths;
 mod records;
 mod renewals;
 mod sharing;
+mod sizes;
 mod timeouts;
 
 use std::collections::{HashMap, VecDeque};
@@ -28,13 +32,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use rhumb_trust::Identity;
+use rhumb_trust::{Access, Identity};
 use rhumb_wire::{Batch, Name};
 
 pub use records::Opened;
 use sharing::Sharing;
 
 use crate::admission::Admission;
+use crate::census::Census;
+use crate::cookie::Cookies;
 use crate::dtls::Library;
 use crate::exchange::Exchange;
 use crate::handshake::MAX_OUTPUT;
@@ -55,8 +61,12 @@ pub struct Endpoint {
     config: Config,
     library: Library,
     tokens: RetryTokens,
+    cookies: Cookies,
     challenges: Challenges,
     admission: Admission,
+    census: Census,
+    /// Who is admitted.
+    access: Access,
     exchanges: Slots<Exchange>,
     /// The exchanges with each address. Addresses in hello messages are chosen by strangers, so the map is keyed.
     routes: HashMap<SocketAddr, Route>,
@@ -137,6 +147,21 @@ pub enum Event {
         /// Where it sends to.
         to: SocketAddr,
     },
+    /// The newest handshake of a session came from another address, and somebody still sends under the keys from before: another
+    /// process that holds the peer's key. Told every half second while that is so.
+    Former {
+        /// The session.
+        session: SessionId,
+    },
+    /// Datagrams to the peer may be larger from now on, or have to be smaller.
+    Resized {
+        /// The session.
+        session: SessionId,
+        /// The largest so far, in bytes of UDP payload.
+        before: u16,
+        /// The largest from now on.
+        now: u16,
+    },
     /// The peer of a watched session has left a first question unanswered: perhaps it is gone. Told once each time.
     Doubtful {
         /// The session.
@@ -172,6 +197,7 @@ impl Endpoint {
         }
         let secret = hmac::Key::new(HMAC_SHA256, &secret);
         let retry_key = hmac::sign(&secret, b"rhumb/1 retry");
+        let cookie_key = hmac::sign(&secret, b"rhumb/1 cookie");
         let path_key = hmac::sign(&secret, b"rhumb/1 path");
         let first_tag = hmac::sign(&secret, b"rhumb/1 index").as_ref()[0];
         let certificate = certificate::make(&identity)?;
@@ -186,8 +212,11 @@ impl Endpoint {
             config,
             library,
             tokens: RetryTokens::new(retry_key.as_ref(), now),
+            cookies: Cookies::new(cookie_key.as_ref(), now),
             challenges: Challenges::new(path_key.as_ref()),
             admission: Admission::new(config.limits),
+            census: Census::default(),
+            access: Access::default(),
             exchanges: Slots::new(),
             routes: HashMap::new(),
             sessions: Slots::new(),
@@ -212,7 +241,23 @@ impl Endpoint {
         expected: Option<Name>,
         now: Instant,
     ) -> AttemptId {
-        self.begin(address, expected, true, now)
+        self.begin(address, expected, true, false, 0, now)
+    }
+
+    /// As [`Endpoint::connect`], with an address that nobody vouches for: one datagram goes there, and no other before there is
+    /// an answer, for which it waits a second. `as_foreign`: the datagram is one that foreign peers understand, otherwise one that
+    /// native ones do. Returns the length of what was sent, too.
+    pub fn connect_once(
+        &mut self,
+        address: SocketAddr,
+        expected: Name,
+        as_foreign: bool,
+        now: Instant,
+    ) -> (AttemptId, usize) {
+        let before = self.outgoing.len();
+        let attempt = self.begin(address, Some(expected), true, true, usize::from(as_foreign), now);
+        let sent = self.outgoing.iter().skip(before).map(|(_, datagram)| datagram.len()).sum();
+        (attempt, sent)
     }
 
     /// Ends a session: tells the peer, once, and forgets it.
@@ -293,6 +338,7 @@ impl Endpoint {
     fn end(&mut self, id: SessionId, reason: CloseReason) {
         let Some(session) = self.sessions.remove(id.0) else { return };
         self.by_name.remove(&session.peer.name);
+        self.census.leave(id);
         let watch = session.watch.as_ref().filter(|_| reason == CloseReason::Silent);
         let doubtful_from =
             watch.and_then(|watch| watch.doubtful_from(session.last_heard(&self.lanes)));

@@ -25,6 +25,8 @@ pub enum LinkError {
     Incompatible(Incompatibility),
     /// There are as many sessions as allowed.
     SessionLimit,
+    /// There are as many sessions from one source as strangers there may have.
+    SourceSessionLimit,
     /// Another attempt to the same address is in progress that expects another name.
     AddressBusy,
     /// Local: the certificate of our identity cannot be made.
@@ -41,6 +43,8 @@ pub enum IdentityError {
     Malformed,
     /// It carries no metadata, or more than once.
     NoMetadata,
+    /// The extension that holds them is critical.
+    CriticalMetadata,
     /// Its metadata are not in their one encoding.
     Metadata(WireError),
     /// Its key is not a P-256 key.
@@ -90,6 +94,9 @@ impl fmt::Display for LinkError {
             Self::Handshake(error) => write!(f, "the handshake failed: {error}"),
             Self::Incompatible(reason) => write!(f, "the peer is incompatible: {reason}"),
             Self::SessionLimit => f.write_str("there are as many sessions as allowed"),
+            Self::SourceSessionLimit => {
+                f.write_str("there are as many sessions from one address as strangers may have")
+            }
             Self::AddressBusy => {
                 f.write_str("an attempt to that address is in progress that expects another name")
             }
@@ -106,6 +113,7 @@ impl fmt::Display for IdentityError {
         match self {
             Self::Malformed => f.write_str("not an X.509 certificate"),
             Self::NoMetadata => f.write_str("the certificate does not carry metadata once"),
+            Self::CriticalMetadata => f.write_str("the extension with the metadata is critical"),
             Self::Metadata(error) => write!(f, "metadata: {error}"),
             Self::UnsupportedKey => f.write_str("the certificate's key is not on P-256"),
             Self::KeyMismatch => f.write_str("the certificate's key is not the metadata's"),

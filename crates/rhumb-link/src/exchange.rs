@@ -61,18 +61,16 @@ pub(crate) struct Initiation {
     pub(crate) retries_left: u8,
     /// Whether the peer's first DTLS datagram has come: ours go without wrapping from then on.
     pub(crate) answered: bool,
+    /// While only one datagram may go out, because nobody has answered at the address: whether it has.
+    pub(crate) once: Option<bool>,
 }
 
+/// Its peer's address is proven: by a token, or by a cookie.
 pub(crate) struct Response {
     /// The hello that began it.
     pub(crate) hello: HelloHash,
     /// The place among the half-open, until the session is established.
     pub(crate) ticket: Option<Ticket>,
-    /// Whether the peer has shown that it receives at its address.
-    pub(crate) proven: bool,
-    /// Bytes received from, and sent to, an unproven address.
-    pub(crate) received: usize,
-    pub(crate) sent: usize,
 }
 
 pub(crate) enum Progress {

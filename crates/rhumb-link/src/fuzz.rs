@@ -13,6 +13,7 @@ use rhumb_trust::Identity;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader, RecordKind, SessionIndex};
 use rhumb_wire::{Batch, Role};
 
+use crate::hello::{self, Hello};
 use crate::keys::ExportedKeys;
 use crate::lane::{ReceiveLane, SendLane};
 use crate::{Cipher, Config, EPOCH_LIFETIME, Endpoint, LinkError, WatchPeers};
@@ -45,6 +46,21 @@ pub fn endpoint(data: &[u8]) {
         world.deliver_next();
     }
     world.wait(Duration::from_secs(60));
+}
+
+/// A foreign peer's hello: the first hello that is written from it is one.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn hello(data: &[u8]) {
+    let Ok(hello) = Hello::parse(data) else { return };
+    for first in hello.firsts() {
+        let datagram = hello::first_record(&first);
+        let first = Hello::parse(&datagram).expect("it is a hello");
+        assert_eq!((first.version, first.random()), (hello.version, hello.random()));
+        assert!(first.cookie().is_none() && hello::is_first(&datagram));
+    }
+    let _ = (hello.suite(&[0x1301]), hello.has_share_of(&[23]));
 }
 
 /// One lane: sealed records, altered or not, in any order and epoch.

@@ -14,18 +14,22 @@
 //! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
 //! | `path`, `watch` | where the peer is; whether it still is |
-//! | `retry`, `admission`, `peek` | what keeps strangers cheap |
+//! | `path_size` | how large a datagram to it may be |
+//! | `retry`, `hello`, `cookie`, `admission`, `peek` | what keeps strangers cheap |
+//! | `source`, `rate`, `census` | where strangers come from, how much they may cost, and how many they are |
 //!
-//! Threats and what answers them: forged and replayed records (`lane`, `replay`); spoofed hellos (`retry`); many
-//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::handshakes`, `path`); sessions diverted by
+//! Threats and what answers them: forged and replayed records (`lane`, `replay`); spoofed hellos (`retry`, `cookie`); many
+//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::foreign`, `path`); sessions diverted by
 //! records from elsewhere (`path`).
 
 #![forbid(unsafe_code)]
 
 mod admission;
 mod aead;
+mod census;
 pub mod certificate;
 mod config;
+mod cookie;
 mod drop_reason;
 mod dtls;
 mod endpoint;
@@ -35,30 +39,37 @@ mod exchange;
 #[doc(hidden)]
 pub mod fuzz;
 mod handshake;
+mod hello;
 mod keys;
 mod lane;
 mod lane_group;
 mod lane_table;
 mod path;
+mod path_size;
 mod peek;
+mod rate;
 mod replay;
 mod retry;
 mod session;
 mod slots;
+mod source;
 mod timers;
 mod watch;
 mod worker;
 
 pub use config::{
-    Cipher, Config, DEFAULT_HALF_OPEN_FOREIGN, DEFAULT_HALF_OPEN_NATIVE,
-    DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS, Limits,
-    MIN_DATAGRAM_LEN, WatchPeers,
+    Cipher, Config, DEFAULT_HALF_OPEN, DEFAULT_HALF_OPEN_PER_SOURCE, DEFAULT_HANDSHAKES,
+    DEFAULT_HANDSHAKES_PER_SOURCE, DEFAULT_MAX_DATAGRAM_LEN, DEFAULT_SESSIONS,
+    DEFAULT_SESSIONS_PER_SOURCE, Limits, MIN_DATAGRAM_LEN, WatchPeers,
 };
 pub use drop_reason::{DropReason, Drops};
 pub use endpoint::{AttemptId, Endpoint, Event, Opened};
 pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
+pub use path_size::{CONFIRM_INTERVAL, RAISE_INTERVAL};
+pub use rate::{Rate, TokenBucket, TokenBuckets};
 pub use retry::RETRY_TOKEN_LIFETIME;
 pub use session::{CloseReason, KEEP_ALIVE, Peer, RENEWAL_INTERVAL, SILENCE, SessionId};
+pub use source::Source;
 pub use watch::{PROBE_INTERVAL, PROBES, QUIET};
 pub use worker::{LaneReport, LaneUpdate, OpenedElsewhere, Taken, WorkerLanes};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use rhumb_wire::datagram::TOKEN_LEN;
+use rhumb_wire::datagram::{HELLO_ID_LEN, TOKEN_LEN};
 
 /// Makes and checks retry tokens.
 pub(crate) struct RetryTokens {
@@ -53,13 +53,9 @@ impl RetryTokens {
     }
 
     fn mac(&self, time_s: u64, address: SocketAddr, hello: &HelloHash) -> [u8; 16] {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&time_s.to_be_bytes());
-        context.update(&ip.octets());
+        context.update(&ip_octets(address));
         context.update(&address.port().to_be_bytes());
         context.update(&hello.0);
         let tag = context.sign();
@@ -73,13 +69,30 @@ impl RetryTokens {
 
 /// The hash of a hello, without its record header, whose sequence number differs when it is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HelloHash([u8; 32]);
+pub(crate) struct HelloHash(pub(crate) [u8; 32]);
 
 impl HelloHash {
     pub(crate) fn of(datagram: &[u8]) -> Self {
-        let message = datagram.get(DTLS_RECORD_HEADER_LEN..).unwrap_or_default();
+        Self::of_message(datagram.get(DTLS_RECORD_HEADER_LEN..).unwrap_or_default())
+    }
+
+    /// What a retry says of the hello that it answers.
+    pub(crate) fn id(&self) -> [u8; HELLO_ID_LEN] {
+        *self.0.first_chunk().expect("invariant: SHA-256 is 32 bytes")
+    }
+
+    /// The same of a hello that has no record header.
+    pub(crate) fn of_message(message: &[u8]) -> Self {
         let hash = digest(&SHA256, message);
         Self(hash.as_ref().try_into().expect("invariant: SHA-256 is 32 bytes"))
+    }
+}
+
+/// An address as 16 bytes: IPv4 mapped into IPv6.
+pub(crate) fn ip_octets(address: SocketAddr) -> [u8; 16] {
+    match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
     }
 }
 

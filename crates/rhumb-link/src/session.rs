@@ -12,8 +12,10 @@ use rhumb_wire::datagram::SessionIndex;
 use rhumb_wire::{Metadata, Name};
 
 use crate::endpoint::Lanes;
+use crate::endpoint::former::Former;
 use crate::lane::SendLane;
 use crate::path::PathCheck;
+use crate::path_size::PathSize;
 use crate::slots::Key;
 use crate::timers::Armed;
 use crate::watch::Watch;
@@ -32,7 +34,8 @@ pub struct Peer {
     pub metadata: Arc<Metadata>,
     /// Where datagrams go: where the newest handshake was made with, or where the peer has shown to be since.
     pub address: SocketAddr,
-    /// The largest datagram it receives, in bytes of UDP payload.
+    /// The largest datagram to send to it now, in bytes of UDP payload: as far as is known the path carries it, and it is no
+    /// more than the peer receives.
     pub max_datagram_len: u16,
     /// Whether we began the newest handshake.
     pub initiator: bool,
@@ -62,6 +65,8 @@ pub(crate) struct Session {
     /// What workers last told of the lanes that they send on.
     pub(crate) sent_elsewhere: SentElsewhere,
     pub(crate) receive: ReceiveLanes,
+    /// Who sent on the older lane, if that was at another address.
+    pub(crate) former: Option<Box<Former>>,
     /// When to begin the next handshake.
     pub(crate) renew_at: Instant,
     pub(crate) armed: Armed,
@@ -73,6 +78,11 @@ pub(crate) struct Session {
     pub(crate) watch: Option<Box<Watch>>,
     /// Whether the watch dozes: then sealing wakes it.
     pub(crate) dozes: bool,
+    /// How large datagrams to the peer may be.
+    /// Boxed: it is looked at seldom, and what is beside it for each record.
+    pub(crate) size: Box<PathSize>,
+    /// Records sealed with the present keys that are no traffic: keep-alives, and path messages.
+    pub(crate) own_records: u64,
 }
 
 /// What is known of a session's sending lanes that are not here.
@@ -139,6 +149,11 @@ impl Session {
         self.send.sealed() + self.sent_elsewhere.reports
     }
 
+    /// Differs from what it was when anything was sealed that is not the link's own.
+    pub(crate) fn traffic(&self) -> u64 {
+        self.sealed().wrapping_sub(self.own_records)
+    }
+
     /// Whether the counter of one of its lanes will run out.
     pub(crate) fn nearly_exhausted(&self) -> bool {
         self.send.nearly_exhausted() || self.sent_elsewhere.nearly_exhausted
@@ -159,6 +174,7 @@ impl Session {
             older_ends,
             self.path.as_ref().and_then(|check| check.due()),
             self.watch.as_ref().map(|watch| watch.look_at),
+            self.size.due(),
         ]
         .into_iter()
         .flatten()

@@ -34,6 +34,8 @@ pub(crate) struct Watch {
     asked_at: Instant,
     /// Whether there is somewhere else to go at once.
     pub(crate) hasty: bool,
+    /// Whether to ask an idle peer, too, as soon as it was quiet for [`QUIET`].
+    pub(crate) closely: bool,
     /// The challenge of the first of them; each further one is greater by one.
     first_challenge: NonZeroU64,
     /// Records sealed when the last probe had been.
@@ -66,6 +68,7 @@ impl Watch {
             loss: Loss::default(),
             asked_at: now,
             hasty: false,
+            closely: false,
             first_challenge: NonZeroU64::MIN,
             sealed_before: 0,
             answered_at: now,
@@ -91,7 +94,7 @@ impl Watch {
                 _ => Finding::Silent,
             };
         }
-        let idle = heard <= self.answered_at && sealed <= self.sealed_before;
+        let idle = !self.closely && heard <= self.answered_at && sealed <= self.sealed_before;
         self.look_at = heard + if idle { KEEP_ALIVE } else { self.patience() };
         let is_sample = sealed >= self.sealed_before + SAMPLED_RECORDS
             && now >= self.asked_at + SAMPLE_INTERVAL;
@@ -116,6 +119,11 @@ impl Watch {
     /// So many records were sealed with the present keys, and what is sealed from now on is traffic.
     pub(crate) fn sealed(&mut self, count: u64) {
         self.sealed_before = count;
+    }
+
+    /// A record was sealed that is no traffic.
+    pub(crate) fn sealed_one_of_ours(&mut self) {
+        self.sealed_before += 1;
     }
 
     /// How long after something was sealed on an idle session to look.
@@ -249,6 +257,14 @@ mod tests {
         let heard = start + 3 * MS;
         assert_eq!(watch.look(heard, 0, heard + QUIET - MS), Finding::Present { idle: false });
         assert_eq!(watch.look(heard, 0, heard + QUIET), ASKED_FIRST);
+    }
+
+    #[test]
+    fn a_peer_that_is_watched_closely_is_asked_though_it_is_idle() {
+        let (mut watch, start) = begun();
+        watch.closely = true;
+        assert_eq!(watch.look(start, 0, start + QUIET - MS), Finding::Present { idle: false });
+        assert_eq!(watch.look(start, 0, start + QUIET), ASKED_FIRST);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub(crate) enum Change {
     Send { session: SessionId, address: SocketAddr, max_datagram_len: u16, lane: UnusedLane },
     /// The peer is elsewhere.
     Address { session: SessionId, groups: ReceiveLanes, address: SocketAddr },
+    /// The largest datagram to the peer is another.
+    Size { session: SessionId, max_datagram_len: u16 },
     /// The receiving lanes of one handshake are over.
     Forget { index: SessionIndex },
     /// The worker sends no more on this session.
@@ -144,6 +146,11 @@ impl WorkerLanes {
                     sending.address = address;
                 }
             }
+            Change::Size { session, max_datagram_len } => {
+                if let Some(sending) = self.send.get_mut(session.0) {
+                    sending.max_datagram_len = max_datagram_len;
+                }
+            }
             Change::Forget { index } => {
                 self.groups -= usize::from(self.receive.forget(index));
             }
@@ -190,7 +197,7 @@ impl WorkerLanes {
     /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
     ///
     /// # Errors
-    /// With the reason, which is counted, when the session has ended or the datagram is larger than the peer receives.
+    /// With the reason, which is counted, when the session has ended or the datagram is larger than gets to the peer.
     #[inline]
     pub fn seal(
         &mut self,
@@ -280,6 +287,7 @@ impl fmt::Debug for LaneUpdate {
             Change::Receive { .. } => "Receive(..)",
             Change::Send { .. } => "Send(..)",
             Change::Address { .. } => "Address(..)",
+            Change::Size { .. } => "Size(..)",
             Change::Forget { .. } => "Forget(..)",
             Change::Ended { .. } => "Ended(..)",
         })

@@ -40,7 +40,7 @@ fn it_takes_a_retry_and_three_round_trips() {
         .iter()
         .map(|flying| match Datagram::parse(&flying.bytes).unwrap() {
             Datagram::Initial { token: None, .. } => "initial",
-            Datagram::Retry(_) => "retry",
+            Datagram::Retry { .. } => "retry",
             Datagram::Initial { token: Some(_), .. } => "initial with token",
             Datagram::Dtls(_) => "dtls",
             Datagram::Record(_) => "record",

@@ -104,7 +104,8 @@ fn an_old_close_does_not_end_a_renewed_session() {
     net.connect(again, 1);
     net.run(Duration::from_secs(5));
     assert!(net.find_session(again, 1).is_some() && net.find_session(1, again).is_some());
-    assert!(net.drops(1).contains(&(DropReason::StaleClose, 1)), "{:?}", net.drops(1));
+    // It is of a process at another address, which the session was taken over from.
+    assert!(net.drops(1).contains(&(DropReason::FormerProcess, 1)), "{:?}", net.drops(1));
     assert!(net.hosts[0].endpoint.peer(session).is_some());
 }
 
@@ -187,8 +188,13 @@ fn watching_a_peer_that_answers_costs_four_probes_a_second_at_most() {
         net.send(0, 1, b"one way");
         net.run(Duration::from_millis(10));
     }
-    let path = net.sent[before..].iter().filter(|flying| flying.bytes[0] >> 4 == 0xD).count();
-    assert!((2 * 30..=2 * 40).contains(&path), "{path} path messages in 10 s");
+    // Those about sizes are longer, and each has an answer.
+    let (path, sizes): (Vec<_>, Vec<_>) = net.sent[before..]
+        .iter()
+        .filter(|flying| flying.bytes[0] >> 4 == 0xD)
+        .partition(|flying| flying.bytes.len() == 44);
+    let path = path.len() - sizes.len();
+    assert!((2 * 25..=2 * 40).contains(&path), "{path} path messages in 10 s");
     let before = net.sent.len();
     for _ in 0..1000 {
         net.send(0, 1, b"both ways");
@@ -196,7 +202,8 @@ fn watching_a_peer_that_answers_costs_four_probes_a_second_at_most() {
         net.run(Duration::from_millis(10));
     }
     // Traffic shows that the peer is there; that it is asked all the same, now and then, shows how much is lost.
-    let asked = net.sent.len() - before - 2000;
+    let sizes = net.sent[before..].iter().filter(|flying| flying.bytes.len() > 1000).count();
+    let asked = net.sent.len() - before - 2000 - 2 * sizes;
     assert!((2..=20).contains(&asked), "{asked} path messages");
 }
 

@@ -92,6 +92,10 @@ fn any_damaged_byte_costs_few_datagrams_and_prevents_nothing() {
             });
             net.connect(0, 1);
             net.run(Duration::from_secs(12));
+            for (of, with) in [(0, 1), (1, 0)] {
+                let is_there = net.find_session(of, with).is_some();
+                assert!(is_there, "byte {at} of {number}: {:?} {:?}", net.drops(0), net.drops(1));
+            }
             assert!(net.sent.len() < 60, "{} datagrams, byte {at} of {number}", net.sent.len());
             net.assert_carries(&format!("byte {at} of datagram {number}"));
         }

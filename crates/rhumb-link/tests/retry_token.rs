@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pair::{Fate, Flying, Net};
 use rhumb_link::{DropReason, RETRY_TOKEN_LIFETIME};
-use rhumb_wire::datagram::Datagram;
+use rhumb_wire::datagram::{Datagram, RETRY_LEN};
 
 /// The first datagram of a connect, which never arrived.
 fn hello(net: &mut Net) -> Flying {
@@ -25,8 +25,10 @@ fn token_for(net: &mut Net, initial: &Flying) -> [u8; 24] {
     net.deliver(initial).unwrap();
     assert_eq!(net.sent.len(), before + 1, "one answer");
     let retry = &net.sent[before];
-    assert_eq!((retry.to, retry.bytes.len()), (initial.from, 28));
-    let Ok(Datagram::Retry(token)) = Datagram::parse(&retry.bytes) else { panic!("not a retry") };
+    assert_eq!((retry.to, retry.bytes.len()), (initial.from, RETRY_LEN));
+    let Ok(Datagram::Retry { token, .. }) = Datagram::parse(&retry.bytes) else {
+        panic!("not a retry")
+    };
     *token
 }
 
@@ -109,9 +111,17 @@ fn a_flood_of_spoofed_hellos_leaves_nothing_and_honest_ones_finish() {
 fn forged_retries_cost_the_initiator_little_and_do_not_stop_it() {
     let mut net = Net::pair();
     net.connect(0, 1);
+    // Only who sees the hello can write a retry that is taken at all.
+    let Ok(Datagram::Initial { inner, .. }) = Datagram::parse(&net.sent[0].bytes) else { panic!() };
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &inner[13..]);
+    let id: [u8; 8] = hash.as_ref()[..8].try_into().unwrap();
+    let mut blind = Vec::new();
+    Datagram::emit_retry(&[1; 8], &[1; 24], &mut blind);
+    let blind = Flying { from: net.hosts[1].address, to: net.hosts[0].address, bytes: blind };
+    assert_eq!(net.deliver(&blind), Err(DropReason::UnexpectedRetry));
     let forged = |net: &Net, n: u8| {
         let mut bytes = Vec::new();
-        Datagram::emit_retry(&[n; 24], &mut bytes);
+        Datagram::emit_retry(&id, &[n; 24], &mut bytes);
         Flying { from: net.hosts[1].address, to: net.hosts[0].address, bytes }
     };
     let before = net.sent.len();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_link::DEFAULT_MAX_DATAGRAM_LEN;
+use rhumb_trust::Access;
 use rhumb_wire::Name;
 
 /// What a node is told when it joins: [`Config::new`] and then whatever should differ from the defaults.
@@ -15,6 +16,9 @@ pub struct Config {
     pub bind: Option<SocketAddr>,
     /// Seconds for which the router may carry this node's traffic; renewed at half-life.
     pub lease_s: u64,
+    /// The only name to send to and to hear from, if there is but one: this node's router, and each router after it, carries nothing
+    /// else between this node and the world.
+    pub only_peer: Option<Name>,
     /// The largest datagram to send or to receive, in bytes of UDP payload.
     pub max_datagram_len: u16,
     /// How long joining may take before it is an error.
@@ -24,10 +28,16 @@ pub struct Config {
     /// Whether joining succeeds only once the name is published in the RIB. Without that a node can send, and be
     /// reached by nodes of the same router only.
     pub require_published: bool,
+    /// How long joining waits for publication all the same where it is not required: RIBs that are there answer within a few
+    /// round trips.
+    pub publish_within: Duration,
     /// Whether to ask the router if it is still there, and so to notice within about two seconds of traffic when it is not.
     /// Without that it takes 20 s. It costs four short datagrams a second at most while nothing comes back, and otherwise what
     /// keep-alives do.
     pub watch_router: bool,
+    /// Who may send to this node, by name: pings and datagrams of others are dropped, and their files are declined. Strangers,
+    /// which is everybody by default, may; places for files are kept free for whoever is admitted.
+    pub access: Access,
     /// INSECURE, for simulations only: as the link's option of this name says.
     #[cfg(feature = "repeatable-handshakes")]
     pub repeatable_handshakes: bool,
@@ -90,11 +100,14 @@ impl Config {
             router: router.into(),
             bind: None,
             lease_s: DEFAULT_LEASE_S,
+            only_peer: None,
             max_datagram_len: DEFAULT_MAX_DATAGRAM_LEN,
             join_timeout: DEFAULT_JOIN_TIMEOUT,
             give_up_after: DEFAULT_GIVE_UP_AFTER,
             require_published: true,
+            publish_within: Duration::ZERO,
             watch_router: true,
+            access: Access::default(),
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,
         }

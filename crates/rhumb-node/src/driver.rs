@@ -16,6 +16,7 @@ mod ledger;
 mod orders;
 mod pings;
 mod serving;
+mod standing;
 mod transfers;
 
 use std::collections::HashMap;
@@ -37,12 +38,14 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use joining::Joining;
 pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
 pub use serving::ServiceState;
+pub(crate) use standing::StandingNews;
+pub use standing::{Standing, StandingWatch};
 pub(crate) use transfers::{AnySink, AnySource, Reception, Shipment};
 pub use transfers::{ReceiveReport, SendReport};
 
 use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
-use crate::{Message, NodeError, SendError, Status};
+use crate::{Message, NodeError, Refusal, SendError, Status};
 use pings::{PingNack, Pings};
 use serving::Serving;
 use transfers::Transfers;
@@ -57,6 +60,9 @@ pub(crate) struct Driver {
     pings: Pings,
     transfers: Transfers,
     serving: Serving,
+    standing: StandingNews,
+    /// Who wants to know what is refused.
+    refusals: Option<mpsc::Sender<Refusal>>,
     joining: Option<Joining>,
     leaving: Option<Leaving>,
     incoming: Batch,
@@ -83,6 +89,7 @@ impl Driver {
         shared: Arc<Shared>,
         inbox: Inbox,
         joining: Joining,
+        standing: StandingNews,
     ) -> Self {
         Self {
             core,
@@ -93,6 +100,8 @@ impl Driver {
             pings: Pings::default(),
             transfers: Transfers::default(),
             serving: Serving::default(),
+            standing,
+            refusals: None,
             joining: Some(joining),
             leaving: None,
             incoming: Batch::new(),
@@ -128,6 +137,7 @@ impl Driver {
         self.handle_events(now);
         self.go_on_leaving(now);
         self.publish_limits(now);
+        self.standing.tell(&self.core);
         let more = self.transmit(now)?;
         self.transfers.settle(now);
         self.tell_joined(now);
@@ -145,7 +155,7 @@ impl Driver {
         let mut dropped = Vec::new();
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
-                PayloadKind::Transfer => self.transfers.handle(&arrival, now),
+                PayloadKind::Transfer => self.transfers.handle(&arrival, self.core.senders(), now),
                 PayloadKind::Datagram => match self.ports.get(&arrival.port) {
                     None => Err(DropReason::PortUnbound),
                     Some(deliver) => deliver
@@ -164,6 +174,9 @@ impl Driver {
         }
         for reason in dropped {
             self.core.count_drop(reason);
+        }
+        while let Some(refusal) = self.transfers.poll_refusal() {
+            self.tell_refusal(refusal);
         }
     }
 
@@ -216,6 +229,8 @@ impl Driver {
                     self.core.stop_serving(name);
                 }
             }
+            Order::SetAccess(access) => self.core.set_access(&access),
+            Order::WatchRefusals { refusals } => self.refusals = Some(refusals),
             Order::Ping(ping) => self.pings.begin(ping, &mut self.core, now),
             Order::Status { done } => {
                 let _ = done.send(self.status(now));
@@ -250,8 +265,9 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             log(&event);
             self.serving.observe(&event);
+            self.standing.observe(&event);
             if let Some(joining) = &mut self.joining {
-                joining.observe(&event);
+                joining.observe(&event, now.instant);
             }
             match event {
                 Event::Displaced { via } => {
@@ -272,8 +288,18 @@ impl Driver {
                     self.pings.handle_nack(tag, nack);
                 }
                 Event::Left { published } => self.tell_left(published),
+                Event::SenderRefused(refusal) => self.tell_refusal(refusal),
                 _ => {}
             }
+        }
+    }
+
+    /// Tells whoever wants to know. What they do not take in time they do not learn: anybody can be refused, any number of times.
+    fn tell_refusal(&mut self, refusal: Refusal) {
+        if let Some(refusals) = &self.refusals
+            && matches!(refusals.try_send(refusal), Err(TrySendError::Closed(_)))
+        {
+            self.refusals = None;
         }
     }
 
@@ -401,6 +427,7 @@ fn log(event: &Event) {
         | Event::Serving { .. }
         | Event::NotServing { .. }
         | Event::Displaced { .. }
+        | Event::Contested { .. }
         | Event::Left { .. } => tracing::debug!(?event),
         _ => tracing::trace!(?event),
     }

@@ -197,6 +197,10 @@ impl fmt::Display for NodeError {
                 f,
                 "router {router} does not answer the advertisement; try again, or look at its log"
             ),
+            Self::Refused { router, reason: Reason::NotAuthorised } => write!(
+                f,
+                "router {router} refuses this name: its rules do not let this name in; ask whoever runs it to admit it"
+            ),
             Self::Refused { router, reason } => write!(
                 f,
                 "router {router} refuses this name: {reason}; check the key and this machine's clock"
@@ -220,8 +224,8 @@ impl fmt::Display for NodeError {
             ),
             Self::Displaced { via } => write!(
                 f,
-                "another process with this node's key has claimed its name since, at router {via}; stop either, or give \
-                 each a key of its own"
+                "another process has joined with this key since, at router {via}; the later claim counts, so this one \
+                 ends: give each process a key of its own"
             ),
             Self::Closed => f.write_str("the node is closed; join again"),
         }

@@ -38,13 +38,15 @@ pub mod core;
 mod driver;
 mod error;
 mod node;
+mod senders;
 mod service;
 pub mod transfer;
 
 pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
-pub use driver::{ReceiveReport, SendReport, ServiceState};
+pub use driver::{ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
 pub use error::{NodeError, PingError, SendError, ServeError};
 pub use node::{Hop, Message, Node, PingReply, Port, Status};
+pub use senders::{Refusal, Wanted};
 pub use service::Service;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
-use rhumb_trust::{AdCert, Identity, Verified, name_of, verify_statement};
+use rhumb_trust::{Access, AdCert, Identity, LABEL, Verified, name_of, verify_statement};
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -17,11 +17,12 @@ use crate::clock::now;
 use crate::core::{Core, Drops, Seed, ServiceStatus, Traffic};
 use crate::driver::{
     AnySink, AnySource, Driver, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder, Reception,
-    ServiceState, Shared, Shipment,
+    ServiceState, Shared, Shipment, Standing, StandingNews, StandingWatch,
 };
 use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
 use crate::{
-    Config, NodeError, PingError, ReceiveReport, RouterChoice, SendError, SendReport, Service,
+    Config, NodeError, PingError, ReceiveReport, Refusal, RouterChoice, SendError, SendReport,
+    Service,
 };
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone and the last [`Port`]
@@ -64,6 +65,8 @@ pub struct PingReply {
 pub struct Hop {
     /// The router there, or at last the destination itself; `None` when nobody answered.
     pub router: Option<Name>,
+    /// What its metadata calls it: its own word, and nobody else's.
+    pub label: Option<String>,
     /// How long its answer took.
     pub rtt: Option<Duration>,
     /// The word of the one before, this node first, that the router may carry its traffic: verified, with the keys that
@@ -118,7 +121,8 @@ impl Node {
         let inbox = Inbox { orders: orders_of_thread, datagrams: datagrams_of_thread };
         let (done, joined) = oneshot::channel();
         let joining = Joining::new(&config, now.instant, done);
-        let driver = Driver::new(core, socket, shared.clone(), inbox, joining);
+        let (news, standing) = StandingNews::begin();
+        let driver = Driver::new(core, socket, shared.clone(), inbox, joining, news);
         std::thread::Builder::new()
             .name("rhumb-node".to_owned())
             .spawn(|| driver.run())
@@ -127,7 +131,9 @@ impl Node {
             name: identity.name(),
             metadata: identity.metadata().clone(),
             patience: config.give_up_after,
+            publish_within: (!config.require_published).then_some(config.publish_within),
             shared: shared.clone(),
+            standing,
             orders,
             datagrams,
             _alert_on_drop: Arc::new(AlertOnDrop(shared)),
@@ -146,6 +152,11 @@ impl Node {
         self.status().await.ok()?.router
     }
 
+    /// Tells how this node stands with its router, and of each change: of a name that was not published when it joined, too.
+    pub fn watch(&self) -> StandingWatch {
+        StandingWatch::new(self.handle.standing.clone())
+    }
+
     /// Begins to receive on a port.
     ///
     /// # Errors
@@ -159,7 +170,8 @@ impl Node {
     }
 
     /// Answers for the owner of an AdCert that names this node: what is for that name arrives here as what is for the node's
-    /// own does, until the [`Service`] is dropped or the AdCert ends. Returns when everybody can find it.
+    /// own does, until the [`Service`] is dropped or the AdCert ends. Returns when everybody can find it; where
+    /// `Config::require_published` is off, when the router has accepted it and RIBs had `Config::publish_within` for it.
     ///
     /// # Errors
     /// When the AdCert is not for this node or does not hold now, when its owner has moved the name to another server
@@ -171,7 +183,18 @@ impl Node {
         self.handle.order(Order::Serve { ad_cert: Box::new(ad_cert), state, done });
         taken.await.map_err(|_| self.handle.shared.end())??;
         let mut service = Service::new(name, self.handle.clone(), states);
-        tokio::time::timeout(self.handle.patience, service.published())
+        let patience = self.handle.patience;
+        if let Some(publish_within) = self.handle.publish_within {
+            tokio::time::timeout(patience, service.accepted())
+                .await
+                .map_err(|_| NodeError::ServiceNotPublished { name })??;
+            match tokio::time::timeout(publish_within, service.published()).await {
+                Ok(published) => published?,
+                Err(_) => tracing::debug!(%name, "served, and not published yet"),
+            }
+            return Ok(service);
+        }
+        tokio::time::timeout(patience, service.published())
             .await
             .map_err(|_| NodeError::ServiceNotPublished { name })??;
         Ok(service)
@@ -220,7 +243,7 @@ impl Node {
         for ttl in 1..=max_hops {
             match self.handle.ping(to, ttl, timeout).await {
                 Ok(PingAnswer::Pong { rtt }) => {
-                    hops.push(Hop { router: Some(to), rtt: Some(rtt), right: None });
+                    hops.push(Hop { router: Some(to), label: None, rtt: Some(rtt), right: None });
                     break;
                 }
                 Ok(PingAnswer::Expired { reporter, rtt, evidence }) => {
@@ -229,11 +252,13 @@ impl Node {
                         verified_right(&shown.certificate, &issuer, reporter?)
                     });
                     before = shown.map(|evidence| evidence.metadata);
-                    hops.push(Hop { router: reporter, rtt, right });
+                    let attributes = before.as_ref().map(Metadata::attributes);
+                    let label = attributes.and_then(|it| it.get(LABEL).cloned());
+                    hops.push(Hop { router: reporter, label, rtt, right });
                 }
                 Err(PingError::TimedOut) => {
                     before = None;
-                    hops.push(Hop { router: None, rtt: None, right: None });
+                    hops.push(Hop { router: None, label: None, rtt: None, right: None });
                 }
                 Err(error) => return Err(error),
             }
@@ -289,6 +314,19 @@ impl Node {
             done,
         }));
         received.await.unwrap_or(Err(TransferError::Stopped))
+    }
+
+    /// Goes by other rules about who may send to this node ([`Config::access`]) from now on. What was taken before goes on.
+    pub fn set_access(&self, access: Access) {
+        self.handle.order(Order::SetAccess(access));
+    }
+
+    /// What is refused by the rules about who may send to this node, from now on. There is one receiver at a time, the last one
+    /// asked for; of what it does not take in time it learns nothing. Everything is counted in [`Status::drops`].
+    pub fn refusals(&self) -> mpsc::Receiver<Refusal> {
+        let (refusals, told) = mpsc::channel(QUEUED_REFUSALS);
+        self.handle.order(Order::WatchRefusals { refusals });
+        told
     }
 
     /// How the node is.
@@ -359,7 +397,10 @@ pub(crate) struct Handle {
     name: Name,
     metadata: Arc<Metadata>,
     patience: Duration,
+    /// As [`Config::publish_within`], where publication is not required.
+    publish_within: Option<Duration>,
     shared: Arc<Shared>,
+    standing: watch::Receiver<Standing>,
     orders: mpsc::UnboundedSender<Order>,
     datagrams: mpsc::Sender<Outgoing>,
     /// After the senders above, which are dropped first: so the thread learns that they are gone.
@@ -470,5 +511,7 @@ fn random_seed() -> Result<Seed, NodeError> {
 const QUEUED_DATAGRAMS: usize = 256;
 /// Datagrams that may wait for the program: at 1400 bytes each, 1.4 MB per port.
 const QUEUED_MESSAGES: usize = 1024;
+/// Refusals that may wait for the program: strangers cause them.
+const QUEUED_REFUSALS: usize = 64;
 /// What a PDU starts with when nothing is to be learned from its end.
 const MAX_TTL: u8 = rhumb_wire::PduHeader::INITIAL_TTL;

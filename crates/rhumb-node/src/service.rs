@@ -41,14 +41,21 @@ impl Service {
         Some(*state.borrow_and_update())
     }
 
+    /// Waits until the router takes this node's traffic for the name, or will not.
+    pub(crate) async fn accepted(&mut self) -> Result<(), NodeError> {
+        self.settled(|state| matches!(state, ServiceState::Serving { .. })).await
+    }
+
     /// Waits until the name is published, or will not be.
     pub(crate) async fn published(&mut self) -> Result<(), NodeError> {
+        self.settled(|state| matches!(state, ServiceState::Serving { published: true })).await
+    }
+
+    async fn settled(&mut self, is_it: impl Fn(&ServiceState) -> bool) -> Result<(), NodeError> {
         let name = self.name;
         let state = self.state.as_mut().ok_or(NodeError::Closed)?;
         let settled = state
-            .wait_for(|state| {
-                matches!(state, ServiceState::Serving { published: true } | ServiceState::Ended(_))
-            })
+            .wait_for(|state| is_it(state) || matches!(state, ServiceState::Ended(_)))
             .await
             .map_err(|_| NodeError::Closed)?;
         match *settled {

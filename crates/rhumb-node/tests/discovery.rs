@@ -172,7 +172,7 @@ fn when_a_router_dies_the_node_moves_and_takes_along_what_waits() {
     lan.routers[0].state = State::Dead;
     let died = lan.now.instant;
     while lan.joined().is_some() {
-        lan.run_for(10 * MS);
+        lan.run_for(MS);
     }
     // The router is asked once its keep-alive is due, and then again and again.
     let noticed = lan.now.instant - died;

@@ -74,7 +74,7 @@ impl Bench {
         let holders: Vec<Identity> = (0..NAMES).map(generate).collect();
         let open = |file: &str, cached_entries: usize| {
             let mut config = Config::default();
-            config.signatures_per_asker_per_s = u32::MAX;
+            config.signatures_per_admitted_per_s = u32::MAX;
             config.absences_per_s = u32::MAX;
             config.cached_entries = cached_entries;
             let store = Embedded::open(&folder.join(file)).expect("a store");
@@ -271,4 +271,4 @@ fn print_json(series: &[Series]) {
     );
 }
 
-const ASKER: Asker = Asker { name: Name([0xA5; 32]), max_answer_len: 1300 };
+const ASKER: Asker = Asker::admitted(Name([0xA5; 32]), 1300);

@@ -1,7 +1,7 @@
 //! Signed answers that a name is not here, and the bound on making them.
 //!
 //! A signature costs a thousand times what the look-up does, so one is made per name and lifetime, kept until it expires,
-//! and no more than so many in a second. What is kept here is apart from the entries in use: random names cannot push
+//! and no more than so many in a second, for one and for all of a kind. What is kept here is apart from the entries in use: random names cannot push
 //! those out. Nor need one be taken back when its name appears: entries are looked at first.
 
 use rhumb_trust::{Identity, TrustError, Window};
@@ -9,15 +9,24 @@ use rhumb_wire::{Certificate, Name, Statement};
 
 use crate::allowance::Allowance;
 use crate::generations::Generations;
+use crate::share::Payer;
+use crate::signatures::Budgets;
 
 pub(crate) struct Absences {
     signed: Generations<Name, Certificate>,
-    allowance: Allowance,
+    budgets: Budgets,
+    of_admitted: Allowance,
+    of_strangers: Allowance,
 }
 
 impl Absences {
     pub(crate) fn new(bound: usize) -> Self {
-        Self { signed: Generations::new(bound), allowance: Allowance::default() }
+        Self {
+            signed: Generations::new(bound),
+            budgets: Budgets::new(),
+            of_admitted: Allowance::default(),
+            of_strangers: Allowance::default(),
+        }
     }
 
     /// The absence of `subject` that was signed lately, if it still has a second to hold.
@@ -26,9 +35,19 @@ impl Absences {
         (certificate.not_before_s..certificate.not_after_s).contains(&now_s).then_some(certificate)
     }
 
-    /// Whether another absence may be signed in this second.
-    pub(crate) fn may_sign(&mut self, per_s: u32, now_s: u64) -> bool {
-        self.allowance.take(1, per_s, now_s)
+    /// Whether another absence may be signed for `payer` in this second, of so many for it and so many for all of its kind.
+    pub(crate) fn may_sign(
+        &mut self,
+        payer: Payer,
+        per_asker: u32,
+        per_kind: u32,
+        now_s: u64,
+    ) -> bool {
+        let of_kind = match payer {
+            Payer::Admitted(_) => &mut self.of_admitted,
+            Payer::Stranger(_) => &mut self.of_strangers,
+        };
+        self.budgets.take(payer, 1, per_asker, now_s) && of_kind.take(1, per_kind, now_s)
     }
 
     /// Signs that `subject` is not here.

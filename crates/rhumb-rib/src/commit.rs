@@ -8,7 +8,7 @@
 //! INVARIANT: look-ups see what is committed and nothing else; an order is acknowledged only when the commit it is in, and
 //! every commit that it builds on, is durable. So when one fails, whatever was staged upon it is refused with it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -16,8 +16,10 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Name};
 
 use crate::rib::{OrderId, Rib};
+use crate::share::Payer;
 use crate::store::{Change, Store};
-use crate::{Entry, RibError};
+use crate::subscriptions::Subscriber;
+use crate::{Entry, Footprint, Moves, RibError, Share};
 
 /// What a store is to write, in one transaction.
 #[derive(Debug)]
@@ -45,10 +47,8 @@ pub(crate) struct Staged {
     entries: BTreeMap<Name, Entry>,
     orders: Vec<Order>,
     statements: u64,
-    /// Names that have no entry yet.
-    created: u64,
-    /// How many more names each publisher will hold.
-    gained: HashMap<Name, i64>,
+    /// What more they take, and of what.
+    moves: Moves,
     now_s: u64,
 }
 
@@ -59,6 +59,9 @@ pub(crate) struct Order {
     pub(crate) request: RequestId,
     pub(crate) publisher: Name,
     pub(crate) max_answer_len: usize,
+    /// Who sent it, which makes it a subscriber, and on whose share it counts if there is room.
+    pub(crate) payer: Payer,
+    pub(crate) share: Share,
     pub(crate) issuers: Vec<Name>,
     pub(crate) now_s: u64,
 }
@@ -67,8 +70,8 @@ pub(crate) struct Order {
 pub(crate) struct Draft {
     pub(crate) name: Name,
     pub(crate) entry: Entry,
-    /// Who held it; `None` when it is new.
-    pub(crate) holder: Option<Name>,
+    /// What it took before; `None` when it is new.
+    pub(crate) before: Option<Footprint>,
 }
 
 /// The commit that is being written.
@@ -98,23 +101,15 @@ impl Staged {
         self.entries.get(name)
     }
 
-    pub(crate) fn created(&self) -> u64 {
-        self.created
-    }
-
-    pub(crate) fn gained(&self, publisher: &Name) -> i64 {
-        self.gained.get(publisher).copied().unwrap_or(0)
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.moves
     }
 
     pub(crate) fn add(&mut self, order: Order, drafts: Vec<Draft>) {
         self.now_s = self.now_s.max(order.now_s);
         self.statements += drafts.len() as u64;
-        for Draft { name, entry, holder } in drafts {
-            match holder {
-                Some(holder) => *self.gained.entry(holder).or_default() -= 1,
-                None => self.created += 1,
-            }
-            *self.gained.entry(order.publisher).or_default() += 1;
+        for Draft { name, entry, before } in drafts {
+            self.moves.replace(before, Some(Footprint::of(&entry)));
             self.entries.insert(name, entry);
         }
         self.orders.push(order);
@@ -247,9 +242,14 @@ impl<S: Store> Rib<S> {
         self.counters.publishes_stored += staged.orders.len() as u64;
         self.counters.statements_stored += staged.statements;
         for order in staged.orders {
+            let subscriber = Subscriber {
+                name: order.publisher,
+                payer: order.payer,
+                max_answer_len: order.max_answer_len,
+            };
             // Who publishes for a name hears when it moves elsewhere.
             for issuer in order.issuers {
-                self.subscriptions.add(order.publisher, order.max_answer_len, issuer, order.now_s);
+                self.subscriptions.add(subscriber, issuer, order.now_s);
             }
             let response = RibResponse { id: order.request, body: RibResponseBody::Stored };
             self.answers.push_back((order.id, response));

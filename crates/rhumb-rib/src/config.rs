@@ -1,11 +1,25 @@
 //! What an operator may set. Every default is a named constant with its reason.
 
-/// Bounds of a RIB. All of them guard memory, disk or time against strangers.
+use rhumb_trust::Access;
+use rhumb_wire::rib::StoreId;
+
+use crate::Held;
+
+/// Whom a RIB serves, and its bounds. All of these guard memory, disk or time against strangers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
+    /// Tells its store from any other. Fresh and random for each start: nobody outside can tell a store that was there all the
+    /// time from an older one that took its place meanwhile, and what is there already costs a look only.
+    pub store: StoreId,
+    /// Whom it serves, and who has a share that no stranger can touch.
+    pub access: Access,
     /// Most names with an entry. Names that are known already may be renewed when the store is full.
     pub max_names: u64,
+    /// About the most bytes on disk. Renewals may go beyond it, by what they add to names that are known.
+    pub max_bytes: u64,
+    /// The part of both that strangers may fill, in hundredths.
+    pub strangers_percent: u8,
     /// Most names whose entries one publisher was the last to change.
     pub max_names_per_publisher: u64,
     /// Most bytes of data in an answer.
@@ -14,9 +28,13 @@ pub struct Config {
     pub cached_entries: usize,
     /// Most signed absences kept in memory until they expire.
     pub cached_absences: usize,
-    /// Most signatures that one asker may cause to be made or verified in a second.
-    pub signatures_per_asker_per_s: u32,
-    /// Most absences signed in a second, for all askers together.
+    /// Most signatures to be verified in a second for one that was admitted.
+    pub signatures_per_admitted_per_s: u32,
+    /// Most signatures to be verified in a second for all strangers of one source.
+    pub signatures_per_source_per_s: u32,
+    /// Most absences signed in a second for one that was admitted, or for all strangers of one source.
+    pub absences_per_asker_per_s: u32,
+    /// Most absences signed in a second for all strangers, and as many for all who were admitted.
     pub absences_per_s: u32,
     /// Most orders that wait to be verified or committed.
     pub max_orders_waiting: usize,
@@ -31,12 +49,18 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            store: StoreId::default(),
+            access: Access::default(),
             max_names: MAX_NAMES,
+            max_bytes: MAX_BYTES,
+            strangers_percent: STRANGERS_PERCENT,
             max_names_per_publisher: MAX_NAMES_PER_PUBLISHER,
             max_answer_len: MAX_ANSWER_LEN,
             cached_entries: CACHED_ENTRIES,
             cached_absences: CACHED_ABSENCES,
-            signatures_per_asker_per_s: SIGNATURES_PER_ASKER_PER_S,
+            signatures_per_admitted_per_s: SIGNATURES_PER_ADMITTED_PER_S,
+            signatures_per_source_per_s: SIGNATURES_PER_SOURCE_PER_S,
+            absences_per_asker_per_s: ABSENCES_PER_ASKER_PER_S,
             absences_per_s: ABSENCES_PER_S,
             max_orders_waiting: MAX_ORDERS_WAITING,
             max_subscriptions: MAX_SUBSCRIPTIONS,
@@ -46,8 +70,53 @@ impl Default for Config {
     }
 }
 
-/// About 0.6 GB on disk at 575 bytes each.
+impl Config {
+    /// Bounds that go with so many bytes of disk and of memory, of which strangers may fill so many hundredths.
+    pub fn sized(disk: u64, memory: u64, strangers_percent: u8) -> Self {
+        let by_memory = |default: usize| {
+            let scaled = default as u64 * (memory >> 20) / (MEMORY >> 20);
+            usize::try_from(scaled).unwrap_or(usize::MAX)
+        };
+        let max_names = disk / (MAX_BYTES / MAX_NAMES);
+        Self {
+            max_names,
+            max_names_per_publisher: max_names / 10,
+            max_bytes: disk,
+            strangers_percent,
+            cached_entries: by_memory(CACHED_ENTRIES),
+            cached_absences: by_memory(CACHED_ABSENCES),
+            max_subscriptions: by_memory(MAX_SUBSCRIPTIONS),
+            max_subscriptions_per_asker: by_memory(MAX_SUBSCRIPTIONS_PER_ASKER),
+            ..Self::default()
+        }
+    }
+
+    /// What all entries together may take.
+    pub fn bound(&self) -> Held {
+        Held { names: self.max_names, bytes: self.max_bytes }
+    }
+
+    /// What entries of strangers may take.
+    pub fn strangers_bound(&self) -> Held {
+        self.bound().part(u64::from(self.strangers_percent.min(100)), 100)
+    }
+
+    /// What entries of strangers' capsules may take.
+    pub(crate) fn strangers_capsules_bound(&self) -> Held {
+        self.strangers_bound().part(1, CAPSULES_PART)
+    }
+}
+
+/// What the bounds below that are kept in memory are for: a third of it, and as much for the pages of the store and for sessions.
+const MEMORY: u64 = 512 << 20;
+/// About 0.75 GB on disk at 750 bytes each.
 const MAX_NAMES: u64 = 1_000_000;
+/// Room for 1.4 million names of 750 bytes.
+const MAX_BYTES: u64 = 1 << 30;
+/// Half: who is admitted finds as much again, whatever strangers do.
+const STRANGERS_PERCENT: u8 = 50;
+/// What strangers' capsules hold is held for thirty days, so it is an eighth of what strangers have.
+const CAPSULES_PART: u64 = 8;
 /// A tenth of the store, so that no single router fills it.
 const MAX_NAMES_PER_PUBLISHER: u64 = MAX_NAMES / 10;
 /// With 76 bytes of PDU header and 28 of sealing this is 1,404: it fits the default datagram of 1,452, and so any path of
@@ -57,12 +126,17 @@ const MAX_ANSWER_LEN: usize = 1300;
 const CACHED_ENTRIES: usize = 1 << 16;
 /// About 5 MB when full. More would serve nobody: an absence lives for seconds.
 const CACHED_ABSENCES: usize = 1 << 14;
-/// A router with 100,000 clients renews 333 leases a second; at about 60 µs each, an asker cannot take more than a
-/// sixteenth of a core.
-const SIGNATURES_PER_ASKER_PER_S: u32 = 1000;
+/// A router with 100,000 clients renews 333 leases a second, and publishes all of them anew within 25 s when it has to; at about
+/// 60 µs each it cannot take more than a quarter of a core.
+const SIGNATURES_PER_ADMITTED_PER_S: u32 = 4000;
+/// A sixteenth of a core.
+const SIGNATURES_PER_SOURCE_PER_S: u32 = 1000;
+/// As many misses as a busy router has.
+const ABSENCES_PER_ASKER_PER_S: u32 = 1000;
 /// At about 25 µs each, a tenth of a core.
 const ABSENCES_PER_S: u32 = 4000;
-/// A quarter of a second of verifying on one core; whoever is not answered by then repeats its order anyway.
+/// A quarter of a second of verifying on one core; whoever is not answered by then repeats its order anyway. Strangers' orders
+/// may be half of them.
 const MAX_ORDERS_WAITING: usize = 4096;
 /// About 130 MB when full, at 250 bytes each.
 const MAX_SUBSCRIPTIONS: usize = 1 << 19;

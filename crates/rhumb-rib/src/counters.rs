@@ -88,7 +88,7 @@ pub enum DropReason {
     ForeignSource,
     /// The request is too short to be answered.
     UnreadableRequest,
-    /// Who asks, or all together, have used up the signatures of this second.
+    /// Who asks, all strangers of its source, or all together, have used up the signatures of this second.
     OverBudget,
     /// Too many orders wait; the publisher repeats this one.
     TooManyOrders,
@@ -98,11 +98,13 @@ pub enum DropReason {
     SigningFailed,
     /// The answer could not be sent: the session is gone, or cannot take so much.
     Unsendable,
+    /// The RIB does not serve who acknowledges.
+    NotAuthorised,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ForeignDatagram,
         Self::RefusedByLink,
         Self::MalformedPdu,
@@ -115,6 +117,7 @@ impl DropReason {
         Self::UnexpectedAcknowledgement,
         Self::SigningFailed,
         Self::Unsendable,
+        Self::NotAuthorised,
     ];
 
     /// The reason as a metric label.
@@ -132,11 +135,12 @@ impl DropReason {
             Self::UnexpectedAcknowledgement => "unexpected_acknowledgement",
             Self::SigningFailed => "signing_failed",
             Self::Unsendable => "unsendable",
+            Self::NotAuthorised => "not_authorised",
         }
     }
 }
 
-const REFUSALS: [Refusal; 10] = [
+const REFUSALS: [Refusal; 11] = [
     Refusal::Malformed,
     Refusal::UnknownIssuer,
     Refusal::BadSignature,
@@ -147,6 +151,7 @@ const REFUSALS: [Refusal; 10] = [
     Refusal::NotPublishable,
     Refusal::QuotaExceeded,
     Refusal::StoreFailed,
+    Refusal::NotAuthorised,
 ];
 
 #[cfg(test)]

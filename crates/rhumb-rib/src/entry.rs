@@ -14,11 +14,14 @@ use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
 
+use crate::Share;
+
 /// All that is known of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) metadata: Metadata,
     pub(crate) publisher: Name,
+    pub(crate) share: Share,
     pub(crate) keep_until_s: u64,
     pub(crate) route: Register,
     pub(crate) locator: Register,
@@ -60,6 +63,7 @@ impl Entry {
         Self {
             metadata,
             publisher,
+            share: Share::Admitted,
             keep_until_s: 0,
             route: Register::Empty,
             locator: Register::Empty,
@@ -75,6 +79,11 @@ impl Entry {
     /// Whose session last changed this entry: whose quota it counts against.
     pub fn publisher(&self) -> Name {
         self.publisher
+    }
+
+    /// On whose share it counts.
+    pub fn share(&self) -> Share {
+        self.share
     }
 
     /// The second after which nothing of this entry need be remembered.
@@ -107,13 +116,28 @@ impl Entry {
         self.withdrawal.in_force(now_s)
     }
 
-    /// Takes a statement into its register. The caller has verified it, or does so before storing the entry.
+    /// Takes a statement of somebody who was admitted, as [`Entry::admit_for`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn admit(
+        &mut self,
+        certificate: &Certificate,
+        publisher: Name,
+        now_s: u64,
+    ) -> Result<Admission, Refusal> {
+        self.admit_for(Share::Admitted, certificate, publisher, now_s)
+    }
+
+    /// Takes a statement into its register. The caller has verified it, or does so before storing the entry. How long its
+    /// sequence is remembered depends on who brings it; on whose share the entry counts is for the caller to say.
     ///
     /// # Errors
     /// [`Refusal::Superseded`] when a statement as new or newer is there; [`Refusal::NotPublishable`] when this kind of
     /// statement has no register. The entry is then as before.
-    pub fn admit(
+    pub fn admit_for(
         &mut self,
+        share: Share,
         certificate: &Certificate,
         publisher: Name,
         now_s: u64,
@@ -141,13 +165,34 @@ impl Entry {
         }
         self.publisher = publisher;
         let began_s = certificate.not_before_s.max(now_s);
-        let longest_s = match self.metadata.role {
-            Role::Capsule => MAX_SERVICE_LIFETIME_S,
-            _ => MAX_LIFETIME_S,
+        let longest_s = match (self.metadata.role, share) {
+            (Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,
+            (_, Share::Admitted) => MAX_LIFETIME_S,
+            (_, Share::Stranger(_)) => MAX_STRANGERS_LIFETIME_S,
         };
         let keep_until_s = began_s.saturating_add(longest_s + CLOCK_SKEW_S);
         self.keep_until_s = self.keep_until_s.max(keep_until_s);
         Ok(Admission::Stored)
+    }
+
+    /// The other server that a newer word of the holder names than this one for a server, which has not been withdrawn.
+    pub(crate) fn newer_server(&self, older: &Certificate) -> Option<Name> {
+        let Register::Holds(held) = &self.route else { return None };
+        let is_withdrawn = self.withdrawal.sequence().is_some_and(|to| to >= older.sequence);
+        match (held.statement, older.statement) {
+            (Statement::Service { server }, Statement::Service { server: other }) => {
+                let is_newer = held.sequence > older.sequence && server != other;
+                (is_newer && !is_withdrawn).then_some(server)
+            }
+            _ => None,
+        }
+    }
+
+    /// An older word for a server takes the place of a newer one, whose server is not there.
+    pub(crate) fn step_in(&mut self, older: &Certificate, publisher: Name) -> Admission {
+        self.route = Register::Holds(older.clone());
+        self.publisher = publisher;
+        Admission::Stored
     }
 
     /// The statement by which another one is superseded, unless all that is left of it is its sequence.
@@ -224,21 +269,18 @@ impl Register {
     }
 }
 
-/// The longest that a published statement may last, one day. It bounds how long superseded sequences must be remembered,
-/// and how long a stolen statement is of use. Leases last minutes; routers' locators are renewed hourly.
-pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
+pub use rhumb_trust::{MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
 
-/// The longest that a capsule's word for its server may last, thirty days: its owner signs by hand, with a key that is kept
-/// away from the network. The way to the server is the server's own word, which lasts minutes; so who answers for a
-/// capsule can be outdated for no longer than a RIB is lied to.
-pub const MAX_SERVICE_LIFETIME_S: u64 = 30 * MAX_LIFETIME_S;
+/// The longest that a stranger's statement may last, one hour, so that what strangers fill is soon free again.
+pub const MAX_STRANGERS_LIFETIME_S: u64 = 60 * 60;
 
 /// The longest that a published statement of an issuer of this role may last. Sequences are remembered for as long after
 /// their admission: an older statement then fails its window.
-pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
-    match (statement, issuer) {
-        (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
-        _ => MAX_LIFETIME_S,
+pub fn max_lifetime_s(statement: &Statement, issuer: Role, share: Share) -> u64 {
+    match (statement, issuer, share) {
+        (Statement::Service { .. }, Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,
+        (_, _, Share::Admitted) => MAX_LIFETIME_S,
+        (_, _, Share::Stranger(_)) => MAX_STRANGERS_LIFETIME_S,
     }
 }
 
@@ -397,14 +439,36 @@ mod tests {
         let owner = Holder::of(Role::Capsule);
         let mut entry = owner.entry();
         let service = |server| Statement::Service { server: Name([server; 32]) };
-        let long = max_lifetime_s(&service(1), Role::Capsule);
+        let long = max_lifetime_s(&service(1), Role::Capsule, Share::Admitted);
         let old = owner.0.certify(service(1), 1, Window::starting(NOW_S, long)).unwrap();
         // The newer one is over long before the older one.
         admit(&mut entry, &owner.say(service(2), 2)).unwrap();
         let forgotten_s = entry.keep_until_s() + 1;
         assert!(check_window(&old, forgotten_s - 1).is_ok());
         assert!(check_window(&old, forgotten_s).is_err());
-        assert_eq!(max_lifetime_s(&service(1), Role::Node), MAX_LIFETIME_S);
-        assert_eq!(max_lifetime_s(&Statement::Withdrawal, Role::Capsule), MAX_LIFETIME_S);
+        let admitted = Share::Admitted;
+        assert_eq!(max_lifetime_s(&service(1), Role::Node, admitted), MAX_LIFETIME_S);
+        assert_eq!(max_lifetime_s(&Statement::Withdrawal, Role::Capsule, admitted), MAX_LIFETIME_S);
+    }
+
+    #[test]
+    fn a_strangers_sequence_is_remembered_while_an_older_one_of_a_stranger_could_come_back() {
+        let holder = Holder::new();
+        let share = Share::Stranger(rhumb_link::Source::V4([192, 0, 2, 1]));
+        let longest_s = max_lifetime_s(&Statement::Withdrawal, Role::Node, share);
+        let mut entry = holder.entry();
+        entry.admit_for(share, &holder.route(2), Name([9; 32]), NOW_S).unwrap();
+        let old = Window::starting(NOW_S, longest_s);
+        let old = holder.0.certify(Statement::Withdrawal, 1, old).unwrap();
+        let forgotten_s = entry.keep_until_s() + 1;
+        assert_eq!(forgotten_s, NOW_S + MAX_STRANGERS_LIFETIME_S + CLOCK_SKEW_S + 1);
+        assert!(check_window(&old, forgotten_s - 1).is_ok());
+        assert!(check_window(&old, forgotten_s).is_err());
+        // What an admitted one brought before is remembered for as long as it was to be.
+        let mut entry = holder.entry();
+        admit(&mut entry, &holder.route(1)).unwrap();
+        let until_s = entry.keep_until_s();
+        entry.admit_for(share, &holder.route(2), Name([9; 32]), NOW_S + 1).unwrap();
+        assert_eq!(entry.keep_until_s(), until_s);
     }
 }

@@ -15,7 +15,7 @@ pub fn requests(data: &[u8]) {
     static IDENTITY: LazyLock<Arc<Identity>> =
         LazyLock::new(|| Arc::new(Identity::generate(Role::Rib, 0).expect("a key can be made")));
     let mut rib = Rib::new(IDENTITY.clone(), Memory::new(), Config::default());
-    let asker = Asker { name: Name([1; 32]), max_answer_len: 1300 };
+    let asker = Asker::admitted(Name([1; 32]), 1300);
     let mut staged = 0;
     let mut rest = data;
     let mut now_s = 1;

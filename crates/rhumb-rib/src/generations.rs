@@ -15,7 +15,7 @@ pub(crate) struct Generations<K, V> {
     half: usize,
 }
 
-impl<K: Eq + Hash + Copy, V> Generations<K, V> {
+impl<K: Eq + Hash + Clone, V> Generations<K, V> {
     /// Holds at most `bound` values, and at least two.
     pub(crate) fn new(bound: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), half: (bound / 2).max(1) }
@@ -23,9 +23,17 @@ impl<K: Eq + Hash + Copy, V> Generations<K, V> {
 
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         if let Some(value) = self.old.remove(key) {
-            self.insert(*key, value);
+            self.insert(key.clone(), value);
         }
         self.young.get_mut(key)
+    }
+
+    /// The value of `key`, made if there is none.
+    pub(crate) fn value_or_insert(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+        if self.get_mut(key).is_none() {
+            self.insert(key.clone(), make());
+        }
+        self.young.get_mut(key).expect("invariant: what was used last is young")
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+mod admission;
 mod allowance;
 mod civil_clock;
 mod commit;
@@ -22,24 +23,34 @@ mod config;
 mod counters;
 mod entry;
 mod error;
+mod fair;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzz;
 mod generations;
+mod gone;
 mod lookup;
+mod place;
 mod publish;
 mod pushes;
 mod record;
 mod rib;
 pub mod server;
+mod share;
+mod signatures;
 pub mod store;
 mod subscriptions;
 
+pub use admission::RefusedAsker;
 pub use commit::{Commit, Committed};
 pub use config::Config;
 pub use counters::{Counters, DropReason};
-pub use entry::{Admission, Entry, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S, max_lifetime_s};
+pub use entry::{
+    Admission, Entry, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S, MAX_STRANGERS_LIFETIME_S,
+    max_lifetime_s,
+};
 pub use error::RibError;
 pub use publish::{Verdict, Verification};
-pub use rib::{Asker, OrderId, Outcome, Push, Rib};
+pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
 pub use server::Server;
+pub use share::{Account, Footprint, Held, Moves, Share};

@@ -1,8 +1,8 @@
 //! Orders to publish: checked, verified elsewhere, then staged for a commit.
 //!
-//! 1. Shape, windows, lifetimes, known keys, sequences, quotas: all cheap, so they come first.
-//! 2. Signatures, within the asker's allowance, as a [`Verification`] that another thread can run; not again for the very
-//!    statements that are stored already.
+//! 1. Shape, windows, rules, lifetimes, known keys, sequences, quotas: all cheap, so they come first.
+//! 2. Signatures, within the payer's budget and in its turn, as a [`Verification`] that another thread can run; not again for
+//!    the very statements that are stored already, or were found forged.
 //! 3. The order joins those staged before it, and sees what they change; what came in between is checked once more.
 //!
 //! INVARIANT: an order is taken whole or not at all; nothing unverified is ever staged.
@@ -18,8 +18,9 @@ use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use crate::commit::{Draft, Order};
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
+use crate::share::Payer;
 use crate::store::Store;
-use crate::{DropReason, Entry, RibError};
+use crate::{DropReason, Entry, Footprint, MAX_SERVICE_LIFETIME_S, RibError, Share};
 
 /// The signatures of an order, to be checked by whoever has the time.
 #[derive(Debug)]
@@ -87,16 +88,20 @@ impl<S: Store> Rib<S> {
         now_s: u64,
     ) -> Result<OrderId, NotTaken> {
         check_shape(&certificates)?;
+        check_lifetimes_of_anybody(&certificates)?;
         for certificate in &certificates {
             check_window(certificate, now_s).map_err(refusal_of)?;
         }
         let sent: HashMap<Name, Metadata> =
             metadata.into_iter().map(|metadata| (name_of(&metadata), metadata)).collect();
-        let (drafts, issuers) = self
-            .draft(asker.name, &sent, &certificates, now_s)
+        let share = self.judge(&asker, &sent, &certificates, now_s)?;
+        let (mut drafts, issuers) = self
+            .draft((asker.name, share), &sent, &certificates, now_s)
             .map_err(|refusal| self.not_taken(refusal, &certificates))?;
-        self.check_quota(asker.name, &drafts)?;
-        if self.orders_waiting() >= self.config.max_orders_waiting {
+        self.place(asker.name, share, &mut drafts)?;
+        let payer = Payer::of(&asker);
+        let bound = self.config.max_orders_waiting;
+        if !self.verifications.has_room(&payer, self.orders_waiting(), bound) {
             return Err(NotTaken::Dropped(DropReason::TooManyOrders));
         }
         let id = OrderId(self.next_order);
@@ -105,16 +110,26 @@ impl<S: Store> Rib<S> {
             request,
             publisher: asker.name,
             max_answer_len: asker.max_answer_len,
+            payer,
+            share,
             issuers: certificates.iter().map(|certificate| certificate.issuer).collect(),
             now_s,
         };
         if drafts.is_empty() {
             self.staged.add(order, drafts);
         } else {
-            if !self.may_cause(asker.name, certificates.len() as u32, now_s) {
+            if self.forgeries.contains(&certificates) {
+                return Err(NotTaken::Refused(Refusal::BadSignature));
+            }
+            let per_s = match payer {
+                Payer::Admitted(_) => self.config.signatures_per_admitted_per_s,
+                Payer::Stranger(_) => self.config.signatures_per_source_per_s,
+            };
+            if !self.order_budgets.take(payer, certificates.len() as u32, per_s, now_s) {
                 return Err(NotTaken::Refused(Refusal::QuotaExceeded));
             }
-            self.verifications.push_back(Verification { order, sent, certificates, issuers });
+            let verification = Verification { order, sent, certificates, issuers };
+            self.verifications.push(payer, asker.name, verification);
         }
         self.next_order += 1;
         Ok(id)
@@ -122,7 +137,7 @@ impl<S: Store> Rib<S> {
 
     /// The next order whose signatures are to be checked.
     pub fn poll_verification(&mut self) -> Option<Verification> {
-        let verification = self.verifications.pop_front()?;
+        let verification = self.verifications.pop()?;
         self.verifications_under_way += 1;
         Some(verification)
     }
@@ -131,9 +146,13 @@ impl<S: Store> Rib<S> {
     pub fn handle_verified(&mut self, verdict: Verdict) {
         self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
         let Verification { order, sent, certificates, .. } = verdict.verification;
+        if verdict.result == Err(Refusal::BadSignature) {
+            self.forgeries.note(&certificates);
+        }
+        let by = (order.publisher, order.share);
         let staged = verdict.result.and_then(|()| {
-            let (drafts, _) = self.draft(order.publisher, &sent, &certificates, order.now_s)?;
-            self.check_quota(order.publisher, &drafts)?;
+            let (mut drafts, _) = self.draft(by, &sent, &certificates, order.now_s)?;
+            self.place(order.publisher, order.share, &mut drafts)?;
             Ok(drafts)
         });
         match staged {
@@ -161,14 +180,14 @@ impl<S: Store> Rib<S> {
     }
 
     /// Orders that were taken and are not in a commit yet.
-    fn orders_waiting(&self) -> usize {
+    pub(crate) fn orders_waiting(&self) -> usize {
         self.verifications.len() + self.verifications_under_way + self.staged.len()
     }
 
     /// The entries that the certificates change, and the metadata of all issuers.
     fn draft(
         &mut self,
-        publisher: Name,
+        (publisher, share): (Name, Share),
         sent: &HashMap<Name, Metadata>,
         certificates: &[Certificate],
         now_s: u64,
@@ -177,25 +196,43 @@ impl<S: Store> Rib<S> {
         let mut issuers = Vec::with_capacity(certificates.len());
         for certificate in certificates {
             let name = certificate.issuer;
-            let (mut entry, holder) = self.draft_of(name, publisher, sent)?;
-            check_lifetime(certificate, entry.metadata())?;
+            let (mut entry, before) = self.draft_of(name, publisher, sent)?;
+            check_lifetime(certificate, entry.metadata(), share)?;
             issuers.push(entry.metadata.clone());
-            if entry.admit(certificate, publisher, now_s)? == Admission::Stored {
-                drafts.push(Draft { name, entry, holder });
+            let admission = match entry.admit_for(share, certificate, publisher, now_s) {
+                Err(Refusal::Superseded) if self.may_step_in(&entry, certificate, now_s) => {
+                    entry.step_in(certificate, publisher)
+                }
+                admission => admission?,
+            };
+            if admission == Admission::Stored {
+                drafts.push(Draft { name, entry, before });
             }
         }
         Ok((drafts, issuers))
     }
 
-    /// The entry of `name` as it will be after the orders staged so far, and who holds it.
-    fn draft_of(
+    /// Whether an older word for a server may take the place of a newer one: by the newer one's server there is no way.
+    fn may_step_in(&mut self, entry: &Entry, older: &Certificate, now_s: u64) -> bool {
+        let Some(server) = entry.newer_server(older) else { return false };
+        match self.draft_of(server, server, &HashMap::new()) {
+            Ok((server, _)) => {
+                let is_there = server.route(now_s).is_some_and(|route| !self.gone.contains(route));
+                !is_there && server.locator(now_s).is_none()
+            }
+            Err(refusal) => refusal == Refusal::UnknownIssuer,
+        }
+    }
+
+    /// The entry of `name` as it will be after the orders staged so far, and what it takes then.
+    pub(crate) fn draft_of(
         &mut self,
         name: Name,
         publisher: Name,
         sent: &HashMap<Name, Metadata>,
-    ) -> Result<(Entry, Option<Name>), Refusal> {
+    ) -> Result<(Entry, Option<Footprint>), Refusal> {
         if let Some(entry) = self.staged.entry(&name) {
-            return Ok((entry.clone(), Some(entry.publisher())));
+            return Ok((entry.clone(), Some(Footprint::of(entry))));
         }
         let current = match self.under_way.as_ref().and_then(|commit| commit.entry(&name)) {
             Some(written) => written.cloned(),
@@ -205,34 +242,11 @@ impl<S: Store> Rib<S> {
             }
         };
         if let Some(entry) = current {
-            let holder = entry.publisher();
-            return Ok((entry, Some(holder)));
+            let before = Footprint::of(&entry);
+            return Ok((entry, Some(before)));
         }
         let metadata = sent.get(&name).ok_or(Refusal::UnknownIssuer)?;
         Ok((Entry::new(metadata.clone(), publisher), None))
-    }
-
-    fn check_quota(&mut self, publisher: Name, drafts: &[Draft]) -> Result<(), Refusal> {
-        let in_commit = self.under_way.as_ref().and_then(|commit| commit.orders());
-        let (committing, committing_gain) =
-            in_commit.map_or((0, 0), |orders| (orders.created(), orders.gained(&publisher)));
-        let created = drafts.iter().filter(|draft| draft.holder.is_none()).count() as u64;
-        if created > 0 {
-            let names = self.store.store().names().map_err(|error| self.store_failed(error))?;
-            if names + committing + self.staged.created() + created > self.config.max_names {
-                return Err(Refusal::QuotaExceeded);
-            }
-        }
-        let gained = drafts.iter().filter(|draft| draft.holder != Some(publisher)).count() as u64;
-        if gained > 0 {
-            let held =
-                self.store.store().held_by(&publisher).map_err(|error| self.store_failed(error))?;
-            let waiting = committing_gain + self.staged.gained(&publisher);
-            if held.saturating_add_signed(waiting) + gained > self.config.max_names_per_publisher {
-                return Err(Refusal::QuotaExceeded);
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn store_failed(&mut self, error: RibError) -> Refusal {
@@ -258,9 +272,23 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     if linked && ends_well && !to_itself { Ok(()) } else { Err(Refusal::Malformed) }
 }
 
-fn check_lifetime(certificate: &Certificate, issuer: &Metadata) -> Result<(), Refusal> {
+/// What lasts longer than anything may is refused for that before all else: it might also begin later, and then it would be
+/// refused for its time first, and for its length when that has come.
+fn check_lifetimes_of_anybody(certificates: &[Certificate]) -> Result<(), Refusal> {
+    let lifetime_s = |certificate: &Certificate| certificate.not_after_s - certificate.not_before_s;
+    match certificates.iter().any(|certificate| lifetime_s(certificate) > MAX_SERVICE_LIFETIME_S) {
+        true => Err(Refusal::LifetimeTooLong),
+        false => Ok(()),
+    }
+}
+
+fn check_lifetime(
+    certificate: &Certificate,
+    issuer: &Metadata,
+    share: Share,
+) -> Result<(), Refusal> {
     let lifetime_s = certificate.not_after_s - certificate.not_before_s;
-    match lifetime_s > max_lifetime_s(&certificate.statement, issuer.role) {
+    match lifetime_s > max_lifetime_s(&certificate.statement, issuer.role, share) {
         true => Err(Refusal::LifetimeTooLong),
         false => Ok(()),
     }

@@ -2,20 +2,23 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | version, 1 |
+//! | 0 | 1 | version, 2 |
 //! | 1 | 8 | keep until, seconds since 1970 |
 //! | 9 | 32 | publisher |
-//! | 41 | 2 | length of the metadata |
-//! | 43 | .. | metadata |
+//! | 41 | 9 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros |
+//! | 50 | 2 | length of the metadata |
+//! | 52 | .. | metadata |
 //! | .. | .. | three registers: route, locator, withdrawal |
 //!
 //! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a length (2 bytes) and a certificate.
-//! Integers are big-endian. A store never holds anything that was not verified, so bytes that do not parse are damage.
+//! Version 1 has no share: its entries count as a stranger's of 0.0.0.0. Integers are big-endian. A store never holds anything that was not verified, so bytes that do not parse are damage.
 
-use rhumb_wire::{Certificate, Metadata, Name, Statement};
+use rhumb_link::Source;
+use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
 
 use crate::Entry;
 use crate::entry::Register;
+use crate::share::{Footprint, Share, size_on_disk};
 
 impl Entry {
     /// Bytes of the entry's record.
@@ -25,6 +28,7 @@ impl Entry {
         out.push(VERSION);
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
+        out.extend_from_slice(&encode_share(self.share));
         out.extend_from_slice(&(metadata.len() as u16).to_be_bytes());
         out.extend_from_slice(&metadata);
         for register in [&self.route, &self.locator, &self.withdrawal] {
@@ -33,11 +37,23 @@ impl Entry {
         out
     }
 
+    /// How long [`Entry::encode`] is.
+    pub(crate) fn encoded_len(&self) -> usize {
+        let registers = [&self.route, &self.locator, &self.withdrawal];
+        let of_register = |register: &Register| match register {
+            Register::Empty => 1,
+            Register::Floor(_) => 1 + 8,
+            Register::Holds(certificate) => 1 + 2 + certificate.emitted_len(),
+        };
+        METADATA + self.metadata.emit().len() + registers.map(of_register).iter().sum::<usize>()
+    }
+
     /// Reads a record back; `None` when it is damaged.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (&[VERSION], rest) = bytes.split_first_chunk()? else { return None };
+        let (&version, rest) = bytes.split_first()?;
         let (keep_until_s, rest) = rest.split_first_chunk()?;
         let (publisher, rest) = rest.split_first_chunk()?;
+        let (share, rest) = decode_share(version, rest)?;
         let (metadata, rest) = split_counted(rest)?;
         let (route, rest) = decode_register(rest)?;
         let (locator, rest) = decode_register(rest)?;
@@ -49,6 +65,7 @@ impl Entry {
         Some(Self {
             metadata: Metadata::parse(metadata).ok()?,
             publisher: Name(*publisher),
+            share,
             keep_until_s: u64::from_be_bytes(*keep_until_s),
             route,
             locator,
@@ -66,9 +83,46 @@ impl Register {
     }
 }
 
-/// The publisher of an encoded entry, without reading the rest.
-pub(crate) fn publisher_of(bytes: &[u8]) -> Option<Name> {
-    bytes.get(PUBLISHER..)?.first_chunk().copied().map(Name)
+/// What an encoded entry takes, without reading the rest.
+pub(crate) fn footprint_of(bytes: &[u8]) -> Option<Footprint> {
+    let publisher = bytes.get(PUBLISHER..)?.first_chunk().copied().map(Name)?;
+    let (share, rest) = decode_share(*bytes.first()?, bytes.get(SHARE..)?)?;
+    let (metadata, _) = split_counted(rest)?;
+    let is_capsule = metadata.get(ROLE_IN_METADATA) == Some(&(Role::Capsule as u8));
+    Some(Footprint { publisher, share, is_capsule, bytes: size_on_disk(bytes.len()) })
+}
+
+fn encode_share(share: Share) -> [u8; SHARE_LEN] {
+    let mut out = [0; SHARE_LEN];
+    match share {
+        Share::Admitted => {}
+        Share::Stranger(Source::V4(address)) => {
+            out[0] = 4;
+            out[1..5].copy_from_slice(&address);
+        }
+        Share::Stranger(Source::V6(half)) => {
+            out[0] = 6;
+            out[1..].copy_from_slice(&half);
+        }
+    }
+    out
+}
+
+fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, &[u8])> {
+    match version {
+        1 => return Some((Share::Stranger(Source::V4([0; 4])), bytes)),
+        VERSION => {}
+        _ => return None,
+    }
+    let (encoded, rest) = bytes.split_first_chunk::<SHARE_LEN>()?;
+    let [_, a, b, c, d, ..] = *encoded;
+    let share = match encoded[0] {
+        0 => Share::Admitted,
+        4 => Share::Stranger(Source::V4([a, b, c, d])),
+        6 => Share::Stranger(Source::V6(*encoded[1..].first_chunk()?)),
+        _ => return None,
+    };
+    (encode_share(share) == *encoded).then_some((share, rest))
 }
 
 fn encode_register(register: &Register, out: &mut Vec<u8>) {
@@ -106,16 +160,20 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
 }
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PUBLISHER: usize = 9;
-const METADATA: usize = 43;
+const SHARE: usize = 41;
+const SHARE_LEN: usize = 9;
+const METADATA: usize = SHARE + SHARE_LEN + 2;
+/// Behind `RM` and the version.
+const ROLE_IN_METADATA: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-    use rhumb_wire::{PublicKey, Role, Scope};
+    use rhumb_wire::{PublicKey, Scope};
 
     fn register(statement: Statement) -> impl Strategy<Value = Register> {
         let holds = move |sequence| {
@@ -144,12 +202,20 @@ mod tests {
             register(Statement::Locator(locator)),
             register(Statement::Withdrawal),
         );
-        (any::<u64>(), any::<[u8; 32]>(), "[a-z]{0,9}", registers).prop_map(
-            |(keep_until_s, publisher, label, (route, locator, withdrawal))| Entry {
-                metadata: Metadata::new(Role::Node, PublicKey::Ed25519([7; 32]), 5)
+        let share = prop_oneof![
+            Just(Share::Admitted),
+            any::<[u8; 4]>().prop_map(|ip| Share::Stranger(Source::V4(ip))),
+            any::<[u8; 8]>().prop_map(|ip| Share::Stranger(Source::V6(ip))),
+        ];
+        let role = prop_oneof![Just(Role::Node), Just(Role::Capsule)];
+        let held = (any::<u64>(), any::<[u8; 32]>(), share);
+        (held, role, "[a-z]{0,9}", registers).prop_map(
+            |((keep_until_s, publisher, share), role, label, (route, locator, withdrawal))| Entry {
+                metadata: Metadata::new(role, PublicKey::Ed25519([7; 32]), 5)
                     .with_attribute("label", &label)
                     .unwrap(),
                 publisher: Name(publisher),
+                share,
                 keep_until_s,
                 route,
                 locator,
@@ -162,7 +228,12 @@ mod tests {
         #[test]
         fn records_round_trip(entry in any_entry()) {
             let mut bytes = entry.encode();
-            prop_assert_eq!(publisher_of(&bytes), Some(entry.publisher));
+            prop_assert_eq!(entry.encoded_len(), bytes.len());
+            prop_assert_eq!(footprint_of(&bytes), Some(Footprint::of(&entry)));
+            let old = [&[1], &bytes[1..SHARE], &bytes[SHARE + SHARE_LEN..]].concat();
+            let share = Share::Stranger(Source::V4([0; 4]));
+            prop_assert_eq!(Entry::decode(&old), Some(Entry { share, ..entry.clone() }));
+            prop_assert_eq!(footprint_of(&old).map(|it| it.share), Some(share));
             prop_assert_eq!(Entry::decode(&bytes), Some(entry));
             for cut in 0..bytes.len() {
                 prop_assert_eq!(Entry::decode(&bytes[..cut]), None);

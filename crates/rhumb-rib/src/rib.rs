@@ -13,31 +13,37 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_trust::{Identity, Now};
+use rhumb_link::Source;
+use rhumb_trust::{Access, Identity, Now, Standing};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use rhumb_wire::{Metadata, Name};
 
-use crate::RibError;
 use crate::absence::Absences;
-use crate::allowance::Allowance;
+use crate::admission::{Admission, RefusedAsker};
 use crate::commit::{Staged, UnderWay};
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
-use crate::generations::Generations;
+use crate::gone::Gone;
 use crate::lookup::Trail;
-use crate::publish::{NotTaken, Verification};
+use crate::publish::NotTaken;
 use crate::pushes::{Due, Pushes, Target};
+use crate::share::Payer;
+use crate::signatures::{Budgets, Forgeries, Waiting};
 use crate::store::{Cached, Change, Store};
-use crate::subscriptions::{Bounds, Subscriptions};
+use crate::subscriptions::{Bounds, Subscriber, Subscriptions};
+use crate::{Held, RibError};
 
 /// A directory of verified routes over a store.
 pub struct Rib<S> {
     pub(crate) identity: Arc<Identity>,
+    pub(crate) admission: Admission,
     pub(crate) config: Config,
     pub(crate) store: Cached<S>,
-    pub(crate) verifications: VecDeque<Verification>,
+    pub(crate) verifications: Waiting,
+    pub(crate) order_budgets: Budgets,
+    pub(crate) forgeries: Forgeries,
     pub(crate) verifications_under_way: usize,
     pub(crate) staged: Staged,
     pub(crate) under_way: Option<UnderWay>,
@@ -47,11 +53,11 @@ pub struct Rib<S> {
     pub(crate) answers: VecDeque<(OrderId, RibResponse)>,
     pub(crate) next_order: u64,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) gone: Gone,
     pushes: Pushes,
     pub(crate) absences: Absences,
     pub(crate) counters: Counters,
     pub(crate) last_error: Option<RibError>,
-    askers: Generations<Name, Allowance>,
 }
 
 /// Tells an order that was taken from all others of this directory.
@@ -67,13 +73,17 @@ pub struct Push {
     pub response: RibResponse,
 }
 
-/// Who asks, as its session proved, and how much data it can be sent.
+/// Who asks, as its session proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asker {
     /// Its name.
     pub name: Name,
     /// Most bytes of data in an answer; the configured bound holds besides.
     pub max_answer_len: usize,
+    /// Where its session comes from.
+    pub source: Source,
+    /// How it is treated.
+    pub standing: Standing,
 }
 
 /// What became of a request.
@@ -89,14 +99,47 @@ pub enum Outcome {
     Dropped(DropReason),
 }
 
+/// How full a store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// What entries of the admitted take.
+    pub admitted: Held,
+    /// What entries of strangers take.
+    pub strangers: Held,
+    /// What all together may take.
+    pub bound: Held,
+    /// What strangers may take of that.
+    pub strangers_bound: Held,
+}
+
+impl Asker {
+    /// A stranger, at an address that follows from its name: for tests.
+    pub const fn stranger(name: Name, max_answer_len: usize) -> Self {
+        let Name([a, b, c, d, ..]) = name;
+        let source = Source::V4([a, b, c, d]);
+        Self { name, max_answer_len, source, standing: Standing::Stranger }
+    }
+
+    /// Somebody who was admitted, there: for tests.
+    pub const fn admitted(name: Name, max_answer_len: usize) -> Self {
+        Self { standing: Standing::Admitted, ..Self::stranger(name, max_answer_len) }
+    }
+
+    fn subscriber(&self) -> Subscriber {
+        let Self { name, max_answer_len, .. } = *self;
+        Subscriber { name, max_answer_len, payer: Payer::of(self) }
+    }
+}
+
 impl<S: Store> Rib<S> {
     /// A directory that signs absences as `identity`.
     pub fn new(identity: Arc<Identity>, store: S, config: Config) -> Self {
         Self {
             store: Cached::new(store, config.cached_entries),
             absences: Absences::new(config.cached_absences),
-            askers: Generations::new(ASKERS),
-            verifications: VecDeque::new(),
+            verifications: Waiting::default(),
+            order_budgets: Budgets::new(),
+            forgeries: Forgeries::new(),
             verifications_under_way: 0,
             staged: Staged::default(),
             under_way: None,
@@ -109,9 +152,11 @@ impl<S: Store> Rib<S> {
                 absent_per_asker: config.max_absent_subscriptions_per_asker,
                 total: config.max_subscriptions,
             }),
+            gone: Gone::default(),
             pushes: Pushes::default(),
             counters: Counters::default(),
             last_error: None,
+            admission: Admission::new(config.access.clone()),
             identity,
             config,
         }
@@ -128,6 +173,15 @@ impl<S: Store> Rib<S> {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
         };
+        if asker.standing == Standing::Refused {
+            self.admission.note_refused(asker.source, asker.name, now_s);
+            return match body {
+                RibRequestBody::Acknowledge | RibRequestBody::Gone { .. } => {
+                    self.dropped(DropReason::NotAuthorised)
+                }
+                _ => self.refuse(id, Refusal::NotAuthorised),
+            };
+        }
         match body {
             RibRequestBody::LookUpRoute(name) => self.look_up_route(asker, id, name, now_s),
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
@@ -144,6 +198,13 @@ impl<S: Store> Rib<S> {
                     }
                     Err(NotTaken::Dropped(reason)) => self.dropped(reason),
                 }
+            }
+            RibRequestBody::WhichStore => {
+                let body = RibResponseBody::Store(self.config.store);
+                Outcome::Answer(RibResponse { id, body })
+            }
+            RibRequestBody::Gone { name, sequence } => {
+                self.note_gone(&asker, name, sequence, now_s)
             }
             RibRequestBody::Acknowledge => {
                 if !self.pushes.acknowledge(&asker.name, id) {
@@ -208,6 +269,27 @@ impl<S: Store> Rib<S> {
         &self.config
     }
 
+    /// How the end of a session is treated.
+    pub fn standing(&self, name: &Name, metadata: &Metadata) -> Standing {
+        self.admission.asker(name, metadata)
+    }
+
+    /// Whom it serves from now on. What is stored stays until it expires, whoever brought it.
+    pub fn set_access(&mut self, access: Access) {
+        self.config.access = access.clone();
+        self.admission.set_access(access);
+    }
+
+    /// Whom it serves.
+    pub fn access(&self) -> &Access {
+        self.admission.access()
+    }
+
+    /// Who was refused lately, one for each source.
+    pub fn refused(&self) -> impl Iterator<Item = RefusedAsker> {
+        self.admission.refused()
+    }
+
     /// How many subscriptions there are.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions.len()
@@ -222,18 +304,18 @@ impl<S: Store> Rib<S> {
     pub(crate) fn push_to_subscribers(&mut self, subject: Name) {
         let publisher = self.store.entry(&subject).ok().flatten().map(|entry| entry.publisher());
         for asker in self.subscriptions.askers_of(&subject) {
-            if Some(*asker) != publisher {
-                self.pushes.start(Target { asker: *asker, subject });
+            if Some(*asker) != publisher
+                && let Some(payer) = self.subscriptions.payer(asker)
+            {
+                self.pushes.start(Target { asker: *asker, subject }, payer);
             }
         }
     }
 
     /// What `asker` is told about `subject`: the chain from it outward, or its withdrawal.
     fn change_for(&mut self, asker: &Name, subject: Name, now_s: u64) -> Option<RibResponseBody> {
-        let max_answer_len = self
-            .subscriptions
-            .max_answer_len(asker, &subject, now_s)?
-            .min(self.config.max_answer_len);
+        let subscriber = self.subscriptions.subscriber(asker, &subject, now_s)?;
+        let max_answer_len = subscriber.max_answer_len.min(self.config.max_answer_len);
         let trail = Trail::follow(&mut self.store, subject, max_answer_len, now_s);
         let Trail { metadata, certificates } = match trail {
             Ok(trail) => trail,
@@ -244,7 +326,7 @@ impl<S: Store> Rib<S> {
         };
         if !certificates.is_empty() {
             for certificate in &certificates {
-                self.subscriptions.add(*asker, max_answer_len, certificate.issuer, now_s);
+                self.subscriptions.add(subscriber, certificate.issuer, now_s);
             }
             return Some(RibResponseBody::Changed { name: subject, metadata, certificates });
         }
@@ -255,6 +337,20 @@ impl<S: Store> Rib<S> {
             metadata: vec![entry.metadata().clone()],
             certificates: vec![withdrawal],
         })
+    }
+
+    /// A router says that a name is not there any more, which the name's own route leads to it.
+    fn note_gone(&mut self, asker: &Asker, name: Name, sequence: u64, now_s: u64) -> Outcome {
+        let entry = self.store.entry(&name).ok().flatten();
+        let route = entry.as_ref().and_then(|entry| entry.route(now_s));
+        let is_its = route.is_some_and(|route| {
+            route.sequence == sequence && route.statement.hands_on_to() == Some(asker.name)
+        });
+        if !is_its {
+            return self.dropped(DropReason::NotAuthorised);
+        }
+        self.gone.note(name, sequence);
+        Outcome::Noted
     }
 
     fn look_up_route(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
@@ -268,7 +364,7 @@ impl<S: Store> Rib<S> {
         };
         if trail.is_way() {
             for certificate in &trail.certificates {
-                self.subscriptions.add(asker.name, asker.max_answer_len, certificate.issuer, now_s);
+                self.subscriptions.add(asker.subscriber(), certificate.issuer, now_s);
             }
             return self.found(RibResponse {
                 id,
@@ -292,7 +388,7 @@ impl<S: Store> Rib<S> {
         }
         match self.store.entry(&name) {
             Ok(Some(entry)) => {
-                self.subscriptions.add(asker.name, asker.max_answer_len, name, now_s);
+                self.subscriptions.add(asker.subscriber(), name, now_s);
                 self.found_metadata(id, name, entry.metadata().clone())
             }
             Ok(None) => self.absent(asker, id, name, now_s),
@@ -320,9 +416,10 @@ impl<S: Store> Rib<S> {
         let certificate = match self.absences.recent(&name, now_s) {
             Some(certificate) => certificate.clone(),
             None => {
-                let within = self.may_cause(asker.name, 1, now_s)
-                    && self.absences.may_sign(self.config.absences_per_s, now_s);
-                if !within {
+                let Config { absences_per_asker_per_s, absences_per_s, .. } = self.config;
+                let (payer, each, all) =
+                    (Payer::of(&asker), absences_per_asker_per_s, absences_per_s);
+                if !self.absences.may_sign(payer, each, all, now_s) {
                     return self.dropped(DropReason::OverBudget);
                 }
                 match self.absences.sign(&self.identity, name, now_s) {
@@ -338,20 +435,8 @@ impl<S: Store> Rib<S> {
             }
         };
         self.counters.lookups_absent += 1;
-        self.subscriptions.add_absent(asker.name, asker.max_answer_len, name, now_s);
+        self.subscriptions.add_absent(asker.subscriber(), name, now_s);
         Outcome::Answer(RibResponse { id, body: RibResponseBody::Absent(certificate) })
-    }
-
-    /// Whether `asker` may cause so many more signatures to be made or verified in this second.
-    pub(crate) fn may_cause(&mut self, asker: Name, signatures: u32, now_s: u64) -> bool {
-        let per_s = self.config.signatures_per_asker_per_s;
-        if let Some(allowance) = self.askers.get_mut(&asker) {
-            return allowance.take(signatures, per_s, now_s);
-        }
-        let mut allowance = Allowance::default();
-        let within = allowance.take(signatures, per_s, now_s);
-        self.askers.insert(asker, allowance);
-        within
     }
 
     /// Refuses what cannot be read, if at least it can be told which request that was.
@@ -372,7 +457,3 @@ impl<S: Store> Rib<S> {
         Outcome::Dropped(reason)
     }
 }
-
-/// Askers whose allowance is kept. One that was forgotten has a fresh allowance, but for that as many others must have
-/// held a session in the same second; a handshake costs them more than it gains them.
-const ASKERS: usize = 1 << 14;

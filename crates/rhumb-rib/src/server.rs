@@ -20,17 +20,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Endpoint, Event, LinkError, SessionId};
-use rhumb_trust::{Identity, Now};
+use rhumb_link::{Endpoint, Event, LinkError, SessionId, Source};
+use rhumb_trust::{Access, Identity, Now, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::RibResponse;
-use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Metadata, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
 use crate::store::Store;
 use crate::{
-    Asker, Commit, Committed, Config, Counters, DropReason, OrderId, Outcome, Push, Rib, RibError,
-    Verdict, Verification,
+    Asker, Commit, Committed, Config, Counters, DropReason, Fill, OrderId, Outcome, Push,
+    RefusedAsker, Rib, RibError, Verdict, Verification,
 };
 
 /// A directory that serves requests over secure sessions.
@@ -71,8 +71,10 @@ impl<S: Store> Server<S> {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
+        let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
+        endpoint.set_access(config.access.clone());
         Ok(Self {
-            endpoint: Endpoint::new(identity.clone(), link, secret, now.instant)?,
+            endpoint,
             rib: Rib::new(identity, store, config),
             waiting: HashMap::new(),
             work_is_deferred: false,
@@ -199,9 +201,44 @@ impl<S: Store> Server<S> {
         self.rib.stored_names()
     }
 
+    /// How full the store is, and by whom.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn fill(&mut self) -> Result<Fill, RibError> {
+        self.rib.fill()
+    }
+
     /// What bounds it.
     pub fn config(&self) -> &Config {
         self.rib.config()
+    }
+
+    /// Whom it serves from now on. Whoever is refused from now on is told nothing any more, either.
+    pub fn set_access(&mut self, access: Access) {
+        self.endpoint.set_access(access.clone());
+        self.rib.set_access(access);
+        let refused = |name: &Name, metadata: &Metadata| {
+            self.rib.standing(name, metadata) == Standing::Refused
+        };
+        let sessions = self.endpoint.sessions();
+        let gone: Vec<Name> = sessions
+            .filter(|(_, peer)| refused(&peer.name, &peer.metadata))
+            .map(|(_, peer)| peer.name)
+            .collect();
+        for asker in gone {
+            self.rib.forget_asker(&asker);
+        }
+    }
+
+    /// Whom it serves.
+    pub fn access(&self) -> &Access {
+        self.rib.access()
+    }
+
+    /// Who was refused lately, one for each source.
+    pub fn refused(&self) -> impl Iterator<Item = RefusedAsker> {
+        self.rib.refused()
     }
 
     /// How many subscriptions to changes there are.
@@ -275,7 +312,9 @@ impl<S: Store> Server<S> {
         }
         let overhead = RECORD_OVERHEAD + PduHeader::LEN;
         let max_answer_len = usize::from(peer.max_datagram_len).saturating_sub(overhead);
-        let asker = Asker { name: peer.name, max_answer_len };
+        let standing = self.rib.standing(&peer.name, &peer.metadata);
+        let source = Source::of(peer.address);
+        let asker = Asker { name: peer.name, max_answer_len, source, standing };
         let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };
         match self.rib.handle_request(asker, pdu.data(), now.unix_s()) {
             Outcome::Answer(response) => Ok(Some((path, response))),

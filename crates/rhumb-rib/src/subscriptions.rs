@@ -6,19 +6,23 @@
 //! random names push out nothing but each other.
 //!
 //! INVARIANT: no asker holds more than its bounds, and all together no more than theirs; an asker at a bound loses its own
-//! oldest subscription, never another's. A lost one costs its asker time: it asks again before its leases end.
+//! oldest subscription, never another's. Strangers have half of all, and a source an eighth of what is left of that. A lost one costs its asker time: it asks again before its leases end.
 
 use std::collections::{HashMap, VecDeque};
 
+use rhumb_link::Source;
 use rhumb_trust::CLOCK_SKEW_S;
 use rhumb_wire::Name;
 
 use crate::entry::MAX_LIFETIME_S;
+use crate::share::Payer;
 
 pub(crate) struct Subscriptions {
     askers_of: HashMap<Name, Vec<Name>>,
     askers: HashMap<Name, Asker>,
     count: usize,
+    strangers: usize,
+    by_source: HashMap<Source, usize>,
     bounds: Bounds,
 }
 
@@ -30,11 +34,20 @@ pub(crate) struct Bounds {
     pub(crate) total: usize,
 }
 
-#[derive(Default)]
 struct Asker {
+    payer: Payer,
     max_answer_len: usize,
     known: Shelf,
     absent: Shelf,
+}
+
+/// Who subscribes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subscriber {
+    pub(crate) name: Name,
+    pub(crate) payer: Payer,
+    /// Most bytes of data that it takes.
+    pub(crate) max_answer_len: usize,
 }
 
 /// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was entered; one that was
@@ -47,28 +60,25 @@ struct Shelf {
 
 impl Subscriptions {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        Self { askers_of: HashMap::new(), askers: HashMap::new(), count: 0, bounds }
+        let (strangers, by_source) = (0, HashMap::new());
+        let (askers_of, askers) = (HashMap::new(), HashMap::new());
+        Self { askers_of, askers, count: 0, strangers, by_source, bounds }
     }
 
-    /// `asker` was told something about `name`.
-    pub(crate) fn add(&mut self, asker: Name, max_answer_len: usize, name: Name, now_s: u64) {
+    /// Somebody was told something about `name`.
+    pub(crate) fn add(&mut self, subscriber: Subscriber, name: Name, now_s: u64) {
         let until_s = now_s.saturating_add(KNOWN_FOR_S);
-        self.enter(asker, max_answer_len, name, until_s, now_s, Kind::Known);
+        self.enter(subscriber, name, until_s, now_s, Kind::Known);
     }
 
-    /// `asker` was told that `name` is absent.
-    pub(crate) fn add_absent(
-        &mut self,
-        asker: Name,
-        max_answer_len: usize,
-        name: Name,
-        now_s: u64,
-    ) {
-        if self.askers.get(&asker).is_some_and(|a| a.known.until_s.contains_key(&name)) {
+    /// Somebody was told that `name` is absent.
+    pub(crate) fn add_absent(&mut self, subscriber: Subscriber, name: Name, now_s: u64) {
+        let known = self.askers.get(&subscriber.name).map(|asker| &asker.known);
+        if known.is_some_and(|known| known.until_s.contains_key(&name)) {
             return;
         }
         let until_s = now_s.saturating_add(ABSENT_FOR_S);
-        self.enter(asker, max_answer_len, name, until_s, now_s, Kind::Absent);
+        self.enter(subscriber, name, until_s, now_s, Kind::Absent);
     }
 
     /// Whether anybody is subscribed to `name`.
@@ -81,11 +91,18 @@ impl Subscriptions {
         self.askers_of.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Most bytes of data that `asker` takes, if it is subscribed to `name`.
-    pub(crate) fn max_answer_len(&self, asker: &Name, name: &Name, now_s: u64) -> Option<usize> {
-        let asker = self.askers.get(asker)?;
-        let ends = [&asker.known, &asker.absent].map(|shelf| shelf.until_s.get(name));
-        ends.into_iter().flatten().any(|until| *until >= now_s).then_some(asker.max_answer_len)
+    /// Who `asker` is, if it is subscribed to `name`.
+    pub(crate) fn subscriber(&self, asker: &Name, name: &Name, now_s: u64) -> Option<Subscriber> {
+        let known = self.askers.get(asker)?;
+        let ends = [&known.known, &known.absent].map(|shelf| shelf.until_s.get(name));
+        let is_subscribed = ends.into_iter().flatten().any(|until| *until >= now_s);
+        let Asker { payer, max_answer_len, .. } = *known;
+        is_subscribed.then_some(Subscriber { name: *asker, payer, max_answer_len })
+    }
+
+    /// Whose budget an asker counts on.
+    pub(crate) fn payer(&self, asker: &Name) -> Option<Payer> {
+        self.askers.get(asker).map(|asker| asker.payer)
     }
 
     /// Forgets an asker, whose session ended.
@@ -93,18 +110,41 @@ impl Subscriptions {
         let Some(gone) = self.askers.remove(asker) else { return };
         for name in gone.known.until_s.keys().chain(gone.absent.until_s.keys()) {
             unlink(&mut self.askers_of, name, asker);
-            self.count -= 1;
         }
+        self.count_less(gone.payer, gone.known.until_s.len() + gone.absent.until_s.len());
     }
 
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
+    /// Whether no more can be had but in place of others.
+    fn is_full(&self, payer: Payer) -> bool {
+        let left = (self.bounds.total / 2).saturating_sub(self.strangers);
+        match payer {
+            Payer::Admitted(_) => self.count >= self.bounds.total,
+            Payer::Stranger(source) => {
+                let own = self.by_source.get(&source).copied().unwrap_or(0);
+                left == 0 || own.saturating_mul(PARTS) > left || self.count >= self.bounds.total
+            }
+        }
+    }
+
+    fn count_less(&mut self, payer: Payer, gone: usize) {
+        self.count -= gone;
+        let Payer::Stranger(source) = payer else { return };
+        self.strangers -= gone;
+        if let Some(own) = self.by_source.get_mut(&source) {
+            *own -= gone;
+            if *own == 0 {
+                self.by_source.remove(&source);
+            }
+        }
+    }
+
     fn enter(
         &mut self,
-        asker: Name,
-        max_answer_len: usize,
+        Subscriber { name: asker, payer, max_answer_len }: Subscriber,
         name: Name,
         until_s: u64,
         now_s: u64,
@@ -114,8 +154,15 @@ impl Subscriptions {
             Kind::Known => self.bounds.known_per_asker,
             Kind::Absent => self.bounds.absent_per_asker,
         };
-        let full = self.count >= self.bounds.total;
-        let entered = self.askers.entry(asker).or_default();
+        // An asker that was judged otherwise before goes on as it began, until its session ends.
+        let payer = self.payer(&asker).unwrap_or(payer);
+        let full = self.is_full(payer);
+        let entered = self.askers.entry(asker).or_insert_with(|| Asker {
+            payer,
+            max_answer_len,
+            known: Shelf::default(),
+            absent: Shelf::default(),
+        });
         entered.max_answer_len = max_answer_len;
         let shelf = entered.shelf(kind);
         if let Some(end) = shelf.until_s.get_mut(&name) {
@@ -132,11 +179,15 @@ impl Subscriptions {
         shelf.until_s.insert(name, until_s);
         shelf.queue.push_back((name, until_s));
         self.count += 1;
-        self.askers_of.entry(name).or_default().push(asker);
-        for name in taken {
-            self.count -= 1;
-            unlink(&mut self.askers_of, &name, &asker);
+        if let Payer::Stranger(source) = payer {
+            self.strangers += 1;
+            *self.by_source.entry(source).or_default() += 1;
         }
+        self.askers_of.entry(name).or_default().push(asker);
+        for name in &taken {
+            unlink(&mut self.askers_of, name, &asker);
+        }
+        self.count_less(payer, taken.len());
     }
 }
 
@@ -206,6 +257,8 @@ fn unlink(askers_of: &mut HashMap<Name, Vec<Name>>, name: &Name, asker: &Name) {
 const KNOWN_FOR_S: u64 = MAX_LIFETIME_S + CLOCK_SKEW_S;
 /// A client that was told to try again has done so, or given up.
 const ABSENT_FOR_S: u64 = 60;
+/// Of what is left for strangers, a source may hold one in so many.
+const PARTS: usize = 8;
 /// Bounds the work of one new subscription.
 const MAX_STEPS: usize = 8;
 
@@ -221,15 +274,54 @@ mod tests {
         Name([number; 32])
     }
 
+    fn subscriber(name: Name) -> Subscriber {
+        Subscriber { name, payer: Payer::Admitted(name), max_answer_len: 1300 }
+    }
+
+    #[test]
+    fn strangers_leave_half_and_a_source_leaves_some_to_the_next() {
+        let mut subscriptions =
+            Subscriptions::new(Bounds { total: 200, known_per_asker: 1000, absent_per_asker: 4 });
+        let asker = |source: u8, number: u8| {
+            let mut name = name(source);
+            name.0[1] = number;
+            name
+        };
+        let stranger = |source: u8, number: u8| Subscriber {
+            payer: Payer::Stranger(Source::V4([192, 0, 2, source])),
+            ..subscriber(asker(source, number))
+        };
+        // Whoever comes with ever new names has no more for it.
+        for number in 0..100 {
+            subscriptions.add(stranger(1, number), name(number), 0);
+        }
+        assert_eq!(subscriptions.len(), 12);
+        for source in 2..=255 {
+            for number in 0..10 {
+                subscriptions.add(stranger(source, number), name(number), 0);
+            }
+        }
+        assert_eq!(subscriptions.len(), 100);
+        for number in 0..100 {
+            subscriptions.add(subscriber(ONE), name(number), 0);
+        }
+        assert_eq!(subscriptions.len(), 200);
+        for source in 1..=255 {
+            (0..100).for_each(|number| subscriptions.forget(&asker(source, number)));
+        }
+        subscriptions.forget(&ONE);
+        assert_eq!((subscriptions.len(), subscriptions.by_source.len()), (0, 0));
+    }
+
     #[test]
     fn each_asker_loses_its_own_oldest_and_those_in_use_stay() {
         let mut subscriptions = Subscriptions::new(BOUNDS);
-        subscriptions.add(OTHER, 1300, name(0), 0);
+        subscriptions.add(subscriber(OTHER), name(0), 0);
         for number in 1..=200 {
-            subscriptions.add(ONE, 1300, name(0), u64::from(number));
-            subscriptions.add(ONE, 1300, name(number), u64::from(number));
+            subscriptions.add(subscriber(ONE), name(0), u64::from(number));
+            subscriptions.add(subscriber(ONE), name(number), u64::from(number));
             assert!(subscriptions.len() <= 11, "{}", subscriptions.len());
-            assert!(subscriptions.max_answer_len(&ONE, &name(0), 200).is_some(), "{number}");
+            assert!(subscriptions.subscriber(&ONE, &name(0), 200).is_some(), "{number}");
         }
         assert!(subscriptions.askers_of(&name(0)).contains(&OTHER));
         assert!(!subscriptions.has_any(&name(1)));
@@ -239,30 +331,30 @@ mod tests {
     #[test]
     fn absences_push_out_absences_only() {
         let mut subscriptions = Subscriptions::new(BOUNDS);
-        subscriptions.add(ONE, 1300, name(0), 0);
+        subscriptions.add(subscriber(ONE), name(0), 0);
         for number in 1..=200 {
-            subscriptions.add_absent(ONE, 1300, name(number), 0);
+            subscriptions.add_absent(subscriber(ONE), name(number), 0);
         }
         assert_eq!(subscriptions.len(), 5);
         assert!(subscriptions.has_any(&name(0)));
         // What appeared meanwhile is known from then on.
-        subscriptions.add(ONE, 1300, name(200), 0);
-        assert!(subscriptions.max_answer_len(&ONE, &name(200), ABSENT_FOR_S + 1).is_some());
-        assert!(subscriptions.max_answer_len(&ONE, &name(199), ABSENT_FOR_S).is_some());
-        assert!(subscriptions.max_answer_len(&ONE, &name(199), ABSENT_FOR_S + 1).is_none());
+        subscriptions.add(subscriber(ONE), name(200), 0);
+        assert!(subscriptions.subscriber(&ONE, &name(200), ABSENT_FOR_S + 1).is_some());
+        assert!(subscriptions.subscriber(&ONE, &name(199), ABSENT_FOR_S).is_some());
+        assert!(subscriptions.subscriber(&ONE, &name(199), ABSENT_FOR_S + 1).is_none());
     }
 
     #[test]
     fn the_bound_of_all_together_takes_from_nobody_else() {
         let mut subscriptions = Subscriptions::new(BOUNDS);
         for number in 0..10 {
-            subscriptions.add(ONE, 1300, name(number), 0);
-            subscriptions.add(OTHER, 1300, name(number), 0);
+            subscriptions.add(subscriber(ONE), name(number), 0);
+            subscriptions.add(subscriber(OTHER), name(number), 0);
         }
         assert_eq!(subscriptions.len(), 20);
-        subscriptions.add(name(0x33), 1300, name(50), 0);
+        subscriptions.add(subscriber(name(0x33)), name(50), 0);
         assert_eq!((subscriptions.len(), subscriptions.has_any(&name(50))), (20, false));
-        subscriptions.add(ONE, 1300, name(51), 0);
+        subscriptions.add(subscriber(ONE), name(51), 0);
         assert_eq!((subscriptions.len(), subscriptions.has_any(&name(51))), (20, true));
     }
 
@@ -270,12 +362,12 @@ mod tests {
     fn time_and_the_end_of_a_session_free_everything() {
         let mut subscriptions = Subscriptions::new(BOUNDS);
         for number in 0..4 {
-            subscriptions.add(ONE, 1300, name(number), 0);
-            subscriptions.add_absent(ONE, 1300, name(100 + number), 0);
+            subscriptions.add(subscriber(ONE), name(number), 0);
+            subscriptions.add_absent(subscriber(ONE), name(100 + number), 0);
         }
-        subscriptions.add(OTHER, 1300, name(0), 0);
+        subscriptions.add(subscriber(OTHER), name(0), 0);
         // One that comes after all others have ended takes their place.
-        subscriptions.add(ONE, 1300, name(9), KNOWN_FOR_S + 1);
+        subscriptions.add(subscriber(ONE), name(9), KNOWN_FOR_S + 1);
         assert_eq!(subscriptions.len(), 6);
         subscriptions.forget(&ONE);
         assert_eq!(subscriptions.len(), 1);

@@ -66,7 +66,7 @@ fn a_name_that_appears_is_absent_no_longer() {
 #[test]
 fn the_signatures_of_a_second_are_bounded_for_one_and_for_all() {
     let mut config = Config::default();
-    (config.signatures_per_asker_per_s, config.absences_per_s) = (20, 50);
+    (config.absences_per_asker_per_s, config.absences_per_s) = (20, 50);
     let mut directory = Directory::with(config);
     let mut answered = [0; 4];
     let mut number = 0u32;
@@ -78,7 +78,7 @@ fn the_signatures_of_a_second_are_bounded_for_one_and_for_all() {
             let mut data = Vec::new();
             let body = RibRequestBody::LookUpRoute(Name(name));
             RibRequest { id: RequestId(number), body }.emit(&mut data);
-            let asker = Asker { name: Name([asker as u8; 32]), max_answer_len: 1300 };
+            let asker = Asker::stranger(Name([asker as u8; 32]), 1300);
             match directory.rib.handle_request(asker, &data, NOW_S) {
                 Outcome::Answer(_) => *answered += 1,
                 outcome => assert_eq!(outcome, Outcome::Dropped(DropReason::OverBudget)),

@@ -64,7 +64,7 @@ impl Scene {
     fn acknowledge(&mut self, name: Name, id: RequestId) -> Outcome {
         let mut data = Vec::new();
         RibRequest { id, body: RibRequestBody::Acknowledge }.emit(&mut data);
-        let asker = Asker { name, max_answer_len: 1300 };
+        let asker = Asker::admitted(name, 1300);
         self.directory.rib.handle_request(asker, &data, self.directory.now_s)
     }
 }

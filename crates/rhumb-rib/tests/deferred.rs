@@ -3,14 +3,14 @@
 mod world;
 
 use rhumb_rib::store::{Change, Embedded, Memory, Store};
-use rhumb_rib::{Asker, Config, DropReason, Entry, Outcome, Rib, RibError};
+use rhumb_rib::{Account, Asker, Config, DropReason, Entry, Held, Outcome, Rib, RibError};
 use rhumb_wire::Name;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use world::{ASKER, Directory, Holder, NOW_S};
 
-const ONE: Asker = Asker { name: ASKER, max_answer_len: 1300 };
+const ONE: Asker = Asker::admitted(ASKER, 1300);
 
 /// A store whose commits fail on demand.
 #[derive(Default)]
@@ -36,8 +36,8 @@ impl Store for Failing {
         self.memory.names()
     }
 
-    fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError> {
-        self.memory.held_by(publisher)
+    fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        self.memory.held(account)
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {

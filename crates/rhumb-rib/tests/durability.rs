@@ -85,7 +85,7 @@ fn parse(line: &str) -> Option<(Name, u64)> {
 
 /// Stages newer locators of some names, commits them together, and prints what is acknowledged.
 fn publish_together(rib: &mut Rib<Embedded>, holders: &[Holder], sequence: u64) -> RibResponseBody {
-    let asker = Asker { name: world::ASKER, max_answer_len: 1300 };
+    let asker = Asker::admitted(world::ASKER, 1300);
     for holder in holders {
         let (metadata, certificates) = (vec![holder.metadata()], vec![holder.locator(sequence)]);
         let body = RibRequestBody::Publish { metadata, certificates };
@@ -107,7 +107,7 @@ fn publish_together(rib: &mut Rib<Embedded>, holders: &[Holder], sequence: u64) 
 fn child_directory() -> Option<Directory<Embedded>> {
     let path = std::env::var(CHILD_STORE).ok()?;
     let mut config = Config::default();
-    config.signatures_per_asker_per_s = u32::MAX;
+    config.signatures_per_admitted_per_s = u32::MAX;
     // What is asked for comes from the file.
     config.cached_entries = 0;
     Some(Directory::over(Embedded::open(Path::new(&path)).expect("a store"), config))
@@ -259,11 +259,11 @@ fn a_store_of_a_later_format_is_refused() {
     let database = redb::Database::open(&path).unwrap();
     let transaction = database.begin_write().unwrap();
     let format = redb::TableDefinition::<&str, u64>::new("format");
-    transaction.open_table(format).unwrap().insert("version", 2).unwrap();
+    transaction.open_table(format).unwrap().insert("version", 3).unwrap();
     transaction.commit().unwrap();
     drop(database);
     let error = refusal(&path);
-    assert!(matches!(error, RibError::UnknownFormat { version: 2 }), "{error:?}");
+    assert!(matches!(error, RibError::UnknownFormat { version: 3 }), "{error:?}");
 }
 
 #[test]

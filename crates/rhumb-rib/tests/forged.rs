@@ -100,7 +100,7 @@ fn an_absence_cannot_be_published() {
 #[test]
 fn what_cannot_be_read_is_refused_if_it_can_be_told_which_it_was() {
     let mut directory = Directory::new();
-    let asker = Asker { name: ASKER, max_answer_len: 1300 };
+    let asker = Asker::admitted(ASKER, 1300);
     let mut data = Vec::new();
     RibRequest { id: RequestId(77), body: RibRequestBody::LookUpRoute(VIA) }.emit(&mut data);
     for len in 0..data.len() {

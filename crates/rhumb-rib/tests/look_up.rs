@@ -142,7 +142,7 @@ fn an_answer_fits_whoever_asks() {
     assert_eq!(directory.publish(&issuers, routes(&line, 1)), Ok(()));
     let mut lens = Vec::new();
     for max_answer_len in 227..1300 {
-        let asker = Asker { name: world::ASKER, max_answer_len };
+        let asker = Asker::admitted(world::ASKER, max_answer_len);
         let mut data = Vec::new();
         let body = RibRequestBody::LookUpRoute(line[0].name());
         RibRequest { id: RequestId(1), body }.emit(&mut data);
@@ -190,7 +190,7 @@ fn a_directory_answers_about_itself() {
 #[test]
 fn what_is_staged_is_found_after_the_commit() {
     let mut rib = Rib::new(Directory::new().identity, Memory::new(), Config::default());
-    let asker = Asker { name: world::ASKER, max_answer_len: 1300 };
+    let asker = Asker::admitted(world::ASKER, 1300);
     let line = Holder::line(3);
     let ask = |id, body| {
         let mut data = Vec::new();

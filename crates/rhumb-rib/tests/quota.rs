@@ -4,6 +4,7 @@ mod world;
 
 use rhumb_rib::store::{Embedded, Memory, Store};
 use rhumb_rib::{Config, MAX_LIFETIME_S};
+use rhumb_trust::Standing;
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
 use world::{Directory, Holder, NOW_S, routes};
@@ -71,13 +72,16 @@ fn a_publisher_has_its_share_in_a_file() {
 #[test]
 fn bad_signatures_use_up_the_allowance_of_whoever_sends_them_only() {
     let mut config = Config::default();
-    config.signatures_per_asker_per_s = 10;
+    config.signatures_per_source_per_s = 10;
     let mut directory = Directory::with(config);
+    directory.standing = Standing::Stranger;
     let holder = Holder::new();
     let mut forged = holder.route(VIA, 5);
     forged.signature[0] ^= 1;
     let mut answers = Vec::new();
-    for _ in 0..100 {
+    for number in 0..100 {
+        // The very same again costs nothing, so each is another; the first byte is wrong in all.
+        forged.signature[1] = number;
         answers.push(directory.publish_as(ONE, &[&holder], vec![forged.clone()]).unwrap_err());
     }
     assert_eq!(answers[..10], [Refusal::BadSignature; 10]);

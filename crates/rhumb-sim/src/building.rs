@@ -42,12 +42,18 @@ impl World {
         let mut config = rhumb_switch::Config {
             link: link_config(),
             ribs,
-            upstream: upstream.map(|router| self.remote(router)),
+            upstreams: upstream.map(|router| self.remote(router)).into_iter().collect(),
             locator: upstream.is_none().then(|| self.next_address(Role::Router)),
             ..rhumb_switch::Config::default()
         };
         adjust(&mut config);
         self.add(Role::Router, Plan::Router { config, verifier_time: VERIFIER_TIME })
+    }
+
+    /// A router that is reached through any of several others, the first of which it prefers.
+    pub fn add_router_behind(&mut self, upstreams: &[StationId]) -> StationId {
+        let remotes = upstreams.iter().map(|&router| self.remote(router)).collect();
+        self.add_router_with(upstreams.first().copied(), |config| config.upstreams = remotes)
     }
 
     /// A line of routers: the middle one publishes its address, the others are reached through their inner neighbours.

@@ -27,6 +27,8 @@ pub struct Conditions {
     pub bandwidth_bps: Option<u64>,
     /// Bytes that may wait for the link; what comes when so many wait is lost.
     pub queue_bytes: u64,
+    /// Larger datagrams are lost, and nobody is told.
+    pub largest_datagram: usize,
     /// Whether handshake datagrams pass unharmed. The library that makes them spreads its retransmissions by randomness of
     /// its own, so only a run in which none is lost is the same each time.
     pub spares_handshakes: bool,
@@ -43,6 +45,7 @@ impl Conditions {
         jitter: Duration::ZERO,
         bandwidth_bps: None,
         queue_bytes: 1 << 20,
+        largest_datagram: usize::MAX,
         spares_handshakes: false,
     };
 
@@ -112,7 +115,7 @@ impl Direction {
         let doubled = happens(conditions.duplication);
         let broken = happens(conditions.corruption);
         let held_back = happens(conditions.reordering);
-        if lost {
+        if lost || len > conditions.largest_datagram {
             return Fate::Lost;
         }
         let Some(sent) = self.transmit(charged, now) else { return Fate::Overflowed };

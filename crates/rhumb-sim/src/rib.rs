@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError};
 use rhumb_rib::store::{Change, Memory, Store};
-use rhumb_rib::{Asker, Entry, Outcome, Rib, RibError, Server};
+use rhumb_rib::{Account, Asker, Entry, Held, Outcome, Rib, RibError, Server};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
-use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Statement};
 
 use crate::building::link_config;
@@ -62,8 +62,8 @@ impl Store for Disk {
         self.0.borrow_mut().names()
     }
 
-    fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError> {
-        self.0.borrow_mut().held_by(publisher)
+    fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        self.0.borrow_mut().held(account)
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
@@ -84,7 +84,8 @@ impl RibHost {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let (config, link) = (rhumb_rib::Config::default(), link_config());
+        let (mut config, link) = (rhumb_rib::Config::default(), link_config());
+        config.store = StoreId(*secret.first_chunk().expect("invariant: 16 of 32 bytes"));
         Server::new(identity, disk, config, link, secret, now).map(Box::new).map(Self::Honest)
     }
 
@@ -188,7 +189,7 @@ impl Liar {
         if let (Lie::Forget, RibRequestBody::Publish { .. }) = (self.lie, &request.body) {
             return Some(RibResponse { id: request.id, body: RibResponseBody::Stored });
         }
-        let asker = Asker { name: asker, max_answer_len: 1300 };
+        let asker = Asker::admitted(asker, 1300);
         let truth = match self.rib.handle_request(asker, data, now.unix_s()) {
             Outcome::Answer(response) => response,
             Outcome::Staged(_) => self.rib.commit().pop()?,

@@ -205,6 +205,8 @@ fn draw_conditions(random: &mut Random) -> Conditions {
         bandwidth_bps: random.chance(0.3).then_some(5_000_000),
         queue_bytes: 64 << 10,
         spares_handshakes: random.chance(0.5),
+        // Every path carries 1232.
+        largest_datagram: 1232 + random.below(300),
     }
 }
 

@@ -180,3 +180,41 @@ fn on_bad_links_a_move_comes_to_its_end_too() {
         assert_eq!(scene.ends(0), 1);
     }
 }
+
+#[test]
+fn when_the_newer_server_dies_the_older_one_takes_its_place_until_there_is_a_newer_one() {
+    for seed in 1..=5 {
+        let mut scene = Scene::new(seed, Conditions::LAN);
+        scene.serve_at(0);
+        scene.serve_at(1);
+        scene.talk(SECOND);
+        assert_eq!((scene.ends(0), scene.received()[0]), (1, 0), "{}", scene.world.history());
+        scene.world.run(60 * SECOND);
+        assert_eq!(scene.ends(0), 1, "it stands by, and nobody hears of it");
+
+        let name = scene.capsule();
+        scene.world.apply(&Fault::Crash(scene.servers[1]));
+        let (standby, begin) = (scene.servers[0], scene.world.now());
+        let serves = |world: &World| world.is_serving(standby, name);
+        // The router finds the dead one silent after 20 s, and the other one asks every five or a little later.
+        assert!(scene.world.run_until(30 * SECOND, serves), "{}", scene.world.history());
+        println!("seed {seed}: served again after {:?}", scene.world.now() - begin);
+        scene.world.run(3 * SECOND);
+        scene.sent.clear();
+        scene.talk(2 * SECOND);
+        scene.world.run(5 * SECOND);
+        assert_eq!((scene.missing(), scene.received()[0]), (0, scene.sent.len()), "seed {seed}");
+
+        // The other one is there again, by a newer word.
+        scene.world.apply(&Fault::Start(scene.servers[1]));
+        let (newer, before) = (scene.servers[1], scene.received());
+        assert!(scene.world.run_until(30 * SECOND, |world| world.is_published(newer)));
+        scene.serve_at(1);
+        scene.world.run(SECOND);
+        scene.talk(2 * SECOND);
+        scene.world.run(5 * SECOND);
+        assert_eq!(scene.missing(), 0, "seed {seed}: {}", scene.world.history());
+        assert_eq!(scene.ends(0), 2, "told of the move");
+        assert_eq!(scene.received()[0], before[0], "nothing goes to the older one any more");
+    }
+}

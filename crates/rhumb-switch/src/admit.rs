@@ -8,23 +8,28 @@
 //!    where both do not fit together, the chain goes ahead and the source is told to come back.
 //! 4. The flow is remembered.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
-use rhumb_trust::{Now, name_of};
+use rhumb_trust::{Chain, Now, fingerprint_of, lasts_too_long, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{CapabilityFault, Reason};
-use rhumb_wire::pdu::{LabelledPdu, decrement_ttl};
-use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
+use rhumb_wire::pdu::{LabelledHeader, LabelledPdu, decrement_ttl};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Scope};
 
 use crate::answer::split_names;
+use crate::budgets::Cost;
+use crate::changes::Grounds;
 use crate::directory::Question;
 use crate::flows::{Flow, Marks, NextLabel, Ready};
 use crate::forward::TELL_LABEL_AGAIN_MS;
 use crate::job::{Admission, Task};
+use crate::joining::wanted;
+use crate::reach::NoWay;
 use crate::routes::Found;
 use crate::switch::{Acceptance, Grant};
 use crate::tables::Way;
@@ -36,6 +41,8 @@ pub(crate) struct NextHop {
     until: Instant,
     /// The next hop is the destination itself, which wants no certificates.
     last: bool,
+    /// What the way there rests on.
+    grounds: Grounds,
 }
 
 /// Why a PDU does not go on, and what its source is told.
@@ -80,10 +87,17 @@ impl Switch {
 
     fn handle_unguarded(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> Option<SessionId> {
         let for_us = pdu.destination() == self.name;
+        let asks = matches!(pdu.action(), Action::Data | Action::Ping | Action::Advertise);
+        if asks && self.is_refused(from, wanted(pdu.action(), for_us), now) {
+            let stop = Stop::new(DropReason::AccessRefused, Reason::NotAuthorised);
+            self.stop(from, pdu, &stop, now);
+            return None;
+        }
         match pdu.action() {
             Action::Nack if !for_us && !self.may_relay_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
             Action::Data | Action::Ping | Action::Advertise if !for_us => {
+                self.neighbour(from, now.instant).note_sent(pdu.as_bytes().len());
                 match self.may_miss(from, pdu, now) {
                     true => self.transit(from, pdu, now),
                     false => None,
@@ -102,17 +116,16 @@ impl Switch {
     }
 
     /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may miss. If not, its source is
-    /// told while there are NACKs for it: before anything but the flow table and the session's share is looked at.
+    /// told while there are NACKs for it: before anything but the flow table and what it may cost is looked at.
     fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
         if self.flows.peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
             return true;
         }
-        let neighbour = self.neighbour(from, now.instant);
-        if neighbour.may_miss(now.instant) {
+        if self.may_cost(from, Cost::Miss, now) {
             return true;
         }
         let reason = DropReason::TooManyMisses;
-        match neighbour.has_nacks_left() {
+        match self.has_nacks_left(from, now) {
             true => {
                 let stop = Stop::new(reason, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
                 self.stop(from, pdu, &stop, now);
@@ -154,15 +167,42 @@ impl Switch {
             ..PduHeader::new(header.action, source, destination)
         };
         let mut bytes = Vec::with_capacity(PduHeader::LEN + pdu.data().len());
-        if named.emit(pdu.data(), &[], &mut bytes).is_ok() {
-            self.carry_copy(from, bytes, now);
+        if named.emit(pdu.data(), &[], &mut bytes).is_err() {
+            return;
+        }
+        let Ok(full) = Pdu::parse(&bytes) else { return };
+        let Some(next) = self.transit(from, &full, now) else { return };
+        if !self.carry_labelled(from, pdu, now) {
+            self.carry_on(next, bytes, now);
         }
     }
 
+    /// Carries a labelled PDU as it is, if its flow came out as it was when it was looked into again. Whether it did.
+    fn carry_labelled(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) -> bool {
+        let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
+        let is_open = |it| it == Ready::Open;
+        let Some((next, label)) = self.known_label(from, pdu, len, is_open, now) else {
+            return false;
+        };
+        let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
+        let mut bytes = Vec::with_capacity(len);
+        match header.emit(pdu.data(), &mut bytes).is_ok() && self.send_bytes(next, &bytes, now) {
+            true => self.count_forwarded(len),
+            false => self.drop_pdu(DropReason::NextHopGone),
+        }
+        true
+    }
+
     /// Carries a PDU that is not in a slot of its own.
-    fn carry_copy(&mut self, from: SessionId, mut bytes: Vec<u8>, now: Now) {
+    fn carry_copy(&mut self, from: SessionId, bytes: Vec<u8>, now: Now) {
         let Ok(pdu) = Pdu::parse(&bytes) else { return };
-        let Some(next) = self.transit(from, &pdu, now) else { return };
+        if let Some(next) = self.transit(from, &pdu, now) {
+            self.carry_on(next, bytes, now);
+        }
+    }
+
+    /// Sends a PDU in full form to its next hop, its TTL one less.
+    fn carry_on(&mut self, next: SessionId, mut bytes: Vec<u8>, now: Now) {
         decrement_ttl(&mut bytes);
         if self.send_bytes(next, &bytes, now) {
             self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
@@ -204,7 +244,7 @@ impl Switch {
             return Err(Stop::new(DropReason::TtlExceeded, Reason::TtlExceeded));
         }
         // Before anything that the flow will be made from is looked at.
-        let generation = self.routes.catch_up();
+        let as_of = self.routes.catch_up();
         let source = pdu.source();
         let grant = self.grant(source, from, now);
         // Certificates that differ from those of the grant are its successors: not to look at them would let it run out.
@@ -229,7 +269,7 @@ impl Switch {
             return Ok(None);
         }
         let next = self.next_hop(source, pdu.destination(), from, now)?;
-        self.enter_flow(from, pdu, &grant, &next, generation, now)
+        self.enter_flow(from, pdu, &grant, &next, as_of, now)
     }
 
     /// Whether a peer that has not joined only wants a way to be there when it does: an empty ping in its own name. Nothing is
@@ -248,7 +288,7 @@ impl Switch {
             self.grants.remove(&(source, from));
             return None;
         }
-        self.watch(grant.chain.certificates().iter().map(|c| c.issuer), now);
+        self.watch(from, grant.chain.certificates().iter().map(|c| c.issuer), now);
         Some(grant)
     }
 
@@ -264,14 +304,14 @@ impl Switch {
         }
         let key = (pdu.source(), from);
         if self.admitting.contains(&key) {
-            let reason = Reason::NotYet(RETRY_AFTER_VERIFYING_MS);
+            let reason = Reason::NotYet(expected_ms(self.verifications.time()));
             return Err(Stop::new(DropReason::VerificationPending, reason));
         }
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let certificates = pdu.certificates().map_err(|_| bad())?;
-        // It has been here before: old routes lead in a circle, of which ours is one.
+        // It has been here before: old routes lead in a circle, or somebody made that up. Nothing is verified yet, so it
+        // changes nothing here; each router of a true circle hears of it, and asks for the way.
         if certificates.iter().any(|certificate| certificate.issuer == self.name) {
-            self.routes.forget(&pdu.destination());
             return Err(Stop::new(
                 DropReason::Unreachable,
                 Reason::Unreachable(RETRY_WHEN_BUSY_MS),
@@ -280,10 +320,21 @@ impl Switch {
         if !self.ends_at_us(from, &certificates) {
             return Err(bad());
         }
+        if self.was_chain_refused(|| fingerprint_of(&pdu.source(), &certificates)) {
+            self.note_forged(from, now);
+            return Err(bad());
+        }
         let sent_along = match pdu.action() {
             Action::Advertise => Metadata::parse_list(pdu.data()).map_err(|_| bad())?,
             _ => Vec::new(),
         };
+        let role_of = |issuer: &Name| {
+            let sent = || sent_along.iter().find(|it| name_of(it) == *issuer).map(|it| it.role);
+            self.metadata_of(issuer).map(|it| it.role).or_else(sent)
+        };
+        if certificates.iter().any(|it| lasts_too_long(it, role_of(&it.issuer))) {
+            return Err(Stop::new(DropReason::LastsTooLong, Reason::BadCertificate));
+        }
         let keys = self.keys_of_issuers(from, &certificates, &sent_along, now);
         if keys.is_err() && pdu.destination() != self.name {
             // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
@@ -341,17 +392,25 @@ impl Switch {
         }
         let pending = |ms| Err(Stop::new(DropReason::MetadataPending, Reason::NotYet(ms)));
         match (missing, all_asked) {
-            (true, true) => pending(RETRY_AFTER_LOOK_UP_MS),
+            (true, true) => pending(self.look_up_takes_ms()),
             (true, false) => pending(RETRY_WHEN_BUSY_MS),
             (false, _) => Ok(keys),
         }
     }
 
-    /// Asks RIBs on behalf of a session, while its share of questions lasts. Whether it is being asked now.
-    fn ask(&mut self, from: SessionId, question: Question, now: Now) -> bool {
+    /// Asks RIBs on behalf of a session, while its share of questions lasts, or that of where it comes from. Whether it is being asked now.
+    pub(crate) fn ask(&mut self, from: SessionId, question: Question, now: Now) -> bool {
         self.directory.is_asking(&question)
-            || self.neighbour(from, now.instant).may_ask(now.instant)
+            || self.may_cost(from, Cost::Question, now)
                 && self.directory.look_up(question, now.instant)
+    }
+
+    /// What is known of how long a look-up takes: the answer of the RIB that is asked first, and its verification.
+    fn look_up_takes_ms(&self) -> u16 {
+        match self.directory.answer_time() {
+            Some(time) => expected_ms(time + self.verifications.time()),
+            None => RETRY_AFTER_FIRST_LOOK_UP_MS,
+        }
     }
 
     /// Metadata at hand: of ourselves, of a session's peer, or fetched earlier.
@@ -375,22 +434,27 @@ impl Switch {
     ) -> Result<NextHop, Stop> {
         let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
+        let mut grounds = Grounds::on(self.routes.seen().changes.of(&destination));
         let (hop, until, address, holder, is_direct) =
             match self.routes.find(&destination, now.instant) {
-                Found::Attached { session, until } => {
-                    return Ok(NextHop { session, until, last: true });
+                Found::Attached { session, until, scope } => {
+                    return match is_within(scope, source) {
+                        true => Ok(NextHop { session, until, last: true, grounds }),
+                        false => Err(self.out_of_scope(from)),
+                    };
                 }
                 Found::Way(Way { chain, flow_until, wants_refresh }) => {
                     if wants_refresh {
                         self.refresh(destination, now);
                     }
                     if !chain.permits(source) {
-                        return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
+                        return Err(self.out_of_scope(from));
                     }
                     // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
                     let hop = chain.toward_origin(self.name).or(chain.last_router());
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
+                    self.rest_on(&chain, &mut grounds);
                     let hop = hop.unwrap_or(destination);
                     (hop, flow_until, chain.locator(), chain.holder(), is_direct)
                 }
@@ -401,42 +465,34 @@ impl Switch {
                 Found::Unknown => {
                     let asked = self.ask(from, Question::Route(destination), now);
                     self.flush_requests(now);
-                    return Err(match asked {
-                        true => pending(RETRY_AFTER_LOOK_UP_MS),
-                        false => pending(RETRY_WHEN_BUSY_MS),
-                    });
+                    let takes_ms = self.look_up_takes_ms();
+                    return Err(pending(if asked { takes_ms } else { RETRY_WHEN_BUSY_MS }));
                 }
             };
         if hop == holder {
-            if let Found::Attached { session, .. } = self.routes.find(&holder, now.instant) {
-                return Ok(NextHop { session, until, last: true });
+            if let Found::Attached { session, scope, .. } = self.routes.find(&holder, now.instant)
+                && is_within(scope, source)
+            {
+                return Ok(NextHop { session, until, last: true, grounds });
             }
             let neighbour = self.endpoint.session_of(&holder).and_then(|s| self.endpoint.peer(s));
             let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
             // The holder named us, but is not attached: it left, or has not joined again yet. Routers need not join.
             if !is_router && !is_direct {
-                self.routes.forget(&destination);
+                self.doubt(destination, from, now);
                 return Err(unreachable(RETRY_WHEN_BUSY_MS));
             }
         }
         match self.endpoint.session_of(&hop) {
             Some(session) if session == from => {
-                self.routes.forget(&destination);
+                self.doubt(destination, from, now);
                 Err(unreachable(RETRY_WHEN_BUSY_MS))
             }
-            Some(session) => Ok(NextHop { session, until, last: false }),
+            Some(session) => Ok(NextHop { session, until, last: false, grounds }),
             None => match address {
-                Some(address) => {
-                    self.dial(hop, address.address(), now);
-                    let dial = self.dialling.get(&hop);
-                    Err(match dial.and_then(|dial| dial.in_vain_for(now.instant)) {
-                        // Routers before us look the way up again: perhaps the name is elsewhere by now.
-                        Some(time) => unreachable(retry_out_of_reach_ms(time)),
-                        None => pending(RETRY_AFTER_HANDSHAKE_MS),
-                    })
-                }
+                Some(address) => Err(self.dial_for(hop, address.address(), from, now)),
                 None => {
-                    self.routes.forget(&destination);
+                    self.doubt(destination, from, now);
                     Err(unreachable(RETRY_WHEN_BUSY_MS))
                 }
             },
@@ -452,6 +508,15 @@ impl Switch {
         self.flush_requests(now);
     }
 
+    /// Somebody says that the way to a name leads nowhere, about a PDU that came in on `from`: RIBs are asked for a newer
+    /// one, at that session's expense. Until they know one, the way is used as before.
+    pub(crate) fn doubt(&mut self, destination: Name, from: SessionId, now: Now) {
+        if self.doubts.is_worth_asking(destination, now.instant) {
+            self.ask(from, Question::Route(destination), now);
+            self.flush_requests(now);
+        }
+    }
+
     /// Steps 3 and 4. Returns the session when the PDU can go as it stands.
     fn enter_flow(
         &mut self,
@@ -459,12 +524,13 @@ impl Switch {
         pdu: &Pdu<'_>,
         grant: &Grant,
         next: &NextHop,
-        generation: u64,
+        as_of: u64,
         now: Now,
     ) -> Result<Option<SessionId>, Stop> {
         let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
         let max_datagram_len = self.room_to(next.session).ok_or_else(gone)?;
         self.check_capability(next.session, pdu, now)?;
+        let (grounds, renewed_as_of) = self.grounds(grant, next, now);
         let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
         let accepted_until = match next.last {
             true => Some(next.until),
@@ -476,6 +542,9 @@ impl Switch {
         }
         .filter(|until| *until > now.instant);
         let known = self.flows.peek(pdu.names()).copied();
+        if known.is_some_and(|flow| flow.ingress == from && flow.as_of != as_of) {
+            self.counters.flows_looked_into_again += 1;
+        }
         let told_it =
             |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
         let tell = !known.is_some_and(|flow| told_it(&flow));
@@ -483,10 +552,10 @@ impl Switch {
             ingress: from,
             next: next.session,
             next_label: known
-                .filter(|flow| flow.next == next.session)
+                .filter(|flow| flow.next == next.session && flow.as_of >= renewed_as_of)
                 .map_or(NextLabel::None, |flow| flow.next_label),
             until: grant.until.min(next.until).min(accepted_until.unwrap_or(next.until)),
-            generation,
+            as_of,
             label_told_ms: match tell {
                 true => now.unix_ms,
                 false => known.map_or(0, |flow| flow.label_told_ms),
@@ -499,15 +568,14 @@ impl Switch {
             },
             marks: Marks::default(),
         };
-        let label = self.flows.insert(flow, pdu.names());
+        let label = self.flows.insert(flow, grounds, pdu.names());
         if tell {
             self.tell_label(from, pdu, label, now);
         }
         let max_data_len =
             usize::from(max_datagram_len).saturating_sub(RECORD_OVERHEAD + PduHeader::LEN);
         if pdu.data().len() > max_data_len {
-            let limit = u16::try_from(max_data_len).unwrap_or(u16::MAX);
-            return Err(Stop::new(DropReason::TooBig, Reason::TooBig(limit)));
+            return Err(self.too_big(next.session, pdu.data().len(), max_data_len));
         }
         if flow.ready != Ready::No {
             // Certificates that came along are not carried on to a destination that wants none.
@@ -524,12 +592,65 @@ impl Switch {
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
-        let recently = |at: Instant| now.instant < at + CHAIN_AHEAD_INTERVAL;
-        if !self.flows.chain_ahead_at(pdu.names()).is_some_and(recently) {
+        if self.flows.may_send_ahead(pdu.names(), CHAIN_AHEAD_INTERVAL_MS, now) {
             self.send(next.session, chain_ahead(pdu), &[], &chain, now);
-            self.flows.chain_went_ahead(pdu.names(), now.instant);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
+    }
+
+    /// Connects to a next hop. What is told until that has come about.
+    fn dial_for(&mut self, hop: Name, address: SocketAddr, for_whom: SessionId, now: Now) -> Stop {
+        if self.dial(hop, address, for_whom, now) == Err(NoWay::Refused) {
+            let reason = Reason::Unreachable(MAX_RETRY_OUT_OF_REACH_MS);
+            return Stop::new(DropReason::LocatorRefused, reason);
+        }
+        match self.dialling.get(&hop).and_then(|dial| dial.in_vain_for(now.instant)) {
+            // Routers before us look the way up again: perhaps the name is elsewhere by now.
+            Some(time) => {
+                Stop::new(DropReason::Unreachable, Reason::Unreachable(retry_out_of_reach_ms(time)))
+            }
+            None => Stop::new(DropReason::RoutePending, Reason::NotYet(RETRY_AFTER_HANDSHAKE_MS)),
+        }
+    }
+
+    /// The destination takes no traffic of this source. A router before us would take "not authorised" for a word about the chain
+    /// that it presented; so it hears "unreachable", and asks for the destination's word again.
+    fn out_of_scope(&self, from: SessionId) -> Stop {
+        let nack = match self.is_router(from) {
+            true => Reason::Unreachable(RETRY_WHEN_BUSY_MS),
+            false => Reason::NotAuthorised,
+        };
+        Stop::new(DropReason::NotAuthorised, nack)
+    }
+
+    /// All that a flow rests on, and as of which change the labels of its next hop are good. The session of that is noted as one
+    /// that flows go to.
+    fn grounds(&mut self, grant: &Grant, next: &NextHop, now: Now) -> (Grounds, u64) {
+        let mut grounds = next.grounds;
+        self.rest_on(&grant.chain, &mut grounds);
+        if let Some(peer) = self.endpoint.peer(next.session) {
+            grounds.add(self.routes.seen().changes.of(&peer.name));
+        }
+        let neighbour = self.neighbour(next.session, now.instant);
+        neighbour.carries = true;
+        (grounds, neighbour.renewed_as_of)
+    }
+
+    fn rest_on(&self, chain: &Chain, grounds: &mut Grounds) {
+        let changes = self.routes.seen().changes;
+        chain.certificates().iter().for_each(|it| grounds.add(changes.of(&it.issuer)));
+    }
+
+    /// What a source is told of data that are longer than a datagram to the next hop takes.
+    fn too_big(&self, next: SessionId, data_len: usize, max_data_len: usize) -> Stop {
+        let carried = self.endpoint.peer(next).map_or(0, |peer| peer.max_datagram_len);
+        let needed = usize::from(carried) + data_len - max_data_len;
+        // A session that has just begun does not know its path yet.
+        let reason = match self.endpoint.may_soon_carry(next, needed) {
+            true => Reason::NotYet(RETRY_WHEN_MEASURED_MS),
+            false => Reason::TooBig(u16::try_from(max_data_len).unwrap_or(u16::MAX)),
+        };
+        Stop::new(DropReason::TooBig, reason)
     }
 
     /// Whether there is a capability to stamp a PDU with, if the next hop demands one.
@@ -588,6 +709,11 @@ impl Switch {
     }
 }
 
+/// Whether traffic between a name of this scope and `peer` is within it.
+fn is_within(scope: Scope, peer: Name) -> bool {
+    matches!(scope, Scope::Any) || scope == Scope::Destination(peer)
+}
+
 /// The header of the chain that goes ahead of a PDU.
 fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
     let (action, ttl, tag) = (Action::Advertise, of.ttl() - 1, CHAIN_AHEAD_TAG);
@@ -601,16 +727,24 @@ fn retry_out_of_reach_ms(time: Duration) -> u16 {
     half.clamp(RETRY_AFTER_HANDSHAKE_MS, MAX_RETRY_OUT_OF_REACH_MS)
 }
 
-/// A look-up at a RIB nearby, and its verification.
-const RETRY_AFTER_LOOK_UP_MS: u16 = 10;
+/// When to come back for what took so long of late: half as long again, because it is asked in turn with others.
+fn expected_ms(time: Duration) -> u16 {
+    let ms = (time * 3 / 2).as_micros().div_ceil(1000);
+    u16::try_from(ms).unwrap_or(u16::MAX).clamp(1, MAX_EXPECTED_MS)
+}
+
+/// Before any RIB has answered: a look-up at one nearby, and its verification.
+const RETRY_AFTER_FIRST_LOOK_UP_MS: u16 = 10;
+/// A RIB that takes longer is asked beside another one by then.
+const MAX_EXPECTED_MS: u16 = 200;
 /// A handshake with a router: three round trips and two signatures.
 const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
 /// A source keeps what is unreachable for some seconds: it should come back a few times.
 const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
-/// A chain of eight takes half of this.
-const RETRY_AFTER_VERIFYING_MS: u16 = 2;
+/// A round trip or two to the next hop.
+const RETRY_WHEN_MEASURED_MS: u16 = 10;
 /// A chain that went ahead and got lost is sent again no sooner.
-const CHAIN_AHEAD_INTERVAL: Duration = Duration::from_millis(4);
+const CHAIN_AHEAD_INTERVAL_MS: u32 = 4;
 /// No data's tag: the data that a chain went ahead of are answered by themselves, and two NACKs would resend them twice.
 pub(crate) const CHAIN_AHEAD_TAG: u32 = 0;
 /// A chain sent ahead, verified and accepted by the next router.

@@ -5,12 +5,15 @@
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, StatementError, Verified};
+use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
 use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 
 use crate::admit::CHAIN_AHEAD_TAG;
+use crate::budgets::Cost;
+use crate::directory::Question;
 use crate::job::Task;
 use crate::newest::outdates;
 use crate::switch::Grant;
@@ -62,7 +65,7 @@ impl Switch {
         reason: Reason,
         now: Now,
     ) -> Option<Nack> {
-        if room < Nack::MIN_LEN || !self.neighbour(to, now.instant).may_nack(now.instant) {
+        if room < Nack::MIN_LEN || !self.may_cost(to, Cost::Nack, now) {
             return None;
         }
         let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
@@ -109,14 +112,32 @@ impl Switch {
         newer: &Certificate,
         now: Now,
     ) {
-        let header = PduHeader {
-            tag: about.tag,
-            ..PduHeader::new(Action::Nack, about.destination, about.source)
-        };
-        let mut data = Vec::with_capacity(Nack::MIN_LEN);
-        Nack { reason: Reason::Superseded, reporter: None }.emit(&mut data);
+        let (header, data) = superseded(about);
         self.send(to, header, &data, std::slice::from_ref(newer), now);
         self.counters.nacks += 1;
+    }
+
+    /// As [`Switch::nack_superseded`], to whoever used the session before its newest handshake. Whether that could be.
+    pub(crate) fn nack_former(
+        &mut self,
+        to: SessionId,
+        about: PduHeader,
+        newer: &Certificate,
+        now: Now,
+    ) -> bool {
+        let (header, data) = superseded(about);
+        let mut pdu = Vec::new();
+        if header.emit(&data, std::slice::from_ref(newer), &mut pdu).is_err() {
+            return false;
+        }
+        let mut datagram = vec![0; pdu.len() + RECORD_OVERHEAD];
+        datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
+        let sealed = self.endpoint.seal_former(to, &mut datagram, now.instant);
+        if let Ok(address) = sealed {
+            self.outgoing.push(address, &datagram);
+            self.counters.nacks += 1;
+        }
+        sealed.is_ok()
     }
 
     /// The next router knows something newer than what we presented for a source: when it is verified, our grant ends, and
@@ -140,7 +161,7 @@ impl Switch {
                 }
             }
             None => {
-                self.directory.look_up_metadata(newer.issuer, now.instant);
+                self.ask(from, Question::Metadata(newer.issuer), now);
                 self.flush_requests(now);
             }
         }
@@ -153,7 +174,6 @@ impl Switch {
         result: Result<Verified<Certificate>, StatementError>,
         now: Now,
     ) {
-        self.release_job(session);
         match result {
             Ok(newer) if newer.statement == Statement::Withdrawal => {
                 self.take_withdrawal(&newer, None, now);
@@ -162,7 +182,10 @@ impl Switch {
                 self.leave_if_moved(&newer, now);
                 self.routes.note(&newer);
             }
-            Err(_) => self.counters.chains_refused += 1,
+            Err(_) => {
+                self.counters.chains_refused += 1;
+                self.note_forged(session, now);
+            }
         }
     }
 
@@ -202,7 +225,7 @@ impl Switch {
                     self.learn_newer(from, (source, flow.ingress), pdu, now);
                 }
                 self.acceptances.remove(&(source, from));
-                self.routes.invalidate_flows();
+                self.flows.end_acceptance(&flow_key(source, destination));
                 if pdu.tag() != CHAIN_AHEAD_TAG {
                     let about = PduHeader {
                         tag: pdu.tag(),
@@ -213,14 +236,14 @@ impl Switch {
                 }
                 None
             }
-            // The name may have moved: the next PDU asks the RIB.
+            // The name may have moved.
             Reason::Unreachable(_) => {
-                self.routes.forget(&destination);
+                self.doubt(destination, flow.ingress, now);
                 Some(flow.ingress)
             }
             // Old routes may lead in a circle. A trace, which comes with evidence, means its TTL to run out.
             Reason::TtlExceeded if evidence.is_none() => {
-                self.routes.forget(&destination);
+                self.doubt(destination, flow.ingress, now);
                 Some(flow.ingress)
             }
             _ => Some(flow.ingress),
@@ -279,9 +302,7 @@ impl Switch {
     /// Tells the previous hop that a label of ours means nothing to us any more.
     pub(crate) fn nack_label(&mut self, to: SessionId, about: &LabelledPdu<'_>, now: Now) {
         self.drop_pdu(DropReason::UnknownFlow);
-        if about.data().len() < Nack::MIN_LEN
-            || !self.neighbour(to, now.instant).may_nack(now.instant)
-        {
+        if about.data().len() < Nack::MIN_LEN || !self.may_cost(to, Cost::Nack, now) {
             return;
         }
         let mut data = Vec::with_capacity(Nack::MIN_LEN);
@@ -313,11 +334,22 @@ impl Switch {
         self.send_nack(ingress, about, nack, now);
     }
 
-    fn is_router(&self, session: SessionId) -> bool {
+    pub(crate) fn is_router(&self, session: SessionId) -> bool {
         self.endpoint
             .peer(session)
             .is_some_and(|p| p.metadata.role == rhumb_wire::metadata::Role::Router)
     }
+}
+
+/// Header and data of Nack(superseded) about an advertisement or a chain.
+fn superseded(about: PduHeader) -> (PduHeader, Vec<u8>) {
+    let header = PduHeader {
+        tag: about.tag,
+        ..PduHeader::new(Action::Nack, about.destination, about.source)
+    };
+    let mut data = Vec::with_capacity(Nack::MIN_LEN);
+    Nack { reason: Reason::Superseded, reporter: None }.emit(&mut data);
+    (header, data)
 }
 
 /// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.

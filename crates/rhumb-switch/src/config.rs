@@ -2,15 +2,19 @@
 
 use std::net::SocketAddr;
 
+use rhumb_trust::Access;
 use rhumb_wire::Name;
+
+use crate::Network;
 
 /// What a switch is told at its start.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The RIBs, nearest first.
     pub ribs: Vec<Remote>,
-    /// The router through which this one is reached, if it is not reached directly.
-    pub upstream: Option<Remote>,
+    /// The routers through which this one is reached, if it is not reached directly; the preferred one first. One is in use, and
+    /// the next one takes its place when it is lost.
+    pub upstreams: Vec<Remote>,
     /// The address at which others reach this router, published in the RIB.
     pub locator: Option<SocketAddr>,
     /// Seconds for which this router's own statements hold; renewed at half-life.
@@ -23,6 +27,10 @@ pub struct Config {
     pub max_routes: usize,
     /// Most names whose statements are kept until all RIBs have them; who brings one more is told to come back.
     pub max_publications: usize,
+    /// What routes may lead to though it is no public address, besides addresses of the kind that this router's own is of.
+    pub locators: Vec<Network>,
+    /// Who may join, and with which standing; RIBs and upstream are admitted whatever is said here.
+    pub access: Access,
     /// The secure links below. Other routers are watched whatever is said there.
     pub link: rhumb_link::Config,
 }
@@ -40,13 +48,15 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             ribs: Vec::new(),
-            upstream: None,
+            upstreams: Vec::new(),
             locator: None,
             lease_s: DEFAULT_LEASE_S,
             max_flows: DEFAULT_MAX_FLOWS,
             max_grants: DEFAULT_MAX_GRANTS,
             max_routes: DEFAULT_MAX_ROUTES,
             max_publications: DEFAULT_MAX_PUBLICATIONS,
+            locators: Vec::new(),
+            access: Access::default(),
             link: rhumb_link::Config::default(),
         }
     }

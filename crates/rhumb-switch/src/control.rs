@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
-use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, Window};
+use rhumb_trust::{Chain, ChainError, Now, Standing, StatementError, Verified, Window, name_of};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
 
 use crate::admit::RETRY_WHEN_BUSY_MS;
+use crate::budgets::Cost;
 use crate::directory::reconnect_delay;
 use crate::job::{Admission, Done, Outcome, Task};
+use crate::reach::{NoWay, Way};
 use crate::routes::{Attached, NotAttached};
-use crate::switch::{Dial, Event, Grant, Upstream, until};
-use crate::{DropReason, Remote, Switch};
+use crate::switch::{Dial, Event, Grant, until};
+use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.
 impl Switch {
@@ -122,7 +124,7 @@ impl Switch {
             return;
         }
         let reason = match drop {
-            DropReason::NotAuthorised => Reason::NotAuthorised,
+            DropReason::NotAuthorised | DropReason::AccessRefused => Reason::NotAuthorised,
             DropReason::Overloaded => Reason::Overloaded(RETRY_WHEN_BUSY_MS),
             DropReason::Expired => Reason::Expired,
             DropReason::NotYetValid => Reason::NotYetValid,
@@ -167,16 +169,22 @@ impl Switch {
 impl Switch {
     /// Takes back what a [`Job`](crate::Job) found.
     pub fn handle_done(&mut self, done: Done, now: Now) {
-        self.jobs_under_way = self.jobs_under_way.saturating_sub(1);
+        self.note_done(done.brought_at, now);
         match done.outcome {
-            Outcome::Admit { request, result } => {
-                self.release_job(request.session);
+            Outcome::Admit { request, result, fingerprint } => {
                 if let Ok(pdu) = Pdu::parse(&request.pdu) {
                     self.admitting.remove(&(pdu.source(), request.session));
                 }
                 match result {
                     Ok(chain) => self.admitted(request, chain, now),
-                    Err(error) => self.not_admitted(&request, drop_reason(&error), now),
+                    Err(error) => {
+                        let why = drop_reason(&error);
+                        if let (DropReason::BadCertificate, Some(fingerprint)) = (why, fingerprint)
+                        {
+                            self.note_refused_chain(fingerprint);
+                        }
+                        self.not_admitted(&request, why, now);
+                    }
                 }
             }
             Outcome::Route { told, destination, result } => {
@@ -185,26 +193,17 @@ impl Switch {
             Outcome::Absence { replica, destination, result } => {
                 self.absence_verified(replica, destination, result, now);
             }
-            Outcome::Change { session, result } => self.change_verified(session, result, now),
+            Outcome::Change { result } => self.change_verified(result, now),
             Outcome::Newer { session, result } => self.newer_verified(session, result, now),
-            Outcome::Withdrawal { request, issuer, result } => {
-                self.release_job(request.session);
-                match result {
-                    Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
-                    Err(error) => self.not_admitted(&request, window_or_bad(error), now),
-                }
-            }
+            Outcome::Withdrawal { request, issuer, result } => match result {
+                Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
+                Err(error) => self.not_admitted(&request, window_or_bad(error), now),
+            },
         }
         self.after_control(now);
     }
 
-    pub(crate) fn release_job(&mut self, session: SessionId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&session) {
-            neighbour.jobs = neighbour.jobs.saturating_sub(1);
-        }
-    }
-
-    fn admitted(&mut self, request: Admission, chain: Verified<Chain>, now: Now) {
+    pub(crate) fn admitted(&mut self, request: Admission, chain: Verified<Chain>, now: Now) {
         self.counters.chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();
@@ -216,24 +215,35 @@ impl Switch {
         }
         // Good when it was made, but its origin has moved or withdrawn since.
         if let Some(newer) = self.routes.tables().newer_than(&chain) {
+            if self.may_stand_in(header, &chain, &newer) {
+                return self.ask_to_stand_in(request, chain, header.tag, now);
+            }
             self.counters.chains_refused += 1;
             return self.refuse_superseded(session, header, &newer, now);
         }
-        if let Some(own) = chain.certificates().first() {
-            self.routes.note(own);
-        }
-        if header.action == Action::Advertise
-            && let Ok(metadata) = Metadata::parse_list(pdu.data())
-        {
-            self.learn_metadata(metadata);
-        }
+        let brought = match header.action {
+            Action::Advertise => Metadata::parse_list(pdu.data()).unwrap_or_default(),
+            _ => Vec::new(),
+        };
         let chain = Arc::new(chain);
         if header.destination == self.name && header.action == Action::Advertise {
-            if !self.attach(session, &chain, header, now) {
+            if !self.attach(session, &chain, &brought, header, now) {
                 return;
             }
         } else {
             self.accept(session, name, until_s, header.tag, false, now);
+        }
+        // Nothing is learnt from what is refused.
+        if let Some(own) = chain.certificates().first() {
+            self.routes.note(own);
+        }
+        let is_of_chain = |metadata: &Metadata| {
+            let name = name_of(metadata);
+            chain.certificates().iter().any(|certificate| certificate.issuer == name)
+        };
+        let standing = self.neighbour(session, now.instant).standing;
+        for metadata in brought.into_iter().filter(is_of_chain) {
+            self.routes.tables().learn_brought(Arc::new(metadata), standing);
         }
         self.grants.insert((name, session), Grant { chain, until: end });
         self.resume(request, now);
@@ -245,29 +255,44 @@ impl Switch {
         &mut self,
         session: SessionId,
         chain: &Verified<Chain>,
+        brought: &[Metadata],
         about: PduHeader,
         now: Now,
     ) -> bool {
         let name = chain.origin();
+        let sent = || brought.iter().find(|it| name_of(it) == name).cloned().map(Arc::new);
+        let metadata = self.metadata_of(&name).or_else(sent);
         let by_peer = self.endpoint.peer(session).is_some_and(|peer| peer.name == chain.holder());
+        if metadata.as_ref().is_some_and(|it| self.is_name_refused(&name, it, now)) {
+            self.refuse_advertisement(session, about, DropReason::AccessRefused, now);
+            return false;
+        }
         if !by_peer || chain.routers().count() != 1 {
             self.refuse_advertisement(session, about, DropReason::NotAuthorised, now);
             return false;
         }
-        if !self.may_attach(session, &name, now) || !self.directory.can_publish(&name) {
+        let may_publish =
+            self.directory.can_publish(&name) && self.may_cost(session, Cost::Publication, now);
+        if !may_publish || !self.may_attach(session, &name, now) {
             self.drop_pdu(DropReason::Overloaded);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
             return false;
         }
         let until_s = chain.not_after_s();
+        let keys_of = self.endpoint.peer(session).map_or(now.instant, |peer| peer.renewed_at);
+        let before = self.routes.attached_mut(&name).filter(|before| before.session == session);
+        let former = before.and_then(|before| before.said_before(keys_of));
         let attached = Attached {
             session,
             until: until(until_s, now),
             until_s,
             certificates: chain.certificates().to_vec(),
+            scope: chain.scope(),
             published: false,
             tag: about.tag,
+            keys_of,
+            former,
         };
         let own = &chain.certificates()[0];
         match self.routes.attach(name, attached) {
@@ -284,11 +309,13 @@ impl Switch {
         }
         let neighbour = self.neighbour(session, now.instant);
         if !neighbour.attached.contains(&name) {
+            let before = neighbour.attached.len();
             neighbour.attached.push(name);
+            self.count_attached(session, before, now);
             self.events.push_back(Event::Joined { name });
         }
         self.accept(session, name, until_s, about.tag, false, now);
-        if let Some(metadata) = self.metadata_of(&name) {
+        if let Some(metadata) = metadata {
             self.awaiting_publication.insert(name, (session, about.tag));
             self.publish(metadata, chain.certificates()[0].clone(), now);
         }
@@ -298,21 +325,48 @@ impl Switch {
     /// Whether a session has room for another name.
     fn may_attach(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
         let neighbour = self.neighbour(session, now.instant);
-        if neighbour.attached.len() < MAX_ATTACHED_PER_SESSION || neighbour.attached.contains(name)
+        if neighbour.attached.contains(name) {
+            return true;
+        }
+        if neighbour.attached.len() < MAX_ATTACHED_PER_SESSION
+            && self.has_room_for_name(session, now)
         {
             return true;
         }
-        let mut attached = std::mem::take(&mut neighbour.attached);
+        let mut attached = std::mem::take(&mut self.neighbour(session, now.instant).attached);
+        let before = attached.len();
         attached.retain(|name| {
             self.routes.attached_mut(name).is_some_and(|attached| attached.session == session)
         });
         let has_room = attached.len() < MAX_ATTACHED_PER_SESSION;
         self.neighbour(session, now.instant).attached = attached;
-        has_room
+        self.count_attached(session, before, now);
+        has_room && self.has_room_for_name(session, now)
+    }
+
+    /// Another process held the key of a session's peer, and still uses the keys that the peer's newest handshake took the place
+    /// of: it is shown the name's newer statement, and the newer process the older one.
+    fn tell_both_processes(&mut self, session: SessionId, now: Now) {
+        let Some(peer) = self.endpoint.peer(session) else { return };
+        let (name, keys_of) = (peer.name, peer.renewed_at);
+        let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
+        let Some(attached) = attached.filter(|it| it.keys_of == keys_of) else { return };
+        let (tag, former) = (attached.tag, attached.former.clone());
+        let Some(newer) = attached.certificates.first().cloned() else { return };
+        let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, name, self.name) };
+        if self.nack_former(session, about, &newer, now) {
+            self.events.push_back(Event::TwoProcesses { name });
+        }
+        if let Some(former) = former {
+            self.nack_superseded(session, about, &former, now);
+        }
     }
 
     fn not_admitted(&mut self, request: &Admission, why: DropReason, now: Now) {
         self.counters.chains_refused += 1;
+        if why == DropReason::BadCertificate {
+            self.note_forged(request.session, now);
+        }
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         // The PDU came with certificates that were taken off: a NACK is far smaller than what it is about.
         self.refuse_advertisement(request.session, pdu.header(), why, now);
@@ -342,7 +396,9 @@ impl Switch {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let name = certificate.issuer;
         self.take_withdrawal(certificate, Some(request.session), now);
-        if !self.directory.can_publish(&name) {
+        if !self.directory.can_publish(&name)
+            || !self.may_cost(request.session, Cost::Publication, now)
+        {
             // Here it counts; for the others it has to come back.
             self.drop_pdu(DropReason::Overloaded);
             let nack =
@@ -367,9 +423,8 @@ impl Switch {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
                 rhumb_link::Event::Established { session, attempt, peer, renewed, .. } => {
-                    // Perhaps the peer is a new process, which gives its labels to other flows.
                     if renewed {
-                        self.flows.forget_labels_of(session);
+                        self.end_labels_of(session, &peer, now.instant);
                     }
                     self.established(session, attempt, peer, now);
                 }
@@ -380,7 +435,15 @@ impl Switch {
                     if reason == CloseReason::Silent {
                         self.note_silent(peer, now.instant);
                     }
-                    self.closed(session, now);
+                    self.closed(session, &peer, now);
+                }
+                rhumb_link::Event::Former { session } => self.tell_both_processes(session, now),
+                // Flows that have larger PDUs are to hear of it. That there is more room each finds out by itself.
+                rhumb_link::Event::Resized { session, before, now: size } if size < before => {
+                    self.counters.paths_narrowed += 1;
+                    if let Some(peer) = self.endpoint.peer(session).map(|peer| peer.name) {
+                        self.routes.changed(&peer);
+                    }
                 }
                 // Flows lead to the session, wherever its peer is.
                 rhumb_link::Event::Moved { .. } => self.counters.sessions_moved += 1,
@@ -398,17 +461,17 @@ impl Switch {
     ) {
         self.dialling.remove(&peer);
         let Some(attempt) = attempt else { return };
+        if let Some(peer) = self.endpoint.peer(session) {
+            self.reach.note_answer(peer.address, now.instant);
+        }
         if self.directory.established(attempt, session, now.instant) {
             self.events.push_back(Event::RibReady { name: peer });
         }
-        match self.upstream {
-            Upstream::Connecting { remote, attempt: ours, .. } if ours == attempt => {
-                self.upstream = Upstream::Ready { remote, session };
-                self.own_statements_due = now.instant;
-                self.events.push_back(Event::UpstreamReady { name: peer });
-            }
-            _ => {}
+        if self.upstreams.established(attempt, session, now.instant) {
+            self.events.push_back(Event::UpstreamReady { name: peer });
+            self.choose_upstream(now);
         }
+        self.treat_anew(session);
         self.renew_own_statements(now);
     }
 
@@ -417,50 +480,67 @@ impl Switch {
             self.events.push_back(Event::RibLost { address, error: Some(error) });
             return;
         }
-        match self.upstream {
-            Upstream::Connecting { remote, attempt: ours, failures } if ours == attempt => {
-                self.wait_for_upstream(remote, failures + 1, Some(error), now.instant);
-            }
-            _ => {
-                let dial = self.dialling.values_mut().find(|dial| dial.attempt == Some(attempt));
-                if let Some(dial) = dial {
-                    dial.attempt = None;
-                    dial.failures += 1;
-                    dial.retry_at = now.instant + reconnect_delay(dial.failures);
-                }
-            }
+        if let Some(address) = self.upstreams.failed(attempt, now.instant) {
+            self.events.push_back(Event::UpstreamLost { address, error: Some(error) });
+            return;
+        }
+        let dial = self.dialling.values_mut().find(|dial| dial.attempt == Some(attempt));
+        if let Some(dial) = dial {
+            dial.attempt = None;
+            dial.failures += 1;
+            dial.retry_at = now.instant + reconnect_delay(dial.failures);
         }
     }
 
-    fn closed(&mut self, session: SessionId, now: Now) {
+    /// Perhaps the peer of a renewed session is a new process, which gives its labels to other flows: those that go there are
+    /// looked into again, one by one when they are used.
+    fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Instant) {
+        let carries = self.neighbours.get(&session).is_some_and(|neighbour| neighbour.carries);
+        if carries {
+            let number = self.routes.changed(peer);
+            self.neighbour(session, now).renewed_as_of = number;
+        }
+    }
+
+    fn closed(&mut self, session: SessionId, peer: &Name, now: Now) {
         if let Some(address) = self.directory.closed(session, now.instant) {
             self.events.push_back(Event::RibLost { address, error: None });
             self.take_conclusions();
             self.flush_requests(now);
         }
-        match self.upstream {
-            Upstream::Ready { remote, session: ours } if ours == session => {
-                self.wait_for_upstream(remote, 1, None, now.instant);
-            }
-            _ => {}
+        if let Some(address) = self.upstreams.closed(session, now.instant) {
+            self.events.push_back(Event::UpstreamLost { address, error: None });
+            self.choose_upstream(now);
         }
         if let Some(neighbour) = self.neighbours.remove(&session) {
+            self.discharge(&neighbour);
+            self.tell_gone(session, &neighbour.attached);
+            self.flush_requests(now);
             self.routes.detach_session(session, &neighbour.attached);
+            if neighbour.carries {
+                self.routes.changed(peer);
+            }
         }
         // Grants and acceptances of the session need no clearing: a session id is never used again.
-        self.routes.invalidate_flows();
     }
 
-    fn wait_for_upstream(
-        &mut self,
-        remote: Remote,
-        failures: u32,
-        error: Option<LinkError>,
-        now: Instant,
-    ) {
-        self.events.push_back(Event::UpstreamLost { address: remote.address, error });
-        self.upstream =
-            Upstream::Waiting { remote, until: now + reconnect_delay(failures), failures };
+    /// Uses another upstream if it is time to, and says so to everybody.
+    pub(crate) fn choose_upstream(&mut self, now: Now) {
+        let is_another = self.upstreams.choose(now.instant);
+        for session in self.upstreams.exchangeable() {
+            self.endpoint.hasten(session, true);
+            self.endpoint.watch_closely(session, now.instant);
+        }
+        if let Some(session) = self.upstreams.alone() {
+            self.endpoint.hasten(session, false);
+        }
+        let used = self.upstreams.session().and_then(|session| self.endpoint.peer(session));
+        if let Some(name) = used.map(|peer| peer.name).filter(|_| is_another) {
+            self.events.push_back(Event::UpstreamUsed { name });
+            self.own_statements_due = now.instant;
+            self.renew_own_statements(now);
+            self.flush_requests(now);
+        }
     }
 
     /// Starts the connections that are due.
@@ -469,12 +549,9 @@ impl Switch {
             let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
             self.directory.connecting(index, attempt);
         }
-        match self.upstream {
-            Upstream::Waiting { remote, until, failures } if until <= now.instant => {
-                let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
-                self.upstream = Upstream::Connecting { remote, attempt, failures };
-            }
-            _ => {}
+        for (index, remote) in self.upstreams.connect_due(now.instant) {
+            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
+            self.upstreams.connecting(index, attempt);
         }
     }
 
@@ -497,18 +574,47 @@ impl Switch {
         }
     }
 
-    /// Connects to a router that a route leads to, unless that is under way or was in vain a moment ago.
-    pub(crate) fn dial(&mut self, router: Name, address: SocketAddr, now: Now) {
+    /// Connects to a router that a route leads to, which `for_whom` needs, unless that is under way or was in vain a moment ago, or
+    /// there is a reason not to.
+    pub(crate) fn dial(
+        &mut self,
+        router: Name,
+        address: SocketAddr,
+        for_whom: SessionId,
+        now: Now,
+    ) -> Result<(), NoWay> {
         self.make_room_to_dial(router, now.instant);
-        if self.dialling.len() >= MAX_DIALS && !self.dialling.contains_key(&router) {
-            return;
+        let standing = self.neighbour(for_whom, now.instant).standing;
+        let most = match standing {
+            Standing::Admitted => MAX_DIALS,
+            _ => MAX_DIALS - MAX_DIALS / 4,
+        };
+        let known = self.dialling.get(&router);
+        if known.is_none() && self.dialling.len() >= most {
+            return Err(NoWay::NotNow);
         }
+        if known.is_some_and(|dial| !dial.is_idle(now.instant)) {
+            return Ok(());
+        }
+        let failures = known.map_or(0, |dial| dial.failures);
+        let mut credit = self.neighbour(for_whom, now.instant).credit;
+        let way = self.reach.may_connect(address, &mut credit, now.instant);
+        self.neighbour(for_whom, now.instant).credit = credit;
+        let attempt = match way? {
+            Way::Whole => self.endpoint.connect(address, Some(router), now.instant),
+            Way::Once => {
+                // Every other time as foreign routers understand it.
+                let as_foreign = failures % 2 == 1;
+                let (attempt, sent) =
+                    self.endpoint.connect_once(address, router, as_foreign, now.instant);
+                self.reach.note_hello(sent);
+                attempt
+            }
+        };
         let (begun_at, retry_at) = (now.instant, now.instant);
         let fresh = Dial { attempt: None, failures: 0, begun_at, retry_at };
-        let dial = self.dialling.entry(router).or_insert(fresh);
-        if dial.is_idle(now.instant) {
-            dial.attempt = Some(self.endpoint.connect(address, Some(router), now.instant));
-        }
+        self.dialling.entry(router).or_insert(fresh).attempt = Some(attempt);
+        Ok(())
     }
 
     /// Publishes where this router is, again at half-life.
@@ -518,13 +624,13 @@ impl Switch {
         }
         self.own_statements_due = now.instant + Duration::from_secs(self.config.lease_s.max(2)) / 2;
         let locator = self.config.locator.and_then(rhumb_wire::certificate::Locator::new);
-        let statement = match (locator, &self.upstream) {
+        let statement = match (locator, self.upstreams.session()) {
             (Some(locator), _) => Some(Statement::Locator(locator)),
-            (None, Upstream::Ready { session, .. }) => self
+            (None, Some(session)) => self
                 .endpoint
-                .peer(*session)
+                .peer(session)
                 .map(|peer| Statement::Route { via: peer.name, scope: Scope::Any }),
-            _ => None,
+            (None, None) => None,
         };
         if let Some(certificate) = statement.and_then(|statement| self.certify(statement, now)) {
             let metadata = self.identity.metadata().clone();
@@ -534,7 +640,7 @@ impl Switch {
     }
 
     /// Keeps a statement published at every RIB until it ends.
-    fn publish(&mut self, metadata: Arc<Metadata>, certificate: Certificate, now: Now) {
+    pub(crate) fn publish(&mut self, metadata: Arc<Metadata>, certificate: Certificate, now: Now) {
         let end = until(certificate.not_after_s, now);
         self.directory.publish(metadata, vec![certificate], end, now.instant);
     }

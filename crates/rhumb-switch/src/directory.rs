@@ -4,7 +4,8 @@
 //! 2. `look_up_route` and `look_up_metadata` ask once, however many PDUs miss. How a question goes on is in `inquiries`.
 //! 3. `publish` keeps a name's statements until the RIBs have stored them: `publications`.
 //! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered.
-//! 5. `take_answered` pairs a response with its question; a response that pairs with none is not believed. When the switch
+//! 5. A RIB that has another store than before is told everything anew: `stores`.
+//! 6. `take_answered` pairs a response with its question; a response that pairs with none is not believed. When the switch
 //!    has verified it, it says so: `settle`, `deny` or `fail`.
 //!
 //! A RIB tells those who asked when something changes, for as long as the session lasts that they asked in. So when one ends,
@@ -13,6 +14,7 @@
 mod inquiries;
 mod publications;
 mod replica;
+mod stores;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -28,6 +30,7 @@ use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
 use publications::Publications;
 use replica::{Replica, ReplicaState};
+use stores::Stores;
 
 pub(crate) use publications::Publishing;
 
@@ -39,6 +42,7 @@ pub(crate) struct Directory {
     sent: VecDeque<(Instant, RequestId)>,
     inquiries: Inquiries,
     publications: Publications,
+    stores: Stores,
     /// When which question is to be looked at again.
     timers: BTreeSet<(Instant, Question)>,
     timer_of: HashMap<Question, Instant>,
@@ -63,6 +67,8 @@ pub(crate) enum Question {
     Metadata(Name),
     /// The statements of this issuer are to be stored.
     Publish(Name),
+    /// Which store this RIB has.
+    Store(usize),
 }
 
 /// What a response answers.
@@ -102,6 +108,7 @@ impl Directory {
             sent: VecDeque::new(),
             inquiries: Inquiries::default(),
             publications: Publications::new(max_publications),
+            stores: Stores::new(ribs.len()),
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
             watched: Table::new(max_watched),
@@ -136,7 +143,9 @@ impl Directory {
         let rib = &mut self.replicas[index];
         rib.state = ReplicaState::Ready(session);
         rib.failures = 0;
+        rib.silence.end();
         self.publications.replica_ready(index, now);
+        self.ask_store(index, now);
         if is_first {
             self.lose_watch();
         }
@@ -157,7 +166,9 @@ impl Directory {
         let index = self.replicas.iter().position(|rib| rib.session() == Some(session))?;
         let rib = &mut self.replicas[index];
         rib.state = ReplicaState::Waiting { until: now + reconnect_delay(1) };
+        rib.silence.end();
         let address = rib.remote.address;
+        self.stores.closed(index);
         for question in self.inquiries.asked_of(index) {
             let step = self.inquiries.note_failed(&question, index);
             self.take(question, step, now);
@@ -173,14 +184,30 @@ impl Directory {
         self.replicas.iter().any(|rib| rib.session() == Some(session))
     }
 
+    /// How long the RIB that is asked first takes to answer, if it ever did.
+    pub(crate) fn answer_time(&self) -> Option<Duration> {
+        let ready = self.replicas.iter().filter(|rib| rib.session().is_some());
+        ready.filter_map(|rib| rib.times.measured()).min()
+    }
+
     /// Whether any RIB can be asked.
     pub(crate) fn is_ready(&self) -> bool {
         self.replicas.iter().any(|rib| rib.session().is_some())
     }
 
-    /// Each RIB's address and session.
-    pub(crate) fn ribs(&self) -> impl Iterator<Item = (SocketAddr, Option<SessionId>)> {
-        self.replicas.iter().map(|rib| (rib.remote.address, rib.session()))
+    /// Each RIB's address and session, and for how long it has answered nothing that it was asked.
+    pub(crate) fn ribs(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = (SocketAddr, Option<SessionId>, Option<Duration>)> {
+        let rib = move |rib: &Replica| (rib.remote.address, rib.session(), rib.silence.lasts(now));
+        self.replicas.iter().map(rib)
+    }
+
+    /// The next RIB that has begun to leave unanswered what it is asked.
+    pub(crate) fn poll_silent(&mut self, now: Instant) -> Option<SocketAddr> {
+        let rib = self.replicas.iter_mut().find_map(|rib| rib.silence.is_news(now).then_some(rib));
+        rib.map(|rib| rib.remote.address)
     }
 
     fn connecting_replica(&self, attempt: AttemptId) -> Option<usize> {
@@ -232,7 +259,8 @@ impl Directory {
         }
         let Some(request) = self.requests.remove(&id) else { return Answered::Nothing };
         let Request { question, replica, sent_at, .. } = request;
-        if matches!(question, Question::Publish(_)) {
+        self.replicas[replica].silence.end();
+        if matches!(question, Question::Publish(_) | Question::Store(_)) {
             return Answered::Question(question, replica);
         }
         self.replicas[replica].times.note(now.saturating_duration_since(sent_at));
@@ -319,7 +347,7 @@ impl Directory {
         let body = match question {
             Question::Route(name) => RibRequestBody::LookUpRoute(name),
             Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
-            Question::Publish(_) => return false,
+            Question::Publish(_) | Question::Store(_) => return false,
         };
         let next = self
             .replicas
@@ -352,6 +380,11 @@ impl Directory {
     /// Whether there is room to keep an issuer's statements published.
     pub(crate) fn can_publish(&self, issuer: &Name) -> bool {
         self.publications.has_room(issuer)
+    }
+
+    /// How many issuers' statements are kept published.
+    pub(crate) fn publications(&self) -> usize {
+        self.publications.len()
     }
 
     /// Keeps the newest statements of an issuer published, `until` they end. The caller has seen that there is room.
@@ -438,6 +471,18 @@ impl Directory {
         std::mem::take(&mut self.is_unwatched)
     }
 
+    /// Tells the RIBs that a name is not here any more, to where its route of this sequence leads.
+    pub(crate) fn tell_gone(&mut self, name: Name, sequence: u64) {
+        let ready: Vec<SessionId> = self.replicas.iter().filter_map(Replica::session).collect();
+        for session in ready {
+            let id = RequestId(self.next_id);
+            self.next_id = self.next_id.wrapping_add(1);
+            let mut data = Vec::new();
+            RibRequest { id, body: RibRequestBody::Gone { name, sequence } }.emit(&mut data);
+            self.queue.push_back((session, data));
+        }
+    }
+
     /// Tells a RIB that its change has arrived.
     pub(crate) fn acknowledge(&mut self, session: SessionId, id: RequestId) {
         let mut data = Vec::new();
@@ -478,6 +523,7 @@ impl Directory {
             }
             self.take(question, step, now);
         }
+        self.ask_stores_again(now);
         for (replica, issuer) in self.publications.take_backlog(now) {
             self.send_publication(issuer, replica, now);
         }
@@ -489,7 +535,8 @@ impl Directory {
             ReplicaState::Waiting { until } => Some(until),
             _ => None,
         });
-        timer.into_iter().chain(reconnect).chain(self.publications.backlog_due()).min()
+        let backlog = self.publications.backlog_due();
+        timer.into_iter().chain(reconnect).chain(backlog).chain(self.stores.due()).min()
     }
 
     fn set_timer(&mut self, question: Question, due: Option<Instant>) {
@@ -516,6 +563,7 @@ impl Directory {
         now: Instant,
     ) -> Option<RequestId> {
         let session = self.replicas[replica].session()?;
+        self.replicas[replica].silence.note_asked(now);
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let mut data = Vec::new();

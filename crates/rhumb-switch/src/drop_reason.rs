@@ -55,11 +55,17 @@ pub enum DropReason {
     CapabilityRefused,
     /// For a peer that demands a capability, of which none is in force.
     NoCapability,
+    /// The rules of access refuse whoever sent it.
+    AccessRefused,
+    /// The route leads to an address that is not dialled because a route says so.
+    LocatorRefused,
+    /// A certificate lasts longer than any of its kind may.
+    LastsTooLong,
 }
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::ForeignDatagram,
         Self::MalformedPdu,
         Self::TtlExceeded,
@@ -85,6 +91,9 @@ impl DropReason {
         Self::Unstamped,
         Self::CapabilityRefused,
         Self::NoCapability,
+        Self::AccessRefused,
+        Self::LocatorRefused,
+        Self::LastsTooLong,
     ];
 
     /// The label of the drop counter.
@@ -115,6 +124,9 @@ impl DropReason {
             Self::Unstamped => "unstamped",
             Self::CapabilityRefused => "capability_refused",
             Self::NoCapability => "no_capability",
+            Self::AccessRefused => "access_refused",
+            Self::LocatorRefused => "locator_refused",
+            Self::LastsTooLong => "lasts_too_long",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The path of a known flow on a worker that is not the switch: the least a thread needs to forward labelled PDUs.
 //!
-//! Per batch: two loads, of the generations that flows are made under. Per datagram: 1. open, on a lane that is this worker's
+//! Per batch: one load, of the number of the latest change. Per datagram: 1. open, on a lane that is this worker's
 //! alone; 2. the label finds a copy of the flow by one array access; 3. TTL and label; 4. seal, on a lane that is this
 //! worker's alone. No lock, no shared write, no allocation.
 //!
@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Cipher, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes};
@@ -19,9 +20,11 @@ use rhumb_wire::pdu::{Frame, Label, relabel};
 use rhumb_wire::{Action, Batch};
 
 use crate::DropReason;
+use crate::changes::{Grounds, Seen};
 use crate::flows::place_of;
-use crate::routes::{Generations, GenerationsWatch};
+use crate::forward::NAMES_TAKE;
 use crate::status::Counters;
+use crate::tables::Tables;
 use crate::workers::{HandOver, Handed, Order, Report, Told};
 
 /// A worker of a switch.
@@ -31,11 +34,9 @@ pub struct FastPath {
     lanes: WorkerLanes,
     /// By the place that the switch has given each.
     flows: Vec<Option<Flow>>,
-    watch: GenerationsWatch,
-    /// As of this batch.
-    seen: Generations,
-    /// Counts its changes; copies of another stamp are over. Should it come round, flows still end at their time.
-    stamp: u32,
+    tables: Arc<Tables>,
+    /// The number of the latest change, as of this batch.
+    latest: u64,
     /// Where the next report begins to look for flows that were used.
     visited: usize,
     report_due: Instant,
@@ -56,7 +57,9 @@ pub(crate) struct FlowCopy {
     pub(crate) next_label: Label,
     pub(crate) until: Instant,
     pub(crate) max_datagram_len: u16,
-    pub(crate) generations: Generations,
+    /// As the switch's flow has them.
+    pub(crate) as_of: u64,
+    pub(crate) grounds: Grounds,
 }
 
 /// A flow as it is kept: one line of the cache.
@@ -68,8 +71,8 @@ struct Flow {
     next: SessionId,
     next_label: Label,
     until: Instant,
-    /// The worker's, when the copy was made.
-    stamp: u32,
+    as_of: u64,
+    grounds: Grounds,
     max_datagram_len: u16,
     /// Since the last report.
     used: bool,
@@ -80,18 +83,17 @@ impl FastPath {
         worker: usize,
         workers: usize,
         cipher: Cipher,
-        watch: GenerationsWatch,
+        tables: Arc<Tables>,
         now: Now,
     ) -> Self {
-        let seen = watch.now();
+        let latest = tables.changes().latest();
         Self {
             worker,
             workers,
             lanes: WorkerLanes::new(cipher),
             flows: Vec::new(),
-            watch,
-            seen,
-            stamp: 0,
+            tables,
+            latest,
             visited: 0,
             report_due: now.instant + REPORT_INTERVAL,
             hand_overs: VecDeque::with_capacity(MAX_HAND_OVERS + 1),
@@ -251,38 +253,40 @@ impl FastPath {
         if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
             return None;
         }
+        let seen = Seen { changes: self.tables.changes(), latest: self.latest };
         let flow = self.flows.get_mut(place_of(pdu.label()))?.as_mut()?;
         let stands = flow.label == pdu.label()
             && flow.ingress == session
-            && flow.stamp == self.stamp
+            && (flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of))
             && now < flow.until
-            && len <= usize::from(flow.max_datagram_len);
+            && len + NAMES_TAKE <= usize::from(flow.max_datagram_len);
         flow.used |= stands;
         stands.then_some((flow.next, flow.next_label))
     }
 
-    /// Sees whether flows have become wrong.
+    /// Sees whether something has changed.
     #[inline]
     fn catch_up(&mut self) {
-        let now = self.watch.now();
-        if now != self.seen {
-            self.seen = now;
-            self.stamp = self.stamp.wrapping_add(1);
-        }
+        self.latest = self.tables.changes().latest();
     }
 
     fn keep(&mut self, copy: FlowCopy) {
-        self.catch_up();
-        if !self.lanes.can_send(copy.next) || copy.generations != self.seen {
+        if !self.lanes.can_send(copy.next) {
             return;
         }
         let place = place_of(copy.label);
         make_room(&mut self.flows, place);
-        let FlowCopy { label, ingress, next, next_label, until, max_datagram_len, .. } = copy;
-        let stamp = self.stamp;
-        let flow =
-            Flow { label, ingress, next, next_label, until, stamp, max_datagram_len, used: true };
-        self.flows[place] = Some(flow);
+        self.flows[place] = Some(Flow {
+            label: copy.label,
+            ingress: copy.ingress,
+            next: copy.next,
+            next_label: copy.next_label,
+            until: copy.until,
+            as_of: copy.as_of,
+            grounds: copy.grounds,
+            max_datagram_len: copy.max_datagram_len,
+            used: true,
+        });
     }
 
     /// Flows that were used since they were last asked about, among the next [`MAX_PASSED`] places.

@@ -16,6 +16,7 @@ use rhumb_trust::Now;
 use rhumb_wire::pdu::{Frame, Label};
 
 use crate::LISTED;
+use crate::changes::{Grounds, Seen};
 use crate::order::Order;
 use crate::table::Fill;
 
@@ -23,8 +24,7 @@ use crate::table::Fill;
 pub(crate) struct Flows<S = SessionId> {
     places: Vec<Flow<S>>,
     names: Vec<Names>,
-    /// When the chain of a flow last went ahead, so that a burst of PDUs sends it once.
-    chains_ahead_at: Vec<Option<Instant>>,
+    rest: Vec<Rest>,
     by_names: HashTable<u32>,
     /// Flows by the label that the next hop gave: asked only when the next hop says that it does not know it.
     by_next_label: HashMap<(S, Label), u32, RandomState>,
@@ -48,8 +48,8 @@ pub(crate) struct Flow<S = SessionId> {
     /// What the next hop wants in place of the names.
     pub(crate) next_label: NextLabel,
     pub(crate) until: Instant,
-    /// Of the routes, before the flow was made.
-    pub(crate) generation: u64,
+    /// The number of a change up to which nothing that the flow rests on has changed since it was made.
+    pub(crate) as_of: u64,
     /// When the previous hop was last told the label, in Unix milliseconds, which take less room; never: 0.
     pub(crate) label_told_ms: u64,
     /// The longest datagram the next hop takes.
@@ -80,6 +80,14 @@ pub(crate) struct Marks {
     active: bool,
     /// A bit for each other worker that has a copy.
     copies: u8,
+}
+
+/// What of a flow is seldom needed.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    grounds: Grounds,
+    /// When its chain last went ahead, so that a burst of PDUs sends it once: the last bits of Unix milliseconds.
+    chain_ahead_ms: u32,
 }
 
 /// Source and destination, as they stand in a PDU: one line of the cache.
@@ -116,10 +124,10 @@ impl Place {
 }
 
 impl<S: Copy + Eq> Flow<S> {
-    /// Whether the flow still stands for PDUs that come in on `session`.
+    /// Whether the flow, which stands, is for PDUs that come in on `session`.
     #[inline]
-    pub(crate) fn is_current(&self, session: S, generation: u64, now: Now) -> bool {
-        self.ingress == session && self.generation == generation && now.instant < self.until
+    pub(crate) fn is_current(&self, session: S, now: Now) -> bool {
+        self.ingress == session && now.instant < self.until
     }
 
     /// Whether the previous hop was told the label less than `ago` ms ago. A clock that is set counts as a long time.
@@ -133,10 +141,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// Lists may have twice the room they need; an index is at least 7/16 full, with a byte of its own for each place.
     #[cfg(test)]
     pub(crate) const MAX_BYTES_A_FLOW: usize = 2
-        * (size_of::<Flow<S>>()
-            + size_of::<Names>()
-            + size_of::<Option<Instant>>()
-            + Order::BYTES_A_PLACE)
+        * (size_of::<Flow<S>>() + size_of::<Names>() + size_of::<Rest>() + Order::BYTES_A_PLACE)
         + (size_of::<u32>() + 1) * 16 / 7
         + (size_of::<((S, Label), u32)>() + 1) * 16 / 7;
 
@@ -147,7 +152,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Self {
             places: Vec::new(),
             names: Vec::new(),
-            chains_ahead_at: Vec::new(),
+            rest: Vec::new(),
             by_names: HashTable::new(),
             by_next_label: HashMap::with_hasher(hasher.clone()),
             order: Order::new(bound),
@@ -163,21 +168,38 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Fill { used: self.places.len(), bound: self.bound }
     }
 
-    /// Up to `count` flows that were made lately, the newest first, with their names. No more than [`LISTED`].
-    pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (&Flow<S>, &[u8; 64])> {
+    /// Up to `count` flows that were made lately, the newest first, with their names, and whether they stand. No more than
+    /// [`LISTED`].
+    pub(crate) fn newest<'a>(
+        &'a self,
+        count: usize,
+        seen: Seen<'a>,
+    ) -> impl Iterator<Item = (&'a Flow<S>, &'a [u8; 64], bool)> {
         let places = self.made.iter().take(count).map(|index| *index as usize);
-        places.map(|index| (&self.places[index], &self.names[index].0))
+        places.map(move |index| {
+            let flow = &self.places[index];
+            let stands = seen.changes.are_older(&self.rest[index].grounds, flow.as_of);
+            (flow, &self.names[index].0, stands)
+        })
     }
 
-    /// The flow of these names, and marks it as used. `likely` is where [`Flows::touch`] found that it may be.
+    /// The flow of these names, if it stands, and marks it as used. `likely` is where [`Flows::touch`] found that it may be.
     #[inline]
-    pub(crate) fn by_names(&mut self, names: &[u8; 64], likely: Place) -> Option<&Flow<S>> {
+    pub(crate) fn by_names(
+        &mut self,
+        names: &[u8; 64],
+        likely: Place,
+        seen: Seen<'_>,
+    ) -> Option<&Flow<S>> {
         let index = match self.names.get(likely.0 as usize) {
             Some(its) if its.0 == *names => likely.0 as usize,
             _ => self.index_of(names)? as usize,
         };
         let flow = &mut self.places[index];
         (flow.marks.used, flow.marks.active) = (true, true);
+        if flow.as_of != seen.latest && !seen.confirms(&self.rest[index].grounds, &mut flow.as_of) {
+            return None;
+        }
         Some(flow)
     }
 
@@ -223,16 +245,32 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Some(&self.places[self.index_of(names)? as usize])
     }
 
-    /// The flow that we gave this label, and marks it as used.
+    /// The flow that we gave this label, if it stands, and marks it as used.
     #[inline]
-    pub(crate) fn by_label(&mut self, wanted: Label) -> Option<&Flow<S>> {
+    pub(crate) fn by_label(&mut self, wanted: Label, seen: Seen<'_>) -> Option<&Flow<S>> {
         let index = wanted.0 & PLACE_MASK;
         let flow = self.places.get_mut(index as usize)?;
         if label(index, flow.marks.tag) != wanted {
             return None;
         }
         (flow.marks.used, flow.marks.active) = (true, true);
+        if flow.as_of != seen.latest {
+            let grounds = &self.rest[index as usize].grounds;
+            if !seen.confirms(grounds, &mut flow.as_of) {
+                return None;
+            }
+        }
         Some(flow)
+    }
+
+    /// Marks the flow that we gave this label as used, by another worker.
+    pub(crate) fn mark_used(&mut self, wanted: Label) {
+        let index = wanted.0 & PLACE_MASK;
+        if let Some(flow) = self.places.get_mut(index as usize)
+            && label(index, flow.marks.tag) == wanted
+        {
+            (flow.marks.used, flow.marks.active) = (true, true);
+        }
     }
 
     /// The names of the flow that we gave this label, if it comes in on `session`.
@@ -251,10 +289,11 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     }
 
     /// Remembers a flow. It keeps its place and its label, unless it comes in on another session than before.
-    pub(crate) fn insert(&mut self, flow: Flow<S>, names: &[u8; 64]) -> Label {
+    pub(crate) fn insert(&mut self, flow: Flow<S>, grounds: Grounds, names: &[u8; 64]) -> Label {
         let known = self.index_of(names);
         let index = known.unwrap_or_else(|| self.place_for(&flow, names));
         self.recall(index);
+        self.rest[index as usize].grounds = grounds;
         let place = &mut self.places[index as usize];
         let before = *place;
         *place = Flow { marks: before.marks, ..flow };
@@ -265,22 +304,30 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         // What is new counts as used from its next PDU on.
         marks.used |= known.is_some();
         let label = label(index, marks.tag);
-        if before.next != flow.next {
+        if before.next != flow.next || flow.next_label == NextLabel::None {
             self.forget_next_label(index, &before);
             self.places[index as usize].next_label = NextLabel::None;
         }
         label
     }
 
-    /// When the chain of a flow last went ahead.
-    pub(crate) fn chain_ahead_at(&self, names: &[u8; 64]) -> Option<Instant> {
-        self.chains_ahead_at[self.index_of(names)? as usize]
+    /// Whether the chain of a flow has not gone ahead within `interval_ms`; noted as gone now, if so.
+    pub(crate) fn may_send_ahead(&mut self, names: &[u8; 64], interval_ms: u32, now: Now) -> bool {
+        let Some(index) = self.index_of(names) else { return true };
+        let rest = &mut self.rest[index as usize];
+        let now_ms = now.unix_ms as u32;
+        let may = now_ms.wrapping_sub(rest.chain_ahead_ms) >= interval_ms;
+        if may {
+            rest.chain_ahead_ms = now_ms;
+        }
+        may
     }
 
-    /// Notes when the chain of a flow went ahead.
-    pub(crate) fn chain_went_ahead(&mut self, names: &[u8; 64], at: Instant) {
+    /// The next hop of a flow wants to see its chain again.
+    pub(crate) fn end_acceptance(&mut self, names: &[u8; 64]) {
         if let Some(index) = self.index_of(names) {
-            self.chains_ahead_at[index as usize] = Some(at);
+            self.recall(index);
+            self.places[index as usize].ready = Ready::No;
         }
     }
 
@@ -307,17 +354,6 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Some((flow.ingress, &self.names[index].0))
     }
 
-    /// Forgets the labels of a next hop that may have forgotten them. Rare, so all flows are looked at.
-    pub(crate) fn forget_labels_of(&mut self, next: S) {
-        for index in 0..self.places.len() {
-            if self.places[index].next == next {
-                self.places[index].next_label = NextLabel::None;
-                self.recall(index as u32);
-            }
-        }
-        self.by_next_label.retain(|(session, _), _| *session != next);
-    }
-
     /// Visits those that were used since they were last visited, among the next [`MAX_PASSED`] places, at most `most`.
     pub(crate) fn visit_active(&mut self, most: usize, mut visit: impl FnMut(&Flow<S>, &[u8; 64])) {
         let mut visits = 0;
@@ -334,12 +370,16 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         }
     }
 
-    /// The flow that we gave this label, for worker `worker` to have a copy: it is told when the flow changes.
-    pub(crate) fn lend(&mut self, label: Label, worker: usize) -> Option<Flow<S>> {
-        self.by_label(label)?;
-        let flow = &mut self.places[(label.0 & PLACE_MASK) as usize];
+    /// The flow that we gave this label, and what it rests on, for worker `worker` to have a copy: it is told when the flow
+    /// changes.
+    pub(crate) fn lend(&mut self, wanted: Label, worker: usize) -> Option<(Flow<S>, Grounds)> {
+        let index = place_of(wanted);
+        let flow = self.places.get_mut(index)?;
+        if label(index as u32, flow.marks.tag) != wanted {
+            return None;
+        }
         flow.marks.copies |= 1 << worker;
-        Some(*flow)
+        Some((*flow, self.rest[index].grounds))
     }
 
     /// Copies that are to be forgotten: the label, and a bit for each worker that has one.
@@ -367,7 +407,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             let marks = Marks { tag: 1, ..Marks::default() };
             self.places.push(Flow { marks, ..*flow });
             self.names.push(Names(*names));
-            self.chains_ahead_at.push(None);
+            self.rest.push(Rest { grounds: Grounds::NONE, chain_ahead_ms: 0 });
             let places = &mut self.places;
             self.order.push(|index| std::mem::take(&mut places[index as usize].marks.used));
             (self.places.len() - 1) as u32
@@ -378,7 +418,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             let tag = place.marks.tag.wrapping_add(1);
             *place = Flow { marks: Marks { tag, ..Marks::default() }, ..*flow };
             self.names[index as usize] = Names(*names);
-            self.chains_ahead_at[index as usize] = None;
+            self.rest[index as usize].chain_ahead_ms = 0;
             index
         };
         self.made.retain(|other| *other != index);
@@ -435,6 +475,7 @@ const MAX_PASSED: usize = 1 << 14;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::Changes;
     use rhumb_wire::pdu::Label;
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
@@ -446,7 +487,7 @@ mod tests {
             next: ingress,
             next_label: NextLabel::None,
             until: Instant::now(),
-            generation: 0,
+            as_of: 0,
             label_told_ms: 0,
             max_datagram_len: 1452,
             ready: Ready::Open,
@@ -455,8 +496,14 @@ mod tests {
         (flow, names)
     }
 
+    /// A world in which nothing changes.
+    fn seen() -> Seen<'static> {
+        static CHANGES: std::sync::LazyLock<Changes> = std::sync::LazyLock::new(Changes::new);
+        Seen { changes: &CHANGES, latest: 0 }
+    }
+
     fn insert(flows: &mut Flows<u32>, (flow, names): (Flow<u32>, [u8; 64])) -> Label {
-        flows.insert(flow, &names)
+        flows.insert(flow, Grounds::NONE, &names)
     }
 
     fn names(flows: &Flows<u32>, label: Label, session: u32) -> Option<[u8; 64]> {
@@ -474,22 +521,25 @@ mod tests {
                 // Once before the flood, and now and then.
                 if stranger % 1000 == 100 {
                     for (number, label) in kept.iter().enumerate() {
-                        assert!(flows.by_label(*label).is_some(), "{number} after {stranger}");
+                        assert!(
+                            flows.by_label(*label, seen()).is_some(),
+                            "{number} after {stranger}"
+                        );
                     }
                 }
                 let (new, its_names) = flow(stranger, session);
-                let label = flows.insert(new, &its_names);
+                let label = flows.insert(new, Grounds::NONE, &its_names);
                 assert!(flows.fill().used <= 100);
                 assert_eq!(names(&flows, label, session), Some(its_names));
                 if let Some(former) = former.replace(label) {
                     assert_ne!(former, label);
                 }
             }
-            assert!(flows.by_names(&flow(100, session).1, Place::NOWHERE).is_none());
+            assert!(flows.by_names(&flow(100, session).1, Place::NOWHERE, seen()).is_none());
             for (number, label) in kept.iter().enumerate() {
                 let expected = flow(number as u32, session).1;
                 assert_eq!(names(&flows, *label, session), Some(expected));
-                assert!(flows.by_names(&expected, Place::NOWHERE).is_some());
+                assert!(flows.by_names(&expected, Place::NOWHERE, seen()).is_some());
             }
         }
     }
@@ -497,17 +547,17 @@ mod tests {
     #[test]
     fn the_newest_come_first_also_when_the_table_goes_round() {
         let mut flows = Flows::new(4);
-        assert_eq!(flows.newest(9).count(), 0);
+        assert_eq!(flows.newest(9, seen()).count(), 0);
         let mut made = Vec::new();
         for number in 0..10 {
             insert(&mut flows, flow(number, 1));
             made.insert(0, flow(number, 1).1);
             made.truncate(4);
-            let newest: Vec<_> = flows.newest(9).map(|(_, names)| *names).collect();
+            let newest: Vec<_> = flows.newest(9, seen()).map(|(_, names, _)| *names).collect();
             assert_eq!(newest[0], made[0]);
             assert_eq!(newest.len(), made.len());
         }
-        assert_eq!(flows.newest(2).count(), 2);
+        assert_eq!(flows.newest(2, seen()).count(), 2);
     }
 
     #[test]
@@ -519,7 +569,7 @@ mod tests {
         assert!(names(&flows, first, other).is_none());
         let second = insert(&mut flows, flow(7, other));
         assert_ne!(first, second);
-        assert!(flows.by_label(first).is_none() && names(&flows, first, one).is_none());
+        assert!(flows.by_label(first, seen()).is_none() && names(&flows, first, one).is_none());
         assert!(names(&flows, second, other).is_some());
     }
 
@@ -528,11 +578,12 @@ mod tests {
         let (session, elsewhere) = (1, 2);
         let mut flows = Flows::new(4);
         let (one, names) = flow(1, session);
-        flows.insert(one, &names);
+        flows.insert(one, Grounds::NONE, &names);
         assert!(!flows.set_next_label(&names, elsewhere, Label(5)));
         assert!(flows.set_next_label(&names, session, Label(5)));
-        let next_label =
-            |flows: &mut Flows<u32>| flows.by_names(&names, Place::NOWHERE).unwrap().next_label;
+        let next_label = |flows: &mut Flows<u32>| {
+            flows.by_names(&names, Place::NOWHERE, seen()).unwrap().next_label
+        };
         assert_eq!(next_label(&mut flows), NextLabel::Given(Label(5)));
         assert!(flows.lapse_next_label(elsewhere, Label(5)).is_none());
         for _ in 0..2 {
@@ -543,7 +594,7 @@ mod tests {
         assert!(flows.lapse_next_label(session, Label(5)).is_none());
         // A new next hop knows nothing of the old one's label.
         let moved = Flow { next: elsewhere, next_label: NextLabel::Given(Label(6)), ..one };
-        flows.insert(moved, &names);
+        flows.insert(moved, Grounds::NONE, &names);
         assert_eq!(next_label(&mut flows), NextLabel::None);
         assert!(flows.lapse_next_label(session, Label(6)).is_none());
         assert!(flows.by_next_label.is_empty());
@@ -566,8 +617,9 @@ mod tests {
         likely.extend([Place(4999), Place(5000), Place::NOWHERE]);
         for number in numbers {
             for at in [number as usize, 7, 10_000, 10_001, 10_002] {
-                let flow =
-                    flows.by_names(&flow(number, 1).1, likely[at]).map(|flow| flow.marks.tag);
+                let flow = flows
+                    .by_names(&flow(number, 1).1, likely[at], seen())
+                    .map(|flow| flow.marks.tag);
                 assert_eq!(flow.is_some(), number < 5000, "{number} at {at}");
             }
         }

@@ -18,8 +18,8 @@ use std::ops::Range;
 use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::Datagram;
-use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
-use rhumb_wire::{Action, Batch, Pdu};
+use rhumb_wire::pdu::{Frame, Label, LabelledHeader, LabelledPdu, decrement_ttl, relabel};
+use rhumb_wire::{Action, Batch, Pdu, PduHeader};
 
 use crate::border::is_stamped;
 use crate::flows::{NextLabel, Place, Ready, Sought};
@@ -193,7 +193,8 @@ impl Switch {
         }
     }
 
-    /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too.
+    /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too. `len` is
+    /// that of its datagram, which has to fit the next link with names, too, lest the flow cannot go back to them.
     #[inline(always)] // As handle_opened.
     pub(crate) fn known_label(
         &mut self,
@@ -206,11 +207,11 @@ impl Switch {
         if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
             return None;
         }
-        let flow = self.flows.by_label(pdu.label())?;
-        let current = flow.is_current(session, self.routes.generation(), now);
+        let flow = self.flows.by_label(pdu.label(), self.routes.seen())?;
+        let current = flow.is_current(session, now);
         let NextLabel::Given(next_label) = flow.next_label else { return None };
-        (current && is_ready(flow.ready) && len <= usize::from(flow.max_datagram_len))
-            .then_some((flow.next, next_label))
+        let fits = len + NAMES_TAKE <= usize::from(flow.max_datagram_len);
+        (current && is_ready(flow.ready) && fits).then_some((flow.next, next_label))
     }
 
     /// The next hop of a PDU whose flow is known, current and needs no certificates.
@@ -226,8 +227,8 @@ impl Switch {
         if !carries || pdu.has_certificates() || pdu.ttl() <= 1 {
             return None;
         }
-        let flow = self.flows.by_names(pdu.names(), likely)?;
-        let current = flow.is_current(session, self.routes.generation(), now);
+        let flow = self.flows.by_names(pdu.names(), likely, self.routes.seen())?;
+        let current = flow.is_current(session, now);
         // Whoever goes on sending names is told the label again from time to time, by the slow path.
         let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
         let ready = flow.ready == Ready::Open;
@@ -274,6 +275,8 @@ impl Switch {
 
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
 pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
+/// What a PDU in full form takes more than one with a label.
+pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
 /// Datagrams that take each pass together: as many as one batch of messages brings, and of the usual size no more than half a
 /// second-level cache holds.
 const GROUP: usize = 64;

@@ -3,9 +3,12 @@
 //! jobs is bounded.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rhumb_link::SessionId;
-use rhumb_trust::{Chain, ChainError, StatementError, Verified, verify_chain, verify_statement};
+use rhumb_trust::{
+    Chain, ChainError, StatementError, Verified, fingerprint_of, verify_chain, verify_statement,
+};
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
 
 /// Work for a thread that may take its time.
@@ -13,12 +16,16 @@ use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
 pub struct Job {
     pub(crate) task: Task,
     pub(crate) now_s: u64,
+    /// When somebody began to wait for it.
+    pub(crate) brought_at: Option<Instant>,
 }
 
 /// What came of a [`Job`].
 #[derive(Debug)]
 pub struct Done {
     pub(crate) outcome: Outcome,
+    /// When somebody began to wait for it.
+    pub(crate) brought_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -30,7 +37,7 @@ pub(crate) enum Task {
     /// Did the RIB of this number say that there is no route to `destination`?
     Absence { replica: usize, destination: Name, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
-    Change { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
+    Change { certificate: Certificate, issuer: Arc<Metadata> },
     /// Did an issuer say something newer than what we presented, as the router on `session` shows?
     Newer { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
@@ -42,6 +49,8 @@ pub(crate) enum Outcome {
     Admit {
         request: Admission,
         result: Result<Verified<Chain>, ChainError>,
+        /// Of what was refused.
+        fingerprint: Option<[u8; 32]>,
     },
     Route {
         told: Told,
@@ -54,7 +63,6 @@ pub(crate) enum Outcome {
         result: Result<Verified<Certificate>, StatementError>,
     },
     Change {
-        session: SessionId,
         result: Result<Verified<Certificate>, StatementError>,
     },
     Newer {
@@ -94,10 +102,9 @@ impl Job {
     pub fn run(self) -> Done {
         let now_s = self.now_s;
         let outcome = match self.task {
-            Task::Admit { request, origin, certificates, keys } => Outcome::Admit {
-                request,
-                result: verify_chain(origin, certificates, |name| key_of(&keys, name), now_s),
-            },
+            Task::Admit { request, origin, certificates, keys } => {
+                admit(request, origin, certificates, &keys, now_s)
+            }
             Task::Route { told, destination, certificates, keys } => Outcome::Route {
                 told,
                 destination,
@@ -108,8 +115,8 @@ impl Job {
                 destination,
                 result: verify_statement(&certificate, &rib, now_s),
             },
-            Task::Change { session, certificate, issuer } => {
-                Outcome::Change { session, result: verify_statement(&certificate, &issuer, now_s) }
+            Task::Change { certificate, issuer } => {
+                Outcome::Change { result: verify_statement(&certificate, &issuer, now_s) }
             }
             Task::Newer { session, certificate, issuer } => {
                 Outcome::Newer { session, result: verify_statement(&certificate, &issuer, now_s) }
@@ -120,8 +127,21 @@ impl Job {
                 issuer,
             },
         };
-        Done { outcome }
+        Done { outcome, brought_at: self.brought_at }
     }
+}
+
+fn admit(
+    request: Admission,
+    origin: Name,
+    certificates: Vec<Certificate>,
+    keys: &[(Name, PublicKey)],
+    now_s: u64,
+) -> Outcome {
+    let shown = certificates.clone();
+    let result = verify_chain(origin, certificates, |name| key_of(keys, name), now_s);
+    let fingerprint = result.is_err().then(|| fingerprint_of(&origin, &shown));
+    Outcome::Admit { request, result, fingerprint }
 }
 
 fn key_of(keys: &[(Name, PublicKey)], name: &Name) -> Option<PublicKey> {

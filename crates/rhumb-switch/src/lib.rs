@@ -24,40 +24,55 @@
 //! | `transit` | stamped PDUs, from foreign peers and to peers that demand capabilities |
 //! | `border`, `stamps` | what is demanded of foreign peers; what there is for peers that demand |
 //! | `answer` | NACKs and PDUs that travel backward |
+//! | `joining`, `neighbour`, `budgets` | who may join and how it is treated; what a session, and where it comes from, may cost us |
+//! | `reach` | where locators may make us connect to |
+//! | `doubts` | ways that somebody complains of |
 //! | `directory` | the RIB client: sessions, questions, publications |
 //! | `fast_path`, `workers` | the path of a known flow on other threads; what they and the switch tell each other |
 //! | `flows` | known flows, by label and by names |
+//! | `changes` | what changed, and when: whether a flow still stands |
 //! | `routes` | where names are, as one switch sees it |
 //! | `tables`, `newest` | what is known of the world, shared by the switches of a process |
 //! | `table`, `order` | a table that cannot grow beyond its bound, and what goes when it is full |
 //! | `saved` | routes that outlive the process |
-//! | `job` | what runs off the worker |
+//! | `job`, `verifications`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
 
 #![forbid(unsafe_code)]
 
 mod admit;
 mod answer;
 mod border;
+mod budgets;
 mod chance;
+mod changes;
 mod config;
 mod control;
 mod directory;
+mod doubts;
 mod drop_reason;
 mod fast_path;
 mod flows;
 mod forward;
 mod job;
+mod joining;
+mod neighbour;
 mod newest;
 mod order;
+mod reach;
 mod rib_answers;
 mod routes;
 mod saved;
 mod stamps;
+mod standing_by;
 mod status;
 mod switch;
 mod table;
 mod tables;
 mod transit;
+
+mod turns;
+mod upstreams;
+mod verifications;
 mod workers;
 
 pub use border::{Border, PDU_PROTOCOL, short_address};
@@ -68,11 +83,13 @@ pub use config::{
 pub use drop_reason::DropReason;
 pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use job::{Done, Job};
+pub use reach::{Network, NotANetwork};
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
-    AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RibStatus,
-    SessionStatus, StampStatus, Status, TableStatus, WorkerStatus,
+    AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RefusedStatus,
+    RibStatus, SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus, Wanted,
+    WorkerStatus,
 };
 pub use switch::{Event, Switch};
 pub use tables::Tables;

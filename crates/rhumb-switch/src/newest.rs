@@ -46,6 +46,17 @@ impl Newest {
         before.is_some_and(|before| before.statement != certificate.statement)
     }
 
+    /// An older word for a server counts again, because the newer one's server is not there. Whether it did not count before, and
+    /// is not withdrawn.
+    pub(crate) fn step_back(&mut self, older: &Certificate) -> bool {
+        let may = !self.withdraws(older)
+            && self.route.as_ref().is_some_and(|said| names_other_server(said, older));
+        if may {
+            self.route = Some(Box::new(older.clone()));
+        }
+        may
+    }
+
     /// The statement that supersedes or withdraws this one.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
         let said = [self.said(certificate), self.withdrawal.as_deref()];
@@ -73,6 +84,16 @@ impl Newest {
 
     fn withdraws(&self, certificate: &Certificate) -> bool {
         self.withdrawal.as_ref().is_some_and(|said| said.sequence >= certificate.sequence)
+    }
+}
+
+/// Whether one issuer has named another server since.
+pub(crate) fn names_other_server(newer: &Certificate, older: &Certificate) -> bool {
+    match (newer.statement, older.statement) {
+        (Statement::Service { server }, Statement::Service { server: other }) => {
+            server != other && newer.issuer == older.issuer && newer.sequence > older.sequence
+        }
+        _ => false,
     }
 }
 

@@ -47,6 +47,9 @@ impl Switch {
             Answered::Question(Question::Publish(issuer), replica) => {
                 self.handle_published(issuer, (replica, id), &body, now);
             }
+            Answered::Question(Question::Store(_), replica) => {
+                self.handle_store(replica, &body, now);
+            }
             Answered::Question(question, replica) => {
                 self.handle_answer(from, question, replica, body, now);
             }
@@ -183,9 +186,6 @@ impl Switch {
         result: Result<Verified<Chain>, ChainError>,
         now: Now,
     ) {
-        if let Told::Change { session } = told {
-            self.release_job(session);
-        }
         let (taken, why_not) = match result {
             Ok(chain) => {
                 self.counters.chains_accepted += 1;
@@ -224,6 +224,11 @@ impl Switch {
                 }
                 return true;
             }
+        }
+        // Whoever has a way to the newer server does not take an older one, whatever a RIB says.
+        if matches!(told, Told::Answer { .. }) && !self.routes.tables().has_way_to(&name) {
+            self.routes.tables().step_back(&chain.certificates()[0]);
+            self.routes.catch_up();
         }
         let end = until(chain.not_after_s(), now);
         self.routes.learn(chain, end, now.instant)
@@ -332,7 +337,7 @@ impl Switch {
     fn submit_statement(&mut self, from: SessionId, certificate: Certificate, now: Now) -> bool {
         match self.metadata_of(&certificate.issuer) {
             Some(issuer) => {
-                let task = Task::Change { session: from, certificate, issuer };
+                let task = Task::Change { certificate, issuer };
                 self.queue_job(Some(from), task, now)
             }
             None => {
@@ -345,11 +350,9 @@ impl Switch {
     /// Verdict on a withdrawal, a locator, or a word for a server.
     pub(crate) fn change_verified(
         &mut self,
-        session: SessionId,
         result: Result<Verified<Certificate>, StatementError>,
         now: Now,
     ) {
-        self.release_job(session);
         match result {
             Ok(certificate) if certificate.statement == Statement::Withdrawal => {
                 self.counters.rib_changes += 1;
@@ -377,8 +380,11 @@ impl Switch {
     fn follow(&mut self, router: Name, address: SocketAddr, now: Now) {
         let session = self.endpoint.session_of(&router);
         let peer = session.and_then(|session| self.endpoint.peer(session));
-        if peer.is_some_and(|peer| peer.address != address) {
-            self.dial(router, address, now);
+        if let (Some(session), Some(peer)) = (session, peer)
+            && peer.address != address
+        {
+            // The session is there, and stays if nobody answers where its peer says that it is now.
+            let _ = self.dial(router, address, session, now);
         }
     }
 
@@ -402,11 +408,17 @@ impl Switch {
         }
     }
 
-    /// Sees to it that RIBs tell us of changes of these names.
-    pub(crate) fn watch(&mut self, names: impl IntoIterator<Item = Name>, now: Now) {
+    /// Sees to it that RIBs tell us of changes of these names, on behalf of the session that brought them: when it may cause
+    /// no more questions now, another time that they are used.
+    pub(crate) fn watch(
+        &mut self,
+        from: SessionId,
+        names: impl IntoIterator<Item = Name>,
+        now: Now,
+    ) {
         for name in names {
             if name != self.name && !self.directory.is_watched(&name) {
-                self.directory.look_up_metadata(name, now.instant);
+                self.ask(from, Question::Metadata(name), now);
             }
         }
         self.flush_requests(now);
@@ -439,6 +451,7 @@ impl Switch {
         // Who publishes is told of changes too.
         self.directory.note_watched(issuer);
         self.events.push_back(Event::Published { name: issuer });
+        self.stand_in(issuer, now);
         let mut until_s = now.unix_s();
         if let Some(attached) = self.routes.attached_mut(&issuer) {
             attached.published = true;
@@ -446,6 +459,34 @@ impl Switch {
         }
         if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
             self.accept(session, issuer, until_s, tag, true, now);
+        }
+    }
+
+    /// A RIB with another store than before has perhaps lost what was stored there. Own statements are made anew, those of
+    /// others published again as they are.
+    fn handle_store(&mut self, replica: usize, body: &RibResponseBody, now: Now) {
+        let store = match body {
+            RibResponseBody::Store(store) => Some(*store),
+            _ => None,
+        };
+        if self.directory.store_told(replica, store) {
+            let attached = self.routes.attached().filter(|(_, attached)| attached.published);
+            let names = attached.map(|(name, _)| *name).collect();
+            self.directory.publish_anew(replica, names, now.instant);
+            self.own_statements_due = now.instant;
+        }
+    }
+
+    /// Publishes some of what a RIB has lost.
+    pub(crate) fn publish_behind(&mut self, now: Now) {
+        for (replica, name) in self.directory.take_behind(now.instant) {
+            let Some(attached) = self.routes.attached_mut(&name) else { continue };
+            let Some(certificate) = attached.certificates.first().cloned() else { continue };
+            // Whose metadata are forgotten is published again with its next renewal.
+            if let Some(metadata) = self.metadata_of(&name) {
+                let end = until(certificate.not_after_s, now);
+                self.directory.publish_at(replica, metadata, certificate, end, now.instant);
+            }
         }
     }
 
@@ -457,6 +498,7 @@ impl Switch {
         now: Now,
     ) {
         self.events.push_back(Event::PublishRefused { name: issuer, refusal });
+        self.standing_by.forget(&issuer);
         if issuer == self.name {
             return self.publish_again(newer, now);
         }
@@ -478,6 +520,7 @@ impl Switch {
                     Reason::Overloaded(RETRY_PUBLICATION_MS)
                 }
                 Refusal::Superseded => Reason::Superseded,
+                Refusal::NotAuthorised => Reason::NotAuthorised,
                 _ => Reason::BadCertificate,
             };
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);

@@ -3,49 +3,26 @@
 //! What belongs to sessions stays with the switch that has them: attached names come from their holders' advertisements.
 //! All that is said of ways, absences and statements is in `tables`, and so is the invariant about them.
 //!
-//! INVARIANT: the generation changes after every change, here or by another switch, that may make a flow wrong. A flow is
-//! made with the generation that was read before what it was made from.
+//! INVARIANT: every change that may make a flow wrong, here or by another switch, is noted after it was made, by the names that
+//! it is about. A flow is as of the number of the latest change that was read before what it was made from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Verified};
-use rhumb_wire::{Certificate, Metadata, Name, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use crate::chance::Chance;
+use crate::changes::Seen;
 use crate::table::{Expires, Fill, Swept, Table};
 use crate::tables::{Known, Tables, Way};
 
 pub(crate) struct Routes {
     attached: Table<Name, Attached>,
     tables: Arc<Tables>,
-    /// Counts changes that may make a flow wrong; flows of an older generation ask again.
-    generation: u64,
-    /// The same, for the process's other workers to see.
-    shown: Arc<AtomicU64>,
-    /// The generation of the tables that is in ours already.
-    caught_up_with: u64,
-}
-
-/// What flows are made under: the switch's own generation and that of its tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Generations {
-    own: u64,
-    tables: u64,
-}
-
-/// Both generations as they are now: two loads, once per batch, of what is seldom written.
-pub(crate) struct GenerationsWatch {
-    own: Arc<AtomicU64>,
-    tables: Arc<Tables>,
-}
-
-impl GenerationsWatch {
-    pub(crate) fn now(&self) -> Generations {
-        Generations { own: self.own.load(Ordering::Acquire), tables: self.tables.generation() }
-    }
+    /// The number of the latest change that was seen.
+    latest: u64,
 }
 
 /// A name that advertised itself on one of our sessions.
@@ -56,16 +33,30 @@ pub(crate) struct Attached {
     pub(crate) until_s: u64,
     /// What was verified: the holder's word for us, or its word for a server and the server's for us.
     pub(crate) certificates: Vec<Certificate>,
+    /// Whose traffic it takes, by that word.
+    pub(crate) scope: Scope,
     /// Whether a RIB holds the holder's word durably.
     pub(crate) published: bool,
     /// Of the advertisement, for what there is to be said about it later.
     pub(crate) tag: u32,
+    /// When the session's keys were made under which it was advertised.
+    pub(crate) keys_of: Instant,
+    /// The holder's last word under other keys of the same session: perhaps of another process.
+    pub(crate) former: Option<Box<Certificate>>,
 }
 
 impl Attached {
     /// Orders what the holder says about where it is.
     pub(crate) fn sequence(&self) -> u64 {
         self.certificates.first().map_or(0, |certificate| certificate.sequence)
+    }
+
+    /// The holder's last word that did not come under the keys of `keys_of`.
+    pub(crate) fn said_before(&self, keys_of: Instant) -> Option<Box<Certificate>> {
+        match self.keys_of == keys_of {
+            true => self.former.clone(),
+            false => self.certificates.first().cloned().map(Box::new),
+        }
     }
 
     /// Who answers for the name by its holder's word, when that is not the holder itself.
@@ -93,7 +84,7 @@ impl Expires for Attached {
 
 /// What is known of a destination.
 pub(crate) enum Found {
-    Attached { session: SessionId, until: Instant },
+    Attached { session: SessionId, until: Instant, scope: Scope },
     Way(Way),
     AbsentUntil(Instant),
     Unknown,
@@ -102,46 +93,45 @@ pub(crate) enum Found {
 // Flows.
 impl Routes {
     pub(crate) fn new(bound: usize, tables: Arc<Tables>) -> Self {
-        let caught_up_with = tables.generation();
+        let latest = tables.changes().latest();
         let attached = Table::new(bound);
-        Self { attached, tables, generation: 0, shown: Arc::default(), caught_up_with }
+        Self { attached, tables, latest }
     }
 
-    /// The generation, as it was last seen.
+    /// The changes as they were last seen.
     #[inline]
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    pub(crate) fn seen(&self) -> Seen<'_> {
+        Seen { changes: self.tables.changes(), latest: self.latest }
     }
 
-    /// Sees what other switches changed. Once per batch, and before a flow is made.
+    /// Sees what other switches changed: once per batch, and before a flow is made. The number of the latest change.
     pub(crate) fn catch_up(&mut self) -> u64 {
-        let shared = self.tables.generation();
-        if std::mem::replace(&mut self.caught_up_with, shared) != shared {
-            self.invalidate_flows();
-        }
-        self.generation
+        self.latest = self.tables.changes().latest();
+        self.latest
     }
 
-    /// Flows made before now must ask again. Nothing else changes the generation, so that every worker sees it.
-    pub(crate) fn invalidate_flows(&mut self) {
-        self.generation += 1;
-        self.shown.store(self.generation, Ordering::Release);
+    /// Something about a name, or about the session of this name, has changed: flows that rest on it are looked into again. The
+    /// number of this change.
+    pub(crate) fn changed(&mut self, name: &Name) -> u64 {
+        self.latest = self.tables.changes().note(name);
+        self.latest
     }
 
-    /// What flows are made under, as it was last seen here.
-    pub(crate) fn generations(&self) -> Generations {
-        Generations { own: self.generation, tables: self.caught_up_with }
+    /// Something has changed on which every flow may rest.
+    pub(crate) fn all_changed(&mut self) {
+        self.latest = self.tables.changes().note_all();
     }
 
     /// For another worker to see when flows end.
-    pub(crate) fn watch_generations(&self) -> GenerationsWatch {
-        GenerationsWatch { own: Arc::clone(&self.shown), tables: Arc::clone(&self.tables) }
+    pub(crate) fn shared_tables(&self) -> Arc<Tables> {
+        Arc::clone(&self.tables)
     }
 
     pub(crate) fn find(&mut self, destination: &Name, now: Instant) -> Found {
         if let Some(attached) = self.attached.get(destination) {
             if !attached.is_over(now) {
-                return Found::Attached { session: attached.session, until: attached.until };
+                let Attached { session, until, scope, .. } = *attached;
+                return Found::Attached { session, until, scope };
             }
             self.detach(destination);
         }
@@ -172,18 +162,21 @@ impl Routes {
             return Err(NotAttached::Full);
         }
         let elsewhere = before.filter(|current| current.session != attached.session).cloned();
-        if elsewhere.is_some() {
-            self.invalidate_flows();
-        }
+        let is_renewal = before.is_some_and(|it| it.scope == attached.scope) && elsewhere.is_none();
         self.tables.forget_absence(&name);
-        self.forget(&name);
+        self.tables.forget(&name);
         self.attached.insert(name, attached);
+        if is_renewal {
+            self.catch_up();
+        } else {
+            self.changed(&name);
+        }
         Ok(elsewhere)
     }
 
     pub(crate) fn detach(&mut self, name: &Name) {
         if self.attached.remove(name).is_some() {
-            self.invalidate_flows();
+            self.changed(name);
         }
     }
 
@@ -240,12 +233,6 @@ impl Routes {
         let ends_something = self.tables.note(certificate);
         self.catch_up();
         ends_something
-    }
-
-    /// As [`Tables::forget`].
-    pub(crate) fn forget(&mut self, destination: &Name) {
-        self.tables.forget(destination);
-        self.catch_up();
     }
 
     /// As [`Tables::ask_again`].

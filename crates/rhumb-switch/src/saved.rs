@@ -189,7 +189,7 @@ impl Switch {
 
     /// A job for one of the routes to take over, if no other work waits.
     pub(crate) fn next_import(&mut self) -> Option<Job> {
-        while self.jobs_under_way < MAX_IMPORTS_AT_ONCE
+        while self.verifications.under_way() < MAX_IMPORTS_AT_ONCE
             && let Some(Import { certificates, now_s }) = self.imports.pop_front()
         {
             let destination = certificates[0].issuer;
@@ -199,7 +199,7 @@ impl Switch {
                 .collect();
             if keys.len() == certificates.len() {
                 let task = Task::Route { told: Told::Saved, destination, certificates, keys };
-                return Some(Job { task, now_s });
+                return Some(Job { task, now_s, brought_at: None });
             }
         }
         None

@@ -18,6 +18,8 @@ pub struct Status {
     pub name: Name,
     /// Its RIBs.
     pub ribs: Vec<RibStatus>,
+    /// Its upstream routers, the preferred one first.
+    pub upstreams: Vec<UpstreamStatus>,
     /// Its secure sessions.
     pub sessions: Vec<SessionStatus>,
     /// The names attached to it.
@@ -52,6 +54,44 @@ pub struct Status {
     pub newest_flows: Vec<FlowStatus>,
     /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
     pub some_grants: Vec<GrantStatus>,
+    /// Who was refused by the rules of access lately, the last one first; a few.
+    pub refused: Vec<RefusedStatus>,
+}
+
+/// Somebody whom the rules of access refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedStatus {
+    /// Who.
+    pub name: Name,
+    /// What it wanted last.
+    pub wanted: Wanted,
+    /// How long ago that was.
+    pub age: Duration,
+    /// How often it was refused since it is remembered.
+    pub times: u64,
+}
+
+/// What somebody wanted who was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wanted {
+    /// To be attached here.
+    Join,
+    /// To have something carried.
+    Send,
+    /// An answer of this router itself.
+    Answer,
+}
+
+impl Wanted {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Send => "send",
+            Self::Answer => "answer",
+        }
+    }
 }
 
 /// A peer that demands capabilities.
@@ -81,19 +121,36 @@ pub struct RibStatus {
     pub address: SocketAddr,
     /// Who it is, when there is a session.
     pub name: Option<Name>,
+    /// For how long it has answered nothing that it was asked, if that is longer than a busy one takes.
+    pub silent_for: Option<Duration>,
+}
+
+/// An upstream router as a switch sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamStatus {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Who it is, when there is a session.
+    pub name: Option<Name>,
+    /// Whether the switch is reached through it at the moment.
+    pub is_used: bool,
 }
 
 /// One secure session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct SessionStatus {
     /// The peer's proven name.
     pub peer: Name,
     /// What the peer is.
     pub role: Role,
+    /// What the peer calls itself in its metadata: its own word.
+    pub label: Option<String>,
     /// Where it is.
     pub address: SocketAddr,
     /// How long the session has been up.
     pub age: Duration,
+    /// The largest datagram that is sent to it, in bytes of UDP payload.
+    pub largest_datagram: u16,
 }
 
 /// A name attached to a switch.
@@ -153,6 +210,9 @@ impl Switch {
     pub(crate) fn table_status(&self, shared: &Fills) -> Vec<TableStatus> {
         let sessions =
             Fill { used: self.endpoint.sessions().count(), bound: self.endpoint.limits().sessions };
+        let [strangers, at_one] =
+            [self.endpoint.strangers(), self.endpoint.most_strangers_at_a_source()]
+                .map(|(used, bound)| Fill { used, bound });
         [
             ("flows", self.flows.fill()),
             ("grants", self.grants.fill()),
@@ -164,6 +224,9 @@ impl Switch {
             ("statements", shared.newest),
             ("metadata", shared.metadata),
             ("sessions", sessions),
+            ("strangers", strangers),
+            ("strangers_at_one_address", at_one),
+            ("verifications", self.verifications.fill()),
         ]
         .map(|(name, Fill { used, bound })| TableStatus { name, used, bound })
         .to_vec()
@@ -184,18 +247,17 @@ impl Switch {
     }
 
     pub(crate) fn flow_status(&self, now: Now) -> Vec<FlowStatus> {
-        let newest = self.flows.newest(LISTED);
+        let newest = self.flows.newest(LISTED, self.routes.seen());
         newest
-            .map(|(flow, names)| {
+            .map(|(flow, names, stands)| {
                 let (source, destination) = split_names(names);
                 let next = self.endpoint.peer(flow.next).map(|peer| peer.name);
-                let is_current = flow.generation == self.routes.generation();
                 let left = flow.until.saturating_duration_since(now.instant).as_secs();
                 FlowStatus {
                     source,
                     destination,
                     next,
-                    expires_in_s: if is_current { left } else { 0 },
+                    expires_in_s: if stands { left } else { 0 },
                 }
             })
             .collect()
@@ -247,8 +309,12 @@ pub struct Counters {
     pub rib_changes: u64,
     /// Sessions that followed their peer to another address.
     pub sessions_moved: u64,
+    /// Times that the path of a session was found to carry less than before, or a peer was elsewhere.
+    pub paths_narrowed: u64,
     /// Routes of an earlier run that were verified and taken over.
     pub routes_restored: u64,
+    /// Known flows that were looked into again, because something that they rest on had changed.
+    pub flows_looked_into_again: u64,
     /// Datagrams that one worker handed to another.
     pub handed_over: u64,
     drops: [u64; DropReason::ALL.len()],

@@ -8,29 +8,36 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use rhumb_capability::Packet;
 use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
-use rhumb_trust::{Chain, Identity, Now, Verified};
+use rhumb_trust::{Chain, Identity, LABEL, Now, Verified};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::nack::CapabilityFault;
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Batch, Certificate, Name, PduHeader, Role};
+use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
 use crate::answer::split_names;
 use crate::border::Border;
+use crate::budgets::Budgets;
 use crate::chance::Chance;
 use crate::directory::Directory;
+use crate::doubts::Doubts;
 use crate::flows::Flows;
-use crate::job::{Job, Task};
+use crate::joining::Joining;
+use crate::neighbour::Neighbour;
+use crate::reach::Reach;
 use crate::routes::Routes;
 use crate::saved::Import;
 use crate::stamps::Stamps;
+use crate::standing_by::StandingBy;
 use crate::status::{
-    AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status,
+    AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status, UpstreamStatus,
 };
 use crate::table::{Expires, Table};
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Aside;
+use crate::upstreams::Upstreams;
+use crate::verifications::Verifications;
 use crate::workers::Workers;
-use crate::{Config, DropReason, Remote};
+use crate::{Config, DropReason};
 
 /// A sans-IO switch.
 pub struct Switch {
@@ -45,21 +52,27 @@ pub struct Switch {
     pub(crate) acceptances: Table<(Name, SessionId), Acceptance>,
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
+    pub(crate) doubts: Doubts,
     /// Our own certificates for the routers we hand traffic to.
     pub(crate) delegations: Table<Name, Certificate>,
     pub(crate) neighbours: HashMap<SessionId, Neighbour, RandomState>,
-    pub(crate) upstream: Upstream,
+    /// Who may join, and who was refused.
+    pub(crate) joining: Joining,
+    pub(crate) upstreams: Upstreams,
     /// Routers being connected to because a route leads there.
     pub(crate) dialling: HashMap<Name, Dial>,
+    pub(crate) reach: Reach,
     /// Sources whose chain is being verified, by the session it came in on: one verification at a time.
     pub(crate) admitting: HashSet<(Name, SessionId)>,
-    pub(crate) jobs: VecDeque<Job>,
-    pub(crate) jobs_under_way: usize,
+    pub(crate) verifications: Verifications,
+    pub(crate) budgets: Budgets,
     /// Chains of an earlier run that are still to be verified.
     pub(crate) imports: VecDeque<Import>,
     /// Who waits to hear that a name is published: session and tag of the advertisement. One that is forgotten hears it when
     /// it advertises again, as is the way with a name that is not published.
     pub(crate) awaiting_publication: Table<Name, (SessionId, u32)>,
+    /// Servers that would take the place of newer ones.
+    pub(crate) standing_by: StandingBy,
     pub(crate) own_statements_due: Instant,
     /// What was published last of ourselves.
     pub(crate) own_statement: Option<Certificate>,
@@ -113,89 +126,6 @@ impl Expires for Acceptance {
     }
 }
 
-/// What a session may cost us.
-#[derive(Debug)]
-pub(crate) struct Neighbour {
-    /// Verifications waiting or under way for it.
-    pub(crate) jobs: usize,
-    pub(crate) spent: Spent,
-    /// How many times a node's share of misses and questions it has.
-    pub(crate) shares: u32,
-    /// Names that it attached.
-    pub(crate) attached: Vec<Name>,
-}
-
-/// What a session has cost in one window.
-#[derive(Debug)]
-pub(crate) struct Spent {
-    since: Instant,
-    /// NACKs sent to it.
-    pub(crate) nacks: u32,
-    /// PDUs of no known flow that came from it.
-    pub(crate) misses: u32,
-    /// Questions to RIBs that its PDUs caused.
-    pub(crate) questions: u32,
-    /// Bytes of NACKs of it that were passed on.
-    pub(crate) relayed: u32,
-}
-
-impl Spent {
-    fn nothing(since: Instant) -> Self {
-        Self { since, nacks: 0, misses: 0, questions: 0, relayed: 0 }
-    }
-}
-
-impl Neighbour {
-    fn new(role: Option<Role>, now: Instant) -> Self {
-        let shares = if role == Some(Role::Router) { SHARES_OF_A_ROUTER } else { 1 };
-        Self { jobs: 0, spent: Spent::nothing(now), shares, attached: Vec::new() }
-    }
-
-    /// What was spent in the window that `now` is in.
-    fn spent_in_window(&mut self, now: Instant) -> &mut Spent {
-        if now.saturating_duration_since(self.spent.since) >= SPENDING_WINDOW {
-            self.spent = Spent::nothing(now);
-        }
-        &mut self.spent
-    }
-
-    /// Whether its share of NACKs leaves one more, which is taken.
-    pub(crate) fn may_nack(&mut self, now: Instant) -> bool {
-        take_one(&mut self.spent_in_window(now).nacks, MAX_NACKS)
-    }
-
-    /// Whether its share of misses leaves one more, which is taken.
-    pub(crate) fn may_miss(&mut self, now: Instant) -> bool {
-        let most = self.shares * MAX_MISSES;
-        take_one(&mut self.spent_in_window(now).misses, most)
-    }
-
-    /// Whether its share of questions leaves one more, which is taken.
-    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
-        let most = self.shares * MAX_QUESTIONS;
-        take_one(&mut self.spent_in_window(now).questions, most)
-    }
-
-    /// Whether its share of bytes that pass without a capability leaves so many, which are taken.
-    pub(crate) fn may_relay(&mut self, len: u32, now: Instant) -> bool {
-        let relayed = &mut self.spent_in_window(now).relayed;
-        let may = relayed.saturating_add(len) <= MAX_RELAYED;
-        *relayed += if may { len } else { 0 };
-        may
-    }
-
-    /// Whether [`Neighbour::may_nack`] would say yes.
-    pub(crate) fn has_nacks_left(&self) -> bool {
-        self.spent.nacks < MAX_NACKS
-    }
-}
-
-fn take_one(spent: &mut u32, most: u32) -> bool {
-    let may = *spent < most;
-    *spent += u32::from(may);
-    may
-}
-
 pub(crate) struct Dial {
     pub(crate) attempt: Option<AttemptId>,
     /// In a row; a session that fell silent counts as one.
@@ -217,13 +147,6 @@ impl Dial {
     }
 }
 
-pub(crate) enum Upstream {
-    None,
-    Waiting { remote: Remote, until: Instant, failures: u32 },
-    Connecting { remote: Remote, attempt: AttemptId, failures: u32 },
-    Ready { remote: Remote, session: SessionId },
-}
-
 /// What happened, for logs and for whoever starts the switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -240,12 +163,22 @@ pub enum Event {
         /// Why no session could be made, if that was the case.
         error: Option<LinkError>,
     },
-    /// The session to the upstream router is up.
+    /// A RIB answers nothing that it is asked. Others are asked, and it again; told once until it answers.
+    RibSilent {
+        /// Where it is.
+        address: SocketAddr,
+    },
+    /// The session to an upstream router is up.
     UpstreamReady {
         /// The router.
         name: Name,
     },
-    /// The session to the upstream router ended, or could not be made; it is tried again.
+    /// This router is reached through this upstream from now on.
+    UpstreamUsed {
+        /// The router.
+        name: Name,
+    },
+    /// The session to an upstream router ended, or could not be made; it is tried again.
     UpstreamLost {
         /// Where it was expected.
         address: SocketAddr,
@@ -264,6 +197,11 @@ pub enum Event {
     },
     /// A name that was attached here lets another router carry for it.
     Moved {
+        /// The name.
+        name: Name,
+    },
+    /// Two processes with one key have joined here: the later claim counts, and the other process is told to end.
+    TwoProcesses {
         /// The name.
         name: Name,
     },
@@ -317,8 +255,9 @@ impl Switch {
     ) -> Result<Self, LinkError> {
         let mut link = config.link;
         // Of nodes there are many, and they watch us.
-        link.watch_peers = WatchPeers::Routers;
-        let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
+        link.watch_peers = WatchPeers::Infrastructure;
+        let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
+        endpoint.set_access(config.access.clone());
         let mut switch = Self {
             name: identity.name(),
             endpoint,
@@ -332,18 +271,19 @@ impl Switch {
                 config.max_publications,
                 now.instant,
             ),
+            doubts: Doubts::new(),
             delegations: Table::new(MAX_DELEGATIONS),
             neighbours: HashMap::default(),
-            upstream: match config.upstream {
-                Some(remote) => Upstream::Waiting { remote, until: now.instant, failures: 0 },
-                None => Upstream::None,
-            },
+            joining: Joining::new(config.access.clone()),
+            upstreams: Upstreams::new(&config.upstreams, now.instant),
             dialling: HashMap::new(),
+            reach: Reach::new(&config, now.instant),
             admitting: HashSet::new(),
-            jobs: VecDeque::new(),
-            jobs_under_way: 0,
+            verifications: Verifications::new(now.instant),
+            budgets: Budgets::new(now.instant),
             imports: VecDeque::new(),
             awaiting_publication: Table::new(config.max_publications),
+            standing_by: StandingBy::new(),
             own_statements_due: now.instant,
             own_statement: None,
             last_sequence: 0,
@@ -372,16 +312,6 @@ impl Switch {
         self.name
     }
 
-    /// The next piece of public-key work, to be run off this thread.
-    pub fn poll_job(&mut self) -> Option<Job> {
-        let job = match self.jobs.pop_front() {
-            Some(job) => job,
-            None => self.next_import()?,
-        };
-        self.jobs_under_way += 1;
-        Some(job)
-    }
-
     /// What happened since the last call, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -403,14 +333,10 @@ impl Switch {
 
     /// When to call [`Switch::handle_timeout`] at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let upstream = match self.upstream {
-            Upstream::Waiting { until, .. } => Some(until),
-            _ => None,
-        };
         [
             self.endpoint.poll_timeout(),
             self.directory.poll_timeout(),
-            upstream,
+            self.upstreams.poll_timeout(),
             Some(self.own_statements_due),
             Some(self.sweep_due),
         ]
@@ -424,7 +350,12 @@ impl Switch {
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
         self.directory.handle_timeout(now.instant);
+        while let Some(address) = self.directory.poll_silent(now.instant) {
+            self.events.push_back(Event::RibSilent { address });
+        }
+        self.publish_behind(now);
         self.connect_due(now);
+        self.choose_upstream(now);
         self.renew_own_statements(now);
         self.after_control(now);
         self.sweep(now.instant);
@@ -460,13 +391,26 @@ impl Switch {
     pub fn status(&self, now: Now) -> Status {
         let shared = self.routes.tables().fills();
         let counters = self.workers.total(&self.counters);
-        let rib_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
+        let peer_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
         Status {
             name: self.name,
             ribs: self
                 .directory
-                .ribs()
-                .map(|(address, session)| RibStatus { address, name: session.and_then(rib_name) })
+                .ribs(now.instant)
+                .map(|(address, session, silent_for)| RibStatus {
+                    address,
+                    name: session.and_then(peer_name),
+                    silent_for,
+                })
+                .collect(),
+            upstreams: self
+                .upstreams
+                .states()
+                .map(|it| UpstreamStatus {
+                    address: it.address,
+                    name: it.session.and_then(peer_name),
+                    is_used: it.is_used,
+                })
                 .collect(),
             sessions: self
                 .endpoint
@@ -474,8 +418,10 @@ impl Switch {
                 .map(|(_, peer)| SessionStatus {
                     peer: peer.name,
                     role: peer.metadata.role,
+                    label: peer.metadata.attributes().get(LABEL).cloned(),
                     address: peer.address,
                     age: now.instant.saturating_duration_since(peer.established_at),
+                    largest_datagram: peer.max_datagram_len,
                 })
                 .collect(),
             attached: self
@@ -508,6 +454,7 @@ impl Switch {
             delegations: self.delegation_status(now),
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
+            refused: self.joining.refused(now),
         }
     }
 
@@ -550,27 +497,6 @@ impl Switch {
         sealed
     }
 
-    /// Hands a task out as a job, if `session` has not used up its share. Whether it was.
-    pub(crate) fn queue_job(&mut self, session: Option<SessionId>, task: Task, now: Now) -> bool {
-        if self.jobs.len() + self.jobs_under_way >= MAX_JOBS {
-            return false;
-        }
-        if let Some(session) = session {
-            let neighbour = self.neighbour(session, now.instant);
-            if neighbour.jobs >= MAX_JOBS_PER_SESSION {
-                return false;
-            }
-            neighbour.jobs += 1;
-        }
-        self.jobs.push_back(Job { task, now_s: now.unix_s() });
-        true
-    }
-
-    pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
-        let role = || self.endpoint.peer(session).map(|peer| peer.metadata.role);
-        self.neighbours.entry(session).or_insert_with(|| Neighbour::new(role(), now))
-    }
-
     pub(crate) fn drop_pdu(&mut self, reason: DropReason) {
         self.counters.count_drop(reason);
     }
@@ -589,25 +515,6 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
     now.instant + Duration::from_secs(left_s)
 }
 
-/// In which what a session may spend is counted.
-const SPENDING_WINDOW: Duration = Duration::from_millis(100);
-/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
-const MAX_NACKS: u32 = 2000;
-/// Bytes of NACKs that a foreign peer may have passed on: of the usual length, 5,800 a second, in which nobody hides more than some
-/// megabits.
-const MAX_RELAYED: u32 = 1 << 16;
-/// PDUs of no known flow that are looked into, as many as may be answered: 20,000 a second, which cost one core 1 %.
-const MAX_MISSES: u32 = 2000;
-/// Questions to RIBs: 1,000 a second, which with their answers cost one core 1 %. A RIB that does not answer is given up
-/// after three seconds, so one session's never are all that may be under way.
-const MAX_QUESTIONS: u32 = 100;
-/// Many nodes begin their flows through a router, and one of them that floods is let through as far as its own router lets
-/// it: four of them leave something for others.
-const SHARES_OF_A_ROUTER: u32 = 5;
-/// Verifications waiting or under way: at 0.3 ms each, 80 ms of work. Beyond, PDUs are told to come back.
-const MAX_JOBS: usize = 256;
-/// One session's share of them.
-const MAX_JOBS_PER_SESSION: usize = 32;
 /// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is used again, and that the
 /// chains of its traffic are presented once more.
 const MAX_DELEGATIONS: usize = 4096;

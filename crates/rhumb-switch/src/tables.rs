@@ -6,8 +6,7 @@
 //! cannot aim, each behind a lock that is held for one look-up.
 //!
 //! Flows are made from what is here, and must ask again when it changes. So each change that may make a flow wrong is
-//! counted after it was made; a switch reads the count before it looks anything up, and keeps it with the flow. That is
-//! one atomic load per batch, and nothing here is written on the path of a known flow.
+//! noted after it was made, in `changes`; nothing here is written on the path of a known flow.
 //!
 //! INVARIANT: a chain is used only while no newer statement of any of its issuers says otherwise; a RIB's word that a name is
 //! absent does not outweigh what its holder signed.
@@ -19,11 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
-use rhumb_trust::{Chain, Verified, name_of};
+use rhumb_trust::{Chain, Standing, Verified, name_of};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use crate::Config;
 use crate::chance::Chance;
+use crate::changes::Changes;
 use crate::newest::Newest;
 use crate::table::{Expires, Fill, Swept, Table};
 
@@ -32,8 +32,8 @@ use crate::table::{Expires, Fill, Swept, Table};
 pub struct Tables {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-    /// Counts changes that may make a flow wrong.
-    generation: AtomicU64,
+    /// Of whatever may make a flow wrong.
+    changes: Changes,
     /// Counts the times at which RIBs forgot to tell us of changes; routes of an earlier one are asked for again.
     epoch: AtomicU64,
     /// Counts changes of the ways, so that who saves them knows whether there is anything new.
@@ -46,6 +46,8 @@ struct Shard {
     absences: Table<Name, Absence>,
     newest: Table<Name, Newest>,
     metadata: Table<Name, Arc<Metadata>>,
+    /// Those that strangers brought: names cost nothing, so they have a small part.
+    brought: Table<Name, Arc<Metadata>>,
 }
 
 /// A verified way to a name, as it is kept.
@@ -102,32 +104,31 @@ impl Tables {
                 absences: Table::new(config.max_routes / shards),
                 // A chain of a name mostly shares its routers with others.
                 newest: Table::new(2 * config.max_routes / shards),
-                metadata: Table::new(config.max_grants / shards),
+                metadata: Table::new(
+                    config.max_grants / shards - config.max_grants / shards / PART_OF_STRANGERS,
+                ),
+                brought: Table::new(config.max_grants / shards / PART_OF_STRANGERS),
             })
         };
         Self {
             shards: (0..shards).map(shard).collect(),
             hasher: RandomState::default(),
-            generation: AtomicU64::new(0),
+            changes: Changes::new(),
             epoch: AtomicU64::new(0),
             revision: AtomicU64::new(0),
             sweeper: Mutex::new(Sweeper { chance: Chance::new(secret, SHARED), due: now }),
         }
     }
 
-    /// Changes whenever a flow may have become wrong. To be read before what the flow is made from.
-    pub(crate) fn generation(&self) -> u64 {
-        // Whoever sees a change counted sees the change.
-        self.generation.load(Ordering::Acquire)
+    /// What may have made flows wrong.
+    #[inline]
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Changes whenever a way is learnt or forgotten.
     pub(crate) fn revision(&self) -> u64 {
         self.revision.load(Ordering::Relaxed)
-    }
-
-    fn flows_may_be_wrong(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
     }
 
     fn ways_changed(&self) {
@@ -179,7 +180,7 @@ impl Tables {
         drop(shard);
         self.ways_changed();
         if before.is_some_and(|before| !same_way(&before, &chain)) {
-            self.flows_may_be_wrong();
+            self.changes.note(&destination);
         }
         for certificate in chain.certificates() {
             self.note(certificate);
@@ -187,12 +188,10 @@ impl Tables {
         true
     }
 
-    /// Forgets the way to a name, because its next hop says that it is wrong.
+    /// Forgets the way to a name, because something better is known: the caller notes what has changed.
     pub(crate) fn forget(&self, destination: &Name) {
-        let removed = self.shard(destination).routes.remove(destination);
-        if removed.is_some() {
+        if self.shard(destination).routes.remove(destination).is_some() {
             self.ways_changed();
-            self.flows_may_be_wrong();
         }
     }
 
@@ -239,7 +238,7 @@ impl Tables {
     /// RIBs have forgotten to tell us of changes: every route is asked for again when it is used next.
     pub(crate) fn ask_again(&self) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
-        self.flows_may_be_wrong();
+        self.changes.note_all();
     }
 
     /// The ways that are in force.
@@ -274,9 +273,29 @@ impl Tables {
         }
         drop(shard);
         if ends_something || forgets {
-            self.flows_may_be_wrong();
+            self.changes.note(issuer);
         }
         ends_something
+    }
+
+    /// An older word for a server counts again, because the newer one's server is not there.
+    pub(crate) fn step_back(&self, older: &Certificate) {
+        let issuer = &older.issuer;
+        let mut shard = self.shard(issuer);
+        let Some(mut newest) = shard.newest.peek(issuer).cloned() else { return };
+        if !newest.step_back(older) {
+            return;
+        }
+        shard.newest.insert(*issuer, newest);
+        shard.routes.remove(issuer);
+        drop(shard);
+        self.ways_changed();
+        self.changes.note(issuer);
+    }
+
+    /// Whether a way to a name is known, good or not.
+    pub(crate) fn has_way_to(&self, name: &Name) -> bool {
+        self.shard(name).routes.peek(name).is_some()
     }
 
     /// Whether a statement, the first of what its issuer's routes are now, would change anything here.
@@ -323,8 +342,21 @@ impl Tables {
         self.shard(&name).metadata.insert(name, metadata);
     }
 
+    /// Metadata that came with a chain, from somebody of this standing.
+    pub(crate) fn learn_brought(&self, metadata: Arc<Metadata>, standing: Standing) {
+        let name = name_of(&metadata);
+        let mut shard = self.shard(&name);
+        if standing == Standing::Admitted {
+            shard.metadata.insert(name, metadata);
+        } else if shard.metadata.peek(&name).is_none() {
+            shard.brought.insert(name, metadata);
+        }
+    }
+
     pub(crate) fn metadata_of(&self, name: &Name) -> Option<Arc<Metadata>> {
-        self.shard(name).metadata.get(name).cloned()
+        let mut shard = self.shard(name);
+        let Shard { metadata, brought, .. } = &mut *shard;
+        metadata.get(name).or_else(|| brought.get(name)).cloned()
     }
 }
 
@@ -364,6 +396,7 @@ impl Tables {
             fills.absences += shard.absences.fill();
             fills.newest += shard.newest.fill();
             fills.metadata += shard.metadata.fill();
+            fills.metadata += shard.brought.fill();
         }
         fills
     }
@@ -424,6 +457,8 @@ fn same_way(a: &Chain, b: &Chain) -> bool {
 /// The share of a route's time after which it is asked for again: holders renew at half-life, so that by then the RIB has
 /// the new lease, and a quarter of the time is left for the answer.
 const REFRESH_AT: f32 = 0.75;
+/// Of the metadata that are kept, one in so many may be what strangers brought.
+const PART_OF_STRANGERS: usize = 16;
 /// Two of eight switches that miss at the same moment seldom meet in one.
 const MAX_SHARDS: usize = 16;
 /// Names spread evenly over shards only when there are many of them.
@@ -438,6 +473,7 @@ const SHARED: u64 = 1;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::Grounds;
     use rhumb_trust::{Identity, Window, verify_chain};
     use rhumb_wire::{Role, Scope};
     use std::sync::atomic::AtomicBool;
@@ -469,7 +505,7 @@ mod tests {
             let fits =
                 |fill: Fill, bound: usize| fill.bound <= bound && fill.bound * 10 >= bound * 9;
             assert!(fits(fills.routes, bound) && fits(fills.absences, bound), "{bound}");
-            assert!(fits(fills.newest, 2 * bound) && fits(fills.metadata, bound), "{bound}");
+            assert!(fits(fills.newest, 2 * bound) && fits(fills.metadata, bound.max(2)), "{bound}");
         }
     }
 
@@ -518,6 +554,7 @@ mod tests {
                 (way(&holder, via, 2 * turn), withdrawal)
             })
             .collect();
+        let grounds = Grounds::on(tables.changes().of(&destination));
         let mut flows = 0;
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -531,16 +568,17 @@ mod tests {
             });
             while !is_done.load(Ordering::SeqCst) {
                 let before = withdrawn_to.load(Ordering::SeqCst);
-                let generation = tables.generation();
+                let as_of = tables.changes().latest();
                 let Known::Way(way) = tables.find(&destination, now) else { continue };
                 let sequence = way.chain.certificates()[0].sequence;
                 assert!(sequence > before, "found {sequence}, withdrawn up to {before}");
                 flows += 1;
-                // The flow is current as long as the generation is the one that was read before.
+                // The flow stands while nothing that it rests on is noted after what was read before.
                 while withdrawn_to.load(Ordering::SeqCst) < sequence {
                     std::thread::yield_now();
                 }
-                assert_ne!(tables.generation(), generation, "the flow of {sequence} lives on");
+                let stands = tables.changes().are_older(&grounds, as_of);
+                assert!(!stands, "the flow of {sequence} lives on");
             }
         });
         assert!(flows > 0);

@@ -22,6 +22,7 @@ use rhumb_wire::pdu::{Frame, Label, LabelledHeader, LabelledPdu, decrement_ttl, 
 use rhumb_wire::{Action, Batch, Name, Pdu};
 
 use crate::border::{Border, PDU_PROTOCOL, is_stamped, short_addresses, told};
+use crate::budgets::Cost;
 use crate::flows::Ready;
 use crate::stamps::Stamps;
 use crate::switch::Event;
@@ -37,7 +38,7 @@ impl Switch {
     /// Demands capabilities of foreign peers from now on, or of none.
     pub fn set_border(&mut self, border: Option<Border>) {
         self.border = border.map(Box::new);
-        self.routes.invalidate_flows();
+        self.routes.all_changed();
     }
 
     /// What is demanded of foreign peers.
@@ -53,7 +54,7 @@ impl Switch {
     /// Has capabilities for peers that demand them, from now on.
     pub fn set_stamps(&mut self, stamps: Option<Stamps>) {
         self.stamps = stamps.map(Box::new);
-        self.routes.invalidate_flows();
+        self.routes.all_changed();
     }
 
     /// Whether a capability is demanded of a session's peer.
@@ -312,7 +313,7 @@ impl Switch {
             return true;
         }
         let len = u32::try_from(pdu.as_bytes().len()).unwrap_or(u32::MAX);
-        let may = self.neighbour(from, now.instant).may_relay(len, now.instant);
+        let may = self.may_cost(from, Cost::Relayed(len), now);
         if !may {
             self.drop_pdu(DropReason::Overloaded);
         }

@@ -5,8 +5,8 @@
 //!    of, and hands everything else to the switch, opened ([`HandOver`]).
 //! 3. The switch handles that as if it had opened it itself. When it forwards a labelled PDU by a known flow, the worker
 //!    had no copy, and gets one ([`Order`]). So a copy is made where it is needed, and one that got lost is made again.
-//! 4. A flow that changes is recalled from who has a copy; all copies end when the generation changes, which a worker sees
-//!    by itself at its next batch.
+//! 4. A flow that changes is recalled from who has a copy; when something changes that flows rest on, a worker sees by itself, at
+//!    its next batch, which of its copies stand.
 //! 5. Once a second a worker reports what it used: sessions, which would seem silent, flows, which would make room
 //!    for others, and its counters.
 //!
@@ -108,8 +108,8 @@ impl Switch {
     /// Worker `worker`, 1 to [`Switch::workers`] - 1, for another thread. To be made once each, before any datagram is handled;
     /// from then on it has to be given its orders.
     pub fn fast_path(&self, worker: usize, now: Now) -> FastPath {
-        let watch = self.routes.watch_generations();
-        FastPath::new(worker, self.workers(), self.config.link.cipher, watch, now)
+        let tables = self.routes.shared_tables();
+        FastPath::new(worker, self.workers(), self.config.link.cipher, tables, now)
     }
 
     /// What a worker has to be told next, and which. Orders must reach it in this order and none may be lost.
@@ -175,8 +175,7 @@ impl Switch {
 
     /// Gives a worker a copy of a flow that it was asked to forward.
     fn lend_flow(&mut self, worker: usize, label: Label, next_label: Label) {
-        let Some(flow) = self.flows.lend(label, worker) else { return };
-        let generations = self.routes.generations();
+        let Some((flow, grounds)) = self.flows.lend(label, worker) else { return };
         let copy = FlowCopy {
             label,
             ingress: flow.ingress,
@@ -184,7 +183,8 @@ impl Switch {
             next_label,
             until: flow.until,
             max_datagram_len: flow.max_datagram_len,
-            generations,
+            as_of: flow.as_of,
+            grounds,
         };
         self.order(worker, Told::Flow(copy));
     }
@@ -192,7 +192,7 @@ impl Switch {
     fn take_report(&mut self, worker: usize, report: Report) {
         self.endpoint.take_report(&report.lanes);
         for label in report.used {
-            self.flows.by_label(label);
+            self.flows.mark_used(label);
         }
         if let Some(reported) = self.workers.reported.get_mut(worker.wrapping_sub(1)) {
             *reported = (report.counters, report.drops);

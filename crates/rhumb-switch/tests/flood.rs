@@ -5,7 +5,7 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_switch::Config;
+use rhumb_switch::{Config, DropReason};
 use rhumb_trust::{Identity, Window};
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
@@ -18,6 +18,11 @@ const BOUND: usize = 64;
 const FLOOD: usize = 10 * BOUND;
 /// Flows in use, half of them in labels and half in names.
 const PAIRS: usize = 4;
+const MILLION: usize = 1_000_000;
+/// What a session's PDUs of no known flow are bounded by, the questions asked for them, and for how long.
+const A_WINDOW: usize = 2000;
+const QUESTIONS: usize = 100;
+const WINDOW: Duration = Duration::from_millis(110);
 /// Each with as many names as a session may attach, at most.
 const SERVERS: usize = 4;
 const DATA: &[u8] = &[1, 0, 0, 9, 42];
@@ -170,6 +175,34 @@ fn destinations_and_sources_that_do_not_exist() {
     scene.check_nothing_is_asked_again();
 }
 
+/// Figure 6 of the paper at its worst: nobody asks for a name twice but those who use one.
+#[test]
+fn a_million_random_destinations_cost_what_is_in_use_nothing() {
+    let mut scene = Scene::new();
+    let attacker = scene.attacker.name();
+    for round in 0..MILLION / A_WINDOW {
+        let names = (0..A_WINDOW).map(|number| any_name(1 + round * A_WINDOW + number, 4));
+        let headers: Vec<PduHeader> =
+            names.map(|name| PduHeader::new(Action::Data, attacker, name)).collect();
+        let before = scene.received();
+        let (ahead, behind) = headers.split_at(A_WINDOW / 2);
+        scene.attacker.send_many(&mut scene.world, ahead);
+        scene.use_flows();
+        scene.world.settle();
+        assert_eq!(scene.received(), before + 2 * PAIRS, "in round {round}");
+        scene.attacker.send_many(&mut scene.world, behind);
+        scene.attacker.inbox.clear();
+        scene.pass(WINDOW);
+    }
+    assert!(scene.is_full("absences"));
+    // Each was looked into, and of these as many were asked for as a session may.
+    assert_eq!(scene.world.dropped(0, DropReason::TooManyMisses), 0);
+    assert!(scene.asked() <= (MILLION / A_WINDOW * QUESTIONS) as u64 + 1000, "{}", scene.asked());
+    let status = scene.world.routers[0].switch.status(scene.world.now);
+    assert!(status.tables.iter().all(|table| table.used <= table.bound), "{:?}", status.tables);
+    scene.check_nothing_is_asked_again();
+}
+
 #[test]
 fn destinations_that_exist() {
     let mut scene = Scene::new();
@@ -213,6 +246,9 @@ fn sources_that_have_a_right_to_send() {
         serve(world, attacker, owner, 0);
         attacker.send(world, PduHeader::new(Action::Data, owner.name(), to), DATA, &[]);
     });
-    assert!(scene.is_full("attached"), "those that came too late were refused");
+    assert!(
+        scene.world.dropped(0, DropReason::Overloaded) > 0,
+        "those that came too late were refused"
+    );
     scene.check_nothing_is_asked_again();
 }

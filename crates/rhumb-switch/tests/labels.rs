@@ -137,3 +137,37 @@ fn a_sender_that_ignores_labels_is_told_seldom() {
     assert_eq!(told(&stranger), 2);
     assert_eq!(world.nodes[node].received.len(), 101);
 }
+
+/// The data of a session's largest datagram, less seal, header and names: what any hop can send on in full form.
+#[test]
+fn a_label_makes_no_room_for_more_data() {
+    for workers in [1, 2] {
+        let mut world = World::new();
+        world.config.link.workers = workers;
+        world.line(1);
+        let node = world.node(0);
+        let mut stranger = Stranger::new(&mut world, 0, Role::Node);
+        let via = world.routers[0].switch.name();
+        let join = PduHeader::new(Action::Advertise, stranger.name(), via);
+        let certificate = stranger.route(via, &world);
+        stranger.send(&mut world, join, &[], &[certificate]);
+        let header = PduHeader::new(Action::Data, stranger.name(), world.name(node));
+        for _ in 0..2 {
+            stranger.send(&mut world, header, &[1, 0, 0, 1, 5], &[]);
+        }
+        let told = stranger.inbox.iter().find(|(header, _)| header.action == Action::FlowAccept);
+        let label = Label(u32::from_be_bytes(told.unwrap().1[..].try_into().unwrap()));
+        stranger.inbox.clear();
+        let limit = usize::from(rhumb_link::DEFAULT_MAX_DATAGRAM_LEN) - 28 - 76;
+        let before = world.nodes[node].received.len();
+        for (len, tag) in [(limit, 7), (limit + 1, 8), (limit, 9)] {
+            let mut data = vec![0; len];
+            data[..4].copy_from_slice(&[1, 0, 0, 1]);
+            let header = LabelledHeader { action: Action::Data, ttl: 64, tag, label };
+            stranger.send_labelled(&mut world, header, &data);
+        }
+        assert_eq!(world.nodes[node].received.len(), before + 2);
+        assert_eq!(stranger.nacks(), [Reason::TooBig(limit as u16)]);
+        assert_eq!(world.dropped(0, DropReason::TooBig), 1);
+    }
+}

@@ -1,5 +1,5 @@
-//! PDUs of no known flow are looked into up to a bound for each session: beyond it they cost neither others nor the session's
-//! own flows anything, and who is honest only has to resend.
+//! PDUs of no known flow are looked into up to a bound for each host: beyond it they cost neither others nor the host's own
+//! flows anything, and who is honest only has to resend.
 
 mod world;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
-use rhumb_trust::{Identity, Window};
+use rhumb_trust::{Access, Identity, Rule, Standing, Window};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::Reason;
@@ -17,7 +17,7 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
 use world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What a node's session may spend in a window, and how long that lasts.
+/// What strangers of one host may spend at once, and how long it takes until they have as much again.
 const MISSES: usize = 2000;
 const QUESTIONS: u64 = 100;
 const WINDOW: Duration = Duration::from_millis(100);
@@ -71,10 +71,11 @@ fn label_of(stranger: &Stranger) -> Label {
 }
 
 #[test]
-fn a_flood_is_bounded_and_costs_known_flows_and_other_sessions_nothing() {
+fn a_flood_is_bounded_and_costs_known_flows_and_other_hosts_nothing() {
     let (mut world, node) = world();
     let to = world.name(node);
-    let [mut flooding, mut other] = [(); 2].map(|()| joined(&mut world));
+    let other = world.node(0);
+    let mut flooding = joined(&mut world);
     // A flow that is known, with a label.
     flooding.send(&mut world, data_to(&flooding, to), DATA, &[]);
     world.run(WINDOW);
@@ -94,7 +95,8 @@ fn a_flood_is_bounded_and_costs_known_flows_and_other_sessions_nothing() {
         flooding.send_labelled(&mut world, header, DATA);
     }
     assert_eq!(world.nodes[node].received.len(), before + 6, "known flows go on");
-    other.send(&mut world, data_to(&other, to), DATA, &[]);
+    world.send(other, node, b"of another host");
+    world.settle();
     assert_eq!(world.nodes[node].received.len(), before + 7, "others begin flows");
     assert_eq!(world.dropped(0, DropReason::TooManyMisses), 10);
 }
@@ -121,12 +123,22 @@ fn who_is_refused_is_told_and_may_resend_when_the_window_is_over() {
 }
 
 #[test]
-fn a_router_has_the_shares_of_several_nodes() {
+fn a_router_that_is_admitted_has_the_shares_of_several_nodes_and_one_that_says_so_itself_has_not() {
     let (mut world, _) = world();
-    let mut router = Stranger::new(&mut world, 0, Role::Router);
-    flood(&mut world, &mut router, OF_A_ROUTER * MISSES + 3);
+    let mut stranger = Stranger::new(&mut world, 0, Role::Router);
+    flood(&mut world, &mut stranger, MISSES + 3);
     assert_eq!(world.dropped(0, DropReason::TooManyMisses), 3);
-    assert_eq!(world.dropped(0, DropReason::NotAuthorised), (OF_A_ROUTER * MISSES) as u64);
+    assert_eq!(world.dropped(0, DropReason::NotAuthorised), MISSES as u64);
+
+    let mut admitted = Stranger::new(&mut world, 0, Role::Router);
+    let rule =
+        Rule { name: Some(admitted.name()), role: None, label: None, standing: Standing::Admitted };
+    let access = Access { rules: vec![rule], ..Access::default() };
+    let now = world.now;
+    world.routers[0].switch.set_access(access, now);
+    flood(&mut world, &mut admitted, OF_A_ROUTER * MISSES + 3);
+    assert_eq!(world.dropped(0, DropReason::TooManyMisses), 6);
+    assert_eq!(world.dropped(0, DropReason::NotAuthorised), ((1 + OF_A_ROUTER) * MISSES) as u64);
 }
 
 /// A node that begins more flows in one moment than are looked into, and in the end more than are near in the table: all

@@ -28,6 +28,28 @@ fn known_names_are_served_with_the_rib_gone() {
 }
 
 #[test]
+fn a_rib_that_lost_its_store_is_told_everything_anew_within_seconds() {
+    let mut world = World::new();
+    world.line(3);
+    let nodes: Vec<usize> = (0..24).map(|number| world.node(number % 3)).collect();
+    world.run(5 * SECOND);
+    for round in 1..=2 {
+        let (secret, now) = (world.secret(), world.now);
+        let rib = world.rib.as_mut().unwrap();
+        assert_eq!(rib.server.stored_names().unwrap(), 27, "round {round}");
+        rib.lose_store(secret, now);
+        // The routers miss it in at most seven seconds: five until they ask whether it is there, and two of asking.
+        world.run(12 * SECOND);
+    }
+    let stored = world.rib.as_mut().unwrap().server.stored_names().unwrap();
+    assert_eq!(stored, 27);
+    let (a, b) = (nodes[0], nodes[23]);
+    world.send(a, b, b"found");
+    world.run(SECOND);
+    assert_eq!(world.nodes[b].received.len(), 1);
+}
+
+#[test]
 fn leases_are_renewed_for_as_long_as_it_takes() {
     let mut world = World::new();
     world.line(3);

@@ -33,6 +33,13 @@ pub enum TrustError {
         /// The first line that is wrong, counted from 1; 0 when lines are missing.
         line: usize,
     },
+    /// The key in the file is none, or it belongs to another name.
+    KeyFileBadKey {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<TrustError>,
+    },
     /// The key file is sealed and no passphrase was given.
     PassphraseNeeded {
         /// Which file.
@@ -69,6 +76,9 @@ impl fmt::Display for TrustError {
                     path.display()
                 )
             }
+            Self::KeyFileBadKey { path, source } => {
+                write!(f, "key file {}: {source}; restore it from a backup", path.display())
+            }
             Self::PassphraseNeeded { path } => {
                 write!(f, "key file {} is sealed; give its passphrase", path.display())
             }
@@ -83,6 +93,7 @@ impl std::error::Error for TrustError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::KeyFile { source, .. } => Some(source),
+            Self::KeyFileBadKey { source, .. } => Some(&**source),
             _ => None,
         }
     }

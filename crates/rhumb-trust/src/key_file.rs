@@ -78,7 +78,9 @@ pub fn load_key(path: &Path, passphrase: Option<&Passphrase>) -> Result<Identity
         Fault::Line(line) => TrustError::KeyFileMalformed { path: path.to_owned(), line },
         Fault::PassphraseNeeded => TrustError::PassphraseNeeded { path: path.to_owned() },
         Fault::WrongPassphrase => TrustError::WrongPassphrase { path: path.to_owned() },
-        Fault::Key(error) => error,
+        Fault::Key(source) => {
+            TrustError::KeyFileBadKey { path: path.to_owned(), source: Box::new(source) }
+        }
     })
 }
 
@@ -221,6 +223,23 @@ mod tests {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert!(load_key(&path, None).is_ok());
+    }
+
+    #[test]
+    fn a_file_with_another_key_in_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mixed.key");
+        let line_of = |text: &str, number: usize| text.lines().nth(number).unwrap().to_owned();
+        let own = encode(&Identity::generate(Role::Node, 3).unwrap(), None).ok().unwrap();
+        let other = encode(&Identity::generate(Role::Node, 3).unwrap(), None).ok().unwrap();
+        let zeros = format!("key {}", "0".repeat(line_of(&own, 4).len() - 4));
+        for key in [line_of(&other, 4), zeros] {
+            fs::write(&path, own.replace(&line_of(&own, 4), &key)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            let error = load_key(&path, None).unwrap_err();
+            assert!(matches!(error, TrustError::KeyFileBadKey { .. }), "{error}");
+            assert!(error.to_string().contains("mixed.key"), "{error}");
+        }
     }
 
     #[test]

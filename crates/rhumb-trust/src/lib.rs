@@ -5,11 +5,13 @@
 //! 3. [`verify_chain`] turns certificates into a [`Verified<Chain>`]: the only value that forwarding accepts, and which
 //!    nothing but the verifier can make. [`verify_statement`] does the same for one certificate that stands alone.
 //! 4. [`AdCert`] is an owner's word for a server in a form to hand over, and [`save_key`] writes a key to a file.
+//! 5. [`Access`] says how a service treats whom.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate meets parsed values only. Time is an argument.
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod ad_cert;
 mod chain;
 mod error;
@@ -17,13 +19,18 @@ mod error;
 pub mod fuzz;
 mod identity;
 mod key_file;
+mod lifetime;
 mod now;
 mod verify;
 
+pub use access::{Access, LABEL, Rule, Standing};
 pub use ad_cert::{AdCert, AdCertError};
 pub use chain::{Chain, ChainError, verify_chain};
 pub use error::TrustError;
 pub use identity::{Identity, Window};
 pub use key_file::{Passphrase, load_key, save_key};
+pub use lifetime::{MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S, lasts_too_long, max_lifetime_s};
 pub use now::Now;
-pub use verify::{CLOCK_SKEW_S, StatementError, Verified, check_window, name_of, verify_statement};
+pub use verify::{
+    CLOCK_SKEW_S, StatementError, Verified, check_window, fingerprint_of, name_of, verify_statement,
+};

@@ -72,6 +72,14 @@ pub fn name_of(metadata: &Metadata) -> Name {
     Name(hash.as_ref().try_into().expect("invariant: SHA-256 is 32 bytes"))
 }
 
+/// What tells a chain from every other, verified or not: the SHA-256 of its origin and its certificates.
+pub fn fingerprint_of(origin: &Name, certificates: &[Certificate]) -> [u8; 32] {
+    let mut bytes = origin.0.to_vec();
+    certificates.iter().for_each(|certificate| certificate.emit(&mut bytes));
+    let hash = digest(&SHA256, &bytes);
+    hash.as_ref().try_into().expect("invariant: SHA-256 is 32 bytes")
+}
+
 /// Believes one certificate that stands alone, or says why not.
 ///
 /// # Errors

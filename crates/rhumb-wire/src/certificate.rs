@@ -107,8 +107,14 @@ impl Locator {
     pub fn new(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
         let broadcast = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
-        let usable =
-            address.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !broadcast;
+        // IPv4 has one way to be written, which is not `::a.b.c.d` (deprecated, RFC 4291, section 2.5.5.1).
+        let compatible =
+            matches!(ip, IpAddr::V6(ip) if ip.segments()[..6] == [0; 6] && !ip.is_loopback());
+        let usable = address.port() != 0
+            && !ip.is_unspecified()
+            && !ip.is_multicast()
+            && !broadcast
+            && !compatible;
         usable.then(|| Self(SocketAddr::new(ip, address.port())))
     }
 
@@ -350,6 +356,8 @@ pub(crate) mod tests {
             "[::]:1",
             "[ff02::1]:9",
             "[::ffff:0.0.0.0]:1",
+            "[::192.0.2.1]:1",
+            "[::2]:1",
         ] {
             assert_eq!(Locator::new(text.parse().unwrap()), None, "{text}");
         }

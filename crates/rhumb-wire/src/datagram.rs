@@ -7,7 +7,7 @@
 //! | 20 to 63 | DTLS | a DTLS record: the handshake |
 //! | `0x80` to `0x8F` | sealed PDU | [`RecordHeader`], ciphertext, 16-byte tag |
 //! | `0x90` | initial | a retry token or none, then the initiator's first DTLS datagram |
-//! | `0xA0` | retry | the token to come back with |
+//! | `0xA0` | retry | which hello it answers, and the token to come back with |
 //! | `0xB0` to `0xBF` | sealed close | as a sealed PDU, of nothing |
 //! | `0xC0` | discovery | [`Discovery`](crate::discovery::Discovery), which is no part of a link: foreign to [`Datagram`] |
 //! | `0xD0` to `0xDF` | sealed path message | as a sealed PDU, of a [`PathMessage`] |
@@ -33,7 +33,12 @@ pub enum Datagram<'a> {
         inner: &'a [u8],
     },
     /// A responder's demand to come back with this token.
-    Retry(&'a [u8; TOKEN_LEN]),
+    Retry {
+        /// Which hello it answers: the first bytes of its hash.
+        hello: &'a [u8; HELLO_ID_LEN],
+        /// The token.
+        token: &'a [u8; TOKEN_LEN],
+    },
 }
 
 impl<'a> Datagram<'a> {
@@ -52,9 +57,11 @@ impl<'a> Datagram<'a> {
             Some(0xA0) => {
                 let mut reader = Reader::new(bytes);
                 expect_version(&mut reader, INITIAL_OR_RETRY_VERSION | 0xA000_0000)?;
+                let hello =
+                    reader.take(HELLO_ID_LEN)?.try_into().map_err(|_| WireError::Truncated)?;
                 let token = reader.take(TOKEN_LEN)?.try_into().map_err(|_| WireError::Truncated)?;
                 reader.finish()?;
-                Ok(Self::Retry(token))
+                Ok(Self::Retry { hello, token })
             }
             Some(&value) => Err(WireError::UnknownVariant { field: "datagram type", value }),
             None => Err(WireError::Truncated),
@@ -89,9 +96,10 @@ impl<'a> Datagram<'a> {
         out.extend_from_slice(inner);
     }
 
-    /// Appends a retry datagram: 28 bytes.
-    pub fn emit_retry(token: &[u8; TOKEN_LEN], out: &mut Vec<u8>) {
+    /// Appends a retry datagram: [`RETRY_LEN`] bytes.
+    pub fn emit_retry(hello: &[u8; HELLO_ID_LEN], token: &[u8; TOKEN_LEN], out: &mut Vec<u8>) {
         out.extend_from_slice(&(INITIAL_OR_RETRY_VERSION | 0xA000_0000).to_be_bytes());
+        out.extend_from_slice(hello);
         out.extend_from_slice(token);
     }
 }
@@ -167,6 +175,7 @@ pub enum RecordKind {
 /// |---|---|---|
 /// | 0 | 8 | challenge: to be sent back; zero when there is none |
 /// | 8 | 8 | answer: the challenge that came from there; zero when there is none |
+/// | 16 | .. | zeros, behind a challenge without an answer: whether a datagram of that size gets through |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathMessage {
     /// What the peer is to send back, to the address it came from.
@@ -176,10 +185,10 @@ pub struct PathMessage {
 }
 
 impl PathMessage {
-    /// Bytes of a message.
+    /// Bytes of a message without padding.
     pub const LEN: usize = 16;
 
-    /// Parses a message.
+    /// Parses a message, padded or not.
     ///
     /// # Errors
     /// When `bytes` are not exactly one, or it says nothing.
@@ -187,9 +196,13 @@ impl PathMessage {
         let mut reader = Reader::new(bytes);
         let challenge = NonZeroU64::new(reader.u64()?);
         let answer = NonZeroU64::new(reader.u64()?);
-        reader.finish()?;
         if challenge.is_none() && answer.is_none() {
             return Err(WireError::NotCanonical("path message"));
+        }
+        if challenge.is_none() || answer.is_some() {
+            reader.finish()?;
+        } else if reader.rest().iter().any(|byte| *byte != 0) {
+            return Err(WireError::NotCanonical("padding"));
         }
         Ok(Self { challenge, answer })
     }
@@ -349,6 +362,10 @@ pub const LANES: u8 = 8;
 const LANE_MASK: u32 = LANES as u32 - 1;
 /// Bytes of a retry token: when it was made, and a MAC.
 pub const TOKEN_LEN: usize = 24;
+/// Bytes of the hash of a hello that say which one a retry answers: whoever did not see the hello cannot guess them.
+pub const HELLO_ID_LEN: usize = 8;
+/// Bytes of a retry.
+pub const RETRY_LEN: usize = 4 + HELLO_ID_LEN + TOKEN_LEN;
 /// Bytes of an AES-GCM tag.
 pub const AEAD_TAG_LEN: usize = 16;
 /// Bytes that sealing adds to a PDU.
@@ -387,11 +404,12 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_28_bytes_and_nothing_else() {
+    fn a_retry_is_36_bytes_and_nothing_else() {
         let mut bytes = Vec::new();
-        Datagram::emit_retry(&[5; TOKEN_LEN], &mut bytes);
-        assert_eq!(bytes.len(), 28);
-        assert_eq!(Datagram::parse(&bytes), Ok(Datagram::Retry(&[5; TOKEN_LEN])));
+        Datagram::emit_retry(&[4; HELLO_ID_LEN], &[5; TOKEN_LEN], &mut bytes);
+        assert_eq!(bytes.len(), RETRY_LEN);
+        let retry = Datagram::Retry { hello: &[4; HELLO_ID_LEN], token: &[5; TOKEN_LEN] };
+        assert_eq!(Datagram::parse(&bytes), Ok(retry));
         bytes.push(0);
         assert!(Datagram::parse(&bytes).is_err());
     }
@@ -404,6 +422,16 @@ mod tests {
             assert_eq!(PathMessage::parse(&message.emit()), Ok(message));
         }
         assert!(PathMessage::parse(&[0; PathMessage::LEN]).is_err());
+        let challenge = PathMessage { challenge: NonZeroU64::new(7), answer: None };
+        for (padding, is_good) in [(vec![0; 1420], true), (vec![0, 1], false), (vec![1], false)] {
+            let padded = PathMessage::parse(&[&challenge.emit()[..], &padding].concat());
+            assert_eq!(padded.ok(), is_good.then_some(challenge));
+        }
+        let answer = PathMessage { challenge: None, answer: NonZeroU64::new(7) };
+        let both = PathMessage { answer: NonZeroU64::new(9), ..challenge };
+        for message in [answer, both] {
+            assert!(PathMessage::parse(&[&message.emit()[..], &[0]].concat()).is_err());
+        }
         for len in [0, PathMessage::LEN - 1, PathMessage::LEN + 1] {
             assert!(PathMessage::parse(&vec![1; len]).is_err(), "{len}");
         }

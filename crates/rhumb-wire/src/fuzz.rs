@@ -116,7 +116,7 @@ pub fn datagram(data: &[u8]) {
             out.extend_from_slice(&data[out.len()..]);
         }
         Ok(Datagram::Initial { token, inner }) => Datagram::emit_initial(token, inner, &mut out),
-        Ok(Datagram::Retry(token)) => Datagram::emit_retry(token, &mut out),
+        Ok(Datagram::Retry { hello, token }) => Datagram::emit_retry(hello, token, &mut out),
         Err(_) => return,
     }
     assert_eq!(out, data);

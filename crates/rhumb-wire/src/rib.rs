@@ -12,11 +12,14 @@
 //! | request: look up metadata | 2 | name |
 //! | request: publish | 3 | metadata list, certificate list |
 //! | request: acknowledge a change | 4 | nothing |
+//! | request: which store | 5 | nothing |
+//! | request: gone | 6 | name, sequence (8 bytes): the name that this route of sequence leads here is not here any more |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
 //! | response: refused | 4 | refusal (1 byte); after "superseded" a certificate list: the newer statement, or nothing where it is not known |
 //! | response: changed | 5 | name, metadata list, certificate list, which is not empty |
+//! | response: store | 6 | identity of the store (16 bytes) |
 //!
 //! A metadata list is a count (1 byte), then per item a length (2 bytes) and the encoding. Certificates travel as in
 //! every PDU. Nothing in an answer is to be believed before it is verified.
@@ -29,6 +32,10 @@ use crate::{Certificate, Metadata, Name, Statement, WireError};
 /// Pairs an answer with its question, or an acknowledgement with its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u32);
+
+/// Tells a RIB's store from others: who finds another one than before has to publish anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct StoreId(pub [u8; 16]);
 
 /// What a RIB is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +62,15 @@ pub enum RibRequestBody {
     },
     /// The [`RibResponseBody::Changed`] of this identifier has arrived.
     Acknowledge,
+    /// Which store the RIB has.
+    WhichStore,
+    /// A name is not at the router any more that its route leads to, who says so. Not answered.
+    Gone {
+        /// The name.
+        name: Name,
+        /// Of its route.
+        sequence: u64,
+    },
 }
 
 /// What a RIB answers.
@@ -95,6 +111,8 @@ pub enum RibResponseBody {
         /// The certificates that lead from the name outward now, or the name's withdrawal; at least one.
         certificates: Vec<Certificate>,
     },
+    /// The store that the RIB has: another one, whenever the one it had before may have been lost or replaced.
+    Store(StoreId),
 }
 
 /// Why a RIB refuses an order.
@@ -121,6 +139,8 @@ pub enum Refusal {
     QuotaExceeded = 9,
     /// The store failed; try again.
     StoreFailed = 10,
+    /// The RIB does not serve who asks, or an issuer.
+    NotAuthorised = 11,
 }
 
 impl RibRequest {
@@ -140,6 +160,8 @@ impl RibRequest {
                 certificates: Certificate::read_list(&mut reader)?,
             },
             4 => RibRequestBody::Acknowledge,
+            5 => RibRequestBody::WhichStore,
+            6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -166,6 +188,12 @@ impl RibRequest {
                 Certificate::emit_list(certificates, out);
             }
             RibRequestBody::Acknowledge => emit_head(4, self.id, out),
+            RibRequestBody::WhichStore => emit_head(5, self.id, out),
+            RibRequestBody::Gone { name, sequence } => {
+                emit_head(6, self.id, out);
+                out.extend_from_slice(&name.0);
+                out.extend_from_slice(&sequence.to_be_bytes());
+            }
         }
     }
 }
@@ -214,6 +242,7 @@ impl RibResponse {
                 }
                 RibResponseBody::Changed { name, metadata, certificates }
             }
+            6 => RibResponseBody::Store(StoreId(reader.array()?)),
             value => return Err(WireError::UnknownVariant { field: "response", value }),
         };
         reader.finish()?;
@@ -246,6 +275,10 @@ impl RibResponse {
                     Certificate::emit_list(&[], out);
                 }
             }
+            RibResponseBody::Store(StoreId(id)) => {
+                emit_head(6, self.id, out);
+                out.extend_from_slice(id);
+            }
             RibResponseBody::Superseded(newer) => {
                 emit_head(4, self.id, out);
                 out.push(Refusal::Superseded as u8);
@@ -268,6 +301,7 @@ impl Refusal {
             8 => Self::NotPublishable,
             9 => Self::QuotaExceeded,
             10 => Self::StoreFailed,
+            11 => Self::NotAuthorised,
             value => return Err(WireError::UnknownVariant { field: "refusal", value }),
         })
     }
@@ -285,6 +319,7 @@ impl Refusal {
             Self::NotPublishable => "not_publishable",
             Self::QuotaExceeded => "quota_exceeded",
             Self::StoreFailed => "store_failed",
+            Self::NotAuthorised => "not_authorised",
         }
     }
 }
@@ -302,6 +337,7 @@ impl fmt::Display for Refusal {
             Self::NotPublishable => "a statement of this kind cannot be published",
             Self::QuotaExceeded => "no room is left for this publisher",
             Self::StoreFailed => "the store failed; try again",
+            Self::NotAuthorised => "the RIB does not serve this router or this name",
         })
     }
 }
@@ -342,6 +378,7 @@ mod tests {
                 certificates
             }),
             Just(RibRequestBody::Acknowledge),
+            Just(RibRequestBody::WhichStore),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibRequest { id: RequestId(id), body })
     }
@@ -356,7 +393,8 @@ mod tests {
                 RibResponseBody::Absent(Certificate { statement, ..absence })
             }),
             Just(RibResponseBody::Stored),
-            (1u8..=10).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
+            any::<[u8; 16]>().prop_map(|id| RibResponseBody::Store(StoreId(id))),
+            (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
             (any_name(), lists(), any_certificate()).prop_map(
                 |(name, (metadata, mut certificates), first)| {

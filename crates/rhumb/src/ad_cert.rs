@@ -61,7 +61,7 @@ pub(crate) fn facts(ad_cert: &AdCert, now_s: u64) -> Value {
 /// What it says, for people.
 pub(crate) fn words(ad_cert: &AdCert, now_s: u64) -> String {
     let certificate = ad_cert.certificate();
-    let label = ad_cert.metadata().attributes().get("label");
+    let label = ad_cert.metadata().attributes().get(rhumb_trust::LABEL);
     let label = label.map_or(String::new(), |label| format!(" ({})", label.escape_debug()));
     let standing = match check_window(certificate, now_s) {
         Ok(()) => time_left(now_s, certificate.not_after_s),

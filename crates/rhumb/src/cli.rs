@@ -1,8 +1,10 @@
 //! The command line: commands, options and their help. Values are checked here as far as text allows.
 
+mod access;
 mod capability;
 mod exchange;
 mod member;
+mod name;
 mod stamp;
 mod waypoint;
 
@@ -12,9 +14,16 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
-use crate::config::{LEASE_RANGE_S, LocatorChoice, MOST_COALESCE_US, parse_locator, parse_workers};
-use crate::remote::{Remote, parse_address, parse_name};
+use crate::admin::{Admin, USUAL};
+use crate::config::{
+    LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US, parse_locator,
+    parse_workers,
+};
+use crate::names;
+use crate::remote::{Remote, parse_address};
+use crate::size::parse_size;
 
+pub(crate) use access::{AccessArguments, SenderArguments, Strangers};
 pub(crate) use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
@@ -22,6 +31,7 @@ pub(crate) use capability::{
 };
 pub(crate) use exchange::{ExchangeArguments, ExchangeCommand};
 pub(crate) use member::{MemberArguments, MemberCommand};
+pub(crate) use name::{NameArguments, NameCommand};
 pub(crate) use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
     StampTask, parse_carried, parse_waypoints,
@@ -64,6 +74,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Make a key and the name it speaks for
     Keygen(KeygenArguments),
+    /// Show and change what names are called on this machine
+    Name(NameArguments),
     /// Let a server answer for a capsule's name, for some days
     Certify(CertifyArguments),
     /// Show what an AdCert says
@@ -151,7 +163,7 @@ pub(crate) struct CertifyArguments {
     #[arg(long, value_name = "FILE", default_value = "capsule.key")]
     pub(crate) key: PathBuf,
     /// The name of the node that is to answer
-    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) server: Name,
     /// For how many days from now
     #[arg(long, default_value_t = DEFAULT_DAYS, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
@@ -180,9 +192,15 @@ pub(crate) struct RibArguments {
     /// The store, made if missing [default: rib.redb]
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
+    pub(crate) max_datagram: Option<u16>,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
 }
 
 /// `rhumb router`
@@ -195,12 +213,13 @@ pub(crate) struct RouterArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// A RIB to publish at and to ask; may be repeated
-    #[arg(long, value_name = "NAME@ADDR")]
+    #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
     pub(crate) rib: Vec<Remote>,
-    /// The router to send through what has no nearer way
-    #[arg(long, value_name = "NAME@ADDR")]
-    pub(crate) upstream: Option<Remote>,
-    /// The address that others reach this router at, or `none` to be reached through the upstream only
+    /// A router that this one is reached through; may be repeated: the first one is preferred, and when it is gone, the next one
+    /// takes its place within a second
+    #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
+    pub(crate) upstream: Vec<Remote>,
+    /// The address that others reach this router at, or `none` to be reached through an upstream only
     /// [default: the listen address]
     #[arg(long, value_name = "ADDR|none", value_parser = parse_locator)]
     pub(crate) locator: Option<LocatorChoice>,
@@ -211,6 +230,9 @@ pub(crate) struct RouterArguments {
     /// Seconds that the router's certificates last; renewed at half [default: 600]
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
+    pub(crate) max_datagram: Option<u16>,
     /// How datagrams come in and go out: by sockets; by AF_XDP, past the kernel's network stack, where the driver runs
     /// programs (`xdp`) or surely gains by it (`auto`) [default: socket]
     #[arg(long, value_enum, value_name = "socket|auto|xdp")]
@@ -230,12 +252,15 @@ pub(crate) struct RouterArguments {
     /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
 }
 
 /// A choice of two.
@@ -262,20 +287,26 @@ pub(crate) enum IoArgument {
 #[derive(Debug, Default, Args)]
 pub(crate) struct NodeArguments {
     /// The router to join [default: whichever answers on the local network]
-    #[arg(long, value_name = "[NAME@]ADDR", conflicts_with_all = ["root", "only"])]
+    #[arg(long, value_name = "[NAME@]ADDR", value_parser = names::parse_remote, conflicts_with_all = ["root", "only"])]
     pub(crate) router: Option<Remote>,
     /// A root router, to join when none answers on the local network; may be repeated
-    #[arg(long, value_name = "[NAME@]ADDR")]
+    #[arg(long, value_name = "[NAME@]ADDR", value_parser = names::parse_remote)]
     pub(crate) root: Vec<Remote>,
     /// Of the routers found, join only the one of this name; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) only: Vec<Name>,
     /// The node's key file [default: a fresh key for this run]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// Talk with this name alone: routers carry nothing between this node and anybody else
+    #[arg(long = "for", value_name = "NAME", value_parser = names::parse)]
+    pub(crate) only_peer: Option<Name>,
     /// Seconds that the router may carry for this node; renewed at half [default: 600]
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
+    pub(crate) max_datagram: Option<u16>,
 }
 
 /// `rhumb send`
@@ -284,7 +315,7 @@ pub(crate) struct SendArguments {
     /// The file to send
     pub(crate) file: PathBuf,
     /// Who it is for
-    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) to: Name,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
@@ -299,6 +330,11 @@ pub(crate) struct ReceiveArguments {
     /// End after the first file
     #[arg(long)]
     pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) senders: SenderArguments,
+    /// Take no file larger than this, like 500MB or 2GiB [default: 1GB from strangers, from others what the disk has room for]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_size: Option<u64>,
     /// Receive for the capsule of this AdCert, too; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) serve: Vec<PathBuf>,
@@ -310,7 +346,7 @@ pub(crate) struct ReceiveArguments {
 #[derive(Debug, Args)]
 pub(crate) struct PingArguments {
     /// Who to ask
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = names::parse)]
     pub(crate) name: Name,
     /// How often
     #[arg(short, long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
@@ -323,7 +359,7 @@ pub(crate) struct PingArguments {
 #[derive(Debug, Args)]
 pub(crate) struct TraceArguments {
     /// Who to trace the way to
-    #[arg(value_parser = parse_name)]
+    #[arg(value_parser = names::parse)]
     pub(crate) name: Name,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
@@ -332,13 +368,19 @@ pub(crate) struct TraceArguments {
 /// `rhumb status`
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// The admin address of the RIB, router or key server [default: from the configuration file]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// The admin socket or address of the RIB, router or key server [default: from the configuration file, or else the only socket
+    /// at the usual place]
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
 
     /// Show a router's newest flows: who sends to whom. `--json` always does
     #[arg(long)]
     pub(crate) flows: bool,
+}
+
+fn max_datagram_parser() -> clap::builder::RangedI64ValueParser<u16> {
+    let (low, high) = (*MAX_DATAGRAM_RANGE.start(), *MAX_DATAGRAM_RANGE.end());
+    clap::value_parser!(u16).range(i64::from(low)..=i64::from(high))
 }
 
 fn lease_parser() -> clap::builder::RangedI64ValueParser<u32> {
@@ -354,7 +396,8 @@ const MOST_DAYS: i64 = (rhumb_rib::MAX_SERVICE_LIFETIME_S / 86_400) as i64;
 const DEFAULT_PING_COUNT: u32 = 5;
 const LONG_ABOUT: &str = "Secure routing by name: a name is the hash of its holder's key, stays the \
     same wherever the holder moves, and routers carry its traffic only with the holder's \
-    certificate. Begin with `rhumb demo`.";
+    certificate. Begin with `rhumb demo`. Where an option takes a NAME, a label that the name has on this \
+    machine (`rhumb name`) and the first 10 of its 52 characters do as well.";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
 pub(crate) mod member;
+pub(crate) mod name;
 pub(crate) mod ping;
 pub(crate) mod receive;
 pub(crate) mod rib;

@@ -3,34 +3,48 @@
 //! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and `~/.config/rhumb/rhumb.toml`; none is
 //! needed.
 
+mod access;
 mod border;
 mod exchange;
 mod keyserver;
 mod member;
 pub(crate) mod raw;
+mod rib;
 #[cfg(target_os = "linux")]
 mod stamp;
 mod waypoint;
+mod words;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use rhumb_io::{Choice, xdp};
+use rhumb_link::{DEFAULT_MAX_DATAGRAM_LEN, Limits, MIN_DATAGRAM_LEN, Rate};
 use rhumb_node::RouterChoice;
+use rhumb_trust::Access;
+use rhumb_wire::Name;
 use rhumb_wire::datagram::LANES;
 use toml::Spanned;
 
-use crate::cli::{IoArgument, NodeArguments, OnOff, RibArguments, RouterArguments};
+use crate::admin::Admin;
+use crate::cli::{
+    AccessArguments, IoArgument, NodeArguments, OnOff, ReceiveArguments, RibArguments,
+    RouterArguments,
+};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
 use crate::remote::{Remote, parse_address, parse_name};
+use crate::size::parse_size;
+pub(crate) use access::{AccessSettings, Service};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, PlainClient, PlainSettings};
 pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
 pub(crate) use member::{BgpSettings, MemberSettings, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
+pub(crate) use rib::RibLimits;
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};
 pub(crate) use waypoint::{FollowSettings, ForwarderSettings, PacketIoChoice, Period};
@@ -41,7 +55,11 @@ pub(crate) struct RibSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) key: PathBuf,
     pub(crate) store: PathBuf,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) limits: Limits,
+    pub(crate) store_limits: RibLimits,
+    pub(crate) max_datagram_len: u16,
+    pub(crate) access: AccessSettings,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// What a router runs with.
@@ -50,11 +68,15 @@ pub(crate) struct RouterSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) key: PathBuf,
     pub(crate) ribs: Vec<Remote>,
-    pub(crate) upstream: Option<Remote>,
+    pub(crate) upstreams: Vec<Remote>,
     pub(crate) locator: LocatorChoice,
+    /// What routes may lead to though it is no public address.
+    pub(crate) locators: Vec<rhumb_switch::Network>,
     pub(crate) discovery: DiscoveryChoice,
     pub(crate) io: Choice,
     pub(crate) lease_s: u32,
+    pub(crate) limits: Limits,
+    pub(crate) max_datagram_len: u16,
     /// Threads that forward, 1 to 8.
     pub(crate) workers: u8,
     /// How long datagrams may gather while they come close upon each other, if at all.
@@ -66,9 +88,11 @@ pub(crate) struct RouterSettings {
     pub(crate) border: Option<BorderSettings>,
     /// What there is for peers that demand capabilities.
     pub(crate) stamps: Vec<BorderStampSettings>,
+    /// Who may use it.
+    pub(crate) access: AccessSettings,
     /// Who it goes on as when everything is open.
     pub(crate) run_as: Option<User>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// What a node runs with.
@@ -76,7 +100,21 @@ pub(crate) struct RouterSettings {
 pub(crate) struct NodeSettings {
     pub(crate) router: RouterChoice,
     pub(crate) key: Option<PathBuf>,
+    pub(crate) only_peer: Option<Name>,
     pub(crate) lease_s: u32,
+    pub(crate) max_datagram_len: u16,
+    /// Who may send to it.
+    pub(crate) access: Access,
+}
+
+/// What a receiver runs with.
+#[derive(Debug)]
+pub(crate) struct ReceiveSettings {
+    pub(crate) node: NodeSettings,
+    /// Who may send to it.
+    pub(crate) access: AccessSettings,
+    /// Bytes of the largest file.
+    pub(crate) max_size: Option<u64>,
 }
 
 /// The address that a router publishes for itself.
@@ -158,7 +196,11 @@ impl ConfigFile {
                 .clone()
                 .or_else(|| raw.store.clone())
                 .unwrap_or_else(|| PathBuf::from(DEFAULT_STORE)),
-            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+            limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
+            store_limits: self.rib_limits()?,
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
+            access: self.access(Service::Rib, &flags.access)?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
     }
 
@@ -169,27 +211,15 @@ impl ConfigFile {
             Some(listen) => Some(listen),
             None => self.parsed(raw.listen.as_ref(), parse_address)?,
         };
-        let mut ribs = flags.rib.clone();
-        if ribs.is_empty() {
-            for text in raw.rib.iter().flatten() {
-                ribs.extend(self.parsed(Some(text), str::parse::<Remote>)?);
-            }
-        }
+        let ribs = self.remotes(&flags.rib, raw.rib.as_ref())?;
         if ribs.is_empty() {
             return Err(Failure::setup_text(
                 "a router needs a RIB; give --rib NAME@ADDR (`rhumb rib` prints both)",
             ));
         }
-        let upstream = match flags.upstream {
-            Some(upstream) => Some(upstream),
-            None => self.parsed(raw.upstream.as_ref(), str::parse)?,
-        };
-        let locator = match flags.locator {
-            Some(locator) => Some(locator),
-            None => self.parsed(raw.locator.as_ref(), parse_locator)?,
-        };
-        let locator = locator.unwrap_or(LocatorChoice::Automatic);
-        if locator == LocatorChoice::None && upstream.is_none() {
+        let upstreams = self.remotes(&flags.upstream, raw.upstream.as_ref())?;
+        let locator = self.locator(flags)?;
+        if locator == LocatorChoice::None && upstreams.is_empty() {
             return Err(Failure::setup_text(
                 "a router without a locator is reached through another; give --upstream NAME@ADDR",
             ));
@@ -209,29 +239,61 @@ impl ConfigFile {
         };
         let workers = self.workers(flags.workers)?;
         let io = self.io(flags)?;
-        if workers > 1 && matches!(io, Choice::Xdp(_)) {
-            return Err(Failure::setup_text(
-                "several workers need sockets; give --workers 1 with --io xdp, or --io socket",
-            ));
-        }
+        refuse_workers_on_xdp(workers, &io)?;
         Ok(RouterSettings {
             listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
             ribs,
-            upstream,
+            upstreams,
             locator,
+            locators: self.locators()?,
             discovery,
             io,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
             workers,
             coalesce: self.coalesce(flags.coalesce_us)?,
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
             border: self.border()?,
             stamps: self.stamps()?,
+            access: self.access(Service::Router, &flags.access)?,
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
-            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
+    }
+
+    /// Those of options, or else those of the file.
+    fn remotes(
+        &self,
+        flags: &[Remote],
+        raw: Option<&Vec<Spanned<String>>>,
+    ) -> Outcome<Vec<Remote>> {
+        let mut remotes = flags.to_vec();
+        if remotes.is_empty() {
+            for text in raw.into_iter().flatten() {
+                remotes.extend(self.parsed(Some(text), str::parse::<Remote>)?);
+            }
+        }
+        Ok(remotes)
+    }
+
+    fn locator(&self, flags: &RouterArguments) -> Outcome<LocatorChoice> {
+        let locator = match flags.locator {
+            Some(locator) => Some(locator),
+            None => self.parsed(self.raw.router.locator.as_ref(), parse_locator)?,
+        };
+        Ok(locator.unwrap_or(LocatorChoice::Automatic))
+    }
+
+    /// What routes may lead to though it is no public address.
+    fn locators(&self) -> Outcome<Vec<rhumb_switch::Network>> {
+        let network =
+            |text: &str| text.parse::<rhumb_switch::Network>().map_err(|error| error.to_string());
+        let texts = self.raw.router.locators.iter().flatten();
+        let read = texts.filter_map(|text| self.parsed(Some(text), network).transpose());
+        read.collect()
     }
 
     fn io(&self, flags: &RouterArguments) -> Outcome<Choice> {
@@ -255,7 +317,7 @@ impl ConfigFile {
 
     /// The admin address in the file, the router's before the RIB's, and that before the key server's and the
     /// waypoint's.
-    pub(crate) fn any_admin(&self) -> Outcome<Option<SocketAddr>> {
+    pub(crate) fn any_admin(&self) -> Outcome<Option<Admin>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
         let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
@@ -268,8 +330,23 @@ impl ConfigFile {
         Ok(NodeSettings {
             router: self.router_choice(flags)?,
             key: flags.key.clone().or_else(|| raw.key.clone()),
+            only_peer: flags.only_peer,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            access: Access::default(),
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
         })
+    }
+
+    /// Settings of `rhumb receive`.
+    pub(crate) fn receive(&self, flags: &ReceiveArguments) -> Outcome<ReceiveSettings> {
+        let max_size = match flags.max_size {
+            Some(max_size) => Some(max_size),
+            None => self.parsed(self.raw.receive.max_size.as_ref(), parse_size)?,
+        };
+        let senders = AccessArguments::from(&flags.senders);
+        let access = self.access(Service::Receive, &senders)?;
+        let node = NodeSettings { access: access.access.clone(), ..self.node(&flags.node)? };
+        Ok(ReceiveSettings { node, access, max_size })
     }
 
     /// Options come first here too: a root router given there is meant, whatever router the file names.
@@ -301,22 +378,13 @@ impl ConfigFile {
         Ok(RouterChoice::Discovered { roots, only })
     }
 
-    /// Status is for who has an account on this machine: it names peers.
-    fn admin(
-        &self,
-        flag: Option<SocketAddr>,
-        raw: Option<&Spanned<String>>,
-    ) -> Outcome<Option<SocketAddr>> {
+    /// An option comes before the file.
+    fn admin(&self, flag: Option<&Admin>, raw: Option<&Spanned<String>>) -> Outcome<Option<Admin>> {
         let admin = match flag {
-            Some(admin) => Some(admin),
-            None => self.parsed(raw, parse_address)?,
+            Some(admin) => Some(admin.clone()),
+            None => self.parsed(raw, Admin::parse)?,
         };
-        match admin {
-            Some(admin) if !admin.ip().is_loopback() => Err(Failure::setup_text(format!(
-                "admin address {admin} is open to others; give a loopback address like 127.0.0.1:0"
-            ))),
-            admin => Ok(admin),
-        }
+        admin.map(Admin::check).transpose()
     }
 
     fn workers(&self, flag: Option<u8>) -> Outcome<u8> {
@@ -370,7 +438,19 @@ impl ConfigFile {
         }
     }
 
-    /// The value of a key that has text, or what is wrong with it and in which line.
+    fn max_datagram(&self, flag: Option<u16>, raw: Option<&Spanned<u16>>) -> Outcome<u16> {
+        match raw.filter(|_| flag.is_none()).map(|value| (*value.get_ref(), value.span())) {
+            None => Ok(flag.unwrap_or(DEFAULT_MAX_DATAGRAM_LEN)),
+            Some((bytes, _)) if MAX_DATAGRAM_RANGE.contains(&bytes) => Ok(bytes),
+            Some((bytes, span)) => {
+                let (low, high) = (MAX_DATAGRAM_RANGE.start(), MAX_DATAGRAM_RANGE.end());
+                let problem = format!("max_datagram is {bytes}; give {low} to {high}");
+                let line = line_at(&self.text, Some(&span));
+                Err(refuse(&self.path, &Fault { line, problem }))
+            }
+        }
+    }
+
     /// The user that a daemon goes on as: the flag's, or else the file's.
     fn run_as(&self, flag: Option<&str>, raw: Option<&Spanned<String>>) -> Outcome<Option<User>> {
         match flag {
@@ -379,6 +459,7 @@ impl ConfigFile {
         }
     }
 
+    /// The value of a key that has text, or what is wrong with it and in which line.
     fn parsed<T>(
         &self,
         raw: Option<&Spanned<String>>,
@@ -402,6 +483,34 @@ pub(crate) fn parse_locator(text: &str) -> Result<LocatorChoice, String> {
 fn parse_io(text: &str) -> Result<IoArgument, String> {
     IoArgument::from_str(text, false)
         .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
+}
+
+fn refuse_workers_on_xdp(workers: u8, io: &Choice) -> Outcome<()> {
+    if workers > 1 && matches!(io, Choice::Xdp(_)) {
+        return Err(Failure::setup_text(
+            "several workers need sockets; give --workers 1 with --io xdp, or --io socket",
+        ));
+    }
+    Ok(())
+}
+
+/// What strangers may cost, with what the file says of one address.
+fn limits(sessions: Option<NonZeroU32>, handshakes: Option<NonZeroU32>) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(sessions) = sessions {
+        limits.sessions_per_source = sessions.get() as usize;
+    }
+    if let Some(per_s) = handshakes.map(NonZeroU32::get) {
+        let usual = limits.handshakes_per_source;
+        let burst = usual.burst.max(per_s.saturating_mul(usual.burst / usual.per_s));
+        limits.handshakes_per_source = Rate { per_s, burst };
+        // A site that may have more than all strangers together needs them to have more.
+        let all = limits.handshakes;
+        let times = per_s.div_ceil(all.per_s).max(1);
+        limits.handshakes =
+            Rate { per_s: all.per_s.saturating_mul(times), burst: all.burst.saturating_mul(times) };
+    }
+    limits
 }
 
 /// A number of workers, or `auto`: as many as there are cores for this process.
@@ -455,6 +564,8 @@ pub(crate) const MOST_COALESCE_US: u16 = 1000;
 pub(crate) const DEFAULT_LEASE_S: u32 = 600;
 /// Shorter than a minute drowns in clock skew; RIBs store a day at most.
 pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;
+/// What every path carries, to what jumbo frames do.
+pub(crate) const MAX_DATAGRAM_RANGE: std::ops::RangeInclusive<u16> = MIN_DATAGRAM_LEN..=9000;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -494,6 +605,7 @@ pub(crate) mod tests {
         let refused_pause = refused(&format!("{rib}coalesce_us = 1001"));
         assert!(refused_pause.contains("line 4: coalesce_us is 1001; give 0 to 1000"));
         assert!(refused(&format!("{rib}locator = \"none\"")).contains("--upstream"));
+        assert!(refused(&format!("{rib}locators = [\"ten\"]")).contains("10.0.0.0/8"));
         assert!(refused(&format!("{rib}admin = \"192.0.2.1:9\"")).contains("loopback"));
         assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));
         let keyless = "[router]\nrib = [\"127.0.0.1:9\"]";

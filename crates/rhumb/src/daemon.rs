@@ -13,6 +13,7 @@ pub(crate) mod bgp;
 mod control;
 mod hangup;
 mod http;
+mod rules;
 mod snapshot;
 mod worker;
 
@@ -28,11 +29,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::admin::Admin;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 
 pub(crate) use control::Control;
-pub(crate) use hangup::Hangup;
+pub(crate) use hangup::{Hangup, Terminal};
+pub(crate) use rules::RulesFollower;
 pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
 pub(crate) use worker::Worker;
 
@@ -130,13 +133,13 @@ pub(crate) struct Ready {
     pub(crate) role: Role,
     pub(crate) name: Name,
     pub(crate) address: SocketAddr,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ready: {}@{}", self.role.as_str(), self.name, self.address)?;
-        match self.admin {
+        match &self.admin {
             Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
             None => Ok(()),
         }
@@ -156,9 +159,14 @@ impl Serialize for Ready {
     }
 }
 
-/// A worker's wake and control, with its signals caught from here on.
-pub(crate) fn take_control(admin: Option<SocketAddr>, with_parent: bool) -> Outcome<Control> {
+/// A worker's wake and control, with its signals caught from here on. A socket at the usual place is called `label`.
+pub(crate) fn take_control(
+    admin: Option<&Admin>,
+    label: &str,
+    with_parent: bool,
+) -> Outcome<Control> {
     let wake = Wake::new().map_err(Failure::setup)?;
+    let admin = admin.map(|admin| admin.settled(label)).transpose()?;
     Control::start(admin, with_parent, wake)
 }
 

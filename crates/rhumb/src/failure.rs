@@ -53,9 +53,16 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// One line, whatever the causes say.
+    /// One line, whatever the causes say. Most errors show the reason that they hold, which is not said again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{:#}", self.cause);
+        let mut text = String::new();
+        for reason in self.cause.chain().map(ToString::to_string) {
+            if text.is_empty() {
+                text = reason;
+            } else if !text.contains(&reason) {
+                text = format!("{text}: {reason}");
+            }
+        }
         let mut words = text.split_whitespace();
         f.write_str(words.next().unwrap_or("failed"))?;
         words.try_for_each(|word| write!(f, " {word}"))
@@ -73,6 +80,13 @@ mod tests {
     fn a_cause_of_several_lines_becomes_one() {
         let failure = Failure::setup(anyhow::anyhow!("first\n  second").context("third"));
         assert_eq!(failure.to_string(), "third: first second");
+    }
+
+    #[test]
+    fn a_reason_that_its_error_shows_is_said_once() {
+        let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let error = rhumb_rib::RibError::StoreFile { path: "x.redb".into(), source };
+        assert_eq!(Failure::setup(error).to_string(), "store x.redb: permission denied");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod ad_cert;
+mod admin;
 mod cli;
 mod clock;
 mod commands;
@@ -17,6 +18,7 @@ mod key;
 mod key_fetch;
 mod lifetime;
 mod membership;
+mod names;
 mod output;
 mod privileges;
 mod progress;
@@ -25,6 +27,7 @@ mod revocation_feed;
 mod roster;
 mod secret_file;
 mod session;
+mod size;
 mod words;
 
 use std::io::IsTerminal;
@@ -62,6 +65,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         }
         Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
+        Command::Name(arguments) => commands::name::run(arguments, form),
         Command::Certify(arguments) => commands::certify::run(arguments, form),
         Command::Inspect(arguments) => commands::inspect::run(&arguments.file, form),
         Command::Router(arguments) => {
@@ -72,7 +76,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             commands::send::run(arguments, &settings, with_parent, &Bar::new(line.quiet), form)
         }
         Command::Receive(arguments) => {
-            let settings = file.node(&arguments.node)?;
+            let settings = file.receive(arguments)?;
             commands::receive::run(arguments, &settings, with_parent, line.quiet, form)
         }
         Command::Ping(arguments) => {
@@ -96,7 +100,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             commands::exchange::run(arguments, &file, with_parent, form)
         }
         Command::Status(arguments) => {
-            commands::status::run(arguments.admin, arguments.flows, &file, form)
+            commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
         #[cfg(target_os = "linux")]
         Command::Stamp(arguments) => {

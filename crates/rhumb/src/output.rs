@@ -45,6 +45,11 @@ fn print_line(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
+/// A line for people beside what a command prints: on standard error, so that who reads its output need not know of it.
+pub(crate) fn remark(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// `bytes` for people, in decimal units.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;

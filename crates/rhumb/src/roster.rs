@@ -21,7 +21,7 @@ use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::raw::{Fault, check_item_keys, line_at};
+use crate::config::raw::{Fault, check_item_keys, from_text, line_at};
 use crate::failure::{Failure, Outcome};
 use crate::remote::parse_name;
 
@@ -63,12 +63,8 @@ pub(crate) fn load(path: &Path) -> Outcome<Vec<Site>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Site>, Fault> {
-    let fault = |error: toml::de::Error| Fault {
-        line: line_at(text, error.span().as_ref()),
-        problem: error.message().to_owned(),
-    };
     check_item_keys(text, "site", SITE_KEYS)?;
-    let raw: RawRoster = toml::from_str(text).map_err(fault)?;
+    let raw: RawRoster = from_text(text)?;
     let at =
         |span: std::ops::Range<usize>, problem| Fault { line: line_at(text, Some(&span)), problem };
     let (mut sites, mut names, mut places) = (Vec::new(), HashSet::new(), HashSet::new());

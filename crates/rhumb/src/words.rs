@@ -8,17 +8,17 @@ use crate::clock::{time_left, time_of_day};
 
 /// What names are called in a sentence: a label where there is one, else the first characters of the name.
 #[derive(Debug, Default)]
-pub(crate) struct Labels(HashMap<Name, &'static str>);
+pub(crate) struct Labels(HashMap<Name, String>);
 
 impl Labels {
     /// Calls `name` by `label` from now on.
-    pub(crate) fn insert(&mut self, name: Name, label: &'static str) {
-        self.0.insert(name, label);
+    pub(crate) fn insert(&mut self, name: Name, label: impl Into<String>) {
+        self.0.insert(name, label.into());
     }
 
     /// What `name` is called.
     pub(crate) fn of(&self, name: Name) -> String {
-        self.0.get(&name).map_or_else(|| name.short(), |label| (*label).to_owned())
+        self.0.get(&name).map_or_else(|| name.short(), String::clone)
     }
 
     /// What a certificate says, and for how long.

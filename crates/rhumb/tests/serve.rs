@@ -4,7 +4,7 @@
 
 mod harness;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use harness::{Network, Place, remote};
 use rhumb_trust::{AdCert, Identity, Window};
@@ -214,4 +214,41 @@ fn what_does_not_serve_is_refused_before_a_router_is_asked() {
     let days = place.run(&["certify", "--server", &names[0], "--days", "31"]);
     assert_eq!(days.code, 2);
     assert!(days.errors.contains("1..=30"), "{}", days.errors);
+}
+
+#[test]
+fn when_the_newer_server_is_killed_the_older_one_serves_again() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router();
+    let capsule = place.keygen("capsule", "capsule.key");
+    let serve = |name: &str| {
+        let server = place.keygen("node", &format!("{name}.key"));
+        let (key, word) = (format!("{name}.key"), format!("{name}.adcert"));
+        certify(&place, &server, &word);
+        let mut serving =
+            place.start(&["receive", "--key", &key, "--serve", &word, "--router", &router]);
+        assert_eq!(serving.next_object()["serves"][0], capsule.as_str());
+        serving
+    };
+    let mut older = serve("older");
+    let newer = serve("newer");
+    assert_eq!(older.next_object()["state"], "ended");
+    newer.kill();
+    // The router finds it silent after 20 s.
+    let begin = Instant::now();
+    let mut told = Vec::new();
+    while told.is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(90), "{}", older.errors_so_far());
+        std::thread::sleep(Duration::from_millis(100));
+        told = older.lines_so_far();
+    }
+    assert!(told[0].contains("serving"), "{told:?}");
+    place.write("letter", "who is there?");
+    let sent = place.run(&["send", "letter", "--to", &capsule, "--router", &router]);
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    let received = std::iter::from_fn(|| Some(older.next_object()))
+        .find(|said| said["received"].is_string())
+        .unwrap();
+    assert_eq!(received["to"], capsule.as_str());
 }

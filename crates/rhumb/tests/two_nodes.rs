@@ -168,7 +168,7 @@ fn of_two_processes_with_one_key_the_first_ends_and_says_why() {
     let (code, errors) = first.end_by_itself();
     assert_eq!(code, 1, "{errors}");
     let via = second_router.split('@').next().unwrap();
-    assert!(errors.contains("another process with this node's key"), "{errors}");
+    assert!(errors.contains("another process has joined with this key"), "{errors}");
     assert!(errors.contains(via), "{errors}");
     assert!(errors.lines().count() <= 2, "{errors}");
 }

@@ -45,6 +45,7 @@ fn main() -> std::io::Result<()> {
         ("rib", rib_messages()),
         ("rib_requests", orders::series().expect("keys can be made")),
         ("datagram", datagrams()),
+        ("hello", hellos()),
         ("bgp", bgp::examples()),
         ("exchange_message", exchange::messages().expect("the parties agree")),
         ("key_message", keys::messages()),
@@ -225,11 +226,32 @@ fn datagrams() -> Vec<Vec<u8>> {
         record(RecordKind::Close),
         example(|out| Datagram::emit_initial(None, &client_hello, out), parses),
         example(|out| Datagram::emit_initial(Some(&token), &client_hello, out), parses),
-        example(|out| Datagram::emit_retry(&token, out), parses),
+        example(|out| Datagram::emit_retry(&[9; 8], &token, out), parses),
         client_hello,
         discovery(Discovery::Query(Nonce([7; 8]))),
         discovery(Discovery::Answer(Nonce([7; 8]))),
     ]
+}
+
+/// A foreign peer's second hello, of DTLS 1.2 and of 1.3.
+fn hellos() -> Vec<Vec<u8>> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+    let extension = |kind: u8, data: &[u8]| [&[0, kind][..], &sized(data)].concat();
+    let versions = extension(43, &[2, 0xFE, 0xFC]);
+    let share = extension(51, &[0, 5, 0, 23, 0, 1, 9]);
+    let cookie = extension(44, &sized(&[8; 32]));
+    let newer = [versions, share, cookie, extension(21, &[0; 9])].concat();
+    [(vec![32; 33], extension(23, &[])), (vec![0], newer)]
+        .map(|(cookie, extensions)| {
+            let version_and_random = [&[0xFE, 0xFD][..], &[7; 32], &[0]].concat();
+            let suites = [0, 2, 0x13, 0x01, 1, 0];
+            let body = [&version_and_random, &cookie, &suites[..], &sized(&extensions)].concat();
+            let len = [&[0][..], &(body.len() as u16).to_be_bytes()].concat();
+            let header = [&[1][..], &len, &[0, 1, 0, 0, 0], &len].concat();
+            let message = [header, body].concat();
+            [&[22, 0xFE, 0xFD, 0, 0, 0, 0, 0, 0, 0, 1][..], &sized(&message)].concat()
+        })
+        .to_vec()
 }
 
 fn session_parameters() -> Vec<u8> {

@@ -1,5 +1,6 @@
 """Datagrams that are no sealed ones (section 4), and those of discovery (section 10)."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Optional
 
@@ -8,12 +9,14 @@ from .reader import Reader
 
 DTLS_FIRST_BYTES = range(20, 64)
 TOKEN_LENGTH = 24
+HELLO_ID_LENGTH = 8
 DISCOVERY_PORT = 7462
 DISCOVERY_GROUP = "ff02::7268:756d"
 
 _INITIAL, _RETRY = b"\x90\x00\x00\x01", b"\xa0\x00\x00\x01"
 _QUERY, _ANSWER = b"\xc0\x00\x00\x01", b"\xc0\x00\x00\x02"
 _NONCE_LENGTH = 8
+_RECORD_HEADER_LENGTH = 13
 _QUERY_PADDING = bytes(52)
 
 
@@ -47,20 +50,25 @@ class Initial:
 class Retry:
     """A responder's demand to come back with this token."""
 
+    hello: bytes
     token: bytes
 
     def encode(self) -> bytes:
         """The datagram."""
-        return _RETRY + self.token
+        return _RETRY + self.hello + self.token
 
     @classmethod
     def parse(cls, datagram: bytes) -> "Retry":
         """Reads a datagram that is exactly one retry."""
         reader = Reader(datagram, "retry")
         reader.expect(_RETRY, "not version 1")
-        token = reader.take(TOKEN_LENGTH)
+        hello, token = reader.take(HELLO_ID_LENGTH), reader.take(TOKEN_LENGTH)
         reader.end()
-        return cls(token)
+        return cls(hello, token)
+
+    def answers(self, dtls: bytes) -> bool:
+        """Whether it is about this DTLS datagram, which only who saw it can know."""
+        return self.hello == hashlib.sha256(dtls[_RECORD_HEADER_LENGTH:]).digest()[:HELLO_ID_LENGTH]
 
 
 @dataclass(frozen=True)

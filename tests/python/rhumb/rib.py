@@ -10,8 +10,10 @@ from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE = 1, 2, 3, 4
-FOUND, ABSENT, STORED, REFUSED, CHANGED = 1, 2, 3, 4, 5
+LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
+FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
+
+STORE_LENGTH = 16
 
 SUPERSEDED = 7
 
@@ -26,6 +28,7 @@ REFUSALS = {
     8: "not publishable",
     9: "quota exceeded",
     10: "store failed",
+    11: "not authorised",
 }
 
 _MOST_METADATA = 9
@@ -40,14 +43,18 @@ class Request:
     name: Name = Name(bytes(NAME_LENGTH))
     metadata: Tuple[Metadata, ...] = ()
     certificates: Tuple[Certificate, ...] = ()
+    # Of the route whose name is gone.
+    sequence: int = 0
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
         header = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
         if self.kind == PUBLISH:
             return header + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
-        if self.kind == ACKNOWLEDGE:
+        if self.kind in (ACKNOWLEDGE, WHICH_STORE):
             return header
+        if self.kind == GONE:
+            return header + self.name.octets + self.sequence.to_bytes(8, "big")
         return header + self.name.octets
 
     @classmethod
@@ -60,8 +67,10 @@ class Request:
         elif kind == PUBLISH:
             listed = tuple(read_metadata(reader))
             request = cls(kind, identifier, metadata=listed, certificates=tuple(certificates.read_list(reader)))
-        elif kind == ACKNOWLEDGE:
+        elif kind in (ACKNOWLEDGE, WHICH_STORE):
             request = cls(kind, identifier)
+        elif kind == GONE:
+            request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), sequence=reader.integer(8))
         else:
             raise Malformed("RIB request: kind")
         reader.end()
@@ -79,6 +88,8 @@ class Response:
     # The chain that was found, the one absence, or the newer statement by which an order is superseded.
     certificates: Tuple[Certificate, ...] = ()
     refusal: int = 0
+    # Which store the RIB has.
+    store: bytes = b""
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
@@ -91,7 +102,7 @@ class Response:
             data += bytes([self.refusal])
             if self.refusal == SUPERSEDED:
                 data += certificates.encode_list(self.certificates)
-        return data
+        return data + self.store
 
     @classmethod
     def parse(cls, data: bytes) -> "Response":
@@ -118,6 +129,8 @@ class Response:
             if len(shown) > 1:
                 raise Malformed("RIB response: more than one newer statement")
             response = cls(kind, identifier, certificates=shown, refusal=refusal)
+        elif kind == STORE:
+            response = cls(kind, identifier, store=reader.take(STORE_LENGTH))
         else:
             raise Malformed("RIB response: kind")
         reader.end()

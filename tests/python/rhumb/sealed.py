@@ -181,20 +181,27 @@ class PathMessage:
 
     LENGTH = 16
 
-    def __init__(self, challenge: int = 0, answer: int = 0):
+    def __init__(self, challenge: int = 0, answer: int = 0, padding: int = 0):
         self.challenge = challenge
         self.answer = answer
+        # Bytes behind a challenge: whether a datagram of that size arrives (section 4.6).
+        self.padding = padding
 
     def encode(self) -> bytes:
         """The plaintext of a path message."""
-        return self.challenge.to_bytes(8, "big") + self.answer.to_bytes(8, "big")
+        return self.challenge.to_bytes(8, "big") + self.answer.to_bytes(8, "big") + bytes(self.padding)
 
     @classmethod
     def parse(cls, plaintext: bytes) -> "PathMessage":
         """Reads a path message that says something."""
-        if len(plaintext) != cls.LENGTH or not any(plaintext):
+        padding = plaintext[cls.LENGTH :]
+        if len(plaintext) < cls.LENGTH or not any(plaintext) or any(padding):
             raise Malformed("path message")
-        return cls(int.from_bytes(plaintext[:8], "big"), int.from_bytes(plaintext[8:], "big"))
+        challenge = int.from_bytes(plaintext[:8], "big")
+        answer = int.from_bytes(plaintext[8 : cls.LENGTH], "big")
+        if padding and (answer or not challenge):
+            raise Malformed("path message: padding")
+        return cls(challenge, answer, len(padding))
 
 
 def read_header(datagram: bytes) -> Tuple[int, int, int, int]:

@@ -117,9 +117,8 @@ class Session:
 
     @property
     def longest_pdu(self) -> int:
-        """The most bytes of one PDU that fit a datagram to the peer."""
-        most = _LARGEST_DATAGRAM if self._peer_parameters is None else self._peer_parameters.largest_datagram
-        return min(most, _LARGEST_DATAGRAM) - sealed.OVERHEAD
+        """The most bytes of one PDU to the peer: what every path carries, since this client does not probe (section 4.6)."""
+        return _LEAST_LARGEST_DATAGRAM - sealed.OVERHEAD
 
     def send(self, pdu: bytes) -> None:
         """Sends a PDU, once."""
@@ -188,7 +187,7 @@ class Session:
                 self._take(answer)
                 return
             else:
-                token = _token_in(answer) or token
+                token = _token_in(answer, hello) or token
         raise HandshakeFailed("no answer")
 
     # Step 2
@@ -304,12 +303,13 @@ class Session:
             return None
 
 
-def _token_in(datagram: bytes) -> Optional[bytes]:
-    """The token of a retry; nothing if it is something else, which is dropped."""
+def _token_in(datagram: bytes, hello: bytes) -> Optional[bytes]:
+    """The token of a retry of our hello; nothing if it is something else, which is dropped."""
     try:
-        return Retry.parse(datagram).token
+        retry = Retry.parse(datagram)
     except Malformed:
         return None
+    return retry.token if retry.answers(hello) else None
 
 
 def _open_socket(address: Address) -> socket.socket:

@@ -10,6 +10,8 @@ pub enum IcmpSent {
     TooBig,
     /// Of our own: there is no way to the next host.
     Unreachable,
+    /// Of our own: the packet's capability was revoked.
+    Prohibited,
     /// Somebody else's, about a packet that was proven to be ours: with the original packet in it.
     Translated,
     /// Somebody else's, with too little of the packet in it for a proof: passed on as it came.
@@ -53,8 +55,14 @@ pub struct IcmpCounters {
 
 impl IcmpSent {
     /// All of them, in order.
-    pub const ALL: [Self; 5] =
-        [Self::TimeExceeded, Self::TooBig, Self::Unreachable, Self::Translated, Self::PassedOn];
+    pub const ALL: [Self; 6] = [
+        Self::TimeExceeded,
+        Self::TooBig,
+        Self::Unreachable,
+        Self::Prohibited,
+        Self::Translated,
+        Self::PassedOn,
+    ];
 
     /// Its label in metrics.
     pub fn name(self) -> &'static str {
@@ -62,6 +70,7 @@ impl IcmpSent {
             Self::TimeExceeded => "time_exceeded",
             Self::TooBig => "too_big",
             Self::Unreachable => "unreachable",
+            Self::Prohibited => "prohibited",
             Self::Translated => "translated",
             Self::PassedOn => "passed_on",
         }

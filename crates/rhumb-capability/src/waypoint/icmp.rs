@@ -16,6 +16,8 @@ pub(super) enum Message {
     TooBig { mtu: u32 },
     /// There is no way to where it goes.
     Unreachable,
+    /// It may not pass: its capability was revoked.
+    Prohibited,
     /// As somebody else said it, of the same family: type, code, and the four bytes after the checksum.
     Other { kind: u8, code: u8, rest: [u8; 4] },
 }
@@ -50,6 +52,8 @@ impl Message {
             (Self::TimeExceeded, Family::V6) => (TIME_EXCEEDED_V6, 0, [0; 4]),
             (Self::Unreachable, Family::V4) => (UNREACHABLE_V4, HOST_UNREACHABLE, [0; 4]),
             (Self::Unreachable, Family::V6) => (UNREACHABLE_V6, 0, [0; 4]),
+            (Self::Prohibited, Family::V4) => (UNREACHABLE_V4, PROHIBITED_V4, [0; 4]),
+            (Self::Prohibited, Family::V6) => (UNREACHABLE_V6, PROHIBITED_V6, [0; 4]),
             (Self::TooBig { mtu }, Family::V4) => {
                 let [high, low] = u16::try_from(mtu).unwrap_or(u16::MAX).to_be_bytes();
                 (UNREACHABLE_V4, TOO_BIG_V4, [0, 0, high, low])
@@ -183,6 +187,8 @@ const UNREACHABLE_V4: u8 = 3;
 const TIME_EXCEEDED_V4: u8 = 11;
 const PARAMETER_V4: u8 = 12;
 /// Codes of [`UNREACHABLE_V4`].
+const PROHIBITED_V4: u8 = 13;
+const PROHIBITED_V6: u8 = 1;
 const HOST_UNREACHABLE: u8 = 1;
 const TOO_BIG_V4: u8 = 4;
 const UNREACHABLE_V6: u8 = 1;

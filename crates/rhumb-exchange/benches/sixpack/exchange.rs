@@ -288,7 +288,7 @@ fn serve(
                 Output::Member { lane, message } => messages.push((lane, message)),
                 // The other party is stopped first, or second.
                 Output::Peer(message) => drop(ears.peer.send(&message)),
-                Output::PairFailed(error) => panic!("{error}"),
+                Output::PairFailed(error) | Output::MemberFailed { error, .. } => panic!("{error}"),
             }
         }
         if !messages.is_empty() && said.send((number, messages)).is_err() {

@@ -38,10 +38,10 @@ pub(crate) struct Heard {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeardWhat {
-    /// A route that no pair has exported yet, as far as party two knows.
-    Route,
+    /// A route that no pair has exported yet, as far as party two knows. The id shows whether the member told both parties the same.
+    Route(RouteId),
     /// A route that a former pair has exported.
-    Exported,
+    Exported(RouteId),
     /// No route: something else has this mark.
     Nothing,
 }
@@ -96,7 +96,12 @@ impl<'a> PairMessage<'a> {
         match self {
             Self::Engine(message) => out.u8(1).u16(shard).bytes(message),
             Self::Have(heard) => out.u8(2).u16(shard).list(heard, |out, heard| {
-                out.lane(heard.item.0).mark(heard.item.1).u8(heard.what as u8);
+                out.lane(heard.item.0).mark(heard.item.1);
+                match heard.what {
+                    HeardWhat::Route(id) => out.u8(0).bytes(&id.0),
+                    HeardWhat::Exported(id) => out.u8(1).bytes(&id.0),
+                    HeardWhat::Nothing => out.u8(2),
+                };
             }),
             Self::HaveEnd => out.u8(3).u16(shard),
             Self::Here { lane, participates } => {
@@ -193,8 +198,8 @@ fn items(reader: &mut Reader<'_>) -> Result<Vec<Item>, ExchangeError> {
 fn heard(reader: &mut Reader<'_>) -> Result<Heard, ExchangeError> {
     let item = (reader.lane()?, reader.mark()?);
     let what = match reader.u8()? {
-        0 => HeardWhat::Route,
-        1 => HeardWhat::Exported,
+        0 => HeardWhat::Route(reader.id()?),
+        1 => HeardWhat::Exported(reader.id()?),
         2 => HeardWhat::Nothing,
         _ => return Err(ExchangeError::Malformed("what was heard")),
     };

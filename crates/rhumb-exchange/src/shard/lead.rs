@@ -19,7 +19,7 @@ use crate::config::ServerConfig;
 use crate::message::Mark;
 use crate::message::pair::{Item, Order, PairMessage};
 use crate::roster::Lane;
-use crate::route::Destination;
+use crate::route::{Destination, RouteId};
 use questions::Questions;
 
 /// What party one keeps of a pair.
@@ -73,12 +73,19 @@ pub(super) struct Lead {
 #[derive(Default)]
 struct Theirs {
     last: Mark,
-    /// Its announcements, and whether it has exported them.
-    held: BTreeMap<Mark, bool>,
+    /// Its announcements.
+    held: BTreeMap<Mark, TheirRoute>,
     /// Connected, and whether it takes part in rounds.
     here: Option<bool>,
     /// Times that it was ordered to leave, and party two has not done so.
     leaving: u32,
+}
+
+/// An announcement that party two has heard.
+#[derive(Clone, Copy)]
+struct TheirRoute {
+    id: RouteId,
+    is_exported: bool,
 }
 
 /// One of a lane's words that wait.

@@ -235,7 +235,10 @@ impl Shard {
         let mut heard = Vec::new();
         for lane in (0..self.connections.len()).map(|lane| Lane(lane as u16)) {
             for (mark, held) in self.table.items(lane) {
-                let what = if held.exported { HeardWhat::Exported } else { HeardWhat::Route };
+                let what = match held.exported {
+                    true => HeardWhat::Exported(held.id),
+                    false => HeardWhat::Route(held.id),
+                };
                 heard.push(Heard { item: (lane, mark), what });
             }
             let last = self.table.last(lane);
@@ -257,7 +260,7 @@ impl Shard {
     }
 }
 
-/// Items of one message: 76 KB.
+/// Items of one message: 144 KB.
 pub(super) const MAX_HEARD: usize = 4096;
 /// Batches of triples under way while nothing else is to be done: half a millisecond's work, so that both parties have some.
 const BATCHES: usize = 4;

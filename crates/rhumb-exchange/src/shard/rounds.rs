@@ -2,14 +2,15 @@
 //!
 //! 1. Party one orders a round: the routes of a destination in the order of lanes, and the lanes that are asked. All who take part
 //!    are asked alike, whether they have any of the routes or not.
-//! 2. Members answer both parties with shares. Party two says whose are there once all are, or its time is up.
+//! 2. Members answer both parties with shares. Party two says whose are there once all are, or its time is up. Who has let the time pass is asked
+//!    like all others, and not waited for: for two seconds, and twice as long each further time.
 //! 3. Party one fixes the lanes that count: those who answered both. The result goes to them as shares; the others are told that
 //!    they were missed.
 //!
 //! Invariant: a round compares what is current. When one of its routes is replaced or removed, it is void at both parties.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rhumb_mpc::Party;
 use zeroize::Zeroizing;
@@ -33,6 +34,16 @@ pub(super) struct Rounds {
     decided: BTreeSet<u64>,
     /// The deadline of each, in the order of rounds: the time allowed is the same for all.
     deadlines: BTreeMap<u64, Instant>,
+    /// Who has not answered when it was waited for.
+    silent: BTreeMap<Lane, Silence>,
+}
+
+/// Of a lane that let the time of a round pass.
+struct Silence {
+    /// How often in a row.
+    times: u32,
+    /// Until then it is not waited for.
+    until: Instant,
 }
 
 /// A round.
@@ -40,7 +51,9 @@ pub(super) struct Round {
     pub(super) ids: Vec<RouteId>,
     destination: Destination,
     asked: LaneSet,
-    asked_count: usize,
+    /// Those it waits for.
+    awaited: LaneSet,
+    awaited_count: usize,
     answers: HashMap<Lane, Zeroizing<Vec<u8>>>,
     is_complete: bool,
     /// At party one: who has answered party two.
@@ -82,6 +95,15 @@ impl Round {
         self.answers.keys().for_each(|lane| set.insert(*lane));
         set
     }
+
+    /// Waits for a lane no more; whether it waits for nobody then.
+    fn awaits_no_more(&mut self, lane: Lane) -> bool {
+        if self.awaited.contains(lane) {
+            self.awaited.remove(lane);
+            self.awaited_count -= 1;
+        }
+        self.awaited_count == 0
+    }
 }
 
 impl Rounds {
@@ -109,8 +131,24 @@ impl Rounds {
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(entry) = self.deadlines.first_entry().filter(|entry| *entry.get() <= now) {
             let position = entry.remove_entry().0;
+            let awaited = self.open.get(&position).map(|round| round.awaited.iter().collect());
+            let awaited: Vec<Lane> = awaited.unwrap_or_default();
+            awaited.into_iter().for_each(|lane| self.was_silent(lane, now));
             self.complete(position);
         }
+    }
+
+    fn was_silent(&mut self, lane: Lane, now: Instant) {
+        let silence = self.silent.entry(lane).or_insert(Silence { times: 0, until: now });
+        // Of rounds that waited at the same time one counts.
+        if silence.until <= now {
+            silence.times = (silence.times + 1).min(MOST_SILENCE);
+            silence.until = now + SILENCE * (1 << silence.times);
+        }
+    }
+
+    fn is_set_aside(&self, lane: Lane, now: Instant) -> bool {
+        self.silent.get(&lane).is_some_and(|silence| silence.until > now)
     }
 
     /// A lane is gone: nobody waits for it.
@@ -119,9 +157,8 @@ impl Rounds {
         for (position, round) in &mut self.open {
             if round.asked.contains(lane) {
                 round.asked.remove(lane);
-                round.asked_count -= 1;
                 round.answers.remove(&lane);
-                if round.answers.len() == round.asked_count {
+                if round.awaits_no_more(lane) {
                     complete.push(*position);
                 }
             }
@@ -174,11 +211,23 @@ impl Shard {
         for lane in asked.iter() {
             self.tell(lane, &ToMember::Ask { round, ids: ids.clone() });
         }
-        let asked_count = asked.iter().count();
-        let (answers, is_complete, theirs) = (HashMap::new(), false, None);
-        let round = Round { ids, destination, asked, asked_count, answers, is_complete, theirs };
+        let mut awaited = asked.clone();
+        for lane in asked.iter().filter(|lane| self.rounds.is_set_aside(*lane, now)) {
+            awaited.remove(lane);
+        }
+        let round = Round {
+            ids,
+            destination,
+            asked,
+            awaited_count: awaited.iter().count(),
+            awaited,
+            answers: HashMap::new(),
+            is_complete: false,
+            theirs: None,
+        };
+        let waits_for_nobody = round.awaited_count == 0;
         self.rounds.open.insert(position, round);
-        if asked_count == 0 {
+        if waits_for_nobody {
             self.rounds.complete(position);
         }
         Ok(())
@@ -205,7 +254,9 @@ impl Shard {
             return Err(ExchangeError::Malformed("the length of a ranking"));
         }
         round.answers.entry(lane).or_insert_with(|| Zeroizing::new(share.to_vec()));
-        if round.answers.len() == round.asked_count {
+        let waits_for_nobody = round.awaits_no_more(lane);
+        self.rounds.silent.remove(&lane);
+        if waits_for_nobody {
             self.rounds.complete(tag.position);
         }
         Ok(())
@@ -277,3 +328,8 @@ impl Shard {
         self.lead_destination_changed(destination, by);
     }
 }
+
+/// How long who was silent is not waited for, doubled for each time.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Times that count: four minutes.
+const MOST_SILENCE: u32 = 8;

@@ -6,7 +6,8 @@
 //! 3. What it lacks is replayed, routes as lanes, no faster than it puts both parties' halves together; what is gone is retracted. Then it is
 //!    told that it has everything.
 //!
-//! Invariant: what is gone is told only once the pair has settled: until then members keep what they hold of a former pair.
+//! Invariant: what is gone is told only once the pair has settled: until then members keep what they hold of a former pair. And until then nobody is
+//! told to have everything: what both parties have not heard again may still come.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -33,8 +34,8 @@ pub(super) struct Sync {
     /// Buckets to ask about, and those asked about.
     differing: VecDeque<u8>,
     asked: BTreeSet<u8>,
-    /// What it lacks.
-    missing: VecDeque<RouteId>,
+    /// What it lacks. A set: a run that held an id twice would give it two shares under one tag.
+    missing: BTreeSet<RouteId>,
     /// Runs whose milestones it has not passed, with the bytes of their routes.
     ahead: VecDeque<(u64, usize)>,
     /// Whether it is among those that wait for a replay.
@@ -62,7 +63,12 @@ impl Sync {
         if matches!(self.state, State::Said(_)) {
             return false;
         }
-        self.missing.push_back(id);
+        let bucket = id.0[0];
+        // It will be found there.
+        if self.empty.contains(&bucket) || self.differing.contains(&bucket) {
+            return true;
+        }
+        self.missing.insert(id);
         // It is told once more that it has everything, and asked once more what is best.
         self.state = State::Compared;
         true
@@ -108,7 +114,7 @@ impl Shard {
             empty: VecDeque::new(),
             differing: VecDeque::new(),
             asked: BTreeSet::new(),
-            missing: VecDeque::new(),
+            missing: BTreeSet::new(),
             ahead: VecDeque::new(),
             is_in_turn: false,
         };
@@ -212,7 +218,7 @@ impl Shard {
             let mut ids = Vec::new();
             while ids.len() < REPLAY_LANES && room > 0 {
                 let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { break };
-                if let Some(id) = sync.missing.pop_front() {
+                if let Some(id) = sync.missing.pop_first() {
                     if let Some(len) = self.offer_len(id) {
                         room = room.saturating_sub(len);
                         ids.push(id);
@@ -249,8 +255,10 @@ impl Shard {
         self.tell(lane, &ToMember::Wanted { tag, buckets });
     }
 
+    /// A lane that lacks nothing is told so, once nothing of a former pair can still come.
     fn check_synced(&mut self, lane: Lane) {
-        let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
+        let Some(lead) = self.lead().filter(|lead| lead.is_settled) else { return };
+        let Some(sync) = lead.syncs.get_mut(&lane) else { return };
         let is_waiting = !sync.asked.is_empty() || !sync.differing.is_empty();
         if is_waiting || !matches!(sync.state, State::Compared) {
             return;

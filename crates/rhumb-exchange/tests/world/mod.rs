@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_exchange::{
-    Candidate, Common, Connection, Destination, Event, Form, Hello, Lane, LaneSet, Member, Output,
-    Party, Roster, Route, RouteId, Server, ServerConfig, Site,
+    Candidate, Common, Connection, Destination, Event, ExchangeError, Form, Hello, Lane, LaneSet,
+    Member, Output, Party, Roster, Route, RouteId, Server, ServerConfig, Site, Status,
 };
 use rhumb_mpc::{FieldBits, Parameters, Seed};
 
@@ -42,6 +42,9 @@ impl Random {
 
 /// Party one, its standby, party two, its standby.
 pub const SERVERS: [Party; 4] = [Party::One, Party::One, Party::Two, Party::Two];
+
+/// Changes a frame on its way.
+pub type Alter = Box<dyn Fn(Way, &mut Vec<u8>)>;
 
 pub type Ranking = Box<dyn Fn(&Candidate) -> u8>;
 
@@ -73,6 +76,10 @@ pub struct World {
     pub mute: Vec<bool>,
     /// A way on which nothing is delivered for now.
     pub stalled: Option<Way>,
+    /// Members that were cut for what they told the parties.
+    pub failed: Vec<(u16, ExchangeError)>,
+    /// Changes what comes on a way, for members that do not follow the protocol.
+    pub alter: Option<Alter>,
     /// All frames that were delivered, if asked for: the server's number, the way, the frame.
     pub tap: Option<Vec<(usize, Way, Vec<u8>)>>,
 }
@@ -151,6 +158,8 @@ impl World {
             incarnation: 1000,
             mute: vec![false; lanes],
             stalled: None,
+            failed: Vec::new(),
+            alter: None,
             tap: None,
         }
     }
@@ -343,10 +352,19 @@ impl World {
                         self.ways.entry(Way::ToPeer { server }).or_default().push_back(message);
                     }
                     Output::PairFailed(error) => panic!("server {number}: {error}"),
+                    Output::MemberFailed { lane, error } => {
+                        self.failed.push((lane.0, error));
+                        self.disconnect(lane.0, number);
+                    }
                 }
             }
         }
         self.ways.retain(|_, way| !way.is_empty());
+    }
+
+    /// Of a server's first shard.
+    pub fn status(&self, server: usize) -> Status {
+        self.servers[server].as_ref().unwrap().status()[0]
     }
 
     /// Delivers one message; false if there is none.
@@ -358,7 +376,10 @@ impl World {
             return false;
         }
         let way = open[self.random.below(open.len())];
-        let message = self.ways.get_mut(&way).unwrap().pop_front().unwrap();
+        let mut message = self.ways.get_mut(&way).unwrap().pop_front().unwrap();
+        if let Some(alter) = &self.alter {
+            alter(way, &mut message);
+        }
         self.deliver(way, &message);
         true
     }

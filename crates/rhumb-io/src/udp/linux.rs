@@ -55,6 +55,9 @@ impl UdpSocket {
             let only_v6 = i32::from(!address.ip().is_unspecified());
             require(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", only_v6)?;
         }
+        if options.whole {
+            keep_whole(fd, family)?;
+        }
         if options.reuse_port {
             require(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT", 1)?;
         }
@@ -372,6 +375,24 @@ fn require(
 ) -> Result<(), IoError> {
     sys::set_option(fd, level, number, value)
         .map_err(|source| IoError::SocketOption { option, source })
+}
+
+/// Has datagrams go whole or not at all (RFC 8899, section 3), and the system believe nobody who says how large they may be:
+/// anyone can write such a message. One that its own device does not take is refused (EMSGSIZE).
+fn keep_whole(fd: BorrowedFd<'_>, family: Family) -> Result<(), IoError> {
+    let v4 = || {
+        let (option, value) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
+        require(fd, libc::IPPROTO_IP, option, "IP_MTU_DISCOVER", value)
+    };
+    match family {
+        Family::V4 => v4(),
+        Family::V6 => {
+            let (option, value) = (libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
+            require(fd, libc::IPPROTO_IPV6, option, "IPV6_MTU_DISCOVER", value)?;
+            // For the IPv4 peers of a socket of both families.
+            v4()
+        }
+    }
 }
 
 /// Asks for a buffer size: beyond the system's limit if we have the privilege, else up to it.

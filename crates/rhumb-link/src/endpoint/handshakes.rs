@@ -14,8 +14,8 @@ use rhumb_wire::datagram::{LANES, SessionParameters};
 use super::{Endpoint, Event, LaneEntry};
 use crate::certificate;
 use crate::exchange::{
-    AGREEMENT_TIME, Agreement, Evidence, Exchange, PHASES, Progress, RETRIES_PER_HELLO, Repeat,
-    Side,
+    AGREEMENT_TIME, Agreement, Evidence, Exchange, Initiation, PHASES, Progress, RETRIES_PER_HELLO,
+    Repeat, Side,
 };
 use crate::handshake::Output;
 use crate::lane_group::LaneGroup;
@@ -23,7 +23,8 @@ use crate::slots::Key;
 use crate::timers::Owner;
 use crate::{
     DropReason, HandshakeError, IdentityError, Incompatibility, LinkError, MIN_DATAGRAM_LEN,
-    dtls::Style, peek,
+    Source,
+    dtls::{HANDSHAKE_DATAGRAM_LEN, Style},
 };
 
 impl Endpoint {
@@ -55,7 +56,9 @@ impl Endpoint {
             }
             match &exchange.side {
                 Side::Initiator(initiation)
-                    if is_worth_another_phase(&error) && initiation.phase + 1 < PHASES.len() =>
+                    if is_worth_another_phase(&error)
+                        && initiation.phase + 1 < PHASES.len()
+                        && initiation.once.is_none() =>
                 {
                     self.next_phase(&mut exchange, now);
                     let begun = exchange.handshake.handle_timeout(now);
@@ -106,14 +109,23 @@ impl Endpoint {
         now: Instant,
     ) -> Result<(), LinkError> {
         let mut greet = false;
+        // Small datagrams of one flight travel together.
+        let mut together = Vec::new();
         loop {
             match exchange.handshake.poll(scratch).map_err(LinkError::Handshake)? {
-                Output::Datagram(datagram) => self.transmit(exchange, datagram),
+                Output::Datagram(datagram) => {
+                    if together.len() + datagram.len() > HANDSHAKE_DATAGRAM_LEN {
+                        self.transmit(exchange, &together);
+                        together.clear();
+                    }
+                    together.extend_from_slice(datagram);
+                }
                 Output::Message(message) => {
                     greet |= self.handle_message(exchange, message, now)?;
                 }
                 Output::Closed => return Err(LinkError::Incompatible(Incompatibility::Closed)),
                 Output::Wait(at) => {
+                    self.transmit(exchange, &together);
                     exchange.library_due = at.max(now + LIBRARY_TICK);
                     match &exchange.progress {
                         Progress::Handshaking(evidence) if evidence.connected => {
@@ -144,6 +156,14 @@ impl Endpoint {
 
     /// Sends a datagram of the library, as the side and the state of the exchange demand.
     fn transmit(&mut self, exchange: &mut Exchange, datagram: &[u8]) {
+        if datagram.is_empty() {
+            return;
+        }
+        if let Side::Initiator(Initiation { once: Some(was_sent), .. }) = &mut exchange.side
+            && std::mem::replace(was_sent, true)
+        {
+            return;
+        }
         match &mut exchange.side {
             Side::Initiator(initiation)
                 if initiation.style == Style::Native && !initiation.answered =>
@@ -152,23 +172,9 @@ impl Endpoint {
                 initiation.hello.extend_from_slice(datagram);
                 initiation.retries_left = RETRIES_PER_HELLO;
                 self.outgoing.push(exchange.address, &initiation.initial());
-                return;
             }
-            Side::Responder(response) if !response.proven => {
-                if peek::asks_for_cookie(datagram) || peek::is_plaintext_alert(datagram) {
-                    // What is held back costs nothing: the answer to the next hello must not pay for it.
-                    if response.sent + datagram.len() > response.received {
-                        self.drops.count(DropReason::Amplification);
-                        return;
-                    }
-                    response.sent += datagram.len();
-                } else {
-                    response.proven = true;
-                }
-            }
-            _ => {}
+            _ => self.outgoing.push(exchange.address, datagram),
         }
-        self.outgoing.push(exchange.address, datagram);
     }
 
     /// Both sides have proven their keys: finds out whose they are, and makes room for the peer's records.
@@ -187,9 +193,8 @@ impl Endpoint {
         {
             return Err(LinkError::UnexpectedName { expected, actual: peer.name });
         }
-        if !self.has_room_for(&peer.name) {
-            return Err(LinkError::SessionLimit);
-        }
+        let source = Source::of(exchange.address);
+        self.has_room_for(&peer.name, &peer.metadata, source, exchange.is_client())?;
         let (ours, theirs) = keys.lane_secrets(exchange.is_client());
         let entry = LaneEntry {
             group: LaneGroup::new(self.config.cipher, theirs, now),
@@ -266,6 +271,7 @@ impl Endpoint {
                 self.drops.count(match error {
                     LinkError::Identity(_) => DropReason::IdentityRefused,
                     LinkError::SessionLimit => DropReason::SessionLimit,
+                    LinkError::SourceSessionLimit => DropReason::SourceSessionLimit,
                     _ => DropReason::HandshakeFailed,
                 });
             }

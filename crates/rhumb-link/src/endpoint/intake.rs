@@ -2,8 +2,7 @@
 //!
 //! 1. An initial without a good token is answered by a retry, which is smaller, and nothing is kept.
 //! 2. With a good token the address is proven, and an exchange begins.
-//! 3. A hello of a foreign peer begins an exchange whose answers stay within the bytes received, until the library's
-//!    cookie has come back.
+//! 3. A hello of a foreign peer takes the same way with a cookie of DTLS's own: `endpoint::foreign`.
 //! 4. All later datagrams go to the exchange with their address; to both exchanges, when both ends began at once:
 //!    protected datagrams cannot be told apart, and the library drops those it cannot open.
 
@@ -11,18 +10,19 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use rhumb_wire::Name;
-use rhumb_wire::datagram::{Datagram, TOKEN_LEN};
+use rhumb_wire::datagram::{Datagram, HELLO_ID_LEN, RETRY_LEN, TOKEN_LEN};
 
 use super::{AttemptId, Endpoint, Event};
-use crate::dtls::Style;
+use crate::dtls::{Library, Style};
 use crate::exchange::{
     ATTEMPT_TIME, Evidence, Exchange, HANDSHAKE_TIME, Initiation, PHASES, Progress, Response, Side,
 };
+use crate::handshake::Handshake;
 use crate::peek::{self, Glimpse};
 use crate::retry::HelloHash;
 use crate::slots::Key;
 use crate::timers::Armed;
-use crate::{DropReason, LinkError};
+use crate::{DropReason, HandshakeError, LinkError, Source};
 
 impl Endpoint {
     /// Takes a datagram that is no sealed record.
@@ -37,7 +37,7 @@ impl Endpoint {
     ) -> Result<(), DropReason> {
         let result = match datagram {
             Datagram::Initial { token, inner } => self.handle_initial(from, token, inner, now),
-            Datagram::Retry(token) => self.handle_retry(from, token, now),
+            Datagram::Retry { hello, token } => self.handle_retry(from, *hello, token, now),
             Datagram::Dtls(bytes) => self.handle_dtls(from, bytes, now),
             Datagram::Record(_) => Err(DropReason::UnexpectedHandshake),
         };
@@ -45,16 +45,20 @@ impl Endpoint {
     }
 
     /// Begins an exchange as the initiator, or joins the one in progress. `announced`: a caller wants to know the outcome.
+    /// `once`: no more than one datagram goes out before there is an answer.
     pub(super) fn begin(
         &mut self,
         address: SocketAddr,
         expected: Option<Name>,
         announced: bool,
+        once: bool,
+        phase: usize,
         now: Instant,
     ) -> AttemptId {
         if let Some(current) = self.initiation_in_progress(address) {
             if current.expected == expected {
                 current.announced |= announced;
+                current.once = current.once.filter(|_| once);
                 return current.attempt;
             }
             let attempt = self.next_attempt();
@@ -65,18 +69,19 @@ impl Endpoint {
             return attempt;
         }
         let attempt = self.next_attempt();
-        let (style, patience) = PHASES[0];
+        let (style, patience) = PHASES[phase];
         let initiation = Initiation {
             attempt,
             announced,
             expected,
-            phase: 0,
+            phase,
             give_up: now + ATTEMPT_TIME,
             style,
             hello: Vec::new(),
             token: None,
             retries_left: 0,
             answered: false,
+            once: once.then_some(false),
         };
         let exchange = Exchange {
             address,
@@ -111,32 +116,40 @@ impl Endpoint {
         }
         let hello = HelloHash::of(inner);
         if !token.is_some_and(|token| self.tokens.verify(token, from, &hello, now)) {
+            if inner.len() < RETRY_LEN {
+                return Err(DropReason::Amplification);
+            }
             let mut retry = Vec::with_capacity(RETRY_LEN);
-            Datagram::emit_retry(&self.tokens.issue(from, &hello, now), &mut retry);
+            Datagram::emit_retry(&hello.id(), &self.tokens.issue(from, &hello, now), &mut retry);
             self.outgoing.push(from, &retry);
             return if token.is_some() { Err(DropReason::BadToken) } else { Ok(()) };
         }
-        match self.response_in_progress(from) {
-            Some((id, began)) if began == hello => {
-                self.feed(id, inner, now);
-                Ok(())
-            }
-            // The address is proven, so whoever is there has begun anew.
-            _ => self.begin_response(Style::Native, from, hello, inner, now),
+        if let Some(id) = self.response_to(from, &hello) {
+            self.feed(id, inner, now);
+            return Ok(());
         }
+        // The address is proven, so whoever is there has begun anew.
+        let make = |library: &Library| Ok(library.respond(now));
+        self.begin_response(from, hello, make, inner, now)
     }
 
     fn handle_retry(
         &mut self,
         from: SocketAddr,
+        hello: [u8; HELLO_ID_LEN],
         token: &[u8; TOKEN_LEN],
         now: Instant,
     ) -> Result<(), DropReason> {
         let initiation = self.initiation_in_progress(from).ok_or(DropReason::UnexpectedRetry)?;
-        if initiation.style != Style::Native || initiation.answered || initiation.retries_left == 0
+        // Whoever did not see our hello can neither write a retry for it nor have the responder write one.
+        if initiation.style != Style::Native
+            || initiation.answered
+            || initiation.retries_left == 0
+            || HelloHash::of(&initiation.hello).id() != hello
         {
             return Err(DropReason::UnexpectedRetry);
         }
+        initiation.once = None;
         initiation.retries_left -= 1;
         initiation.token = Some(*token);
         let initial = initiation.initial();
@@ -154,13 +167,20 @@ impl Endpoint {
         let glimpse = peek::glimpse(bytes)?;
         let route = self.routes.get(&from).copied().unwrap_or_default();
         match glimpse {
-            Glimpse::ClientHello { first } => self.handle_hello(from, first, bytes, now),
-            Glimpse::ServerHello => {
+            Glimpse::ClientHello { .. } => self.handle_foreign_hello(from, bytes, now),
+            Glimpse::ServerHello | Glimpse::CookieRequest => {
                 let id = route.initiator.ok_or(DropReason::UnexpectedHandshake)?;
+                // Who has a token needs no cookie: a stranger had the peer send this, by a hello in our name.
+                if glimpse == Glimpse::CookieRequest
+                    && self.initiation_in_progress(from).is_some_and(|it| it.style == Style::Native)
+                {
+                    return Err(DropReason::UnexpectedHandshake);
+                }
                 if let Some(initiation) = self.initiation_in_progress(from)
                     && !initiation.answered
                 {
                     initiation.answered = true;
+                    initiation.once = None;
                     self.extend_initiation(from, now);
                 }
                 self.feed(id, bytes, now);
@@ -182,55 +202,28 @@ impl Endpoint {
         }
     }
 
-    /// A hello that is not wrapped: of a foreign peer, or the answer to the library's cookie.
-    fn handle_hello(
+    /// Makes an exchange for a hello from a proven address, in place of the one that was there, and gives it the hello.
+    pub(super) fn begin_response(
         &mut self,
-        from: SocketAddr,
-        first: bool,
-        bytes: &[u8],
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        let known = self.routes.get(&from).and_then(|route| route.responder);
-        if !first {
-            self.feed(known.ok_or(DropReason::UnexpectedHandshake)?, bytes, now);
-            return Ok(());
-        }
-        let hello = HelloHash::of(bytes);
-        match (known, self.response_in_progress(from)) {
-            (Some(id), Some((_, began))) if began == hello => {
-                self.feed(id, bytes, now);
-                Ok(())
-            }
-            // Anyone can write a hello from that address: it does not end what is in progress.
-            (Some(_), Some(_)) => Err(DropReason::UnexpectedHandshake),
-            _ if !self.config.accept => Err(DropReason::NotAccepting),
-            _ => self.begin_response(Style::Foreign, from, hello, bytes, now),
-        }
-    }
-
-    fn begin_response(
-        &mut self,
-        style: Style,
         from: SocketAddr,
         hello: HelloHash,
+        make: impl FnOnce(&Library) -> Result<Box<dyn Handshake>, HandshakeError>,
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), DropReason> {
+        let is_known = self.census.is_known(Source::of(from));
+        let ticket = self.admission.admit(from, is_known, now)?;
         if let Some(former) = self.routes.get(&from).and_then(|route| route.responder) {
             self.discard(former);
         }
-        let ticket = self.admission.admit(style, from)?;
-        let response = Response {
-            hello,
-            ticket: Some(ticket),
-            proven: style == Style::Native,
-            received: 0,
-            sent: 0,
+        let Ok(handshake) = make(&self.library) else {
+            self.admission.release(ticket);
+            return Err(DropReason::HelloRefused);
         };
         let id = self.exchanges.insert(Exchange {
             address: from,
-            side: Side::Responder(response),
-            handshake: self.library.respond(style, now),
+            side: Side::Responder(Response { hello, ticket: Some(ticket) }),
+            handshake,
             progress: Progress::Handshaking(Evidence::default()),
             library_due: now + HANDSHAKE_TIME,
             deadline: now + HANDSHAKE_TIME,
@@ -243,14 +236,9 @@ impl Endpoint {
 
     /// Gives a datagram to the library, record by record: `dimpl` 0.9 drops a datagram whose first record it has seen,
     /// even if a retransmission brings what was lost behind it.
-    fn feed(&mut self, id: Key, bytes: &[u8], now: Instant) {
+    pub(super) fn feed(&mut self, id: Key, bytes: &[u8], now: Instant) {
         for record in peek::records(bytes) {
-            self.step(id, now, |exchange| {
-                if let Side::Responder(response) = &mut exchange.side {
-                    response.received += record.len();
-                }
-                exchange.handshake.handle(record, now)
-            });
+            self.step(id, now, |exchange| exchange.handshake.handle(record, now));
         }
     }
 
@@ -273,13 +261,12 @@ impl Endpoint {
         }
     }
 
-    /// The exchange that somebody at `address` began, and the hello it began with, while it has led to no session.
-    fn response_in_progress(&self, address: SocketAddr) -> Option<(Key, HelloHash)> {
+    /// The exchange that somebody at `address` began with this hello.
+    pub(super) fn response_to(&self, address: SocketAddr, hello: &HelloHash) -> Option<Key> {
         let id = self.routes.get(&address)?.responder?;
-        let exchange = self.exchanges.get(id).filter(|exchange| !exchange.is_established())?;
-        match &exchange.side {
-            Side::Responder(response) => Some((id, response.hello)),
-            Side::Initiator(_) => None,
+        match &self.exchanges.get(id)?.side {
+            Side::Responder(response) if response.hello == *hello => Some(id),
+            _ => None,
         }
     }
 
@@ -288,6 +275,3 @@ impl Endpoint {
         AttemptId(self.attempts)
     }
 }
-
-/// Header and token.
-const RETRY_LEN: usize = 4 + TOKEN_LEN;

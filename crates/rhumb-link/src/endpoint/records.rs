@@ -44,7 +44,8 @@ impl Endpoint {
     /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
     ///
     /// # Errors
-    /// With the reason, which is counted, when the session has ended or the datagram is larger than the peer receives.
+    /// With the reason, which is counted, when the session has ended or the datagram is larger than gets to the peer, or than it
+    /// receives.
     #[inline]
     pub fn seal(
         &mut self,
@@ -91,6 +92,9 @@ impl Endpoint {
     ) -> Result<Opened, DropReason> {
         let session = self.confirm(header, now).ok_or(DropReason::Early)?;
         self.share_lanes(header.index);
+        if self.is_from_former(session, header.index, from, now) {
+            return Err(DropReason::FormerProcess);
+        }
         if header.kind == RecordKind::Close {
             if !self.sends_on(session, header.index) {
                 return Err(DropReason::StaleClose);
@@ -124,6 +128,10 @@ impl Endpoint {
     fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
         let Some(session) = self.sessions.get(id.0) else { return false };
         let newest = session.receive.newest;
+        if session.former.is_some() {
+            // Another process has taken the session over: it does not end with the former one.
+            return index.base() == newest;
+        }
         let opened = |index| self.lanes.get(index).map(|entry| entry.group.last_opened());
         index.base() == newest || opened(index) > opened(newest)
     }
@@ -163,7 +171,8 @@ impl Endpoint {
         now: Instant,
     ) -> Result<SocketAddr, DropReason> {
         let session = self.sessions.get_mut(id.0).ok_or(DropReason::StaleSession)?;
-        if buffer.len() > usize::from(session.peer.max_datagram_len) {
+        // A path message may be larger: that is how a larger size is found to get through.
+        if buffer.len() > usize::from(session.peer.max_datagram_len) && kind == RecordKind::Pdu {
             return Err(DropReason::TooBig);
         }
         match session.send.seal(kind, buffer, now) {
@@ -199,6 +208,9 @@ impl Endpoint {
             Err(reason) => {
                 self.drops.count(reason);
             }
+        }
+        if let Some(session) = self.sessions.get_mut(session.0) {
+            session.own_records += 1;
         }
     }
 }

@@ -6,20 +6,21 @@
 
 use std::time::Instant;
 
-use rhumb_wire::Name;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordKind, SessionIndex, SessionParameters};
 use rhumb_wire::metadata::Role;
 
+use super::former::{Former, TELL_FORMER_AFTER};
 use super::{Endpoint, Event};
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, Progress, Renewal, Side,
 };
 use crate::lane::SendLane;
+use crate::path_size::PathSize;
 use crate::session::{ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time};
 use crate::slots::Key;
 use crate::timers::{Armed, Owner};
 use crate::watch::Watch;
-use crate::{LinkError, Peer, SessionId, WatchPeers};
+use crate::{LinkError, Peer, SessionId, Source, WatchPeers};
 
 impl Endpoint {
     /// The peer's parameters are here: we can send. A first session begins at once.
@@ -36,7 +37,7 @@ impl Endpoint {
             name: claim.name,
             metadata: claim.metadata,
             address: exchange.address,
-            max_datagram_len: parameters.max_datagram_len,
+            max_datagram_len: parameters.max_datagram_len.min(self.config.max_datagram_len),
             initiator: exchange.is_client(),
             established_at: now,
             renewed_at: now,
@@ -93,6 +94,7 @@ impl Endpoint {
         let session = match current {
             Some(session) => {
                 self.renew_session(session, peer, *send, index, now);
+                self.count_session(session);
                 session
             }
             None => self.make_session(peer, *send, index, now)?,
@@ -110,6 +112,8 @@ impl Endpoint {
         };
         let renewed = current.is_some();
         self.events.push_back(Event::Established { session, attempt, peer: name, renewed });
+        self.look_at_size(session, now);
+        self.arm_session(session.0);
         Ok(session)
     }
 
@@ -132,14 +136,15 @@ impl Endpoint {
 
     fn make_session(
         &mut self,
-        peer: Peer,
+        mut peer: Peer,
         send: SendLane,
         index: SessionIndex,
         now: Instant,
     ) -> Result<SessionId, LinkError> {
-        if !self.has_room_for(&peer.name) {
+        let source = Source::of(peer.address);
+        if let Err(error) = self.has_room_for(&peer.name, &peer.metadata, source, peer.initiator) {
             self.remove_lanes(index);
-            return Err(LinkError::SessionLimit);
+            return Err(error);
         }
         let name = peer.name;
         let renew_at = renewal_time(&name, peer.initiator, now);
@@ -147,24 +152,31 @@ impl Endpoint {
         let is_watched = match self.config.watch_peers {
             WatchPeers::Nobody => false,
             WatchPeers::Routers => peer.metadata.role == Role::Router,
+            WatchPeers::Infrastructure => matches!(peer.metadata.role, Role::Router | Role::Rib),
             WatchPeers::Everybody => true,
         };
+        let size = PathSize::new(peer.max_datagram_len);
+        peer.max_datagram_len = size.present();
         let watch = is_watched.then(|| Box::new(Watch::new(now)));
         let session = Session {
             peer,
             send,
             sent_elsewhere: SentElsewhere::default(),
             receive,
+            former: None,
             renew_at,
             armed: Armed::default(),
             path: None,
             challenged_at: None,
             watch,
             dozes: false,
+            size: Box::new(size),
+            own_records: 0,
         };
         let key = self.sessions.insert(session);
         self.arm_session(key);
         self.by_name.insert(name, SessionId(key));
+        self.count_session(SessionId(key));
         Ok(SessionId(key))
     }
 
@@ -178,9 +190,20 @@ impl Endpoint {
     ) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         session.renew_at = renewal_time(&peer.name, peer.initiator, now);
-        session.peer = Peer { established_at: session.peer.established_at, ..peer };
-        session.send = send;
+        let before = std::mem::replace(&mut session.send, send);
+        if session.peer.address != peer.address {
+            let (address, counts_until) = (session.peer.address, now + TELL_FORMER_AFTER);
+            let former = Former { send: before, address, counts_until, told_from: counts_until };
+            session.former = Some(Box::new(former));
+        }
+        let Peer { established_at, max_datagram_len, address, .. } = session.peer;
+        session.size.renewed(peer.max_datagram_len, now);
+        if peer.address.ip() != address.ip() {
+            session.size.moved();
+        }
+        session.peer = Peer { established_at, max_datagram_len, ..peer };
         session.sent_elsewhere = SentElsewhere::default();
+        session.own_records = 0;
         session.path = None;
         if let Some(watch) = &mut session.watch {
             watch.sealed(0);
@@ -194,12 +217,9 @@ impl Endpoint {
         }
         let (groups, address) = (session.receive, session.peer.address);
         self.sharing.moved(id, groups, address);
+        self.resize(id);
         if let Some(retired) = retired {
             self.remove_lanes(retired);
         }
-    }
-
-    pub(super) fn has_room_for(&self, name: &Name) -> bool {
-        self.by_name.contains_key(name) || self.sessions.len() < self.config.limits.sessions
     }
 }

@@ -5,7 +5,7 @@
 //!    into an update. So are the secrets of the lanes that they send on.
 //! 3. A worker opens and seals without us. What is no PDU from the usual address it gives back, opened:
 //!    [`Endpoint::take_opened`]. What was opened and sealed it reports now and then: [`Endpoint::take_report`].
-//! 4. A session that moves, is renewed or ends is told to all workers.
+//! 4. A session that moves, is renewed or ends, or whose datagrams may have another size, is told to all workers.
 //!
 //! INVARIANT: a lane is in one place, so no counter is used and no window is asked in two.
 
@@ -44,6 +44,13 @@ impl Sharing {
     pub(super) fn moved(&mut self, session: SessionId, groups: ReceiveLanes, address: SocketAddr) {
         for worker in self.others() {
             self.push(worker, Change::Address { session, groups, address });
+        }
+    }
+
+    /// Datagrams of a session may have another size from now on.
+    pub(super) fn resized(&mut self, session: SessionId, max_datagram_len: u16) {
+        for worker in self.others() {
+            self.push(worker, Change::Size { session, max_datagram_len });
         }
     }
 

@@ -70,8 +70,9 @@ impl Endpoint {
         } else if silent_us {
             self.send_keep_alive(id, now);
         }
+        self.look_at_size(id, now);
         if renew {
-            self.begin(address, Some(name), false, now);
+            self.begin(address, Some(name), false, false, 0, now);
         }
         self.arm_session(key);
     }
@@ -96,6 +97,7 @@ impl Endpoint {
         let opened = self.lanes.get(older).map(|entry| entry.group.last_opened());
         if opened.is_none_or(|opened| now.saturating_duration_since(opened) >= SILENCE) {
             session.receive.older = None;
+            session.former = None;
             self.remove_lanes(older);
         }
     }

@@ -38,7 +38,10 @@ pub enum Fate {
 pub struct Host {
     pub endpoint: Endpoint,
     pub address: SocketAddr,
+    /// What happened, but for [`Event::Resized`].
     pub events: Vec<Event>,
+    /// The largest datagrams, as they were told of.
+    pub sizes: Vec<(SessionId, u16)>,
     /// Plaintexts that arrived, keep-alives not among them.
     pub received: Vec<(SessionId, Vec<u8>)>,
 }
@@ -97,6 +100,7 @@ impl Net {
             endpoint,
             address: SocketAddr::from(([192, 0, 2, number as u8 + 1], 4000)),
             events: Vec::new(),
+            sizes: Vec::new(),
             received: Vec::new(),
         });
         number
@@ -232,7 +236,12 @@ impl Net {
         let from = self.hosts[host].address;
         self.hosts[host].endpoint.poll_transmit(&mut batch);
         while let Some(event) = self.hosts[host].endpoint.poll_event() {
-            self.hosts[host].events.push(event);
+            match event {
+                Event::Resized { session, now, .. } => {
+                    self.hosts[host].sizes.push((session, now));
+                }
+                event => self.hosts[host].events.push(event),
+            }
         }
         for (to, bytes) in batch.iter() {
             self.launch(Flying { from, to, bytes: bytes.to_vec() });

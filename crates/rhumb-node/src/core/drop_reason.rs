@@ -39,11 +39,13 @@ pub enum DropReason {
     PortFull,
     /// A transfer message that belongs to no transfer.
     UnknownTransfer,
+    /// Its sender may not send to this node: see [`crate::Config::access`].
+    SenderRefused,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Foreign,
         Self::Link,
         Self::Malformed,
@@ -60,6 +62,7 @@ impl DropReason {
         Self::PortUnbound,
         Self::PortFull,
         Self::UnknownTransfer,
+        Self::SenderRefused,
     ];
 
     /// The label in metrics.
@@ -81,6 +84,7 @@ impl DropReason {
             Self::PortUnbound => "port_unbound",
             Self::PortFull => "port_full",
             Self::UnknownTransfer => "unknown_transfer",
+            Self::SenderRefused => "sender_refused",
         }
     }
 }

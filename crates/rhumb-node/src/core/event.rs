@@ -9,6 +9,8 @@ use rhumb_link::{CloseReason, LinkError};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Certificate, Metadata, Name};
 
+use crate::Refusal;
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,6 +54,11 @@ pub enum Event {
     /// the newer one counts, so this node leaves the name to the other one. Final.
     Displaced {
         /// Who carries for the name now.
+        via: Name,
+    },
+    /// Another process with this node's key runs, whose claim to the name is older: it is told to give up.
+    Contested {
+        /// Who carried for the name by that claim.
         via: Name,
     },
     /// The name is withdrawn and the session closed. Final.
@@ -117,6 +124,8 @@ pub enum Event {
         /// What a router that ended a trace's ping shows for itself. Not verified.
         evidence: Option<Box<Evidence>>,
     },
+    /// Somebody who may not send to this node did.
+    SenderRefused(Refusal),
 }
 
 /// What a router shows for its right to carry.
@@ -195,7 +204,9 @@ impl fmt::Display for ServiceEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expired => f.write_str("its AdCert has expired"),
-            Self::Superseded => f.write_str("its owner has moved it to another server since"),
+            Self::Superseded => {
+                f.write_str("its owner has moved it to another server since; this one stands by")
+            }
             Self::Refused(reason) => write!(f, "the router refuses it: {reason}"),
         }
     }

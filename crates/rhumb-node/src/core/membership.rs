@@ -38,10 +38,16 @@ pub(super) struct Membership {
     /// While a router is connected: who takes over when that one is lost.
     standby: Standby,
     lease_s: u64,
+    /// Whose traffic the router may carry.
+    scope: Scope,
     phase: Phase,
     /// Connections that ended since the last Accept.
     failures: u32,
     last_sequence: u64,
+    /// Of this process: what its key signed with lower numbers, an earlier or another process did.
+    first_sequence: Option<u64>,
+    /// Whether the name was ever published with a statement of this process.
+    published_once: bool,
     /// Whether any router ever accepted the name: from then on a refusal is not final.
     accepted_once: bool,
 }
@@ -101,9 +107,12 @@ impl Membership {
             search: Search::new(&config.router, secret),
             standby: Standby::nobody(),
             lease_s: config.lease_s,
+            scope: config.only_peer.map_or(Scope::Any, Scope::Destination),
             phase: Phase::Waiting { until: now.instant },
             failures: 0,
             last_sequence: 0,
+            first_sequence: None,
+            published_once: false,
             accepted_once: false,
         }
     }
@@ -322,6 +331,7 @@ impl Membership {
         connection.route = Some(advertised.certificate.clone());
         self.failures = 0;
         self.accepted_once = true;
+        self.published_once |= accept.published;
         let LeaseStatus { until_s, published } = lease.status();
         Ok(Some(match renewed {
             true => Event::Renewed { until_s, published },
@@ -337,17 +347,17 @@ impl Membership {
         shown: Option<&Certificate>,
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event>, NotAdvertised> {
+        if let Some(shown) = shown.filter(|_| reason == Reason::Superseded) {
+            match self.judge(shown) {
+                Some(Whose::Newer) => return Ok(self.yield_or_go_on(shown, turn)),
+                Some(Whose::Rival { via }) => return Ok(Some(Event::Contested { via })),
+                None => {}
+            }
+        }
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
         let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
             return Err(NotAdvertised);
         };
-        if reason == Reason::Superseded
-            && let Some(newer) = shown.filter(|newer| newer.sequence >= self.last_sequence)
-            && newer.sequence < u64::MAX
-            && self.identity.has_signed(newer)
-        {
-            return Ok(self.yield_or_go_on(newer, turn));
-        }
         let Some(resend_at) = advertised.resend_at.as_mut() else { return Err(NotAdvertised) };
         match reason {
             Reason::BadCertificate
@@ -377,17 +387,35 @@ impl Membership {
         }
     }
 
-    /// There is a statement of this name that is newer than any of this process. If the name was not published here since,
-    /// it is from before, made by a clock that was ahead: this process goes on from there, and its claim is the newest. If it
-    /// was, another process has claimed the name later.
+    /// What a statement that a router shows means, whichever advertisement it is about: it is under this node's own key, or
+    /// nothing.
+    fn judge(&self, shown: &Certificate) -> Option<Whose> {
+        let Phase::Connected(connection) = &self.phase else { return None };
+        let is_own = connection.advertised.as_ref().is_some_and(|it| *it.certificate == *shown);
+        let is_newer = shown.sequence >= self.last_sequence && shown.sequence < u64::MAX;
+        let is_older = self.first_sequence.is_some_and(|first| shown.sequence < first);
+        if is_own || !(is_newer || is_older) || !self.identity.has_signed(shown) {
+            return None;
+        }
+        match shown.statement.hands_on_to() {
+            _ if is_newer => Some(Whose::Newer),
+            Some(via) => Some(Whose::Rival { via }),
+            None => None,
+        }
+    }
+
+    /// There is a statement of this name that is newer than any of this process. It is another process's later claim, if this one's
+    /// was published, or was accepted and the number is of a time that has been. Otherwise it is from before, made by a
+    /// clock that was ahead: this process goes on from there, and its claim is the newest.
     fn yield_or_go_on(&mut self, newer: &Certificate, turn: &mut Turn<'_>) -> Option<Event> {
         self.last_sequence = newer.sequence;
         let Phase::Connected(connection) = &self.phase else { return None };
         if connection.leaving {
             return self.withdraw_again(turn);
         }
-        let was_published = connection.lease.is_some_and(|lease| lease.status().published);
-        match newer.statement.hands_on_to().filter(|_| was_published) {
+        let is_of_the_past = newer.sequence <= turn.now.unix_ms;
+        let is_later = self.published_once || (self.accepted_once && is_of_the_past);
+        match newer.statement.hands_on_to().filter(|_| is_later) {
             Some(via) => {
                 self.standby.let_go(&mut self.search, turn);
                 turn.endpoint.close(connection.session, turn.now.instant);
@@ -528,7 +556,7 @@ impl Membership {
 
     fn advertise(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         let via = self.router()?;
-        let route = Statement::Route { via, scope: Scope::Any };
+        let route = Statement::Route { via, scope: self.scope };
         match self.statement(route, via, turn) {
             Ok(advertisement) => {
                 if let Phase::Connected(connection) = &mut self.phase {
@@ -549,6 +577,7 @@ impl Membership {
     ) -> Result<Advertisement, TrustError> {
         let window = Window::starting(turn.now.unix_s(), self.lease_s);
         self.last_sequence = turn.now.unix_ms.max(self.last_sequence.saturating_add(1));
+        self.first_sequence.get_or_insert(self.last_sequence);
         let certificate = self.identity.certify(statement, self.last_sequence, window)?;
         let tag = turn.take_tag();
         let header =
@@ -614,6 +643,14 @@ impl Membership {
         self.phase = Phase::Over;
         Event::Left { published: false }
     }
+}
+
+/// Whose a statement under this node's key is.
+enum Whose {
+    /// Newer than any of this process.
+    Newer,
+    /// From before this process's first: another one still uses it.
+    Rival { via: Name },
 }
 
 /// An answer to nothing that was advertised.

@@ -35,11 +35,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
-use rhumb_trust::{AdCert, Identity, Now};
+use rhumb_trust::{Access, AdCert, Identity, Now};
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::discovery::Discovery;
+use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::LabelledHeader;
-use rhumb_wire::{Batch, Name, Pdu};
+use rhumb_wire::{Batch, Name, Pdu, PduHeader};
 
 pub use drop_reason::{DropReason, Drops};
 pub use event::{Disconnection, Event, Evidence, SendFailure, ServiceEnd};
@@ -48,6 +49,7 @@ pub(crate) use path_limits::PathLimits;
 pub use receive::Arrival;
 pub use services::{MAX_SERVED, ServiceStatus};
 
+use crate::senders::Senders;
 use crate::{Config, ServeError};
 use jitter::Jitter;
 use labels::{Flow, Labels};
@@ -65,6 +67,7 @@ pub struct Core {
     endpoint: Endpoint,
     membership: Membership,
     services: Services,
+    senders: Senders,
     pending: PendingPdus,
     streams: Streams,
     labels: Labels,
@@ -129,6 +132,7 @@ impl Core {
             endpoint,
             membership: Membership::new(identity, config, &seed.link, now),
             services: Services::default(),
+            senders: Senders::new(&config.access),
             pending: PendingPdus::new(config.give_up_after),
             streams: Streams::default(),
             labels: Labels::default(),
@@ -246,6 +250,16 @@ impl Core {
         self.services.stop(name)
     }
 
+    /// Changes who may send to this node. What it has taken already, files under way included, it keeps.
+    pub fn set_access(&mut self, access: &Access) {
+        self.senders = Senders::new(access);
+    }
+
+    /// Who may send to this node.
+    pub(crate) fn senders(&self) -> &Senders {
+        &self.senders
+    }
+
     /// The names served besides the node's own.
     pub fn served(&self) -> impl Iterator<Item = ServiceStatus> + '_ {
         self.services.status()
@@ -324,6 +338,12 @@ impl Core {
             if matches!(event, LinkEvent::Established { renewed: true, .. }) {
                 self.labels.forget_all();
             }
+            if let LinkEvent::Resized { session, now: size, .. } = event
+                && self.membership.session() == Some(session)
+            {
+                self.give_up_longer_than(size, now.instant);
+                continue;
+            }
             let doubtful_from = match event {
                 LinkEvent::Closed { session, doubtful_from, .. }
                     if self.membership.session() == Some(session) =>
@@ -351,6 +371,16 @@ impl Core {
             if let Some(from) = doubtful_from {
                 self.doubt(from);
             }
+        }
+    }
+
+    /// The way to the router takes no larger datagrams any more: what waits and is longer will never be sent.
+    fn give_up_longer_than(&mut self, datagram_len: u16, now: Instant) {
+        let longest = usize::from(datagram_len).saturating_sub(RECORD_OVERHEAD);
+        let max_data_len = longest.saturating_sub(PduHeader::LEN);
+        let reason = Some(Reason::TooBig(u16::try_from(max_data_len).unwrap_or(u16::MAX)));
+        while let Some(settled) = self.pending.take_longer_than(longest) {
+            self.give_up(Settled { reason, ..settled }, None, None, now);
         }
     }
 

@@ -240,6 +240,14 @@ impl PendingPdus {
         taken
     }
 
+    /// Takes out one PDU longer than `longest` that waits to be sent, or sent again.
+    pub(super) fn take_longer_than(&mut self, longest: usize) -> Option<Settled> {
+        let is_too_long =
+            |entry: &Entry| !matches!(entry.state, State::Sent { .. }) && entry.pdu.len() > longest;
+        let at = self.entries.iter().position(is_too_long)?;
+        Some(self.remove(at))
+    }
+
     /// When a PDU has to be sent again.
     pub(super) fn next_resend(&self) -> Option<Instant> {
         if self.waiting == 0 {
@@ -358,8 +366,8 @@ pub(super) const MAX_PDUS: usize = 1024;
 pub(super) const MAX_BYTES: usize = 2 << 20;
 /// How long a copy is kept after sending: longer than the round trip of any path that people would use.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(3);
-/// A router that asks for less would make the node a flood.
-const LEAST_WAIT: Duration = Duration::from_millis(5);
+/// A router tells what it knows of the wait; one that asks for less would make the node a flood.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// Repeated NACKs do not stretch the wait beyond this, so that a path that returns is found soon.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 /// A path has at most 8 routers, and each may say "not yet" once for what it looks up and once for what it presents.

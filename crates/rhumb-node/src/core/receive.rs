@@ -21,6 +21,7 @@ use super::labels::Flow;
 use super::membership::Membership;
 use super::pending::{Outcome, PendingKind, Settled};
 use super::{Core, DropReason, Event, Evidence, Turn};
+use crate::{Refusal, Wanted};
 
 /// Data that arrived for a program, where the batch holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +206,10 @@ impl Core {
         data_at: usize,
     ) -> Result<(), DropReason> {
         let (header, body) = PayloadHeader::parse(data).map_err(|_| DropReason::Malformed)?;
+        // A file's messages go on to its transfer: those of what this node sends come back, too, and an offer is to be declined.
+        if header.kind == PayloadKind::Datagram {
+            self.admit(flow, Wanted::Datagram { port: header.port })?;
+        }
         let body_at = data_at + PayloadHeader::LEN;
         self.traffic.received += 1;
         self.arrivals.push(ArrivedAt {
@@ -215,6 +220,19 @@ impl Core {
             port: header.port,
         });
         Ok(())
+    }
+
+    /// Whether who sends may send here. Who may not learns nothing: an answer would tell that somebody is here.
+    fn admit(&mut self, flow: Flow, wanted: Wanted) -> Result<(), DropReason> {
+        if !self.senders.refuses(&flow.from) {
+            return Ok(());
+        }
+        self.events.push_back(Event::SenderRefused(Refusal {
+            from: flow.from,
+            to: flow.to,
+            wanted,
+        }));
+        Err(DropReason::SenderRefused)
     }
 
     /// Tells the router the label to put in place of a source's name, from time to time.
@@ -272,6 +290,7 @@ impl Core {
     }
 
     fn answer_ping(&mut self, flow: Flow, tag: u32, data: &[u8]) -> Result<(), DropReason> {
+        self.admit(flow, Wanted::Ping)?;
         if self.answers.len() >= MAX_ANSWERS {
             return Err(DropReason::AnswerQueueFull);
         }

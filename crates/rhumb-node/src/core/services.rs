@@ -3,8 +3,8 @@
 //! 1. [`Services::serve`] takes an AdCert. Once the router has accepted the node's own route, [`Services::handle_timeout`]
 //!    makes an advertisement of both: owner -> node -> router. It is resent until [`Services::handle_accept`].
 //! 2. Whenever the node's own route is renewed, so are these, which rest on it.
-//! 3. [`Services::handle_nack`]: the router refuses, or says that the name has moved to another server. It is not
-//!    asked again on that session: two servers must not take a name from each other for ever.
+//! 3. [`Services::handle_nack`]: the router refuses, and is not asked again on that session; or it says that the name has moved to
+//!    another server. Then this one stands by: it asks again every [`ASK_AGAIN_AFTER`], and is let in when the other one is not there.
 //! 4. With its AdCert a name ends for good.
 //!
 //! What a server can take back is its own word: a node that leaves withdraws its route, and with it goes the way to all
@@ -54,6 +54,9 @@ struct Service {
     published: bool,
     /// The router will have none of it.
     refused: bool,
+    /// While another server answers by the owner's newer word: when to ask again.
+    asks_again_at: Option<Instant>,
+    stands_by: bool,
 }
 
 #[derive(Debug)]
@@ -94,6 +97,8 @@ impl Services {
             accepted: false,
             published: false,
             refused: false,
+            asks_again_at: None,
+            stands_by: false,
         };
         match before {
             Some(at) => self.list[at] = fresh,
@@ -149,6 +154,9 @@ impl Services {
         });
         let Some(joined) = joined else { return };
         for service in &mut self.list {
+            if service.asks_again_at.is_some_and(|at| at <= turn.now.instant) {
+                (service.asks_again_at, service.refused) = (None, false);
+            }
             if service.session != Some(joined.session) {
                 service.forget_session(joined.session);
             }
@@ -182,6 +190,7 @@ impl Services {
         advertised.resend_at = (!accept.published).then(|| now + advertised.interval);
         let is_news = !service.accepted || (accept.published && !service.published);
         service.accepted = true;
+        service.stands_by = false;
         service.published |= accept.published;
         let (name, published) = (accept.name, service.published);
         Ok(is_news.then_some(Event::Serving { name, until_s: accept.until_s, published }))
@@ -211,9 +220,13 @@ impl Services {
                 return Ok(None);
             }
         };
+        let was_standing_by =
+            std::mem::replace(&mut service.stands_by, end == ServiceEnd::Superseded);
         (service.accepted, service.published, service.refused) = (false, false, true);
         service.advertised = None;
-        Ok(Some(Event::NotServing { name, reason: end }))
+        service.asks_again_at =
+            service.stands_by.then(|| turn.now.instant + turn.jitter.lengthen(ASK_AGAIN_AFTER));
+        Ok((!was_standing_by).then_some(Event::NotServing { name, reason: end }))
     }
 
     /// Advertises a name before it is time: the router does not, or no longer, know the right to send for it.
@@ -230,7 +243,9 @@ impl Services {
     pub(super) fn poll_timeout(&self, joined: Option<SessionId>) -> Option<Instant> {
         let on_session = self.list.iter().filter(|it| joined.is_some() && it.session == joined);
         let resend = on_session.filter_map(|it| it.advertised.as_ref()?.resend_at);
-        self.list.iter().map(|it| it.ends_at).chain(resend).min()
+        let again = self.list.iter().filter_map(|it| it.asks_again_at);
+        let again = again.filter(|_| joined.is_some());
+        self.list.iter().map(|it| it.ends_at).chain(resend).chain(again).min()
     }
 
     fn advertised_mut(&mut self, tag: u32, name: Name) -> Option<&mut Service> {
@@ -245,6 +260,7 @@ impl Service {
         self.session = Some(session);
         self.advertised = None;
         (self.accepted, self.published, self.refused) = (false, false, false);
+        (self.asks_again_at, self.stands_by) = (None, false);
     }
 
     /// The owner's word for us and ours for the router, with the owner's metadata, which the router may not know.
@@ -281,5 +297,8 @@ const FIRST_RESEND: Duration = Duration::from_millis(500);
 const LAST_RESEND: Duration = Duration::from_secs(2);
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
+/// How often a server that stands by asks whether it is needed: far shorter than it takes to find that the other one is gone, and a
+/// signature for two routers and a RIB.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// AdCerts last days, and clocks are set now and then.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);

@@ -1,6 +1,6 @@
 //! The first join, as whoever called [`crate::Node::join`] sees it: it succeeds, or fails for one reason, in time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rhumb_link::LinkError;
 use rhumb_wire::Name;
@@ -13,8 +13,11 @@ use crate::{Config, NodeError, RouterChoice};
 /// A join in progress.
 pub(crate) struct Joining {
     router: RouterChoice,
-    require_published: bool,
+    /// How long to wait for publication once the router has accepted the name; for ever, if that is required.
+    publish_within: Option<Duration>,
     deadline: Instant,
+    /// When the router accepted the name.
+    accepted_at: Option<Instant>,
     /// What was wrong with the last router tried.
     last: Option<Disconnection>,
     /// The router that answered last.
@@ -30,16 +33,18 @@ impl Joining {
     ) -> Self {
         Self {
             router: config.router.clone(),
-            require_published: config.require_published,
+            publish_within: (!config.require_published).then_some(config.publish_within),
             deadline: now + config.join_timeout,
+            accepted_at: None,
             last: None,
             refused: None,
             done,
         }
     }
 
-    pub(super) fn observe(&mut self, event: &Event) {
+    pub(super) fn observe(&mut self, event: &Event, now: Instant) {
         match event {
+            Event::Joined { .. } => self.accepted_at = Some(now),
             // A search that ends says again what was wrong with the last, or that there was nobody in this round.
             Event::Disconnected { reason: Disconnection::NotFound, .. } => {}
             Event::Disconnected { reason, .. } | Event::PassedOver { reason } => {
@@ -63,11 +68,13 @@ impl Joining {
             return Some(Err(NodeError::WrongRouter { address, expected, actual }));
         }
         match core.lease() {
-            Some(lease) if lease.published || !self.require_published => return Some(Ok(())),
+            Some(lease) if lease.published => return Some(Ok(())),
+            Some(_) if self.goes_on_at().is_some_and(|at| at <= now) => return Some(Ok(())),
             _ if now < self.deadline => return None,
             _ => {}
         }
         Some(Err(match (core.router(), core.lease()) {
+            (Some(_), Some(_)) if self.publish_within.is_some() => return Some(Ok(())),
             (Some(router), Some(_)) => NodeError::NotPublished { router },
             (Some(router), None) => NodeError::NoAnswer { router },
             (None, _) => self.unreachable(),
@@ -90,8 +97,13 @@ impl Joining {
         }
     }
 
+    /// When to be content with a router that has accepted the name.
+    fn goes_on_at(&self) -> Option<Instant> {
+        Some(self.accepted_at? + self.publish_within?)
+    }
+
     pub(super) fn deadline(&self) -> Instant {
-        self.deadline
+        self.goes_on_at().map_or(self.deadline, |at| at.min(self.deadline))
     }
 
     pub(super) fn tell(self, outcome: Result<(), NodeError>) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
-use rhumb_trust::AdCert;
+use rhumb_trust::{Access, AdCert};
 use rhumb_wire::Name;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -20,7 +20,7 @@ use super::ledger::Ledger;
 use super::serving::ServiceState;
 use super::transfers::{Reception, Shipment};
 use crate::core::Evidence;
-use crate::{Message, NodeError, PingError, SendError, ServeError, Status};
+use crate::{Message, NodeError, PingError, Refusal, SendError, ServeError, Status};
 
 /// Something a handle asks of the thread.
 pub(crate) enum Order {
@@ -44,6 +44,10 @@ pub(crate) enum Order {
     Status { done: oneshot::Sender<Status> },
     /// Send a file.
     Ship(Shipment),
+    /// Go by other rules about who may send to this node.
+    SetAccess(Access),
+    /// Tell what is refused by them.
+    WatchRefusals { refusals: mpsc::Sender<Refusal> },
     /// Receive the next file that is wanted.
     Receive(Reception),
     /// Withdraw the name and end.

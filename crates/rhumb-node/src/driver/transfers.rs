@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, Standing};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::transfer::{CancelReason, Message, MessageBody, Offer, TransferId};
@@ -16,6 +16,7 @@ use rhumb_wire::{Batch, Name};
 use tokio::sync::oneshot;
 
 use crate::core::{Arrival, Core, DropReason};
+use crate::senders::{Refusal, Senders, Wanted};
 use crate::transfer::{
     Event, ReadAt, Receiver, ReceiverConfig, Sender, SenderConfig, SenderCounts, TransferError,
     WriteAt,
@@ -89,6 +90,8 @@ pub(super) struct Transfers {
     departures: HashMap<Key, Departure>,
     arrivals: HashMap<Key, Incoming>,
     receptions: VecDeque<Reception>,
+    /// What was declined because of who offered it.
+    refusals: VecDeque<Refusal>,
     /// Transfers that others go on with, and we know nothing of: they are to be told.
     unknown: Vec<Key>,
     /// One message at a time is put together here, after its payload header.
@@ -118,6 +121,7 @@ struct Incoming {
     receiver: Receiver<AnySink>,
     began_at: Instant,
     progress: Progress,
+    is_strangers: bool,
     done: Option<oneshot::Sender<Result<ReceiveReport, TransferError>>>,
 }
 
@@ -146,7 +150,12 @@ impl Transfers {
     }
 
     /// Takes a transfer message.
-    pub(super) fn handle(&mut self, arrival: &Arrival<'_>, now: Now) -> Result<(), DropReason> {
+    pub(super) fn handle(
+        &mut self,
+        arrival: &Arrival<'_>,
+        senders: &Senders,
+        now: Now,
+    ) -> Result<(), DropReason> {
         let message = Message::parse(arrival.body).map_err(|_| DropReason::Malformed)?;
         let key = Key { peer: arrival.from, local: arrival.to, id: message.id };
         if let Some(incoming) = self.arrivals.get_mut(&key) {
@@ -158,7 +167,7 @@ impl Transfers {
             return Ok(());
         }
         match message.body {
-            MessageBody::Offer(offer) => self.handle_offer(key, offer, now),
+            MessageBody::Offer(offer) => self.handle_offer(key, offer, senders, now),
             // Its receiver was another process, or another server of this name.
             MessageBody::Chunk(_) if self.unknown.len() < MAX_UNKNOWN => {
                 if !self.unknown.contains(&key) {
@@ -171,11 +180,22 @@ impl Transfers {
     }
 
     /// Takes an offer, if someone waits for a file. If not, its sender will repeat it.
-    fn handle_offer(&mut self, key: Key, offer: Offer, now: Now) -> Result<(), DropReason> {
+    fn handle_offer(
+        &mut self,
+        key: Key,
+        offer: Offer,
+        senders: &Senders,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        let standing = senders.standing(&key.peer);
+        if standing == Standing::Refused {
+            return self.decline(key, offer, now);
+        }
         while self.receptions.front().is_some_and(|reception| reception.done.is_closed()) {
             self.receptions.pop_front();
         }
-        if self.arrivals.len() >= MAX_ARRIVALS {
+        let is_strangers = standing == Standing::Stranger;
+        if self.arrivals.len() >= MAX_ARRIVALS || (is_strangers && !self.has_place(senders)) {
             return Err(DropReason::UnknownTransfer);
         }
         let mut reception = self.receptions.pop_front().ok_or(DropReason::UnknownTransfer)?;
@@ -193,8 +213,49 @@ impl Transfers {
             self.receptions.push_front(reception);
             (Box::new(|_| ()) as Progress, None)
         };
-        self.arrivals.insert(key, Incoming { receiver, began_at: now.instant, progress, done });
+        let began_at = now.instant;
+        let incoming = Incoming { receiver, began_at, progress, is_strangers, done };
+        self.arrivals.insert(key, incoming);
         Ok(())
+    }
+
+    /// Tells who may not send here that the file is declined, if there is room to say so. One who only hears nothing would go on
+    /// offering it.
+    fn decline(&mut self, key: Key, offer: Offer, now: Now) -> Result<(), DropReason> {
+        if self.refusals.len() < MAX_DECLINED {
+            let wanted =
+                Wanted::File { name: offer.name.as_str().to_owned(), length: offer.length };
+            self.refusals.push_back(Refusal { from: key.peer, to: key.local, wanted });
+        }
+        if self.arrivals.values().filter(|it| it.done.is_none()).count() < MAX_DECLINED {
+            let config = ReceiverConfig::default();
+            let open = |_: &Offer| Err(CancelReason::Declined);
+            let receiver = Receiver::new(key.id, offer, &config, now.instant, open);
+            let (progress, began_at) = (Box::new(|_| ()) as Progress, now.instant);
+            let incoming =
+                Incoming { receiver, began_at, progress, is_strangers: true, done: None };
+            self.arrivals.insert(key, incoming);
+        }
+        Err(DropReason::SenderRefused)
+    }
+
+    /// Whether one more stranger may send a file: where somebody is admitted, a quarter of the places are not for strangers, and
+    /// they never fill the table.
+    fn has_place(&self, senders: &Senders) -> bool {
+        if !senders.admits_somebody() {
+            return true;
+        }
+        let under_way = self.arrivals.values().filter(|it| it.done.is_some()).count();
+        let by_strangers = self.arrivals.values().filter(|it| it.is_strangers);
+        let (all, strangers) = by_strangers
+            .fold((0, 0), |(all, going), it| (all + 1, going + usize::from(it.done.is_some())));
+        let places = self.receptions.len() + under_way;
+        all < MAX_ARRIVALS / 2 && strangers < places - places / 4
+    }
+
+    /// What was declined next because of who offered it.
+    pub(super) fn poll_refusal(&mut self) -> Option<Refusal> {
+        self.refusals.pop_front()
     }
 
     /// Takes a NACK about something that was sent to `to`.
@@ -227,6 +288,9 @@ impl Transfers {
             });
         }
         for (key, departure) in &mut self.departures {
+            if core.is_joined() {
+                departure.sender.fit(core.max_body_len(key.peer, now));
+            }
             more |= pump(&mut self.payload, core, key, out, now, |payload| {
                 departure.sender.poll_transmit(now.instant, payload)
             });
@@ -406,6 +470,8 @@ impl WriteAt for AnySink {
 const TRANSFER_PORT: u16 = 0;
 /// Files that arrive at once, those just declined included: what strangers can make a node hold.
 const MAX_ARRIVALS: usize = 64;
+/// Files at once whose senders are told that they may not send here.
+const MAX_DECLINED: usize = 16;
 /// Senders that are told in one turn that their transfers are unknown; the others are told in the next.
 const MAX_UNKNOWN: usize = 16;
 /// A name moves seldom, and a receiver that forgets again and again will never have the file.

@@ -221,6 +221,17 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
+    /// The path carries messages of `body_len` bytes now, as far as is known: more than before, or less.
+    pub fn fit(&mut self, body_len: usize) {
+        let body_len = body_len.max(MIN_BODY_LEN);
+        if body_len > self.max_body_len {
+            self.max_body_len = body_len;
+            self.congestion.set_chunk_len(chunk_len(body_len));
+        } else {
+            self.shrink_messages(body_len);
+        }
+    }
+
     /// Ends the transfer because its user says so.
     pub fn cancel(&mut self, now: Instant) {
         self.give_up(CancelReason::Stopped, TransferError::Stopped, now);

@@ -3,12 +3,17 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `names` | name | the entry's record |
-//! | `publishers` | publisher | how many entries it holds |
-//! | `format` | `version` | the number of this layout, 1 |
+//! | `accounts` | account | names and bytes that count on it |
+//! | `format` | `version` | the number of this layout, 2 |
 //!
 //! Every commit is one transaction of immediate durability, in two phases and with the allocator's state. Two phases,
 //! because strangers choose the bytes stored here and the one-phase commit leans on a checksum that is not
 //! cryptographic; the allocator's state, because a killed process must be back at once, without walking the whole file.
+//!
+//! Format 1 counted names by publisher only. A store of that format is counted anew when it is opened: a million entries take
+//! some seconds.
+//!
+//! The file belongs to its owner alone: it says who is where. One that others can read or write is taken from them.
 //!
 //! An error closes the file, since `redb` refuses all further work after a failed write; the next call opens it again. So
 //! a full disk costs refusals while it lasts, and nothing more.
@@ -17,8 +22,12 @@
 //! as of the last commit it knows of; [`Store::refresh`] tells it of another's.
 
 use std::fs::File;
+#[cfg(unix)]
+use std::fs::{OpenOptions, Permissions};
 use std::io;
 use std::ops::Bound;
+#[cfg(unix)]
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,11 +35,12 @@ use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
     ReadableTableMetadata, StorageError, TableDefinition,
 };
+use rhumb_link::Source;
 use rhumb_wire::Name;
 
 use super::{Change, Store};
-use crate::record::publisher_of;
-use crate::{Entry, RibError};
+use crate::record::footprint_of;
+use crate::{Account, Entry, Held, Moves, RibError};
 
 /// A handle of a store in one file.
 pub struct Embedded {
@@ -49,7 +59,7 @@ struct StoreFile {
 
 struct Tables {
     names: ReadOnlyTable<NameKey, &'static [u8]>,
-    publishers: ReadOnlyTable<NameKey, u64>,
+    accounts: ReadOnlyTable<&'static [u8], (u64, u64)>,
 }
 
 impl Embedded {
@@ -120,6 +130,8 @@ fn database_failed(error: redb::Error) -> RibError {
 
 fn open(path: &Path) -> Result<Database, RibError> {
     let is_new = !path.exists();
+    make_private(path, is_new)
+        .map_err(|source| RibError::StoreFile { path: path.to_owned(), source })?;
     let database = Database::builder()
         .set_cache_size(CACHE_BYTES)
         .create(path)
@@ -143,24 +155,22 @@ fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
     transaction.set_quick_repair(true);
     {
         let mut names = transaction.open_table(NAMES)?;
-        let mut publishers = transaction.open_table(PUBLISHERS)?;
+        let mut accounts = transaction.open_table(ACCOUNTS)?;
+        let mut moves = Moves::default();
         for (name, entry) in changes {
             let before = match entry {
                 Some(entry) => {
-                    let before = names.insert(&name.0, entry.encode().as_slice())?;
-                    before.and_then(|record| publisher_of(record.value()))
+                    let record = entry.encode();
+                    let before = names.insert(&name.0, record.as_slice())?;
+                    let before = before.and_then(|before| footprint_of(before.value()));
+                    moves.replace(before, footprint_of(&record));
+                    continue;
                 }
-                None => {
-                    let before = names.remove(&name.0)?;
-                    before.and_then(|record| publisher_of(record.value()))
-                }
+                None => names.remove(&name.0)?,
             };
-            let after = entry.as_ref().map(Entry::publisher);
-            if before != after {
-                count(&mut publishers, before, |held| held.saturating_sub(1))?;
-                count(&mut publishers, after, |held| held + 1)?;
-            }
+            moves.replace(before.and_then(|before| footprint_of(before.value())), None);
         }
+        count(&mut accounts, &moves)?;
     }
     transaction.commit()?;
     Ok(())
@@ -208,8 +218,12 @@ impl Store for Embedded {
         self.with(|tables| Ok(tables.names.len()?))
     }
 
-    fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError> {
-        self.with(|tables| Ok(tables.publishers.get(&publisher.0)?.map_or(0, |held| held.value())))
+    fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        let key = account_key(account);
+        self.with(|tables| {
+            let held = tables.accounts.get(key.as_slice())?;
+            Ok(held.map_or_else(Held::default, |held| held_of(held.value())))
+        })
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
@@ -229,44 +243,91 @@ impl Store for Embedded {
 /// Makes the tables of a new file; returns the format of this one.
 fn prepare(database: &Database) -> Result<u64, redb::Error> {
     let transaction = database.begin_write()?;
-    let version = {
+    let (version, is_old) = {
         let mut format = transaction.open_table(FORMATS)?;
         let found = format.get(FORMAT_KEY)?.map(|version| version.value());
-        match found {
-            Some(version) => version,
-            None => {
+        let version = match found {
+            Some(version) if version != OLD_FORMAT => version,
+            _ => {
                 format.insert(FORMAT_KEY, FORMAT)?;
                 FORMAT
             }
-        }
+        };
+        (version, found == Some(OLD_FORMAT))
     };
     if version != FORMAT {
         transaction.abort()?;
         return Ok(version);
     }
-    transaction.open_table(NAMES)?;
-    transaction.open_table(PUBLISHERS)?;
+    {
+        let names = transaction.open_table(NAMES)?;
+        let mut accounts = transaction.open_table(ACCOUNTS)?;
+        if is_old {
+            let mut moves = Moves::default();
+            for record in names.iter()? {
+                moves.replace(None, footprint_of(record?.1.value()));
+            }
+            count(&mut accounts, &moves)?;
+        }
+    }
+    if is_old {
+        transaction.delete_table(PUBLISHERS)?;
+    }
     transaction.commit()?;
     Ok(version)
 }
 
 fn tables_of(database: &Database) -> Result<Tables, redb::Error> {
     let transaction = database.begin_read()?;
-    let (names, publishers) = (transaction.open_table(NAMES)?, transaction.open_table(PUBLISHERS)?);
-    Ok(Tables { names, publishers })
+    let (names, accounts) = (transaction.open_table(NAMES)?, transaction.open_table(ACCOUNTS)?);
+    Ok(Tables { names, accounts })
 }
 
 fn count(
-    publishers: &mut redb::Table<'_, NameKey, u64>,
-    publisher: Option<Name>,
-    change: impl FnOnce(u64) -> u64,
+    accounts: &mut redb::Table<'_, &'static [u8], (u64, u64)>,
+    moves: &Moves,
 ) -> Result<(), redb::Error> {
-    let Some(publisher) = publisher else { return Ok(()) };
-    let held = publishers.get(&publisher.0)?.map_or(0, |held| held.value());
-    match change(held) {
-        0 => publishers.remove(&publisher.0)?,
-        held => publishers.insert(&publisher.0, held)?,
-    };
+    for (account, moved) in moves.iter() {
+        let key = account_key(account);
+        let before = accounts.get(key.as_slice())?.map(|held| held_of(held.value()));
+        match before.unwrap_or_default().moved_by(*moved) {
+            Held { names: 0, .. } => accounts.remove(key.as_slice())?,
+            Held { names, bytes } => accounts.insert(key.as_slice(), (names, bytes))?,
+        };
+    }
+    Ok(())
+}
+
+fn held_of((names, bytes): (u64, u64)) -> Held {
+    Held { names, bytes }
+}
+
+fn account_key(account: &Account) -> Vec<u8> {
+    match account {
+        Account::Publisher(name) => [&[1], &name.0[..]].concat(),
+        Account::Admitted => vec![2],
+        Account::Strangers => vec![3],
+        Account::Source(Source::V4(address)) => [&[4], &address[..]].concat(),
+        Account::StrangersCapsules => vec![5],
+        Account::Source(Source::V6(half)) => [&[6], &half[..]].concat(),
+    }
+}
+
+/// Sees to it that the file is there and nobody else's to read or write.
+#[cfg(unix)]
+fn make_private(path: &Path, is_new: bool) -> io::Result<()> {
+    if is_new {
+        return OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(|_| ());
+    }
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    match mode & 0o077 {
+        0 => Ok(()),
+        _ => std::fs::set_permissions(path, Permissions::from_mode(0o600)),
+    }
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &Path, _: bool) -> io::Result<()> {
     Ok(())
 }
 
@@ -287,10 +348,13 @@ fn refusal_to_open(path: &Path, error: DatabaseError) -> RibError {
 type NameKey = &'static [u8; Name::LEN];
 
 const NAMES: TableDefinition<'_, NameKey, &'static [u8]> = TableDefinition::new("names");
+const ACCOUNTS: TableDefinition<'_, &'static [u8], (u64, u64)> = TableDefinition::new("accounts");
+/// Of format 1.
 const PUBLISHERS: TableDefinition<'_, NameKey, u64> = TableDefinition::new("publishers");
 const FORMATS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("format");
 const FORMAT_KEY: &str = "version";
 /// Raised whenever an older program could misread the file.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
+const OLD_FORMAT: u64 = 1;
 /// Pages that `redb` keeps in memory, besides the page cache of the system: the hot part of a million entries.
 const CACHE_BYTES: usize = 64 << 20;

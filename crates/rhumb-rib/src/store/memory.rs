@@ -6,13 +6,13 @@ use std::ops::Bound;
 use rhumb_wire::Name;
 
 use super::{Change, Store};
-use crate::{Entry, RibError};
+use crate::{Account, Entry, Footprint, Held, Moves, RibError};
 
 /// Entries in memory. Nothing here can fail.
 #[derive(Debug, Default)]
 pub struct Memory {
     entries: BTreeMap<Name, Entry>,
-    held: HashMap<Name, u64>,
+    held: HashMap<Account, Held>,
 }
 
 impl Memory {
@@ -21,11 +21,11 @@ impl Memory {
         Self::default()
     }
 
-    fn release(&mut self, publisher: Name) {
-        if let Some(count) = self.held.get_mut(&publisher) {
-            *count -= 1;
-            if *count == 0 {
-                self.held.remove(&publisher);
+    fn count(&mut self, moves: &Moves) {
+        for (account, moved) in moves.iter() {
+            match self.held.entry(*account).or_default().moved_by(*moved) {
+                Held { names: 0, .. } => _ = self.held.remove(account),
+                held => _ = self.held.insert(*account, held),
             }
         }
     }
@@ -50,23 +50,21 @@ impl Store for Memory {
         Ok(self.entries.len() as u64)
     }
 
-    fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError> {
-        Ok(self.held.get(publisher).copied().unwrap_or(0))
+    fn held(&mut self, account: &Account) -> Result<Held, RibError> {
+        Ok(self.held.get(account).copied().unwrap_or_default())
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
+        let mut moves = Moves::default();
         for (name, entry) in changes {
             let before = match entry {
-                Some(entry) => {
-                    *self.held.entry(entry.publisher()).or_default() += 1;
-                    self.entries.insert(*name, entry.clone())
-                }
+                Some(entry) => self.entries.insert(*name, entry.clone()),
                 None => self.entries.remove(name),
             };
-            if let Some(before) = before {
-                self.release(before.publisher());
-            }
+            let [before, after] = [&before, entry].map(|it| it.as_ref().map(Footprint::of));
+            moves.replace(before, after);
         }
+        self.count(&moves);
         Ok(())
     }
 }

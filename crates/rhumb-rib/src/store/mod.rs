@@ -13,7 +13,7 @@ pub use memory::Memory;
 
 use rhumb_wire::Name;
 
-use crate::{Entry, RibError};
+use crate::{Account, Entry, Held, RibError};
 
 /// Entries by name, in name order.
 pub trait Store {
@@ -39,11 +39,11 @@ pub trait Store {
     /// When the store cannot be read.
     fn names(&mut self) -> Result<u64, RibError>;
 
-    /// How many entries have `publisher` as their publisher.
+    /// What is counted on an account: a store keeps them with the entries ([`Footprint::of`](crate::Footprint::of)).
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn held_by(&mut self, publisher: &Name) -> Result<u64, RibError>;
+    fn held(&mut self, account: &Account) -> Result<Held, RibError>;
 
     /// Writes all changes or none, an absent entry meaning removal. When this returns `Ok`, they are durable; after an
     /// error, nothing is known of them but that none is written in part.

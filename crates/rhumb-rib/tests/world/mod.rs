@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rhumb_rib::store::{Memory, Store};
-use rhumb_rib::{Asker, Config, Outcome, Rib};
-use rhumb_trust::{ChainError, Identity, Window, name_of, verify_chain};
+use rhumb_rib::{Account, Asker, Config, Outcome, Rib};
+use rhumb_trust::{ChainError, Identity, Standing, Window, name_of, verify_chain};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
@@ -79,6 +79,8 @@ pub(crate) struct Directory<S> {
     pub(crate) rib: Rib<S>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) now_s: u64,
+    /// How those who ask are treated.
+    pub(crate) standing: Standing,
     next_id: u32,
 }
 
@@ -96,7 +98,7 @@ impl<S: Store> Directory<S> {
     pub(crate) fn over(store: S, config: Config) -> Self {
         let identity = Arc::new(Identity::generate(Role::Rib, 0).unwrap());
         let rib = Rib::new(identity.clone(), store, config);
-        Self { rib, identity, now_s: NOW_S, next_id: 0 }
+        Self { rib, identity, now_s: NOW_S, standing: Standing::Admitted, next_id: 0 }
     }
 
     /// What is answered, after a commit if need be; `None` when nothing is.
@@ -105,7 +107,7 @@ impl<S: Store> Directory<S> {
         let id = RequestId(self.next_id);
         let mut data = Vec::new();
         RibRequest { id, body }.emit(&mut data);
-        let asker = Asker { name, max_answer_len: 1300 };
+        let asker = Asker { standing: self.standing, ..Asker::stranger(name, 1300) };
         let response = match self.rib.handle_request(asker, &data, self.now_s) {
             Outcome::Answer(response) => response,
             Outcome::Staged(_) => {
@@ -187,7 +189,7 @@ impl<S: Store> Directory<S> {
 
     /// How many names count against `publisher`.
     pub(crate) fn held_by(self, publisher: Name) -> u64 {
-        self.rib.into_store().held_by(&publisher).unwrap()
+        self.rib.into_store().held(&Account::Publisher(publisher)).unwrap().names
     }
 
     /// Sweeps until the end of the store.

@@ -160,7 +160,7 @@ impl Rig {
     /// Sends and receives, with at most [`UNDER_WAY`] datagrams, or [`BYTES_UNDER_WAY`], between the two. How many arrived, and in what time.
     fn exchange(&mut self, payload: usize, store: &[Batch], check: bool) -> (usize, Duration) {
         let len = RECORD_OVERHEAD + self.traffic.header_len() + payload;
-        let mut incoming = Batch::new();
+        let (mut incoming, mut answers) = (Batch::new(), Batch::new());
         let most = (BYTES_UNDER_WAY / len).clamp(BATCH_DATAGRAMS, UNDER_WAY);
         let (mut to_send, mut under_way, mut arrived) = (store.iter(), 0, 0);
         let begin = Instant::now();
@@ -174,7 +174,10 @@ impl Rig {
             let received = self.sink.receive(&mut incoming).expect("the path gives datagrams");
             for slot in 0..received {
                 let (_, datagram) = incoming.datagram_mut(slot);
-                if datagram.len() == len && (!check || self.traffic.arrives(datagram)) {
+                if self.traffic.answers_path(datagram, &mut answers) {
+                    self.sink.send(&answers).expect("the path takes datagrams");
+                    answers.clear();
+                } else if datagram.len() == len && (!check || self.traffic.arrives(datagram)) {
                     arrived += 1;
                     under_way = under_way.saturating_sub(1);
                     last_arrival = Instant::now();
@@ -216,6 +219,13 @@ impl Traffic {
             Self::Redirected(ends) | Self::Resealed(ends) => {
                 (0..BATCH_DATAGRAMS).for_each(|_| ends.push(batch, to, (0, len), |_| {}));
             }
+        }
+    }
+
+    fn answers_path(&mut self, datagram: &mut [u8], answers: &mut Batch) -> bool {
+        match self {
+            Self::Members { sink, .. } => sink.answers_path(datagram, answers, member::now()),
+            Self::Redirected(_) | Self::Resealed(_) => false,
         }
     }
 

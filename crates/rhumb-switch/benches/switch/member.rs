@@ -286,6 +286,16 @@ impl Member {
         }
     }
 
+    /// Answers what the switch asks about the path, or what is large would soon go there no more. Whether it was such a question.
+    pub(crate) fn answers_path(&mut self, datagram: &mut [u8], out: &mut Batch, now: Now) -> bool {
+        let is_path = datagram.first().is_some_and(|first| first >> 4 == 0xD);
+        if is_path {
+            self.open(datagram, now);
+            self.endpoint.poll_transmit(out);
+        }
+        is_path
+    }
+
     fn answers_for(&self, name: Name) -> bool {
         name == self.name() || self.served.iter().any(|owner| owner.name() == name)
     }

@@ -73,6 +73,10 @@ impl Publications {
         self.by_issuer.len() < self.bound || self.by_issuer.contains_key(issuer)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_issuer.len()
+    }
+
     pub(super) fn insert(
         &mut self,
         issuer: Name,
@@ -85,6 +89,23 @@ impl Publications {
         let at = vec![Progress::Due; replicas];
         let fresh = Publication { metadata, certificates, until, first_id, at, is_stored: false };
         self.by_issuer.insert(issuer, fresh);
+    }
+
+    /// A RIB has lost the statements of `issuer` that are stored everywhere: `stored` says which. What is still on its way goes
+    /// there as it is.
+    pub(super) fn lost(
+        &mut self,
+        issuer: Name,
+        (replica, replicas): (usize, usize),
+        first_id: RequestId,
+        stored: impl FnOnce() -> (Arc<Metadata>, Vec<Certificate>, Instant),
+    ) {
+        let publication = self.by_issuer.entry(issuer).or_insert_with(|| {
+            let (metadata, certificates, until) = stored();
+            let at = vec![Progress::Stored; replicas];
+            Publication { metadata, certificates, until, first_id, at, is_stored: true }
+        });
+        publication.at[replica] = Progress::Due;
     }
 
     /// A RIB is ready: whatever it does not have goes there, some at a time.

@@ -15,6 +15,7 @@ pub(super) struct Replica {
     pub(super) state: ReplicaState,
     pub(super) failures: u32,
     pub(super) times: AnswerTimes,
+    pub(super) silence: Silence,
 }
 
 pub(super) enum ReplicaState {
@@ -26,7 +27,8 @@ pub(super) enum ReplicaState {
 impl Replica {
     pub(super) fn new(remote: Remote, now: Instant) -> Self {
         let state = ReplicaState::Waiting { until: now };
-        Self { remote, state, failures: 0, times: AnswerTimes::default() }
+        let (times, silence) = (AnswerTimes::default(), Silence::default());
+        Self { remote, state, failures: 0, times, silence }
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
@@ -37,10 +39,44 @@ impl Replica {
     }
 }
 
+/// Since when a RIB has answered nothing that it was asked. Its session is given up much later: it may be busy.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Silence {
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Silence {
+    /// It is asked something.
+    pub(super) fn note_asked(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// It answered, or is not there to be asked.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    /// For how long, once that is longer than a busy RIB takes.
+    pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
+        let lasts = now.saturating_duration_since(self.since?);
+        (lasts >= SILENT_AFTER).then_some(lasts)
+    }
+
+    /// Whether to tell of it now: once each time.
+    pub(super) fn is_news(&mut self, now: Instant) -> bool {
+        let is_news = !self.is_told && self.lasts(now).is_some();
+        self.is_told |= is_news;
+        is_news
+    }
+}
+
 /// How soon a RIB answers.
 #[derive(Debug, Default)]
 pub(super) struct AnswerTimes {
     smoothed: Option<Duration>,
+    /// The same without penalties.
+    measured: Option<Duration>,
     /// The last [`RECENT`], in a ring.
     recent: Vec<Duration>,
     oldest: usize,
@@ -51,7 +87,9 @@ impl AnswerTimes {
     pub(super) fn note(&mut self, time: Duration) {
         let time = time.min(SLOWEST);
         // A weight of an eighth, as for round-trip times (RFC 6298).
-        self.smoothed = Some(self.smoothed.map_or(time, |smoothed| (smoothed * 7 + time) / 8));
+        for smoothed in [&mut self.smoothed, &mut self.measured] {
+            *smoothed = Some(smoothed.map_or(time, |smoothed| (smoothed * 7 + time) / 8));
+        }
         if self.recent.len() < RECENT {
             self.recent.push(time);
         } else {
@@ -70,6 +108,11 @@ impl AnswerTimes {
         self.smoothed.unwrap_or(SHORTEST_HEDGE)
     }
 
+    /// How long it takes to answer, whatever its answers are worth; none before the first one.
+    pub(super) fn measured(&self) -> Option<Duration> {
+        self.measured
+    }
+
     /// How long to wait for it before another one is asked too.
     pub(super) fn hedge_after(&self) -> Duration {
         let mut sorted = self.recent.clone();
@@ -85,6 +128,8 @@ const RECENT: usize = 64;
 const SHORTEST_HEDGE: Duration = Duration::from_millis(20);
 /// A question is repeated after this anyway.
 const LONGEST_HEDGE: Duration = Duration::from_millis(200);
+/// The last repetition of a question goes out after this, and none was answered.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// Slower than any RIB that is worth asking.
 const SLOWEST: Duration = Duration::from_secs(1);
 

@@ -99,7 +99,7 @@ impl Liar {
 
     fn answer(&mut self, name: Name, data: &[u8], now: Now) -> Option<RibResponse> {
         let request = RibRequest::parse(data).ok()?;
-        let asker = Asker { name, max_answer_len: 1300 };
+        let asker = Asker::admitted(name, 1300);
         let truth = match self.rib.handle_request(asker, data, now.unix_s()) {
             Outcome::Answer(response) => response,
             Outcome::Staged(_) => self.rib.commit().pop()?,

@@ -28,6 +28,7 @@ use rhumb_wire::datagram::{Datagram, RecordHeader};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Frame, LabelledHeader};
+use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Action, Batch, Certificate, Name, PduHeader, Scope, Statement};
 
 pub use liar::{Liar, Lie};
@@ -54,6 +55,7 @@ pub struct World {
 pub struct RibStation {
     pub server: Server<Memory>,
     pub name: Name,
+    identity: Arc<Identity>,
     address: SocketAddr,
     wire: Wire,
 }
@@ -64,6 +66,8 @@ pub struct Router {
     pub workers: Vec<FastPath>,
     /// Whether each worker receives what is for it, and not the switch everything.
     pub steered: bool,
+    /// Whether public-key work is done as soon as it is handed out.
+    pub verifies: bool,
     pub identity: Arc<Identity>,
     pub address: SocketAddr,
     wire: Wire,
@@ -151,7 +155,8 @@ impl World {
         upstream: Option<Remote>,
         locator: Option<SocketAddr>,
     ) -> usize {
-        let config = Config { ribs: self.remotes(), upstream, locator, ..self.config.clone() };
+        let upstreams = upstream.into_iter().collect();
+        let config = Config { ribs: self.remotes(), upstreams, locator, ..self.config.clone() };
         let secret = self.secret();
         let switch = match &self.tables {
             Some(tables) => {
@@ -162,7 +167,15 @@ impl World {
         };
         let wire = self.network.endpoint(address).unwrap();
         let workers = (1..switch.workers()).map(|it| switch.fast_path(it, self.now)).collect();
-        self.routers.push(Router { switch, workers, steered: true, identity, address, wire });
+        self.routers.push(Router {
+            switch,
+            workers,
+            steered: true,
+            verifies: true,
+            identity,
+            address,
+            wire,
+        });
         self.routers.len() - 1
     }
 
@@ -175,11 +188,30 @@ impl World {
         index
     }
 
+    /// As [`World::node`], for traffic with this name alone.
+    pub fn node_for(&mut self, router: usize, only_peer: Option<Name>) -> usize {
+        let identity = self.identity(Role::Node);
+        let index = self.node_with(identity, router, |config| config.only_peer = only_peer);
+        self.run(Duration::from_secs(1));
+        assert!(self.nodes[index].core.is_joined(), "{:?}", self.nodes[index].events);
+        index
+    }
+
     pub fn node_of(&mut self, identity: Arc<Identity>, router: usize) -> usize {
+        self.node_with(identity, router, |_| {})
+    }
+
+    fn node_with(
+        &mut self,
+        identity: Arc<Identity>,
+        router: usize,
+        configure: impl FnOnce(&mut rhumb_node::Config),
+    ) -> usize {
         let address = SocketAddr::from(([10, 0, 2, 1], 1000 + self.nodes.len() as u16));
         let Router { address: at, switch, .. } = &self.routers[router];
         let remote = rhumb_node::Remote { address: *at, name: Some(switch.name()) };
-        let config = rhumb_node::Config::new(remote);
+        let mut config = rhumb_node::Config::new(remote);
+        configure(&mut config);
         let seed = Seed { link: self.secret(), spread: u64::from(self.seeds) };
         let core = Core::new(identity, &config, &seed, self.now).unwrap();
         let wire = self.network.endpoint(address).unwrap();
@@ -306,12 +338,24 @@ impl Stranger {
 
     /// As [`Stranger::new`], under a name of the test's choice.
     pub fn with_identity(world: &mut World, router: usize, identity: Arc<Identity>) -> Self {
+        let at = world.routers[router].address;
+        Self::connected(world, at, identity)
+    }
+
+    /// As [`Stranger::new`], to the first RIB.
+    pub fn at_the_rib(world: &mut World) -> Self {
+        let at = world.rib.as_ref().unwrap().address;
+        let identity = world.identity(Role::Router);
+        Self::connected(world, at, identity)
+    }
+
+    fn connected(world: &mut World, at: SocketAddr, identity: Arc<Identity>) -> Self {
         let address = SocketAddr::from(([10, 0, 3, 1], 5000 + u16::from(world.seeds)));
         let config = rhumb_link::Config::default();
         let secret = world.secret();
         let mut endpoint =
             Endpoint::new(identity.clone(), config, secret, world.now.instant).unwrap();
-        let _ = endpoint.connect(world.routers[router].address, None, world.now.instant);
+        let _ = endpoint.connect(at, None, world.now.instant);
         let wire = world.network.endpoint(address).unwrap();
         let mut stranger = Self {
             identity,
@@ -379,6 +423,23 @@ impl Stranger {
         let mut datagram = vec![0; RecordHeader::LEN];
         header.emit(data, certificates, &mut datagram).unwrap();
         self.send_datagram(world, datagram);
+    }
+
+    /// Sends PDUs without data, in batches after each of which the world comes to rest.
+    pub fn send_many(&mut self, world: &mut World, headers: &[PduHeader]) {
+        for headers in headers.chunks(BATCH) {
+            let mut batch = Batch::new();
+            for header in headers {
+                let mut datagram = vec![0; RecordHeader::LEN];
+                header.emit(&[], &[], &mut datagram).unwrap();
+                datagram.extend_from_slice(&[0; 16]);
+                let session = self.session.unwrap();
+                let to = self.endpoint.seal(session, &mut datagram, world.now.instant).unwrap();
+                batch.push(to, &datagram);
+            }
+            self.wire.send(&batch).unwrap();
+            self.settle(world);
+        }
     }
 
     /// Sends a PDU in labelled form and lets the world come to rest.
@@ -464,9 +525,18 @@ impl RibStation {
         let name = identity.name();
         let secret = world.secret();
         let (config, link) = (rhumb_rib::Config::default(), rhumb_link::Config::default());
-        let server = Server::new(identity, Memory::default(), config, link, secret, world.now);
+        let server =
+            Server::new(identity.clone(), Memory::default(), config, link, secret, world.now);
         let wire = world.network.endpoint(address).unwrap();
-        Self { server: server.unwrap(), name, address, wire }
+        Self { server: server.unwrap(), name, identity, address, wire }
+    }
+
+    /// It begins anew, with nothing in its store.
+    pub fn lose_store(&mut self, secret: [u8; 32], now: Now) {
+        let (mut config, link) = (rhumb_rib::Config::default(), rhumb_link::Config::default());
+        config.store = StoreId(*secret.first_chunk().unwrap());
+        let identity = self.identity.clone();
+        self.server = Server::new(identity, Memory::default(), config, link, secret, now).unwrap();
     }
 
     fn step(&mut self, now: Now) -> usize {
@@ -516,6 +586,13 @@ impl Router {
         sent
     }
 
+    /// Does one piece of public-key work. Whether there was any.
+    pub fn verify_one(&mut self, now: Now) -> bool {
+        let Some(job) = self.switch.poll_job() else { return false };
+        self.switch.handle_done(job.run(), now);
+        true
+    }
+
     /// Lets the switch hear from the other workers and order them, until there is nothing left. Says what they sent.
     fn confer(&mut self, now: Now) -> usize {
         let mut batch = Batch::new();
@@ -543,7 +620,9 @@ impl Router {
         let by_workers = self.work(&mut batch, now);
         let by_workers = by_workers + self.confer(now);
         self.switch.handle_batch(&mut batch, now);
-        while let Some(job) = self.switch.poll_job() {
+        while self.verifies
+            && let Some(job) = self.switch.poll_job()
+        {
             let done = job.run();
             self.switch.handle_done(done, now);
         }
@@ -573,4 +652,6 @@ pub fn router_address(index: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 1, 1 + index as u8], 4000))
 }
 
+/// As many as one read takes.
+const BATCH: usize = 64;
 const RIB: &str = "10.0.0.1:4000";

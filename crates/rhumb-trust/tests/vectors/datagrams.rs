@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use rhumb_wire::datagram::{
-    AEAD_TAG_LEN, Counter, Datagram, LANES, PathMessage, RecordHeader, RecordKind, SessionIndex,
-    SessionParameters, TOKEN_LEN,
+    AEAD_TAG_LEN, Counter, Datagram, HELLO_ID_LEN, LANES, PathMessage, RecordHeader, RecordKind,
+    SessionIndex, SessionParameters, TOKEN_LEN,
 };
 use rhumb_wire::discovery::{Discovery, Nonce};
 use serde_json::json;
@@ -23,8 +23,10 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
         file.good("4.3", "initial", name, &fields, &bytes);
     }
     let mut retry = Vec::new();
-    Datagram::emit_retry(&token, &mut retry);
-    file.good("4.3", "retry", "a token", &json!({"token": hex(&token)}), &retry);
+    let hello: [u8; HELLO_ID_LEN] = std::array::from_fn(|at| 0xE0 + at as u8);
+    Datagram::emit_retry(&hello, &token, &mut retry);
+    let fields = json!({"hello": hex(&hello), "token": hex(&token)});
+    file.good("4.3", "retry", "a token", &fields, &retry);
     let index = SessionIndex::new(0x0123_4567).unwrap();
     let parameters = SessionParameters { index, lanes: 1, max_datagram_len: 1472 };
     let fields = json!({"index": index.as_u32(), "lanes": 1, "largest_datagram": 1472});
@@ -41,17 +43,33 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
 fn path_messages(file: &mut File) {
     let form = "path message";
     let (challenge, answer) = (0x0102_0304_0506_0708, 0xF1F2_F3F4_F5F6_F7F8);
-    for (name, challenge, answer) in
-        [("a challenge", challenge, 0), ("an answer", 0, answer), ("both", challenge, answer)]
-    {
+    let mut messages = Vec::new();
+    for (name, challenge, answer, padding) in [
+        ("a challenge", challenge, 0, 0),
+        ("an answer", 0, answer, 0),
+        ("both", challenge, answer, 0),
+        ("a probe for datagrams of 1252 bytes", challenge, 0, 1252 - 44),
+    ] {
         let [challenge, answer] = [challenge, answer].map(NonZeroU64::new);
         let text = |value: Option<NonZeroU64>| value.map(|value| hex(&value.get().to_be_bytes()));
-        let fields = json!({"challenge": text(challenge), "answer": text(answer)});
-        file.good("4.5", form, name, &fields, &PathMessage { challenge, answer }.emit());
+        let fields =
+            json!({"challenge": text(challenge), "answer": text(answer), "padding": padding});
+        let mut bytes = PathMessage { challenge, answer }.emit().to_vec();
+        messages.push(bytes.clone());
+        bytes.resize(bytes.len() + padding, 0);
+        assert_eq!(PathMessage::parse(&bytes), Ok(PathMessage { challenge, answer }));
+        file.good("4.5", form, name, &fields, &bytes);
     }
-    for (name, bytes) in
-        [("neither", vec![0; 16]), ("a byte less", vec![1; 15]), ("a byte too many", vec![1; 17])]
-    {
+    let padded = |message: usize, padding: &[u8]| [&messages[message][..], padding].concat();
+    for (name, bytes) in [
+        ("neither", vec![0; 16]),
+        ("a byte less", vec![1; 15]),
+        ("a byte too many", vec![1; 17]),
+        ("padding that is not zero", padded(0, &[0, 0, 1])),
+        ("padding behind an answer", padded(1, &[0])),
+        ("padding behind both", padded(2, &[0])),
+        ("padding behind nothing", vec![0; 100]),
+    ] {
         file.refused("4.5", form, name, &bytes, PathMessage::parse(&bytes));
     }
 }

@@ -1,7 +1,7 @@
 //! Section 8: every request to a RIB and every response.
 
 use rhumb_wire::rib::{
-    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
+    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId,
 };
 use rhumb_wire::{Certificate, Statement};
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ fn requests(parties: &Parties, file: &mut File) {
         ("publish a chain", order(both, chain)),
         ("publish a withdrawal", order(vec![], vec![alice.says(Statement::Withdrawal)])),
         ("acknowledge", RibRequestBody::Acknowledge),
+        ("which store", RibRequestBody::WhichStore),
+        ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
         let fields = match &body {
             RibRequestBody::LookUpRoute(name) => json!({"kind": 1, "name": name.to_string()}),
@@ -38,6 +40,10 @@ fn requests(parties: &Parties, file: &mut File) {
                 "certificates": certificates::hexes(certificates),
             }),
             RibRequestBody::Acknowledge => json!({"kind": 4}),
+            RibRequestBody::WhichStore => json!({"kind": 5}),
+            RibRequestBody::Gone { name, sequence } => {
+                json!({"kind": 6, "name": name.to_string(), "sequence": sequence})
+            }
         };
         let mut bytes = Vec::new();
         RibRequest { id: RequestId(7), body }.emit(&mut bytes);
@@ -59,6 +65,7 @@ fn responses(parties: &Parties, file: &mut File) {
         ("found metadata", found(vec![alice.metadata.clone()], vec![])),
         ("absent", RibResponseBody::Absent(absence)),
         ("stored", RibResponseBody::Stored),
+        ("store", RibResponseBody::Store(StoreId(*b"sixteen of bytes"))),
         ("changed", changed(metadata, certificates)),
         ("changed: withdrawn", changed(vec![], withdrawal)),
     ] {
@@ -76,6 +83,7 @@ fn responses(parties: &Parties, file: &mut File) {
         Refusal::NotPublishable,
         Refusal::QuotaExceeded,
         Refusal::StoreFailed,
+        Refusal::NotAuthorised,
     ] {
         let fields = json!({"kind": 4, "refusal": refusal as u8, "certificates": []});
         let name = format!("refused: {}", refusal.as_str());
@@ -104,6 +112,10 @@ fn response_fields(body: &RibResponseBody) -> Value {
             json!({"kind": 2, "certificates": certificates::hexes(std::slice::from_ref(absence))})
         }
         RibResponseBody::Stored => json!({"kind": 3}),
+        RibResponseBody::Store(StoreId(id)) => {
+            let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({"kind": 6, "store": hex})
+        }
         RibResponseBody::Refused(refusal) => {
             json!({"kind": 4, "refusal": *refusal as u8, "certificates": []})
         }
@@ -123,10 +135,10 @@ fn refusals(parties: &Parties, file: &mut File) {
     let mut look_up = Vec::new();
     RibRequest { id: RequestId(7), body: RibRequestBody::LookUpRoute(alice.name) }
         .emit(&mut look_up);
-    let unknown = [&[5], &look_up[1..]].concat();
+    let unknown = [&[7], &look_up[1..]].concat();
     let long = [&look_up[..], &[0]].concat();
     let short = look_up[..36].to_vec();
-    for (name, bytes) in [("kind 5", unknown), ("a byte too many", long), ("cut short", short)] {
+    for (name, bytes) in [("kind 7", unknown), ("a byte too many", long), ("cut short", short)] {
         file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
     }
     let mut not_an_absence = vec![2, 0, 0, 0, 7];
@@ -134,9 +146,10 @@ fn refusals(parties: &Parties, file: &mut File) {
     let nothing = [&[5, 0, 0, 0, 7][..], &alice.name.0, &[0, 0]].concat();
     for (name, bytes) in [
         ("kind 0", vec![0, 0, 0, 0, 7]),
-        ("kind 6", vec![6, 0, 0, 0, 7]),
+        ("kind 7", vec![7, 0, 0, 0, 7]),
+        ("store, cut short", vec![6, 0, 0, 0, 7, 1, 2, 3]),
         ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
-        ("refusal 11", vec![4, 0, 0, 0, 7, 11]),
+        ("refusal 12", vec![4, 0, 0, 0, 7, 12]),
         ("absent, of no certificate", vec![2, 0, 0, 0, 7, 0]),
         ("absent, of a route", not_an_absence),
         ("changed to nothing", nothing),

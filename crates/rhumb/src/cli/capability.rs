@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use rhumb_capability::{DelegationId, Prefix, Principal};
 
+use crate::admin::{Admin, USUAL};
 use crate::remote::{parse_address, parse_waypoint};
 
 /// `rhumb keyserver`
@@ -14,9 +15,10 @@ pub(crate) struct KeyserverArguments {
     /// Address to serve DNS at, by UDP and TCP; may be repeated [default: 0.0.0.0:53]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     /// Read the configuration and all files that it names, say what is wrong, and end
     #[arg(long)]
     pub(crate) check: bool,

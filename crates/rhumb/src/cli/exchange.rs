@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
 
+use crate::admin::{Admin, USUAL};
 use crate::remote::parse_address;
 
 /// `rhumb exchange`
@@ -16,9 +17,10 @@ pub(crate) struct ExchangeArguments {
     /// TCP address to listen on, for members and the other party [default: 0.0.0.0:7480]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     /// Only look at configuration, key and roster, and say whether they are in order
     #[arg(long)]
     pub(crate) check: bool,
@@ -37,6 +39,6 @@ pub(crate) enum ExchangeCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ExchangeStatusArguments {
     /// The server's admin address [default: from the configuration file]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::parse_resolver;
-use crate::remote::parse_address;
+use crate::admin::{Admin, USUAL};
 
 /// `rhumb stamp`
 #[derive(Debug, Args)]
@@ -16,9 +16,10 @@ pub(crate) struct StampArguments {
     pub(crate) task: Option<StampTask>,
     #[command(flatten)]
     pub(crate) keys: StampKeyArguments,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`socket`, or a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,
@@ -98,9 +99,10 @@ pub(crate) struct StampDaemonArguments {
     /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     /// Look at the settings, say what is wrong with them, and end
     #[arg(long)]
     pub(crate) check: bool,
@@ -110,8 +112,8 @@ pub(crate) struct StampDaemonArguments {
 #[derive(Debug, Args)]
 pub(crate) struct StampStatusArguments {
     /// The admin address that it was started with [default: from the configuration file]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
 }
 
 /// A waypoint, and where it is reached by UDP if not at itself.

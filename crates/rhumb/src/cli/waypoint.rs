@@ -1,11 +1,11 @@
 //! The command line of `rhumb waypoint`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::remote::parse_address;
+use crate::admin::{Admin, USUAL};
 
 /// `rhumb waypoint`
 #[derive(Debug, Default, Args)]
@@ -39,9 +39,10 @@ pub(crate) struct WaypointArguments {
     /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP on this loopback address; port 0 picks one [default: off]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) admin: Option<SocketAddr>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
+    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     /// Only look at configuration and keys, and say whether they are in order
     #[arg(long)]
     pub(crate) check: bool,

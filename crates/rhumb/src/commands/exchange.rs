@@ -54,7 +54,8 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     if let Some(ExchangeCommand::Status(asked)) = &arguments.command {
-        let admin = asked.admin.map_or_else(|| file.exchange_admin(), |admin| Ok(Some(admin)))?;
+        let admin =
+            asked.admin.clone().map_or_else(|| file.exchange_admin(), |admin| Ok(Some(admin)))?;
         return status::run(admin, false, file, form);
     }
     let settings = file.exchange(arguments)?;
@@ -71,7 +72,7 @@ pub(crate) fn run(
         });
         return Ok(());
     }
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let control = daemon::take_control(settings.admin.as_ref(), "exchange", with_parent)?;
     let hangup = Hangup::catch(control.wake().clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

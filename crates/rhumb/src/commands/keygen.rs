@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use rhumb_trust::{Identity, TrustError, save_key};
+use rhumb_trust::{Identity, LABEL, TrustError, save_key};
 use rhumb_wire::{Metadata, Name, Role};
 use serde::Serialize;
 
@@ -11,6 +11,7 @@ use crate::cli::KeygenArguments;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::key::passphrase;
+use crate::names::{Book, Label, Origin};
 use crate::output::Form;
 
 /// Runs the command.
@@ -26,8 +27,29 @@ pub(crate) fn run(arguments: &KeygenArguments, form: Form) -> Outcome {
     };
     let identity = make(role, arguments.label.as_deref())?;
     save_key(&path, &identity, passphrase.as_ref()).map_err(|error| explain(&path, error))?;
-    form.print(&Report { name: identity.name(), role, path, sealed: passphrase.is_some() });
+    let label = Label::of_key(arguments.label.as_deref(), &path)
+        .filter(|label| enter(label, identity.name(), &path));
+    form.print(&Report { name: identity.name(), role, path, sealed: passphrase.is_some(), label });
     Ok(())
+}
+
+/// Puts the name into the book. The key is made whatever comes of this.
+fn enter(label: &Label, name: Name, path: &Path) -> bool {
+    let entered = std::path::absolute(path).map_err(Failure::operation).and_then(|path| {
+        if path.to_str().is_none() {
+            return Err(Failure::setup_text("its path is no text"));
+        }
+        Book::change(|book| {
+            if let Some(other) = book.entries().find(|it| it.label == *label && it.name != name) {
+                eprintln!(
+                    "rhumb: {label} stands for two names now, and so for none: the other is {other}"
+                );
+            }
+            book.add(label.clone(), name, Origin::Key(path));
+            Ok(())
+        })
+    });
+    entered.inspect_err(|failure| eprintln!("rhumb: the key has no label here: {failure}")).is_ok()
 }
 
 fn make(role: Role, label: Option<&str>) -> Outcome<Identity> {
@@ -38,7 +60,7 @@ fn make(role: Role, label: Option<&str>) -> Outcome<Identity> {
     let mut refused = None;
     let identity = Identity::generate_with(|key| {
         let plain = Metadata::new(role, key, created_s);
-        plain.clone().with_attribute(LABEL_ATTRIBUTE, label).unwrap_or_else(|error| {
+        plain.clone().with_attribute(LABEL, label).unwrap_or_else(|error| {
             refused = Some(error);
             plain
         })
@@ -69,6 +91,8 @@ struct Report {
     role: Role,
     path: PathBuf,
     sealed: bool,
+    /// What it is called on this machine.
+    label: Option<Label>,
 }
 
 impl Serialize for Report {
@@ -78,6 +102,7 @@ impl Serialize for Report {
             "role": self.role.as_str(),
             "file": self.path,
             "sealed": self.sealed,
+            "label": self.label.as_ref().map(Label::as_str),
         })
         .serialize(serializer)
     }
@@ -87,9 +112,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sealed = if self.sealed { " (sealed)" } else { "" };
         let path = self.path.display();
-        write!(f, "{} {}\nkey written to {path}{sealed}", self.role.as_str(), self.name)
+        write!(f, "{} {}\nkey written to {path}{sealed}", self.role.as_str(), self.name)?;
+        match &self.label {
+            Some(label) => write!(f, "; called {label} on this machine"),
+            None => Ok(()),
+        }
     }
 }
-
-/// The metadata attribute that holds a label.
-const LABEL_ATTRIBUTE: &str = "label";

@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 
+use crate::admin::Admin;
 use crate::clock;
 use crate::config::KeyserverSettings;
 use crate::daemon::{self, Control};
@@ -46,7 +47,7 @@ pub(crate) fn run(
         form.print(&Checked::of(settings, config.principals.len()));
         return Ok(());
     }
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let control = daemon::take_control(settings.admin.as_ref(), "keyserver", with_parent)?;
     let (journal, book) =
         Journal::open(&settings.journal, now_ms / 1000).map_err(Failure::setup)?;
     let sockets = sockets::bind(&settings.listen)?;
@@ -178,14 +179,14 @@ async fn answer_control(control: &Control, shared: &Shared) -> Outcome {
 struct Ready {
     zone: String,
     addresses: Vec<SocketAddr>,
-    admin: Option<SocketAddr>,
+    admin: Option<Admin>,
 }
 
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         write!(f, "keyserver ready: {} at {}", self.zone, addresses.join(", "))?;
-        match self.admin {
+        match &self.admin {
             Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
             None => Ok(()),
         }

@@ -62,7 +62,7 @@ pub(crate) fn run(
         form.print(&Checked::of(&settings, &standing, credentials.name()));
         return Ok(());
     }
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let control = daemon::take_control(settings.admin.as_ref(), "member", with_parent)?;
     let hangup = Hangup::catch(control.wake().clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::PingArguments;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
-use crate::membership::joined;
+use crate::membership::{check_peer, joined};
 use crate::output::{Form, round_trip_text};
 
 /// Runs the command.
@@ -21,6 +21,7 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     let (name, count) = (arguments.name, arguments.count);
+    check_peer(settings, name)?;
     let stopped = Err(Failure::operation_text("stopped"));
     let report = joined(settings, with_parent, stopped, |node| ping(node, name, count, form))?;
     form.print(&report);

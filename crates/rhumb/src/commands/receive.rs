@@ -1,5 +1,6 @@
 //! `rhumb receive`: files sent to this node's name, or to a name that it serves by AdCert, put into a folder.
 //!
+//! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that is little.
 //! A file is written under a temporary name in that folder and gets its own once its SHA-256 is right. Nothing is ever
 //! overwritten: a name that is taken gets a number.
 
@@ -11,29 +12,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use data_encoding::HEXLOWER;
 use rhumb_node::transfer::ReceiverConfig;
-use rhumb_node::{Node, ReceiveReport, Service, ServiceState};
-use rhumb_trust::AdCert;
+use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
+use rhumb_trust::{Access, AdCert, Standing};
 use rhumb_wire::Name;
-use rhumb_wire::transfer::CancelReason;
+use rhumb_wire::transfer::{CancelReason, Offer};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use crate::ad_cert;
 use crate::cli::ReceiveArguments;
 use crate::clock::{self, date_and_time};
-use crate::config::NodeSettings;
+use crate::config::{AccessSettings, NodeSettings, ReceiveSettings};
+use crate::daemon::Terminal;
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::membership::joined_as;
 use crate::output::{Form, bytes_text, rate_text};
 use crate::progress::Bar;
+use notices::Notices;
+use room::{NoRoom, Promise, Room};
+
+mod notices;
+mod room;
 
 /// Runs the command.
 pub(crate) fn run(
     arguments: &ReceiveArguments,
-    settings: &NodeSettings,
+    settings: &ReceiveSettings,
     with_parent: bool,
     quiet: bool,
     form: Form,
@@ -43,9 +51,16 @@ pub(crate) fn run(
         true => Err(Failure::operation_text("stopped before a file had arrived")),
         false => Ok(()),
     };
-    let identity = key::load_or_ephemeral(settings.key.as_deref())?;
-    let ad_certs = ad_certs(arguments, settings, identity.name())?;
-    joined_as(identity, settings, with_parent, interrupted, |node| async move {
+    let identity = key::load_or_ephemeral(settings.node.key.as_deref())?;
+    let ad_certs = ad_certs(arguments, &settings.node, identity.name())?;
+    let door = Arc::new(Door {
+        access: Mutex::new(settings.access.access.clone()),
+        room: Room::new(&arguments.dir, settings.max_size),
+        notices: Notices::new(form),
+    });
+    joined_as(identity, &settings.node, with_parent, interrupted, |node| async move {
+        let mut helpers = JoinSet::new();
+        helpers.spawn(tell_refusals(node.refusals(), Arc::clone(&door)));
         let mut served = Vec::new();
         // Ends with this function, and with it end the services.
         let mut services = JoinSet::new();
@@ -58,11 +73,14 @@ pub(crate) fn run(
         let router = node.router().await;
         form.print(&Ready { name: node.name(), router, served });
         if arguments.once {
-            let received = receive(&node, &arguments.dir, &Bar::new(quiet)).await?;
+            let received = receive(&node, &arguments.dir, &door, &Bar::new(quiet)).await?;
             form.print(&received);
             return Ok(());
         }
-        serve(&node, &arguments.dir, quiet, form).await
+        tokio::select! {
+            outcome = serve(&node, &arguments.dir, &door, quiet, form) => outcome,
+            outcome = follow_rules(&node, &settings.access, &door) => outcome,
+        }
     })
 }
 
@@ -115,21 +133,24 @@ async fn read_again(service: &Service, path: &Path, server: Name) -> Outcome {
 }
 
 /// Receives for ever, several files at once. What fails is said, and the next is waited for.
-async fn serve(node: &Node, folder: &Path, quiet: bool, form: Form) -> Outcome {
+async fn serve(node: &Node, folder: &Path, door: &Arc<Door>, quiet: bool, form: Form) -> Outcome {
     let mut receptions = JoinSet::new();
     loop {
         while receptions.len() < MAX_AT_ONCE {
-            let (node, folder) = (node.clone(), folder.to_owned());
+            let (node, folder, door) = (node.clone(), folder.to_owned(), Arc::clone(door));
             // Several bars on one terminal would overwrite each other, so only the first of them shows one.
             let bar = Bar::new(quiet || !receptions.is_empty());
-            receptions.spawn(async move { receive(&node, &folder, &bar).await });
+            receptions.spawn(async move { receive(&node, &folder, &door, &bar).await });
         }
         match receptions.join_next().await {
             Some(Ok(Ok(received))) => form.print(&received),
             Some(Ok(Err(failure))) => {
-                tracing::warn!(%failure, "a file did not arrive");
-                // A node that is closed fails at once and for ever.
+                // A node that is closed fails at once and for ever, and says why.
                 node.status().await.map_err(Failure::operation)?;
+                // Strangers can cause any number of these as well.
+                if door.notices.may_warn(clock::now().instant) {
+                    tracing::warn!(%failure, "a file did not arrive");
+                }
             }
             Some(Err(panicked)) => return Err(Failure::operation(panicked)),
             None => {}
@@ -138,32 +159,95 @@ async fn serve(node: &Node, folder: &Path, quiet: bool, form: Form) -> Outcome {
 }
 
 /// Receives one file.
-async fn receive(node: &Node, folder: &Path, bar: &Bar) -> Outcome<Received> {
-    let unfinished: Arc<Mutex<Option<NamedTempFile>>> = Arc::default();
+async fn receive(node: &Node, folder: &Path, door: &Arc<Door>, bar: &Bar) -> Outcome<Received> {
+    let unfinished: Arc<Mutex<Option<(NamedTempFile, Promise)>>> = Arc::default();
+    let (door, under_way) = (Arc::clone(door), Arc::clone(&unfinished));
     let (place, folder_of_place, bar_of_offer, progress) =
         (Arc::clone(&unfinished), folder.to_owned(), bar.clone(), bar.clone());
     let report = node
         .receive_file(
             ReceiverConfig::default(),
-            move |_, offer| -> Result<File, CancelReason> {
+            move |from, offer| -> Result<File, CancelReason> {
+                let promise = door.take(from, offer)?;
                 let file = new_file(&folder_of_place).map_err(|error| {
                     tracing::warn!(%error, "cannot write to the folder");
                     CancelReason::WriteFailed
                 })?;
                 let handle = file.as_file().try_clone().map_err(|_| CancelReason::WriteFailed)?;
                 bar_of_offer.begin(offer.name.as_str(), offer.length);
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, promise));
                 Ok(handle)
             },
-            move |bytes| progress.advance(bytes),
+            move |bytes| {
+                if let Some((_, promise)) =
+                    &*under_way.lock().unwrap_or_else(PoisonError::into_inner)
+                {
+                    promise.arrived(bytes);
+                }
+                progress.advance(bytes);
+            },
         )
         .await;
     bar.end();
     let report = report.map_err(Failure::operation)?;
     let file = unfinished.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let file = file.ok_or_else(|| Failure::operation_text("the file has no place"))?;
+    let (file, _promise) = file.ok_or_else(|| Failure::operation_text("the file has no place"))?;
     let path = keep(file, folder, &report.file_name)?;
     Ok(Received { path, own: node.name(), report })
+}
+
+/// What stands between senders and the folder.
+#[derive(Debug)]
+struct Door {
+    access: Mutex<Access>,
+    room: Room,
+    notices: Notices,
+}
+
+impl Door {
+    /// Whether a file is taken. Whether its sender may send at all, the node has looked at.
+    fn take(&self, from: Name, offer: &Offer) -> Result<Promise, CancelReason> {
+        let is_named = {
+            let access = self.access.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut rules = access.rules.iter();
+            rules.any(|rule| rule.name == Some(from) && rule.standing == Standing::Admitted)
+        };
+        self.room.promise(offer.length, !is_named).map_err(|why| {
+            let (name, now) = (offer.name.as_str(), clock::now().instant);
+            self.notices.no_room(from, name, offer.length, why, now);
+            match why {
+                NoRoom::TooLarge { .. } => CancelReason::TooLarge,
+                NoRoom::DiskFull => CancelReason::WriteFailed,
+            }
+        })
+    }
+}
+
+/// Tells what the node refuses by the rules.
+async fn tell_refusals(mut refusals: Receiver<Refusal>, door: Arc<Door>) {
+    while let Some(refusal) = refusals.recv().await {
+        door.notices.refused(refusal, clock::now().instant);
+    }
+}
+
+/// Reads the rules again at each SIGHUP. Ends when the terminal that this was started from is gone, which is a SIGHUP, too.
+async fn follow_rules(node: &Node, rules: &AccessSettings, door: &Door) -> Outcome {
+    let terminal = Terminal::now();
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
+    while hangup.recv().await.is_some() {
+        if terminal.is_gone() {
+            return Ok(());
+        }
+        match rules.again() {
+            Ok(access) => {
+                *door.access.lock().unwrap_or_else(PoisonError::into_inner) = access.clone();
+                node.set_access(access);
+                tracing::info!("read the rules about senders again");
+            }
+            Err(failure) => tracing::warn!(%failure, "going on with the rules from before"),
+        }
+    }
+    Ok(())
 }
 
 /// A file that disappears unless it is kept. Once it has its name, others may read it as far as the umask lets them.

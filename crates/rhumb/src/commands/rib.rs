@@ -8,42 +8,59 @@ use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};
 use rhumb_rib::Server;
 use rhumb_rib::store::Embedded;
-use rhumb_rib::{Commit, Committed, Config, RibError, Verdict, Verification};
+use rhumb_rib::{Commit, Committed, RibError, Verdict, Verification};
 use rhumb_trust::Now;
+use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Role};
 
 use crate::config::RibSettings;
-use crate::daemon::{self, Ready, Service, Snapshot, Worker};
+use crate::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::{clock, key};
 
+mod fullness;
 mod report;
+
+use fullness::Fullness;
 
 /// Runs the command.
 pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Rib)?;
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let label = format!("rib-{}", identity.name().short());
+    let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
     let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
     let address = socket.local_address();
     let mut io = Backend::from(socket);
     let store = Embedded::open(&settings.store).map_err(Failure::setup)?;
 
     let now = clock::now();
-    let link = rhumb_link::Config::default();
+    let mut link = rhumb_link::Config::default();
+    link.limits = settings.limits;
+    link.max_datagram_len = settings.max_datagram_len;
     let secret = key::fresh_secret()?;
+    let mut config = settings.store_limits.config();
+    config.store = StoreId(*key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes"));
     let mut disk = store.share();
-    let mut server = Server::new(identity, store, Config::default(), link, secret, now)
-        .map_err(Failure::setup)?;
+    config.access = settings.access.access.clone();
+    let mut server =
+        Server::new(identity, store, config, link, secret, now).map_err(Failure::setup)?;
     server.defer_work();
     let wake = control.wake();
     let mut rib = Directory {
         server,
         verifier: Worker::start("verifier", wake.clone(), Verification::run)?,
         writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
+        rules: RulesFollower::start(settings.access.clone(), wake)?,
         address,
         started: now.instant,
+        fullness: Fullness::new(now.instant),
     };
+    if settings.access.admits_nobody() && !address.ip().is_loopback() {
+        tracing::warn!(
+            "every router that reaches this RIB shares what strangers may store; give yours a share with --admit NAME"
+        );
+    }
 
     form.print(&Ready {
         role: Role::Rib,
@@ -60,8 +77,10 @@ struct Directory {
     server: Server<Embedded>,
     verifier: Worker<Verification, Verdict>,
     writer: Worker<Commit, Committed>,
+    rules: RulesFollower,
     address: SocketAddr,
     started: Instant,
+    fullness: Fullness,
 }
 
 impl Service for Directory {
@@ -76,8 +95,17 @@ impl Service for Directory {
         for committed in self.writer.results() {
             self.server.handle_committed(committed, now);
         }
+        if let Some(access) = self.rules.poll() {
+            self.server.set_access(access);
+        }
         if self.server.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.server.handle_timeout(now);
+        }
+        // What cannot be read is said where it is needed.
+        if self.fullness.is_due(now.instant)
+            && let Ok(fill) = self.server.fill()
+        {
+            self.fullness.note(&fill, now.instant);
         }
         if let Some(error) = self.server.poll_error() {
             log(&error);

@@ -1,8 +1,9 @@
 //! `rhumb router`: a switch behind a UDP socket or AF_XDP, a thread for its public-key work, and one for each further worker.
 //!
 //! 1. Take the key; bind the socket and the discovery port, give up privileges; bind the admin endpoint.
-//! 2. Work until a RIB answers; give up after [`RIB_DEADLINE`], so that a wrong address is noticed at once. A router that keeps
-//!    its routes in a file goes on with those instead.
+//! 2. Work until a RIB answers, for [`RIB_DEADLINE`] at most: then a wrong address is told of, and the router goes on without,
+//!    since names that join it can reach each other. Only a RIB that proves another name ends it. One that answers is also waited
+//!    for until it says what it makes of this router's own statement.
 //! 3. Say that we are ready, let nodes find us, and work until a signal says stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
@@ -16,7 +17,7 @@ use rhumb_trust::Now;
 use rhumb_wire::{Batch, Role};
 
 use crate::config::{LocatorChoice, RouterSettings};
-use crate::daemon::{self, Ready, Service, Snapshot, Worker};
+use crate::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::privileges::{self, Keep};
@@ -24,11 +25,13 @@ use crate::remote::{Remote, any_port_towards};
 use crate::{clock, key};
 use beacon::BeaconThread;
 use border::BorderThread;
+use publishing::Publishing;
 use state::StateFile;
 use workers::WorkerThreads;
 
 mod beacon;
 mod border;
+mod publishing;
 mod report;
 mod stamps;
 mod state;
@@ -42,7 +45,8 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let beacon = beacon::open(settings.discovery, io.udp())?;
     // Before there are other threads.
     privileges::give_up(settings.run_as, Keep::Nothing)?;
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let label = format!("router-{}", identity.name().short());
+    let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
 
     let config = switch_config(settings, address)?;
     let locator = config.locator;
@@ -61,16 +65,23 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let border = BorderThread::start(settings, &mut switch, wake)?;
     let mut router = Router::new(switch, state, workers, address, wake.clone(), now)?;
     router.border = border;
+    let rules = RulesFollower::start(settings.access.clone(), wake)?;
+    router.rules = Some(rules);
 
     if !daemon::serve(&mut io, &mut router, &control, Router::has_settled)? {
         return router.finish();
     }
     if let Startup::Waiting { error, .. } = &router.startup {
         let failure = unreachable_rib(&settings.ribs, error.as_ref());
-        if router.state.is_none() {
-            return Err(failure);
+        // Whoever answers under another name will not become the right one by waiting.
+        let is_wrong = matches!(error, Some(LinkError::UnexpectedName { .. }));
+        match &router.state {
+            Some(_) => tracing::warn!("{failure}; going on with the routes that were saved"),
+            None if is_wrong => return Err(failure),
+            None => tracing::warn!(
+                "{failure}; going on: names at this router reach each other, and are published when it answers"
+            ),
         }
-        tracing::warn!("{failure}; going on with the routes that were saved");
         router.startup = Startup::Over;
     }
     router.beacon = beacon.map(BeaconThread::start).transpose()?;
@@ -133,12 +144,16 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
     };
     let mut link = rhumb_link::Config::default();
     link.workers = settings.workers;
+    link.limits = settings.limits;
+    link.max_datagram_len = settings.max_datagram_len;
     Ok(rhumb_switch::Config {
         ribs: settings.ribs.iter().map(remote).collect(),
-        upstream: settings.upstream.as_ref().map(remote),
+        upstreams: settings.upstreams.iter().map(remote).collect(),
         locator,
+        locators: settings.locators.clone(),
         lease_s: settings.lease_s.into(),
         link,
+        access: settings.access.access.clone(),
         ..rhumb_switch::Config::default()
     })
 }
@@ -180,11 +195,20 @@ struct Router {
     beacon: Option<BeaconThread>,
     /// Where capabilities are demanded, or demanded of this router.
     border: Option<BorderThread>,
+    publishing: Publishing,
+    rules: Option<RulesFollower>,
 }
 
 #[derive(Debug)]
 enum Startup {
-    Waiting { until: Instant, error: Option<LinkError> },
+    Waiting {
+        until: Instant,
+        error: Option<LinkError>,
+    },
+    /// A RIB is there, and has been sent this router's own statement.
+    Publishing {
+        until: Instant,
+    },
     Over,
 }
 
@@ -200,6 +224,7 @@ impl Router {
         let verifier = Worker::start("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
+        let publishing = Publishing::new(switch.name());
         Ok(Self {
             switch,
             workers,
@@ -210,6 +235,8 @@ impl Router {
             state,
             beacon: None,
             border: None,
+            publishing,
+            rules: None,
         })
     }
 
@@ -229,18 +256,30 @@ impl Router {
             // Whoever answers under another name will not become the right one by waiting.
             Startup::Waiting { error: Some(LinkError::UnexpectedName { .. }), .. } => true,
             Startup::Waiting { until, .. } => *until <= now.instant,
+            Startup::Publishing { until } => {
+                let is_over = *until <= now.instant || self.publishing.is_answered();
+                if is_over {
+                    self.startup = Startup::Over;
+                }
+                is_over
+            }
         }
     }
 
-    fn take_events(&mut self) {
+    fn take_events(&mut self, now: Now) {
         while let Some(event) = self.switch.poll_event() {
+            if let Some(line) = self.publishing.observe(&event, now) {
+                tracing::warn!("{line}");
+            }
             match (&mut self.startup, &event) {
                 // At the start, what goes wrong is said once, when it is clear that it does.
                 (Startup::Waiting { error, .. }, Event::RibLost { error: lost, .. }) => {
                     error.clone_from(lost);
                     continue;
                 }
-                (startup, Event::RibReady { .. }) => *startup = Startup::Over,
+                (startup @ Startup::Waiting { .. }, Event::RibReady { .. }) => {
+                    *startup = Startup::Publishing { until: now.instant + OWN_DEADLINE };
+                }
                 _ => {}
             }
             report::log(&event);
@@ -262,7 +301,10 @@ impl Service for Router {
         if self.switch.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.switch.handle_timeout(now);
         }
-        self.take_events();
+        if let Some(access) = self.rules.as_mut().and_then(RulesFollower::poll) {
+            self.switch.set_access(access, now);
+        }
+        self.take_events(now);
         self.verifier.hand_out(|| self.switch.poll_job());
         self.workers.pass_orders(&mut self.switch);
         if let Some(border) = &mut self.border {
@@ -283,7 +325,7 @@ impl Service for Router {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let startup = match self.startup {
-            Startup::Waiting { until, .. } => Some(until),
+            Startup::Waiting { until, .. } | Startup::Publishing { until } => Some(until),
             Startup::Over => None,
         };
         let at_once = self.workers.goes_on().then(Instant::now);
@@ -303,9 +345,12 @@ impl Service for Router {
         if let Some(border) = &self.border {
             border.report(&mut snapshot);
         }
+        self.publishing.report(&mut snapshot.status, now.unix_s());
         snapshot
     }
 }
 
 /// A handshake with two lost datagrams takes under 2 s; people wait no longer than this for a typing error to show.
 const RIB_DEADLINE: Duration = Duration::from_secs(5);
+/// A RIB that is there answers within milliseconds; a busy one is not waited for.
+const OWN_DEADLINE: Duration = Duration::from_secs(1);

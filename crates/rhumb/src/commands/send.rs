@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::cli::SendArguments;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
-use crate::membership::joined;
+use crate::membership::{check_peer, joined};
 use crate::output::{Form, bytes_text, rate_text};
 use crate::progress::Bar;
 
@@ -27,6 +27,7 @@ pub(crate) fn run(
     bar: &Bar,
     form: Form,
 ) -> Outcome {
+    check_peer(settings, arguments.to)?;
     let (file, offer) = open(&arguments.file)?;
     let stopped = Err(Failure::operation_text("stopped before the file had arrived"));
     let report = joined(settings, with_parent, stopped, |node| {
@@ -39,13 +40,16 @@ pub(crate) fn run(
 }
 
 async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outcome<SendReport> {
-    // A name that is not there is noticed in seconds, and the way is known when the first chunk comes.
-    node.ping(to, FIND_WITHIN).await.map_err(Failure::operation)?;
     bar.begin(offer.name.as_str(), offer.length);
     let progress = bar.clone();
-    node.send_file(to, file, offer, move |bytes| progress.advance(bytes))
-        .await
-        .map_err(Failure::operation)
+    let sending = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
+    tokio::pin!(sending);
+    // A name that is not there is noticed in seconds. One that refuses us answers no ping, but declines the file.
+    tokio::select! {
+        sent = &mut sending => return sent.map_err(Failure::operation),
+        found = node.ping(to, FIND_WITHIN) => found.map_err(Failure::operation)?,
+    };
+    sending.await.map_err(Failure::operation)
 }
 
 /// The file, and what is said of it before it is sent.

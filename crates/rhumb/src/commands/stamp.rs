@@ -16,6 +16,7 @@ mod group;
 mod instance;
 mod keys;
 mod policy;
+mod refusals;
 mod report;
 mod serve;
 mod stamping;
@@ -43,6 +44,7 @@ use fetch::Fetcher;
 use group::Group;
 use instance::Instance;
 use keys::Keys;
+use refusals::Refusals;
 
 pub(crate) use door::split;
 pub(crate) use instance::MOST_POLICIES;
@@ -74,13 +76,13 @@ pub(crate) fn run(
             serve::run(flags, file, with_parent, form).map(|()| ExitCode::SUCCESS)
         }
         Some(StampTask::Status(flags)) => {
-            let admin = match flags.admin {
-                Some(admin) => Some(admin),
+            let admin = match &flags.admin {
+                Some(admin) => Some(admin.clone()),
                 None => file.stamp_admin()?,
             };
             let admin = admin.ok_or_else(|| {
                 Failure::setup_text(
-                    "no admin address; give --admin ADDR, the one that `rhumb stamp` was started with",
+                    "no admin socket or address; give --admin, the one that `rhumb stamp` was started with",
                 )
             })?;
             super::status::run(Some(admin), false, file, form).map(|()| ExitCode::SUCCESS)
@@ -93,6 +95,7 @@ pub(crate) struct Stamping {
     keys: Keys,
     fetcher: Fetcher,
     instance: Instance,
+    refusals: Refusals,
     started: Instant,
     follow_sources_at: Instant,
     /// Requests that were refused for want of a way.
@@ -115,7 +118,8 @@ impl Stamping {
         let fetcher = Fetcher::new(resolvers);
         let started = Instant::now();
         let follow_sources_at = started + SOURCE_INTERVAL;
-        Ok(Self { keys, fetcher, instance, started, follow_sources_at, refused: 0 })
+        let refusals = Refusals::listen();
+        Ok(Self { keys, fetcher, instance, refusals, started, follow_sources_at, refused: 0 })
     }
 
     /// What is due: keys fetched, and taken by the ways. An error is a way whose thread has ended.
@@ -127,6 +131,7 @@ impl Stamping {
         }
         self.fetcher.turn(self.keys.clients_mut(), now_ms);
         self.instance.refresh(&self.keys, now_ms, is_waiting);
+        self.hear_refusals();
         match self.instance.ways().find(|(_, way)| !way.is_alive()) {
             None => Ok(()),
             Some((_, way)) => Err(Failure::operation_text(format!(
@@ -134,6 +139,12 @@ impl Stamping {
                 way.via()
             ))),
         }
+    }
+
+    fn hear_refusals(&mut self) {
+        let waypoints: Vec<IpAddr> =
+            self.instance.ways().flat_map(|(_, way)| way.via().iter()).collect();
+        self.refusals.turn(&waypoints, Instant::now());
     }
 
     /// Waits for the next event, for as long as a turn may be late.
@@ -177,8 +188,8 @@ impl Stamping {
 
 /// Runs a command whose packets are stamped, and returns its exit code.
 fn run_command(arguments: &StampArguments, file: &ConfigFile) -> Outcome<ExitCode> {
-    let settings = file.stamp(&arguments.keys, arguments.admin)?;
-    let control = daemon::take_control(settings.admin, false)?;
+    let settings = file.stamp(&arguments.keys, arguments.admin.as_ref())?;
+    let control = daemon::take_control(settings.admin.as_ref(), "stamp", false)?;
     let (events, waiting) = events();
     command::catch_signals(events.clone(), true)?;
     let mut stamping = Stamping::start(&settings)?;
@@ -242,6 +253,8 @@ fn attend(
         if let Some(code) = code
             && !group.is_populated()
         {
+            // What ended the command may have been a refusal that has only just come.
+            stamping.hear_refusals();
             return Ok(code);
         }
     }

@@ -1,36 +1,41 @@
 //! `rhumb status`: asks a running RIB or router over its admin endpoint what it is doing.
 
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::admin::Admin;
 use crate::config::ConfigFile;
 use crate::failure::{Failure, Outcome};
+use crate::names;
 use crate::output::Form;
 
 /// Runs the command.
 pub(crate) fn run(
-    admin: Option<SocketAddr>,
+    admin: Option<Admin>,
     with_flows: bool,
     file: &ConfigFile,
     form: Form,
 ) -> Outcome {
     let admin = match admin {
         Some(admin) => admin,
-        None => file.any_admin()?.ok_or_else(|| {
-            Failure::setup_text(
-                "no admin address; give --admin ADDR, the one the RIB or router was started with",
-            )
-        })?,
+        None => match file.any_admin()? {
+            Some(admin) => admin,
+            None => Admin::find()?,
+        },
     };
-    let status = fetch(admin).map_err(|error| {
-        Failure::setup_text(format!(
-            "nothing answers at admin address {admin} ({error}); was it started with --admin?"
-        ))
+    let status = fetch(&admin).map_err(|error| {
+        Failure::setup_text(match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                format!("admin socket {admin} answers its own user and root only ({error})")
+            }
+            _ => format!(
+                "nothing answers at admin {} ({error}); was it started with --admin?",
+                kind(&admin)
+            ),
+        })
     })?;
     form.print(&Report { status, with_flows });
     Ok(())
@@ -41,16 +46,22 @@ pub(crate) fn show(status: Value, form: Form) {
     form.print(&Report { status, with_flows: false });
 }
 
+/// An endpoint with what it is.
+fn kind(admin: &Admin) -> String {
+    match admin {
+        Admin::Address(_) => format!("address {admin}"),
+        _ => format!("socket {admin}"),
+    }
+}
+
 /// The status that the daemon at `admin` tells.
-pub(crate) fn fetch(admin: SocketAddr) -> std::io::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&admin, DEADLINE)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.set_write_timeout(Some(DEADLINE))?;
-    write!(stream, "GET /status HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER_LEN).read_to_string(&mut answer)?;
+pub(crate) fn fetch(admin: &Admin) -> std::io::Result<Value> {
+    let answer = admin.ask("/status", DEADLINE)?;
     let bad = || std::io::Error::new(std::io::ErrorKind::InvalidData, "it does not speak to us");
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(bad)?;
+    if head.starts_with("HTTP/1.1 403 ") {
+        return Err(std::io::ErrorKind::PermissionDenied.into());
+    }
     if !head.starts_with("HTTP/1.1 200 ") {
         return Err(bad());
     }
@@ -71,7 +82,8 @@ impl fmt::Display for Report {
     /// Who it is first, then everything else.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |key: &str| self.status[key].as_str().unwrap_or("?");
-        write!(f, "{} {} at {}", text("role"), text("name"), text("address"))?;
+        let name = names::with_labels(text("name"));
+        write!(f, "{} {name} at {}", text("role"), text("address"))?;
         if let Some(uptime_s) = self.status["uptime_s"].as_u64() {
             write!(f, ", up for {uptime_s} s")?;
         }
@@ -134,11 +146,12 @@ fn outline(value: &Value, depth: usize, out: &mut String) {
 /// One item of a list, on one line.
 fn line(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => names::with_labels(text),
         Value::Object(object) => {
             let shown = object.iter().filter(|(_, value)| !value.is_null());
             let parts: Vec<String> = shown
                 .map(|(key, value)| match key.strip_suffix("_s") {
+                    _ if key == CLAIM => names::said(value.as_str().unwrap_or_default()),
                     Some(key) => format!("{} {} s", key.replace('_', " "), line(value)),
                     None => format!("{} {}", key.replace('_', " "), line(value)),
                 })
@@ -149,12 +162,12 @@ fn line(value: &Value) -> String {
     }
 }
 
+/// A label in somebody's metadata: shown as that holder's own word.
+const CLAIM: &str = "calls_itself";
 /// What stands in the first line.
 const HEAD: [&str; 4] = ["role", "name", "address", "uptime_s"];
 /// A worker answers within milliseconds.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// A router with very many sessions lists them all.
-const MAX_ANSWER_LEN: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,8 @@ use crate::cli::TraceArguments;
 use crate::clock::now;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
-use crate::membership::joined;
+use crate::membership::{check_peer, joined};
+use crate::names;
 use crate::output::{Form, round_trip_text};
 use crate::words::Labels;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(
     form: Form,
 ) -> Outcome {
     let name = arguments.name;
+    check_peer(settings, name)?;
     let stopped = Err(Failure::operation_text("stopped"));
     let report = joined(settings, with_parent, stopped, |node| trace(node, name))?;
     form.print(&report);
@@ -67,6 +69,8 @@ impl Serialize for Report {
             .map(|hop| {
                 serde_json::json!({
                     "name": hop.router.map(|name| name.to_string()),
+                    "label": hop.router.and_then(names::label_of),
+                    "calls_itself": hop.label,
                     "rtt_us": hop.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
                     "right": hop.right.as_ref().map(|right| serde_json::json!({
                         "issuer": right.issuer.to_string(),
@@ -90,12 +94,15 @@ impl Serialize for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut labels = Labels::default();
+        for name in self.hops.iter().filter_map(|hop| hop.router) {
+            names::label_of(name).into_iter().for_each(|label| labels.insert(name, label));
+        }
         labels.insert(self.from, "this node");
         write!(f, " 0  {}  (this node)", self.from)?;
         for (index, hop) in self.hops.iter().enumerate() {
             let number = index + 1;
             match hop.router {
-                Some(name) => write!(f, "\n{number:2}  {name}")?,
+                Some(name) => write!(f, "\n{number:2}  {name}{}", called(name, hop))?,
                 None => write!(f, "\n{number:2}  (no answer)")?,
             }
             if let Some(rtt) = hop.rtt {
@@ -109,6 +116,12 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
+}
+
+/// What a hop is called here; else what it calls itself, which is no more than its word.
+fn called(name: Name, hop: &Hop) -> String {
+    let claimed = || hop.label.as_deref().map(names::said);
+    names::label_of(name).or_else(claimed).map_or_else(String::new, |label| format!("  ({label})"))
 }
 
 /// Twice the longest chain of certificates: to the middle and back out.

@@ -73,7 +73,7 @@ pub(crate) fn run(
             "{failure}; keys are read again when they change: give them to the user that the waypoint runs as"
         ))
     })?;
-    let control = daemon::take_control(settings.admin, with_parent)?;
+    let control = daemon::take_control(settings.admin.as_ref(), "waypoint", with_parent)?;
     let hangup = Hangup::catch(control.wake().clone())?;
     let now_s = clock::now().unix_s();
     let ledger = Ledger::open(

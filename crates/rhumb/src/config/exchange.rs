@@ -14,6 +14,7 @@ use toml::Spanned;
 use super::member::{BGP_PORT, parse_bgp_address};
 use super::raw::{Fault, RawWorkers, line_at};
 use super::{ConfigFile, refuse};
+use crate::admin::Admin;
 use crate::cli::ExchangeArguments;
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Pinned, parse_address, parse_name};
@@ -41,7 +42,7 @@ pub(crate) struct ExchangeSettings {
     pub(crate) takeover: Duration,
     /// The plain route server beside: party one's.
     pub(crate) plain: Option<PlainSettings>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// A plain route server.
@@ -189,7 +190,7 @@ impl ConfigFile {
                 DEFAULT_TAKEOVER,
             )?,
             plain: self.plain(party)?,
-            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
     }
 
@@ -276,7 +277,7 @@ impl ConfigFile {
     }
 
     /// The admin address of `[exchange]`.
-    pub(crate) fn exchange_admin(&self) -> Outcome<Option<SocketAddr>> {
+    pub(crate) fn exchange_admin(&self) -> Outcome<Option<Admin>> {
         self.admin(None, self.raw.exchange.admin.as_ref())
     }
 

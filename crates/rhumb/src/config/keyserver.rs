@@ -9,6 +9,7 @@ use rhumb_keyserver::principal::KnownWaypoint;
 
 use super::raw::{Fault, RawWaypoint, line_at};
 use super::{ConfigFile, refuse};
+use crate::admin::Admin;
 use crate::cli::KeyserverArguments;
 use crate::failure::{Failure, Outcome};
 use crate::remote::{parse_address, parse_waypoint};
@@ -23,7 +24,7 @@ pub(crate) struct KeyserverSettings {
     pub(crate) operators: Vec<PathBuf>,
     pub(crate) rate_per_s: u32,
     pub(crate) waypoints: Vec<WaypointSettings>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// A waypoint that keys are given for.
@@ -72,7 +73,7 @@ impl ConfigFile {
                 None => DEFAULT_RATE_PER_S,
             },
             waypoints: self.waypoints()?,
-            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
     }
 

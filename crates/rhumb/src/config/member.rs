@@ -19,6 +19,7 @@ pub(crate) use policy::{PolicySettings, SiteName};
 use policy::{RawExport, RawImport, RawPrefixes};
 
 use super::ConfigFile;
+use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
 use crate::remote::{Pinned, parse_address};
 
@@ -42,7 +43,7 @@ pub(crate) struct MemberSettings {
     /// Caches of the RPKI, the preferred one first.
     pub(crate) rtr: Vec<SocketAddr>,
     pub(crate) control: Option<PathBuf>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// The session with the member's router.

@@ -2,12 +2,17 @@
 //!
 //! Keys are checked first, so that a mistyped one is answered with its line and the nearest key there is.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use super::access::{RULE_KEYS, RawRule};
+use super::words;
 
 /// The whole file. Every key is optional.
 #[derive(Debug, Default, Deserialize)]
@@ -17,6 +22,7 @@ pub(crate) struct RawConfig {
     pub(crate) rib: RawRib,
     pub(crate) router: RawRouter,
     pub(crate) node: RawNode,
+    pub(crate) receive: RawReceive,
     pub(crate) keyserver: RawKeyserver,
     pub(crate) waypoint: RawForwarder,
     pub(crate) border: Option<RawBorder>,
@@ -33,7 +39,15 @@ pub(crate) struct RawRib {
     pub(crate) listen: Option<Spanned<String>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) store: Option<PathBuf>,
+    pub(crate) sessions_per_address: Option<NonZeroU32>,
+    pub(crate) handshakes_per_address: Option<NonZeroU32>,
+    pub(crate) max_datagram: Option<Spanned<u16>>,
     pub(crate) admin: Option<Spanned<String>>,
+    pub(crate) disk_mib: Option<Spanned<u64>>,
+    pub(crate) memory_mib: Option<Spanned<u64>>,
+    pub(crate) strangers_percent: Option<Spanned<u64>>,
+    pub(crate) strangers: Option<Spanned<String>>,
+    pub(crate) access: Vec<Spanned<RawRule>>,
 }
 
 /// `[router]`
@@ -43,18 +57,24 @@ pub(crate) struct RawRouter {
     pub(crate) listen: Option<Spanned<String>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) rib: Option<Vec<Spanned<String>>>,
-    pub(crate) upstream: Option<Spanned<String>>,
+    pub(crate) upstream: Option<Vec<Spanned<String>>>,
     pub(crate) locator: Option<Spanned<String>>,
+    pub(crate) locators: Option<Vec<Spanned<String>>>,
     pub(crate) discovery: Option<bool>,
     pub(crate) io: Option<Spanned<String>>,
     pub(crate) interface: Option<String>,
     pub(crate) lease_s: Option<Spanned<u32>>,
+    pub(crate) sessions_per_address: Option<NonZeroU32>,
+    pub(crate) handshakes_per_address: Option<NonZeroU32>,
+    pub(crate) max_datagram: Option<Spanned<u16>>,
     pub(crate) workers: Option<Spanned<RawWorkers>>,
     pub(crate) coalesce_us: Option<Spanned<u16>>,
     pub(crate) pin: Option<bool>,
     pub(crate) state: Option<PathBuf>,
     pub(crate) run_as: Option<Spanned<String>>,
     pub(crate) admin: Option<Spanned<String>>,
+    pub(crate) strangers: Option<Spanned<String>>,
+    pub(crate) access: Vec<Spanned<RawRule>>,
 }
 
 /// A number, or a word for one.
@@ -74,6 +94,16 @@ pub(crate) struct RawNode {
     pub(crate) only: Option<Vec<Spanned<String>>>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) lease_s: Option<Spanned<u32>>,
+    pub(crate) max_datagram: Option<Spanned<u16>>,
+}
+
+/// `[receive]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawReceive {
+    pub(crate) max_size: Option<Spanned<String>>,
+    pub(crate) strangers: Option<Spanned<String>>,
+    pub(crate) access: Vec<Spanned<RawRule>>,
 }
 
 /// `[keyserver]`
@@ -174,11 +204,7 @@ pub(crate) struct Fault {
 
 /// Reads the text of a file.
 pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
-    let fault = |error: toml::de::Error| Fault {
-        line: line_at(text, error.span().as_ref()),
-        problem: error.message().to_owned(),
-    };
-    let root = DeTable::parse(text).map_err(fault)?;
+    let root = DeTable::parse(text).map_err(|error| words::fault(text, &error))?;
     check_keys(text, root.get_ref(), "", TOP_KEYS)?;
     for (section, keys) in SECTIONS {
         if let Some(DeValue::Table(table)) = root.get_ref().get(*section).map(Spanned::get_ref) {
@@ -200,6 +226,10 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
         "exchange.plain",
         super::exchange::PLAIN_KEYS,
     )?;
+    for service in ["rib", "router", "receive"] {
+        let section = format!("[{service}.access]");
+        check_below(text, root.get_ref(), &[service, "access"], &section, RULE_KEYS)?;
+    }
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
     }
@@ -211,15 +241,17 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
         "stamp.policy",
         super::stamp::POLICY_KEYS,
     )?;
-    toml::from_str(text).map_err(fault)
+    from_text(text)
+}
+
+/// Reads a text as what it should be. A value of the wrong kind is named in words.
+pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+    toml::from_str(text).map_err(|error| words::fault(text, &error))
 }
 
 /// Checks the keys of another file that consists of `[[item]]`s.
 pub(crate) fn check_item_keys(text: &str, item: &str, known: &[&str]) -> Result<(), Fault> {
-    let root = DeTable::parse(text).map_err(|error| Fault {
-        line: line_at(text, error.span().as_ref()),
-        problem: error.message().to_owned(),
-    })?;
+    let root = DeTable::parse(text).map_err(|error| words::fault(text, &error))?;
     check_keys(text, root.get_ref(), "", &[item])?;
     check_below(text, root.get_ref(), &[item], &format!("[{item}]"), known)
 }
@@ -283,6 +315,7 @@ const TOP_KEYS: &[&str] = &[
     "rib",
     "router",
     "node",
+    "receive",
     "keyserver",
     "waypoint",
     "border",
@@ -291,7 +324,23 @@ const TOP_KEYS: &[&str] = &[
     "stamp",
 ];
 const SECTIONS: &[(&str, &[&str])] = &[
-    ("rib", &["listen", "key", "store", "admin"]),
+    (
+        "rib",
+        &[
+            "listen",
+            "key",
+            "store",
+            "sessions_per_address",
+            "handshakes_per_address",
+            "max_datagram",
+            "admin",
+            "disk_mib",
+            "memory_mib",
+            "strangers_percent",
+            "strangers",
+            "access",
+        ],
+    ),
     (
         "router",
         &[
@@ -300,19 +349,26 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "rib",
             "upstream",
             "locator",
+            "locators",
             "discovery",
             "io",
             "interface",
             "lease_s",
+            "sessions_per_address",
+            "handshakes_per_address",
+            "max_datagram",
             "workers",
             "coalesce_us",
             "pin",
             "state",
             "run_as",
             "admin",
+            "strangers",
+            "access",
         ],
     ),
-    ("node", &["router", "roots", "only", "key", "lease_s"]),
+    ("node", &["router", "roots", "only", "key", "lease_s", "max_datagram"]),
+    ("receive", &["max_size", "strangers", "access"]),
     (
         "keyserver",
         &[
@@ -396,7 +452,7 @@ mod tests {
         let fault = parse("zzz = 1").unwrap_err();
         assert_eq!(
             fault.problem,
-            "unknown key `zzz`; known are: log, rib, router, node, keyserver, waypoint, border, exchange, member, stamp"
+            "unknown key `zzz`; known are: log, rib, router, node, receive, keyserver, waypoint, border, exchange, member, stamp"
         );
     }
 
@@ -425,6 +481,7 @@ mod tests {
             assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
         }
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
+        assert_eq!(fields("[[router.access]]\nzzz = 1"), RULE_KEYS);
         assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);
         assert_eq!(fields("[[keyserver.waypoint]]\nzzz = 1"), WAYPOINT_KEYS);
     }

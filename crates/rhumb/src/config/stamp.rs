@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::raw::{Fault, line_at};
 use super::{ConfigFile, refuse};
+use crate::admin::Admin;
 use crate::cli::{
     CarriedInUdp, FallbackArgument, StampDaemonArguments, StampKeyArguments, parse_carried,
     parse_resolver, parse_waypoints,
@@ -31,7 +32,7 @@ pub(crate) struct StampSettings {
     pub(crate) stamp_dns: bool,
     /// Each waypoint once.
     pub(crate) udp: Vec<CarriedInUdp>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// What `rhumb stamp daemon` runs with.
@@ -101,7 +102,7 @@ impl ConfigFile {
     }
 
     /// The admin address of `[stamp]`.
-    pub(crate) fn stamp_admin(&self) -> Outcome<Option<SocketAddr>> {
+    pub(crate) fn stamp_admin(&self) -> Outcome<Option<Admin>> {
         self.admin(None, self.raw.stamp.admin.as_ref())
     }
 
@@ -109,7 +110,7 @@ impl ConfigFile {
     pub(crate) fn stamp(
         &self,
         flags: &StampKeyArguments,
-        admin: Option<SocketAddr>,
+        admin: Option<&Admin>,
     ) -> Outcome<StampSettings> {
         let raw = &self.raw.stamp;
         let or = |given: &[PathBuf], raw: &Option<Vec<PathBuf>>| match given {
@@ -171,7 +172,7 @@ impl ConfigFile {
         flags: &StampDaemonArguments,
     ) -> Outcome<StampDaemonSettings> {
         let raw = &self.raw.stamp;
-        let stamp = self.stamp(&flags.keys, flags.admin)?;
+        let stamp = self.stamp(&flags.keys, flags.admin.as_ref())?;
         let run_as = self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?;
         let own = run_as.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.id);
         let mut policies = Vec::new();

@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use super::raw::{Fault, line_at};
 use super::{ConfigFile, refuse};
+use crate::admin::Admin;
 use crate::cli::{WaypointArguments, WaypointIoArgument};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
@@ -35,7 +36,7 @@ pub(crate) struct ForwarderSettings {
     pub(crate) follow: Option<FollowSettings>,
     /// Who it goes on as when everything is open.
     pub(crate) run_as: Option<User>,
-    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// How packets come in and go out.
@@ -120,7 +121,7 @@ impl ConfigFile {
                 "waypoint",
             )?,
             run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
-            admin: self.admin(flags.admin, raw.admin.as_ref())?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
         })
     }
 

@@ -61,6 +61,9 @@ impl Reach {
             (io::ErrorKind::TimedOut, None) => {
                 "; it is away, or wants a TCP-MD5 password, which we have none of"
             }
+            (io::ErrorKind::ConnectionRefused, _) if self.is_here() => {
+                "; on one host with us BIRD waits for ever in state Idle without `multihop;`, and takes our address without `strict bind yes;`"
+            }
             (io::ErrorKind::ConnectionRefused, _) => {
                 "; does BGP run there, and does it listen at this address and port?"
             }
@@ -70,6 +73,11 @@ impl Reach {
             io::ErrorKind::TimedOut => format!("no answer{advice}"),
             _ => format!("{error}{advice}"),
         }
+    }
+
+    /// Whether it is on this host: only addresses of one's own can be bound to.
+    fn is_here(&self) -> bool {
+        std::net::UdpSocket::bind((self.address.ip(), 0)).is_ok()
     }
 }
 

@@ -4,6 +4,9 @@
 //! shared and nothing is locked.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -13,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::http;
 use super::snapshot::Snapshot;
+use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
 
@@ -22,7 +26,7 @@ pub(crate) struct Control {
     stopped: Arc<AtomicBool>,
     questions: Receiver<oneshot::Sender<Snapshot>>,
     wake: Wake,
-    admin: Option<SocketAddr>,
+    admin: Option<Admin>,
 }
 
 /// The end of the admin endpoint: asks the worker for its status.
@@ -34,12 +38,9 @@ pub(super) struct Enquirer {
 
 impl Control {
     /// Catches signals from now on, and listens on `admin` if given.
-    pub(super) fn start(admin: Option<SocketAddr>, with_parent: bool, wake: Wake) -> Outcome<Self> {
-        let listener = admin.map(bind).transpose()?;
-        let admin = match &listener {
-            Some(listener) => Some(listener.local_addr().map_err(Failure::setup)?),
-            None => None,
-        };
+    pub(super) fn start(admin: Option<Admin>, with_parent: bool, wake: Wake) -> Outcome<Self> {
+        let listener = admin.map(|admin| Listener::bind(&admin)).transpose()?;
+        let (listener, admin) = listener.unzip();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -70,8 +71,8 @@ impl Control {
     }
 
     /// Where the admin endpoint listens.
-    pub(crate) fn admin(&self) -> Option<SocketAddr> {
-        self.admin
+    pub(crate) fn admin(&self) -> Option<Admin> {
+        self.admin.clone()
     }
 
     /// Answers the questions that wait; costs nothing when there are none.
@@ -100,16 +101,16 @@ struct Stop {
     wake: Wake,
 }
 
-async fn run(
-    listener: Option<TcpListener>,
-    enquirer: Enquirer,
-    mut lifetime: Lifetime,
-    stop: Stop,
-) {
+async fn run(listener: Option<Listener>, enquirer: Enquirer, mut lifetime: Lifetime, stop: Stop) {
     if let Some(listener) = listener {
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => drop(tokio::spawn(http::serve(listener, enquirer))),
-            Err(error) => tracing::error!(%error, "the admin endpoint cannot be served"),
+        let served = match listener {
+            Listener::Address(listener) => tokio::net::TcpListener::from_std(listener)
+                .map(|listener| drop(tokio::spawn(http::serve_address(listener, enquirer)))),
+            Listener::Socket(listener) => tokio::net::UnixListener::from_std(listener)
+                .map(|listener| drop(tokio::spawn(http::serve_socket(listener, enquirer)))),
+        };
+        if let Err(error) = served {
+            tracing::error!(%error, "the admin endpoint cannot be served");
         }
     }
     let cause = lifetime.end().await;
@@ -118,7 +119,32 @@ async fn run(
     stop.wake.wake();
 }
 
-fn bind(address: SocketAddr) -> Outcome<TcpListener> {
+/// What the admin endpoint listens on.
+enum Listener {
+    Address(TcpListener),
+    Socket(UnixListener),
+}
+
+impl Listener {
+    /// Listens, and says where that is in the end.
+    fn bind(admin: &Admin) -> Outcome<(Self, Admin)> {
+        match admin {
+            Admin::Address(address) => {
+                let listener = bind_address(*address)?;
+                let bound = listener.local_addr().map_err(Failure::setup)?;
+                Ok((Self::Address(listener), Admin::Address(bound)))
+            }
+            Admin::Socket(path) => {
+                // Programs are told a path that holds in any folder.
+                let path = std::path::absolute(path).map_err(Failure::setup)?;
+                Ok((Self::Socket(bind_socket(&path)?), Admin::Socket(path)))
+            }
+            Admin::Usual => Err(Failure::setup_text("the admin socket has no path")),
+        }
+    }
+}
+
+fn bind_address(address: SocketAddr) -> Outcome<TcpListener> {
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
@@ -129,6 +155,37 @@ fn bind(address: SocketAddr) -> Outcome<TcpListener> {
         )),
         _ => Failure::setup_text(format!("admin address {address}: {error}")),
     })
+}
+
+/// A socket that its owner alone may open. One that a killed process left behind is replaced; one that answers is not, nor is
+/// anything else.
+fn bind_socket(path: &Path) -> Outcome<UnixListener> {
+    let failed = |error: std::io::Error| {
+        Failure::setup_text(format!("admin socket {}: {error}", path.display()))
+    };
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(Failure::setup_text(format!(
+                "admin socket {} is in use by another process; give another path with --admin",
+                path.display()
+            )));
+        }
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+impl Drop for Control {
+    /// Takes the socket away, so that nobody asks a process that is gone.
+    fn drop(&mut self) {
+        if let Some(Admin::Socket(path)) = &self.admin {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// More than the connections that the endpoint serves at once.

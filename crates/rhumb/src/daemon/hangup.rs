@@ -1,5 +1,6 @@
-//! SIGHUP: a daemon is asked to read its keys again.
+//! SIGHUP: a daemon is asked to read its keys or rules again; or the terminal that it was started from is gone, and it ends.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,5 +44,34 @@ impl Hangup {
     /// Whether somebody asked since the last time.
     pub(crate) fn take(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// The terminal that this process was started from, if it was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terminal {
+    had: bool,
+}
+
+impl Terminal {
+    pub(crate) fn now() -> Self {
+        Self { had: std::io::stderr().is_terminal() }
+    }
+
+    /// Whether it is not there any more: then nobody can stop this process there, and nobody asked to read anything again.
+    pub(crate) fn is_gone(self) -> bool {
+        self.had && !std::io::stderr().is_terminal()
+    }
+
+    /// Asks this process to end as by SIGTERM.
+    pub(crate) fn end(self) {
+        #[cfg(target_os = "linux")]
+        let ended =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+        #[cfg(not(target_os = "linux"))]
+        let ended: Result<(), &str> = Err("not known how");
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the terminal is gone, and this process goes on");
+        }
     }
 }

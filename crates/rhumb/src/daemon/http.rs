@@ -1,4 +1,6 @@
-//! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over HTTP/1.1 on loopback.
+//! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over HTTP/1.1, on a Unix socket or on loopback.
+//!
+//! The socket answers its own user and root: what the system says of who is at the other end is looked at besides the file's mode.
 //!
 //! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound on everything. The
 //! `Host` header must be an address or `localhost`, so that no web page can reach us under a name that it controls.
@@ -7,39 +9,70 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::control::Enquirer;
+use crate::admin::own_user;
 
-/// Serves until the process ends.
-pub(super) async fn serve(listener: TcpListener, enquirer: Enquirer) {
+/// Serves a loopback address until the process ends.
+pub(super) async fn serve_address(listener: TcpListener, enquirer: Enquirer) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let enquirer = enquirer.clone();
-        tokio::spawn(async move {
-            let _slot = slot;
-            // Late, cut or malformed requests cost the requester, nobody else.
-            let _ = timeout(DEADLINE, exchange(stream, &enquirer)).await;
-        });
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(answer(stream, enquirer.clone(), true, slot))),
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
     }
 }
 
-async fn exchange(mut stream: TcpStream, enquirer: &Enquirer) -> std::io::Result<()> {
+/// Serves a Unix socket until the process ends.
+pub(super) async fn serve_socket(listener: UnixListener, enquirer: Enquirer) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // Unknown only when the system has no sockets left, and then nobody but root is answered.
+    let own = own_user().unwrap_or(ROOT);
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let may_ask = may_ask(&stream, own);
+                drop(tokio::spawn(answer(stream, enquirer.clone(), may_ask, slot)));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+fn may_ask(stream: &UnixStream, own: u32) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == ROOT)
+}
+
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    enquirer: Enquirer,
+    may_ask: bool,
+    _slot: OwnedSemaphorePermit,
+) {
+    // Late, cut or malformed requests cost the requester, nobody else.
+    let _ = timeout(DEADLINE, exchange(stream, &enquirer, may_ask)).await;
+}
+
+async fn exchange(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    enquirer: &Enquirer,
+    may_ask: bool,
+) -> std::io::Result<()> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|window| window == b"\r\n\r\n") {
         if request.len() >= MAX_REQUEST_LEN || stream.read_buf(&mut request).await? == 0 {
             return Ok(());
         }
     }
-    let (status, content_type, body) = match page(&request) {
+    let asked = if may_ask { page(&request) } else { Err(FORBIDDEN) };
+    let (status, content_type, body) = match asked {
         Err(status) => (status, TEXT, format!("{status}\n")),
         Ok(page) => match (enquirer.ask().await, page) {
             (None, _) => (BUSY, TEXT, format!("{BUSY}\n")),
@@ -76,7 +109,7 @@ fn page(request: &[u8]) -> Result<Page, &'static str> {
         .filter_map(|line| line.split_once(':'))
         .find_map(|(key, value)| key.eq_ignore_ascii_case("host").then_some(value.trim()));
     if !host.is_some_and(is_local) {
-        return Err("403 Forbidden");
+        return Err(FORBIDDEN);
     }
     match (method, path) {
         (Some("GET"), Some("/status")) => Ok(Page::Status),
@@ -93,9 +126,11 @@ fn is_local(host: &str) -> bool {
         || name.parse::<std::net::IpAddr>().is_ok()
 }
 
+const ROOT: u32 = 0;
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const FORBIDDEN: &str = "403 Forbidden";
 const BUSY: &str = "503 Service Unavailable";
 /// A scraper, a dashboard and a few curious people.
 const MAX_CONNECTIONS: usize = 16;

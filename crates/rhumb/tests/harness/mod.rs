@@ -64,6 +64,8 @@ impl Place {
             .args(arguments)
             .current_dir(self.folder())
             .env("HOME", self.folder())
+            .env_remove("XDG_DATA_HOME")
+            .env("XDG_RUNTIME_DIR", self.folder())
             .env_remove("RUST_LOG")
             .env_remove("RHUMB_PASSPHRASE")
             .stdin(Stdio::null());
@@ -210,6 +212,15 @@ impl Run {
     }
 }
 
+impl Run {
+    /// An argument was refused, and the text says `what`.
+    #[track_caller]
+    pub(crate) fn refused_by_the_command_line(&self, what: &str) {
+        assert_eq!(self.code, 2, "{}{}", self.output, self.errors);
+        assert!(self.errors.contains(what), "`{what}` is not in: {}", self.errors);
+    }
+}
+
 /// A long-running command. Ended by id when dropped.
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -229,7 +240,13 @@ impl Running {
     /// The next object it prints.
     #[track_caller]
     pub(crate) fn next_object(&mut self) -> Value {
-        match self.lines.recv_timeout(PATIENCE) {
+        self.next_object_within(PATIENCE)
+    }
+
+    /// The next object it prints, which may take so long.
+    #[track_caller]
+    pub(crate) fn next_object_within(&mut self, patience: Duration) -> Value {
+        match self.lines.recv_timeout(patience) {
             Ok(line) => serde_json::from_str(&line).unwrap(),
             Err(_) => panic!("printed nothing; errors: {}", self.errors_so_far()),
         }

@@ -89,6 +89,9 @@ impl Shard {
         if let Some(lead) = self.lead() {
             lead.is_settled = true;
             lead.said.append(&mut lead.said_early);
+            // Of those that lack nothing none has been told so.
+            let lanes: Vec<Lane> = lead.syncs.keys().copied().collect();
+            lanes.into_iter().for_each(|lane| lead.replay_later(lane));
         }
     }
 

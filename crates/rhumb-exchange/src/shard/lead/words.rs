@@ -3,14 +3,14 @@
 //! Invariant: an announcement is ordered only if both parties hold it, of each lane in the order in which it was said. What one of them lacks
 //! though it has heard later words of the lane was replaced meanwhile, and is forgotten by the other.
 
-use super::{Theirs, What, Word};
+use super::{TheirRoute, Theirs, What, Word};
 use crate::ExchangeError;
 use crate::message::Mark;
 use crate::message::member::ToMember;
 use crate::message::pair::{HeardWhat, Item, Order, PairMessage};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId};
-use crate::shard::Shard;
+use crate::shard::{Output, Shard};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -101,16 +101,20 @@ impl Shard {
             return Ok(());
         }
         theirs.last = theirs.last.max(mark);
-        let is_exported = what == HeardWhat::Exported;
-        if what != HeardWhat::Nothing {
+        let (id, is_exported) = match what {
+            HeardWhat::Route(id) => (Some(id), false),
+            HeardWhat::Exported(id) => (Some(id), true),
+            HeardWhat::Nothing => (None, false),
+        };
+        if let Some(id) = id {
             if theirs.held.len() >= most {
                 return Err(ExchangeError::TooMany { what: "routes of one lane in a shard", most });
             }
-            theirs.held.insert(mark, is_exported);
+            theirs.held.insert(mark, TheirRoute { id, is_exported });
         }
         let is_superseded = self.table.held(item).is_none() && mark <= self.table.last(lane);
         let Some(lead) = self.lead() else { return Ok(()) };
-        if what != HeardWhat::Nothing && !lead.is_reconciled {
+        if id.is_some() && !lead.is_reconciled {
             let first = lead.former.entry(lane).or_insert(mark.incarnation);
             *first = mark.incarnation.min(*first);
         }
@@ -118,7 +122,7 @@ impl Shard {
             lead.had_former = true;
             lead.awaited.insert(item);
         }
-        if is_superseded && what != HeardWhat::Nothing {
+        if is_superseded && id.is_some() {
             lead.forget.push(item);
         }
         lead.wake(lane);
@@ -143,6 +147,8 @@ impl Shard {
             }
             self.lead()?.wake(lane);
         }
+        // Not in the order of lanes, which would tell members who announced what they may not have: ids are digests of nonces.
+        batch.sort_by_key(|item| self.table.held(*item).map(|held| held.id));
         let lead = self.lead()?;
         if !lead.adopt.is_empty() {
             lead.waiting.push_back(Order::Adopt(std::mem::take(&mut lead.adopt)));
@@ -176,10 +182,16 @@ impl Shard {
             What::End => self.end(lane, mark),
             What::Announce => {
                 let Some(held) = self.table.held(item) else { return Next::Skip };
-                let was_exported = held.exported || their_word == Some(true);
+                let id = held.id;
+                let was_exported =
+                    held.exported || their_word.is_some_and(|theirs| theirs.is_exported);
                 if self.table.latest(lane, &held.destination) != Some(mark) {
                     self.drop_word(item, their_word.is_some());
                     return Next::Skip;
+                }
+                let is_alike = their_word.is_none_or(|theirs| theirs.id == id);
+                if !is_alike || their_word.is_none() && their_last == mark {
+                    return self.drop_word_that_differs(item, their_word.is_some());
                 }
                 let Some(lead) = self.lead() else { return Next::Wait };
                 match their_word {
@@ -208,6 +220,15 @@ impl Shard {
             Some(lead) if is_theirs => lead.forget.push(item),
             _ => self.lead_dropped(item),
         }
+    }
+
+    /// A member told the parties different things under one mark. Neither counts, and the member is cut; orders name routes by their ids, so one
+    /// that was current would fail the pair, and everybody with it.
+    fn drop_word_that_differs(&mut self, item: Item, is_theirs: bool) -> Next {
+        self.drop_word(item, is_theirs);
+        let error = ExchangeError::Unexpected("another word for the other party");
+        self.outbox.push_back(Output::MemberFailed { lane: item.0, error });
+        Next::Skip
     }
 
     /// A lane has said all that it began with: what earlier incarnations had is gone. What it has said again stays until that takes its
@@ -246,7 +267,9 @@ impl Shard {
         let Some(lead) = self.lead() else { return };
         lead.awaited.remove(&item);
         let theirs = &mut lead.theirs[item.0.index()];
-        theirs.held.insert(item.1, true);
+        if let Some(id) = id {
+            theirs.held.insert(item.1, TheirRoute { id, is_exported: true });
+        }
         if let Some((mark, _)) = former {
             theirs.held.remove(&mark);
             lead.awaited.remove(&(item.0, mark));

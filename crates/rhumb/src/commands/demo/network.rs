@@ -4,7 +4,6 @@
 //! the only way from A to B is A - R1 - R2 - R3 - B.
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use super::children::Process;
 use super::patience::Patience;
+use crate::admin::Admin;
 use crate::clock;
 use crate::commands::status;
 use crate::failure::{Failure, Outcome};
@@ -30,7 +30,7 @@ pub(super) struct Holder {
 /// A RIB or router that runs.
 pub(super) struct Daemon {
     pub(super) remote: Remote,
-    admin: SocketAddr,
+    admin: Admin,
     /// Runs for as long as this value lives.
     _process: Process,
 }
@@ -136,19 +136,19 @@ impl Daemon {
         all.extend(arguments);
         let mut process = Process::start(holder.label, &all)?;
         let ready = process.next_object(patience)?;
-        let address = |key: &str| -> Outcome<SocketAddr> {
-            let text = ready[key].as_str().and_then(|text| text.parse().ok());
-            text.ok_or_else(|| {
-                Failure::operation_text(format!("{} did not say its {key}", holder.label))
-            })
-        };
-        let remote = Remote { name: Some(holder.name()), address: address("address")? };
-        Ok(Self { remote, admin: address("admin")?, _process: process })
+        let silent =
+            |key: &str| Failure::operation_text(format!("{} did not say its {key}", holder.label));
+        let address = ready["address"].as_str().and_then(|text| text.parse().ok());
+        let address = address.ok_or_else(|| silent("address"))?;
+        let admin = ready["admin"].as_str().and_then(|text| Admin::parse(text).ok());
+        let admin = admin.ok_or_else(|| silent("admin"))?;
+        let remote = Remote { name: Some(holder.name()), address };
+        Ok(Self { remote, admin, _process: process })
     }
 
     /// What the daemon says about itself now.
     pub(super) fn status(&self) -> Outcome<Value> {
-        status::fetch(self.admin).map_err(Failure::operation)
+        status::fetch(&self.admin).map_err(Failure::operation)
     }
 
     /// How many datagrams or PDUs it has dropped for `reason`.

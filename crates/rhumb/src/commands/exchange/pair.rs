@@ -7,6 +7,7 @@
 //! 3. A server of party two takes the call of any server of party one, unless it is in a pair with another: then it hangs up.
 //! 4. A pair that works is not given up for a server that comes back.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -48,6 +49,8 @@ impl Leader {
     pub(super) async fn lead(self) {
         let mut first_unreachable = Instant::now();
         let mut said = String::new();
+        // Who was said not to be reached, until it is.
+        let mut missed = Vec::new();
         loop {
             if let Some(primary) = self.primary {
                 self.wait_until_gone(primary).await;
@@ -55,7 +58,7 @@ impl Leader {
             let is_overdue = first_unreachable.elapsed() >= self.takeover;
             let calls = if is_overdue { self.peers.len() } else { 1 };
             for (rank, peer) in self.peers.iter().take(calls).enumerate() {
-                let ended = self.call(*peer).await;
+                let ended = self.call(*peer, &mut missed).await;
                 let text = match &ended {
                     Ended::Unreachable(why) => format!("the other party is not reached: {why}"),
                     Ended::Busy => "the other party is in a pair with another server".to_owned(),
@@ -65,6 +68,9 @@ impl Leader {
                 if said != text {
                     tracing::warn!(address = %peer.address, "{text}");
                     said = text;
+                }
+                if matches!(ended, Ended::Unreachable(_)) && !missed.contains(&peer.address) {
+                    missed.push(peer.address);
                 }
                 match ended {
                     Ended::Unreachable(_) => {}
@@ -84,9 +90,16 @@ impl Leader {
         }
     }
 
-    async fn call(&self, peer: Pinned) -> Ended {
+    async fn call(&self, peer: Pinned, missed: &mut Vec<SocketAddr>) -> Ended {
         let channel = match connect(&self.credentials, peer.address, peer.name, &PAIR).await {
-            Ok(channel) => channel,
+            Ok(channel) => {
+                // Whoever reads the line about its absence reads this one, too.
+                if let Some(at) = missed.iter().position(|address| *address == peer.address) {
+                    missed.swap_remove(at);
+                    tracing::warn!(address = %peer.address, "the other party is reached now");
+                }
+                channel
+            }
             Err(error @ (ChannelError::Refused { .. } | ChannelError::OtherProtocol { .. })) => {
                 return Ended::Refused(error.to_string());
             }

@@ -19,6 +19,7 @@ use super::latency::Latencies;
 use super::members::site_of;
 use super::plain::Plain;
 use super::shard::Report;
+use crate::admin::Admin;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
 /// What does not come from connections or shards.
@@ -273,7 +274,7 @@ pub(super) struct Ready {
     pub(super) party: Party,
     pub(super) is_standby: bool,
     pub(super) address: SocketAddr,
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<Admin>,
 }
 
 impl fmt::Display for Ready {
@@ -284,7 +285,7 @@ impl fmt::Display for Ready {
             "exchange ready: party {}{standby} {}@{}",
             self.party as u8, self.name, self.address
         )?;
-        match self.admin {
+        match &self.admin {
             Some(admin) => write!(f, " (status: rhumb exchange status --admin {admin})"),
             None => Ok(()),
         }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rhumb_exchange::{Lane, Output, Shard, Status, is_announcement, round_of};
+use rhumb_exchange::{ExchangeError, Lane, Output, Shard, Status, is_announcement, round_of};
 use rhumb_mpc::Seed;
 
 use super::hub::{Connection, Input, Line};
@@ -177,9 +177,7 @@ impl Worker {
             return;
         }
         if let Err(error) = self.shard.member_message(lane, message, now) {
-            tracing::warn!(lane = lane.0, %error, "a member's connection is cut");
-            self.own.cut += 1;
-            self.drop_member(lane);
+            self.cut_member(lane, &error);
         } else if self.leads && is_announcement(message) {
             self.arrivals.push_back(now);
         }
@@ -220,6 +218,7 @@ impl Worker {
                         self.shard.pair_ended(Instant::now());
                     }
                 }
+                Output::MemberFailed { lane, error } => self.cut_member(lane, &error),
                 Output::PairFailed(error) => {
                     tracing::error!(%error, "the pair has failed");
                     if let Some((_, line)) = self.pair.take() {
@@ -228,6 +227,13 @@ impl Worker {
                 }
             }
         }
+    }
+
+    fn cut_member(&mut self, lane: Lane, error: &ExchangeError) {
+        let site = self.shard.site(lane).map_or("", |site| &site.id);
+        tracing::warn!(site, %error, "a member's connection is cut");
+        self.own.cut += 1;
+        self.drop_member(lane);
     }
 
     /// Nothing more of a connection counts that is cut. What its task says of its end is of no account then.

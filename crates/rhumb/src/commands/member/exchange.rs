@@ -370,7 +370,14 @@ impl Exchange {
         Some((core.member.status().live_shards, core.common.shards))
     }
 
-    /// What the core has.
+    /// Whether all that the exchange has is here, now.
+    pub(super) fn has_all(&self) -> bool {
+        let shards =
+            |core: &Core| core.member.status().synced_shards == usize::from(core.common.shards);
+        self.core.as_ref().is_some_and(shards)
+    }
+
+    /// What the core has, and whether once all was here.
     pub(super) fn status(&self) -> Option<(rhumb_exchange::MemberStatus, bool)> {
         self.core.as_ref().map(|core| (core.member.status(), core.is_synced))
     }

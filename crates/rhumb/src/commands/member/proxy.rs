@@ -183,8 +183,9 @@ impl Proxy {
             }
             RouterEvent::Withdrawn { prefix, .. } => self.table.withdrawn(prefix, changes),
             RouterEvent::EndOfRib(family) => {
-                let awaited = self.awaited.as_mut();
-                awaited.into_iter().for_each(|awaited| awaited.retain(|other| *other != family));
+                if let Some(awaited) = &mut self.awaited {
+                    awaited.retain(|other| *other != family);
+                }
             }
             RouterEvent::Down(_) => self.awaited = None,
             _ => {}
@@ -213,8 +214,13 @@ impl Proxy {
 
     fn link_up(&mut self, connection: Connection, outbox: Outbox) {
         let link = &mut self.links[connection.0 as usize];
-        tracing::info!(server = %link.server.address, party = number(link.party), "connected to a server");
-        (link.outbox, link.problem) = (Some(outbox), None);
+        let (server, party) = (link.server.address, number(link.party));
+        // Whoever reads the line about its absence reads this one, too.
+        match link.problem.take() {
+            Some(_) => tracing::warn!(%server, party, "connected to a server now"),
+            None => tracing::info!(%server, party, "connected to a server"),
+        }
+        link.outbox = Some(outbox);
         self.exchange.connected(connection, link.party);
     }
 

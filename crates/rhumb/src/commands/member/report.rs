@@ -18,6 +18,7 @@ use super::links::Link;
 use super::proxy::{Proxy, number};
 use super::routes::prefix_text;
 use super::table::{Refusal, Shown};
+use crate::admin::Admin;
 use crate::config::MemberSettings;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
@@ -28,7 +29,7 @@ pub(super) struct Ready {
     pub(super) listen: SocketAddr,
     pub(super) router: SocketAddr,
     pub(super) control: Option<PathBuf>,
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<Admin>,
 }
 
 impl fmt::Display for Ready {
@@ -226,6 +227,7 @@ fn router(proxy: &Proxy) -> Value {
     json!({
         "address": proxy.settings.bgp.router,
         "state": state(router.state),
+        "waits_for": waits_for(router.state, proxy.settings.bgp.router),
         "since_s": router.since.elapsed().as_secs(),
         "last_down": router.last_down.map(|reason| reason.to_string()),
         "problem": router.problem,
@@ -260,7 +262,7 @@ fn exchange(proxy: &Proxy) -> Value {
         "live_shards": live.map(|(live, _)| live),
         "sites": proxy.standing.sites.len(),
         "server_sites": core.map(|(status, _)| status.server_lanes),
-        "synced": core.is_some_and(|(_, is_synced)| is_synced),
+        "synced": proxy.exchange.has_all(),
         "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
         "announced_routes": core.map(|(status, _)| status.announced),
         "known_routes": core.map(|(status, _)| status.known),
@@ -268,6 +270,18 @@ fn exchange(proxy: &Proxy) -> Value {
         "inconsistent": core.map(|(status, _)| status.inconsistent),
         "round_p50_us": proxy.exchange.rounds.at(500),
         "round_p99_us": proxy.exchange.rounds.at(990),
+    })
+}
+
+/// In one line, while the session is not up.
+fn waits_for(state: State, router: SocketAddr) -> Option<String> {
+    Some(match state {
+        State::Idle => "a moment, before the next try".to_owned(),
+        State::Active => format!("a connection from {router}, or the time for the next try"),
+        State::Connect => format!("{router} to take a connection"),
+        State::OpenSent => format!("the OPEN of {router}: it has connected, and says nothing"),
+        State::OpenConfirm => format!("the first KEEPALIVE of {router}"),
+        State::Established => return None,
     })
 }
 

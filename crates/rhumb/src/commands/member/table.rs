@@ -7,6 +7,9 @@
 //!
 //! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only differences are sent. Policies and validity may
 //! change at any time, and all is looked at again.
+//!
+//! Invariant: which of its routes a member announces, and when, tells nobody whom they are for. A route for nobody is announced like any other; and
+//! after a change of policies or roster all are announced again, those that the change says nothing about among them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,7 +17,7 @@ use std::net::Ipv4Addr;
 use rhumb_bgp::policy::{
     Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Unwanted, Vrps,
 };
-use rhumb_bgp::wire::{Prefix, RpkiValidation};
+use rhumb_bgp::wire::{PathAttribute, Prefix, RpkiValidation};
 use rhumb_bgp::{Attributes, NextHop};
 use rhumb_exchange::Few;
 
@@ -124,7 +127,7 @@ impl Table {
     /// The router that announces from now on.
     pub(super) fn set_router_id(&mut self, id: Ipv4Addr, changes: &mut Changes) {
         if self.router_id != id {
-            self.change_exports(changes, |table| table.router_id = id);
+            self.change_exports(|_| true, changes, |table| table.router_id = id);
         }
     }
 
@@ -137,15 +140,18 @@ impl Table {
     ) {
         let before = self.own.get(&prefix).map(|old| self.exports(prefix, old)).unwrap_or_default();
         let now = self.exports(prefix, &attributes);
+        let is_news = self.own.get(&prefix) != Some(&attributes);
         self.own.insert(prefix, attributes);
-        self.tell_differences(prefix, &before, now, changes);
+        if is_news {
+            self.tell(prefix, &before, now, changes);
+        }
     }
 
     /// The router has a route no more.
     pub(super) fn withdrawn(&mut self, prefix: Prefix, changes: &mut Changes) {
         if let Some(attributes) = self.own.remove(&prefix) {
             let before = self.exports(prefix, &attributes);
-            self.tell_differences(prefix, &before, Vec::new(), changes);
+            self.tell(prefix, &before, Vec::new(), changes);
         }
     }
 
@@ -216,14 +222,15 @@ impl Table {
 
     /// Other policies from now on.
     pub(super) fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
-        self.change_exports(changes, |table| table.policies = policies);
+        self.change_exports(|_| true, changes, |table| table.policies = policies);
         self.look_again(|_| true, changes);
     }
 
     /// Another state of the RPKI from now on.
     pub(super) fn set_vrps(&mut self, vrps: Vrps, changes: &mut Changes) {
         let touched = vrps.touched(&self.vrps);
-        self.vrps = vrps;
+        // What the RPKI says is public, and so is which routes it is about.
+        self.change_exports(|prefix| touched.contains(prefix), changes, |table| table.vrps = vrps);
         self.look_again(|prefix| touched.contains(prefix), changes);
     }
 
@@ -280,7 +287,7 @@ impl Table {
         shown.collect()
     }
 
-    /// The versions of a route, and who gets them.
+    /// The versions of a route, and who gets them; of one for nobody, the route as it is.
     fn exports(&self, prefix: Prefix, attributes: &Attributes) -> Vec<Version> {
         let Policies { export, roster, .. } = &self.policies;
         let list = attributes.list();
@@ -298,24 +305,34 @@ impl Table {
             NextHop::V4(address) => NextHop::V4(address),
         };
         let variants = export.export(&route, roster).variants.into_iter();
-        let written = variants.filter_map(|variant| {
-            let attributes = Attributes::new(next_hop, &variant.attributes).ok()?;
-            let announced = Announced { router_id: self.router_id, attributes };
-            Some((announced.to_bytes(), variant.members))
-        });
-        written.collect()
+        let written = |attributes: &[PathAttribute]| {
+            let attributes = Attributes::new(next_hop, attributes).ok()?;
+            Some(Announced { router_id: self.router_id, attributes }.to_bytes())
+        };
+        let mut versions: Vec<Version> = variants
+            .filter_map(|variant| Some((written(&variant.attributes)?, variant.members)))
+            .collect();
+        if versions.is_empty() {
+            versions.extend(written(&list).map(|route| (route, roster.none())));
+        }
+        versions
     }
 
-    /// Changes what exports depend on, and tells what differs then.
-    fn change_exports(&mut self, changes: &mut Changes, change: impl FnOnce(&mut Self)) {
+    /// Changes what exports depend on, and tells all that this may concern, whether it differs or not.
+    fn change_exports(
+        &mut self,
+        concerns: impl Fn(Prefix) -> bool,
+        changes: &mut Changes,
+        change: impl FnOnce(&mut Self),
+    ) {
         let exports = |table: &Self| -> Vec<(Prefix, Vec<Version>)> {
-            let own = table.own.iter();
+            let own = table.own.iter().filter(|(prefix, _)| concerns(**prefix));
             own.map(|(prefix, attributes)| (*prefix, table.exports(*prefix, attributes))).collect()
         };
         let before = exports(self);
         change(self);
         for ((prefix, now), (_, before)) in exports(self).into_iter().zip(before) {
-            self.tell_differences(prefix, &before, now, changes);
+            self.tell(prefix, &before, now, changes);
         }
     }
 
@@ -323,9 +340,9 @@ impl Table {
         self.variants.get(&prefix).cloned().unwrap_or_else(|| (0..count as u8).collect())
     }
 
-    /// Tells the exchange what differs between two lists of versions. A version that is in both keeps its number, whatever others come before it: it is a
+    /// Tells the exchange all versions, and which there were besides. A version that was there keeps its number, whatever others come before it: it is a
     /// destination of its own, and who has the route from there loses it for no moment.
-    fn tell_differences(
+    fn tell(
         &mut self,
         prefix: Prefix,
         before: &[Version],
@@ -339,13 +356,9 @@ impl Table {
         let mut free = (0..=u8::MAX).filter(|number| !kept.contains(&Some(*number)));
         let numbers: Vec<u8> =
             kept.iter().filter_map(|kept| kept.or_else(|| free.next())).collect();
-        for (variant, version) in numbers.iter().copied().zip(now) {
-            // Sets of rosters of different lengths may have the same members.
-            let is_same = |old: &&Version| old.0 == version.0 && old.1.iter().eq(version.1.iter());
-            if !old.get(&variant).is_some_and(is_same) {
-                let (place, (route, members)) = (Place { prefix, variant }, version);
-                changes.exchange.push(ForExchange::Announce { place, route, members });
-            }
+        for (variant, (route, members)) in numbers.iter().copied().zip(now) {
+            let place = Place { prefix, variant };
+            changes.exchange.push(ForExchange::Announce { place, route, members });
         }
         for variant in old.into_keys().filter(|variant| !numbers.contains(variant)) {
             changes.exchange.push(ForExchange::Withdraw(Place { prefix, variant }));

@@ -1,13 +1,15 @@
 //! What a RIB tells about itself: status and metrics.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use rhumb_rib::Server;
+use rhumb_link::Source;
 use rhumb_rib::store::Store;
+use rhumb_rib::{Fill, Held, RefusedAsker, Server};
 use rhumb_trust::Now;
 use serde_json::{Map, Value, json};
 
+use super::fullness::percent;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
 /// Status and metrics of this moment.
@@ -19,15 +21,16 @@ pub(super) fn snapshot<S: Store>(
 ) -> Snapshot {
     // A store that cannot be read is logged where it is used; here its size is just not known.
     let stored_names = server.stored_names().ok();
-    Snapshot {
-        status: status(server, stored_names, address, uptime, now),
-        metrics: metrics(server, stored_names),
-    }
+    let fill = server.fill().ok();
+    let mut metrics = metrics(server, stored_names);
+    metrics.extend(fill.iter().flat_map(shares));
+    Snapshot { status: status(server, stored_names, fill, address, uptime, now), metrics }
 }
 
 fn status<S: Store>(
     server: &Server<S>,
     stored_names: Option<u64>,
+    fill: Option<Fill>,
     address: SocketAddr,
     uptime: Duration,
     now: Now,
@@ -42,6 +45,7 @@ fn status<S: Store>(
                 "role": peer.metadata.role.as_str(),
                 "address": peer.address,
                 "age_s": now.instant.saturating_duration_since(peer.established_at).as_secs(),
+                "largest_datagram": peer.max_datagram_len,
             })
         })
         .collect();
@@ -51,7 +55,9 @@ fn status<S: Store>(
         "address": address,
         "uptime_s": uptime.as_secs(),
         "stored_names": stored_names,
+        "store": fill.as_ref().map(store),
         "sessions": sessions,
+        "refused": server.refused().map(|it| refused(&it, now)).collect::<Vec<_>>(),
         "counters": {
             "lookups_found": counters.lookups_found,
             "lookups_absent": counters.lookups_absent,
@@ -77,6 +83,29 @@ fn status<S: Store>(
         "dropped_requests": map(counters.drops().map(|(why, count)| (why.as_str(), count))),
         "dropped_datagrams":
             map(server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count))),
+    })
+}
+
+/// An address, or the half of one that tells hosts apart.
+fn source_text(source: Source) -> String {
+    match source {
+        Source::V4(bytes) => Ipv4Addr::from(bytes).to_string(),
+        Source::V6(half) => {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&half);
+            format!("{}/64", Ipv6Addr::from(bytes))
+        }
+    }
+}
+
+/// Whom the rules refuse: the last name from each source.
+fn refused(refused: &RefusedAsker, now: Now) -> Value {
+    json!({
+        "name": refused.name.to_string(),
+        "wanted": "publish or ask",
+        "source": source_text(refused.source),
+        "age_s": now.unix_s().saturating_sub(refused.last_s),
+        "times": refused.count,
     })
 }
 
@@ -151,6 +180,41 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metri
     metrics
 }
 
+/// Who fills the store, and how far.
+fn store(fill: &Fill) -> Value {
+    let held = |held: Held| json!({"names": held.names, "bytes": held.bytes});
+    let Fill { admitted, strangers, bound, strangers_bound } = *fill;
+    let all =
+        Held { names: admitted.names + strangers.names, bytes: admitted.bytes + strangers.bytes };
+    json!({
+        "bound": held(bound),
+        "full_percent": percent(all, bound),
+        "admitted": held(admitted),
+        "strangers": {
+            "names": strangers.names,
+            "bytes": strangers.bytes,
+            "bound": held(strangers_bound),
+            "full_percent": percent(strangers, strangers_bound),
+        },
+    })
+}
+
+/// The same as metrics.
+fn shares(fill: &Fill) -> [Metric; 3] {
+    let shares = [("admitted", fill.admitted), ("strangers", fill.strangers)];
+    let bounds = [("all", fill.bound.bytes), ("strangers", fill.strangers_bound.bytes)];
+    let of = |value: fn(Held) -> u64| {
+        shares.map(|(share, held)| Sample::labelled("share", share, value(held))).to_vec()
+    };
+    let bounds = bounds.map(|(share, bytes)| Sample::labelled("share", share, bytes)).to_vec();
+    let gauge = |name, help, samples| Metric { name, help, kind: Kind::Gauge, samples };
+    [
+        gauge(SHARE_NAMES, "Names with an entry, by whose share they count on.", of(|it| it.names)),
+        gauge(SHARE_BYTES, "About the bytes on disk that entries take.", of(|it| it.bytes)),
+        gauge(SHARE_BOUNDS, "About the most bytes on disk that entries take.", bounds),
+    ]
+}
+
 /// The most entries of each table.
 fn bounds<S: Store>(server: &Server<S>) -> Vec<Sample> {
     let config = server.config();
@@ -190,5 +254,11 @@ const DROPPED_REQUESTS: &str = "rhumb_rib_dropped_requests_total";
 const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
 /// Routers and tools that are connected.
 const SESSIONS: &str = "rhumb_link_sessions";
+/// Many of strangers: routers that no rule names, or an attack.
+const SHARE_NAMES: &str = "rhumb_rib_share_names";
+/// Compare with [`SHARE_BOUNDS`].
+const SHARE_BYTES: &str = "rhumb_rib_share_bytes";
+/// Set by `disk_mib` and `strangers_percent`.
+const SHARE_BOUNDS: &str = "rhumb_rib_share_bound_bytes";
 /// Compare with the store's bound.
 const NAMES: &str = "rhumb_rib_stored_names";

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
 use rhumb_switch::{
-    CertificateStatus, Event, FlowStatus, GrantStatus, StampStatus, Status, TableStatus,
-    WorkerStatus,
+    CertificateStatus, Event, FlowStatus, GrantStatus, RefusedStatus, SessionStatus, StampStatus,
+    Status, TableStatus, UpstreamStatus, WorkerStatus,
 };
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
@@ -28,9 +28,16 @@ pub(super) fn log(event: &Event) {
             cause = cause(error.as_ref()),
             "RIB lost; trying again"
         ),
+        Event::RibSilent { address } => {
+            tracing::warn!(%address, "the RIB answers nothing; asking others, and it again");
+        }
         Event::UpstreamReady { name } => {
             tracing::info!("upstream session up");
             tracing::debug!(%name, "upstream session up");
+        }
+        Event::UpstreamUsed { name } => {
+            tracing::info!("reached through another upstream");
+            tracing::debug!(%name, "reached through this upstream");
         }
         Event::UpstreamLost { address, error } => tracing::warn!(
             %address,
@@ -41,8 +48,13 @@ pub(super) fn log(event: &Event) {
         Event::Left { name } => tracing::debug!(%name, "left"),
         Event::Published { name } => tracing::debug!(%name, "published"),
         Event::PublishRefused { name, refusal } => {
-            tracing::warn!(%refusal, "the RIB refused to publish a name");
             tracing::debug!(%name, %refusal, "publishing refused");
+        }
+        Event::TwoProcesses { name } => {
+            tracing::warn!(
+                "two processes with one key have joined here; the later claim counts, and the other one is told to end"
+            );
+            tracing::debug!(%name, "two processes have this key");
         }
         Event::CapabilityRefused { peer, fault } => {
             tracing::warn!(
@@ -99,19 +111,8 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             json!({
                 "address": rib.address,
                 "name": rib.name.map(|name| name.to_string()),
-                "connected": rib.name.is_some(),
-            })
-        })
-        .collect();
-    let sessions: Vec<Value> = status
-        .sessions
-        .iter()
-        .map(|session| {
-            json!({
-                "peer": session.peer.to_string(),
-                "role": session.role.as_str(),
-                "address": session.address,
-                "age_s": session.age.as_secs(),
+                "connected": rib.name.is_some() && rib.silent_for.is_none(),
+                "no_answer_since_s": rib.silent_for.map(|lasts| lasts.as_secs()),
             })
         })
         .collect();
@@ -127,7 +128,8 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         "address": address,
         "uptime_s": uptime.as_secs(),
         "ribs": ribs,
-        "sessions": sessions,
+        "upstreams": status.upstreams.iter().map(upstream).collect::<Vec<_>>(),
+        "sessions": status.sessions.iter().map(session).collect::<Vec<_>>(),
         "attached": attached,
         "flows": status.flows,
         "grants": status.grants,
@@ -137,6 +139,7 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         "own_statement": status.own_statement.as_ref().map(certificate),
         "delegations": status.delegations.iter().map(certificate).collect::<Vec<_>>(),
         "some_grants": status.some_grants.iter().map(grant).collect::<Vec<_>>(),
+        "refused": status.refused.iter().map(refused).collect::<Vec<_>>(),
         "newest_flows": status.newest_flows.iter().map(flow).collect::<Vec<_>>(),
         "counters": {
             "forwarded_pdus": counters.forwarded_pdus,
@@ -150,6 +153,8 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "rib_changes": counters.rib_changes,
             "routes_restored": counters.routes_restored,
             "sessions_moved": counters.sessions_moved,
+            "flows_looked_into_again": counters.flows_looked_into_again,
+            "paths_narrowed": counters.paths_narrowed,
             "handed_over": counters.handed_over,
         },
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
@@ -157,6 +162,27 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
         "stamps": status.stamps.iter().map(stamp).collect::<Vec<_>>(),
         "refused_capabilities": by_reason(&status.refused_capabilities),
         "dropped_datagrams": by_reason(&status.dropped_datagrams),
+    })
+}
+
+/// Whom the rules refuse, what it wanted, and when.
+fn refused(refused: &RefusedStatus) -> Value {
+    json!({
+        "name": refused.name.to_string(),
+        "wanted": refused.wanted.as_str(),
+        "age_s": refused.age.as_secs(),
+        "times": refused.times,
+    })
+}
+
+fn session(session: &SessionStatus) -> Value {
+    json!({
+        "peer": session.peer.to_string(),
+        "role": session.role.as_str(),
+        "calls_itself": session.label,
+        "address": session.address,
+        "age_s": session.age.as_secs(),
+        "largest_datagram": session.largest_datagram,
     })
 }
 
@@ -169,6 +195,18 @@ fn worker(worker: &WorkerStatus) -> Value {
         "forwarded_pdus": worker.forwarded_pdus,
         "forwarded_bytes": worker.forwarded_bytes,
         "handed_over": worker.handed_over,
+    })
+}
+
+fn upstream(upstream: &UpstreamStatus) -> Value {
+    json!({
+        "address": upstream.address,
+        "name": upstream.name.map(|name| name.to_string()),
+        "state": match (upstream.is_used, upstream.name) {
+            (true, _) => "in use",
+            (false, Some(_)) => "standing by",
+            (false, None) => "not reached",
+        },
     })
 }
 
@@ -250,6 +288,12 @@ fn metrics(status: &Status) -> Vec<Metric> {
             "Sessions that followed their peer to another address.",
             Kind::Counter,
             counters.sessions_moved,
+        ),
+        plain(
+            PATHS_NARROWED,
+            "Times that a session's largest datagram became smaller.",
+            Kind::Counter,
+            counters.paths_narrowed,
         ),
         plain(SESSIONS, "Secure sessions.", Kind::Gauge, status.sessions.len() as u64),
         plain(ATTACHED, "Names attached here.", Kind::Gauge, status.attached.len() as u64),
@@ -333,6 +377,8 @@ const DROPPED_QUERIES: &str = "rhumb_io_dropped_queries_total";
 /// Grows as nodes change networks; a node for which it grows all the time has two ways out, or somebody passes its
 /// datagrams on.
 const SESSIONS_MOVED: &str = "rhumb_link_moved_sessions_total";
+/// Many: a path that changes, or that loses large datagrams now and then. Which one `status` shows, by the largest datagram of each session.
+const PATHS_NARROWED: &str = "rhumb_link_narrowed_paths_total";
 /// Neighbours: nodes, routers and RIBs.
 const SESSIONS: &str = "rhumb_link_sessions";
 /// Names that this router is responsible for.

@@ -1,6 +1,7 @@
 //! What `rhumb stamp status` and `/metrics` tell of a stamper.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
             "refused_requests": stamping.refused,
         },
         "drops": drops(|reason| totals.dropped(reason)),
+        "refusals": stamping.refusals.lines(Instant::now()),
         "ways": ways,
         "policies": policies,
         "key_server": key_server(stamping),
@@ -152,6 +154,12 @@ fn metrics(stamping: &Stamping, totals: &Totals, now_s: u64) -> Vec<Metric> {
                 .map(|it| Sample::labelled("reason", it.as_str(), totals.dropped(*it)))
                 .collect(),
         },
+        plain(
+            REFUSALS,
+            "Words of waypoints that a capability was revoked.",
+            Kind::Counter,
+            stamping.refusals.messages(),
+        ),
         plain(WAYS, "Ways through waypoints in use.", Kind::Gauge, totals.ways),
         plain(WITHOUT_KEY, "Ways without a valid key.", Kind::Gauge, totals.without_key),
         plain(LEFT, "Until the first key in use ends.", Kind::Gauge, least_left_s(stamping, now_s)),
@@ -166,6 +174,8 @@ const STAMPED_BYTES: &str = "rhumb_stamp_stamped_bytes_total";
 const PLAIN: &str = "rhumb_stamp_plain_packets_total";
 /// `no_key` is the one to be woken for. `path_too_narrow` is a few whenever a path takes less than before.
 const DROPPED: &str = "rhumb_stamp_dropped_packets_total";
+/// Above 0: the status says which waypoint refuses. Ask whom the capability is from.
+const REFUSALS: &str = "rhumb_stamp_refusals_total";
 /// Each has a device and a thread.
 const WAYS: &str = "rhumb_stamp_ways";
 /// Nothing is stamped on these.

@@ -36,7 +36,7 @@ pub(super) fn run(
     let door = door.transpose()?;
     // Before there are other threads. Ways are opened and closed as long as this runs.
     privileges::give_up(settings.run_as, Keep::Network)?;
-    let control = daemon::take_control(settings.stamp.admin, with_parent)?;
+    let control = daemon::take_control(settings.stamp.admin.as_ref(), "stamp", with_parent)?;
     let (events, waiting) = super::events();
     super::command::catch_signals(events.clone(), false)?;
     let mut server = Server { stamping, leases: HashMap::new(), policies: Vec::new() };
@@ -136,7 +136,7 @@ impl Server {
 /// The one line that it prints when packets are stamped.
 struct Ready<'a> {
     settings: &'a StampDaemonSettings,
-    admin: Option<std::net::SocketAddr>,
+    admin: Option<crate::admin::Admin>,
 }
 
 impl fmt::Display for Ready<'_> {
@@ -145,7 +145,7 @@ impl fmt::Display for Ready<'_> {
         if let Some(socket) = &self.settings.socket {
             write!(f, ", sockets at {}", socket.display())?;
         }
-        match self.admin {
+        match &self.admin {
             Some(admin) => write!(f, " (status: rhumb stamp status --admin {admin})"),
             None => Ok(()),
         }

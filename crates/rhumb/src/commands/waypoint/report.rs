@@ -1,6 +1,6 @@
 //! What a waypoint tells about itself: status and metrics.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rhumb_capability::{IcmpDrop, IcmpSent};
@@ -11,19 +11,20 @@ use serde_json::{Map, Value, json};
 use super::follow::News;
 use super::ledger::Book;
 use super::totals::Totals;
+use crate::admin::Admin;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
 /// The one line that says: packets are forwarded from now on.
 pub(super) struct Ready {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) io: String,
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<Admin>,
 }
 
 impl std::fmt::Display for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "waypoint ready: {} ({})", joined(&self.addresses), self.io)?;
-        match self.admin {
+        match &self.admin {
             Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
             None => Ok(()),
         }

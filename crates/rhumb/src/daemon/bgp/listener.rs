@@ -69,7 +69,9 @@ impl Listener {
     pub(crate) fn start(address: SocketAddr, admitted: Vec<Admitted>) -> Outcome<Self> {
         let bound = bind(address, &admitted).map_err(|error| {
             let advice = match error.kind() {
-                io::ErrorKind::AddrInUse => "; is another BGP speaker running?",
+                io::ErrorKind::AddrInUse => {
+                    "; is another BGP speaker running? BIRD takes all addresses of a host without `strict bind yes;`"
+                }
                 io::ErrorKind::PermissionDenied => {
                     "; ports below 1024 need CAP_NET_BIND_SERVICE, others are given as listen = \"ADDR:PORT\""
                 }

@@ -107,7 +107,7 @@ fn a_version_keeps_its_number_when_the_roster_grows() {
     longer.roster = Roster::new(vec![64500, 64501, 64502, 64503, 64504]).unwrap();
     longer.export.allowed = longer.roster.all();
     let grown = changed(&mut table, |it, changes| it.set_policies(longer, changes));
-    assert_eq!(told(grown), [(1, vec![4])]);
+    assert_eq!(told(grown), [(1, vec![4]), (0, vec![3])]);
     let all: Vec<u8> = table
         .all_exports()
         .map(|it| match it {
@@ -117,14 +117,14 @@ fn a_version_keeps_its_number_when_the_roster_grows() {
     assert_eq!(all, [1, 0]);
     // Without the newcomer again, and then gone.
     let shrunk = changed(&mut table, |it, changes| it.set_policies(policies(), changes));
-    assert_eq!(told(shrunk), [(1, vec![])]);
+    assert_eq!(told(shrunk), [(0, vec![3]), (1, vec![])]);
     let gone = changed(&mut table, |it, changes| it.withdrawn(prefix(), changes));
     assert_eq!(told(gone), [(0, vec![])]);
     assert!(table.variants.is_empty());
 }
 
 #[test]
-fn only_differences_are_told_to_the_exchange() {
+fn what_the_router_changes_is_told_to_the_exchange() {
     let mut table = Table::new(policies(), false);
     let announce = |table: &mut Table, large: &[(u32, u32, u32)]| {
         let attributes = attributes(&[64500], large);
@@ -151,11 +151,61 @@ fn only_differences_are_told_to_the_exchange() {
     others.export.allowed.remove(Member(2));
     let after = changed(&mut table, |it, changes| it.set_policies(others.clone(), changes));
     assert_eq!(after.exchange.iter().map(members).collect::<Vec<_>>(), [[1, 3]]);
-    let same = changed(&mut table, |it, changes| it.set_policies(others, changes));
-    assert_eq!(same.exchange, []);
+    let same = changed(&mut table, |it, changes| it.set_policies(others.clone(), changes));
+    assert_eq!(same.exchange, after.exchange, "whether it differs is not to be seen");
     let gone = changed(&mut table, |it, changes| it.withdrawn(prefix(), changes));
     assert_eq!(gone.exchange, [ForExchange::Withdraw(place(0))]);
     assert_eq!(table.all_exports().count(), 0);
+}
+
+/// What both parties see of a change: the destinations of words, in their order, and which are withdrawals. The rest is shared between them.
+fn seen(changes: &Changes) -> Vec<(Place, bool)> {
+    let of = |it: &ForExchange| match it {
+        ForExchange::Announce { place, .. } => (*place, true),
+        ForExchange::Withdraw(place) => (*place, false),
+    };
+    changes.exchange.iter().map(of).collect()
+}
+
+/// Both parties watch a member while its router announces, a site is added, its policy changes, and the RPKI says something else.
+#[test]
+fn what_a_member_announces_and_when_tells_no_policy() {
+    let watch = |allowed: &dyn Fn(&Roster) -> MemberSet, denies: &[(u32, u32, u32)]| {
+        let with = |asns: &[u32]| {
+            let mut policies = policies();
+            policies.roster = Roster::new(asns.to_vec()).unwrap();
+            policies.export.allowed = allowed(&policies.roster);
+            policies
+        };
+        let few = [64500, 64501, 64502, 64503];
+        let mut table = Table::new(with(&few), true);
+        let mut all = Vec::new();
+        for third in 0..20 {
+            let prefix = parse_prefix(&format!("10.0.{third}.0/24")).unwrap();
+            // Some are for fewer, by their communities.
+            let orders = if third % 3 == 0 { denies } else { &[] };
+            let attributes = attributes(&[64500, 64510], orders);
+            let told = changed(&mut table, |it, changes| it.announced(prefix, attributes, changes));
+            all.push(seen(&told));
+        }
+        for roster in [&few[..], &[64500, 64501, 64502, 64503, 64504], &few] {
+            let policies = with(roster);
+            let told = changed(&mut table, |it, changes| it.set_policies(policies, changes));
+            all.push(seen(&told));
+        }
+        let vrp = Vrp::new(parse_prefix("10.0.0.0/20").unwrap(), 24, 64510).unwrap();
+        let vrps = Vrps::new(&BTreeSet::from([vrp]));
+        all.push(seen(&changed(&mut table, |it, changes| it.set_vrps(vrps, changes))));
+        all
+    };
+    let open = watch(&|roster| roster.all(), &[]);
+    assert_eq!(open.iter().map(Vec::len).sum::<usize>(), 20 + 3 * 20 + 16);
+    assert_eq!(watch(&|roster| roster.none(), &[]), open, "nobody may have anything");
+    assert_eq!(watch(&|roster| roster.set([Member(1)]), &[]), open, "no newcomer may have it");
+    let to_nobody = [(EXCHANGE, 0, 0)];
+    assert_eq!(watch(&|roster| roster.all(), &to_nobody), open, "some are for nobody");
+    let not_to_the_newcomer = [(EXCHANGE, 0, 64504)];
+    assert_eq!(watch(&|roster| roster.all(), &not_to_the_newcomer), open, "some not for one");
 }
 
 #[test]

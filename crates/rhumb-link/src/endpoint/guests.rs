@@ -1,0 +1,73 @@
+//! Whose sessions these are: who is admitted, and how many strangers may have.
+
+use rhumb_trust::{Access, Standing};
+use rhumb_wire::{Metadata, Name};
+
+use super::Endpoint;
+use crate::{LinkError, Peer, SessionId, Source};
+
+impl Endpoint {
+    /// Says who is admitted: their sessions count against no bound for strangers, and where they were, others of theirs
+    /// begin handshakes that no stranger can hold up. Nobody is refused by this.
+    pub fn set_access(&mut self, access: Access) {
+        self.access = access;
+        let sessions: Vec<SessionId> = self.sessions().map(|(session, _)| session).collect();
+        for session in sessions {
+            self.count_session(session);
+        }
+    }
+
+    /// Sessions that strangers began, and how many they may have.
+    pub fn strangers(&self) -> (usize, usize) {
+        (self.census.strangers(), self.config.limits.sessions_of_strangers())
+    }
+
+    /// The most that strangers at one source have, and may have.
+    pub fn most_strangers_at_a_source(&self) -> (usize, usize) {
+        (self.census.most_at_one(), self.config.limits.sessions_per_source)
+    }
+
+    /// Whether a session with this peer may begin, if there is none. `peer` is who it would be with.
+    pub(super) fn has_room_for(
+        &self,
+        name: &Name,
+        metadata: &Metadata,
+        source: Source,
+        we_began: bool,
+    ) -> Result<(), LinkError> {
+        let limits = &self.config.limits;
+        if self.by_name.contains_key(name) {
+            return Ok(());
+        }
+        if self.sessions.len() >= limits.sessions {
+            return Err(LinkError::SessionLimit);
+        }
+        if we_began || self.is_admitted(name, metadata) {
+            return Ok(());
+        }
+        if self.census.strangers() >= limits.sessions_of_strangers() {
+            return Err(LinkError::SessionLimit);
+        }
+        if self.census.strangers_at(source) >= limits.sessions_per_source {
+            return Err(LinkError::SourceSessionLimit);
+        }
+        Ok(())
+    }
+
+    /// Counts a session as a stranger's, or as none.
+    pub(super) fn count_session(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(id.0) else { return };
+        let Peer { name, metadata, address, initiator, renewed_at, .. } = &session.peer;
+        let (source, we_began, seen_at) = (Source::of(*address), *initiator, *renewed_at);
+        if self.is_admitted(name, metadata) {
+            self.census.leave(id);
+            self.census.know(source, seen_at);
+        } else if !we_began {
+            self.census.enter(id, source);
+        }
+    }
+
+    fn is_admitted(&self, name: &Name, metadata: &Metadata) -> bool {
+        self.access.standing(name, metadata) == Standing::Admitted
+    }
+}

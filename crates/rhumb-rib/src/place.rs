@@ -1,0 +1,119 @@
+//! Whether there is room for an order, and on whose share it counts.
+//!
+//! What is new needs room on its publisher's account, in the store, and, of a stranger, in the pool and in its source's part
+//! of that. A name that is there may always be renewed: where there is no room for it on the share of who renews it, it stays
+//! on the share that it is on. So nobody who is there is lost, whatever else is full.
+
+use std::collections::HashMap;
+
+use rhumb_trust::Standing;
+use rhumb_wire::rib::Refusal;
+use rhumb_wire::{Certificate, Metadata, Name};
+
+use crate::commit::Draft;
+use crate::publish::NotTaken;
+use crate::rib::{Asker, Fill, Rib};
+use crate::store::Store;
+use crate::{Account, Footprint, Held, Moves, RibError, Share};
+
+impl<S: Store> Rib<S> {
+    /// On whose share an order of `asker` counts, as the rules say of it and of the issuers.
+    pub(crate) fn judge(
+        &mut self,
+        asker: &Asker,
+        sent: &HashMap<Name, Metadata>,
+        certificates: &[Certificate],
+        now_s: u64,
+    ) -> Result<Share, NotTaken> {
+        let mut issuers = Vec::with_capacity(certificates.len());
+        for certificate in certificates {
+            let name = certificate.issuer;
+            let (entry, _) = self.draft_of(name, asker.name, sent)?;
+            issuers.push((name, entry.metadata));
+        }
+        let judged = issuers.iter().map(|(name, metadata)| (*name, metadata));
+        match self.admission.order(asker, judged) {
+            Ok(Standing::Admitted) => Ok(Share::Admitted),
+            Ok(_) => Ok(Share::Stranger(asker.source)),
+            Err(issuer) => {
+                self.admission.note_refused(asker.source, issuer, now_s);
+                Err(Refusal::NotAuthorised.into())
+            }
+        }
+    }
+
+    /// Gives each entry of an order its share.
+    pub(crate) fn place(
+        &mut self,
+        publisher: Name,
+        share: Share,
+        drafts: &mut [Draft],
+    ) -> Result<(), Refusal> {
+        let mut moves = Moves::default();
+        for draft in drafts {
+            draft.entry.share = share;
+            let wanted = Footprint::of(&draft.entry);
+            match draft.before {
+                Some(before) if before.share == share => {}
+                before => match (self.has_room(&wanted, &moves)?, before) {
+                    (true, _) => {}
+                    (false, Some(before)) => draft.entry.share = before.share,
+                    (false, None) => return Err(Refusal::QuotaExceeded),
+                },
+            }
+            if draft.before.is_none_or(|before| before.publisher != publisher) {
+                let held = self.held(Account::Publisher(publisher), &moves)?;
+                if held.names >= self.config.max_names_per_publisher {
+                    return Err(Refusal::QuotaExceeded);
+                }
+            }
+            moves.replace(draft.before, Some(Footprint::of(&draft.entry)));
+        }
+        Ok(())
+    }
+
+    /// Whether something new has room.
+    fn has_room(&mut self, wanted: &Footprint, moves: &Moves) -> Result<bool, Refusal> {
+        let fits = |left: Held| left.names > 0 && left.bytes >= wanted.bytes;
+        let strangers = self.held(Account::Strangers, moves)?;
+        let admitted = self.held(Account::Admitted, moves)?;
+        let all = Held {
+            names: strangers.names + admitted.names,
+            bytes: strangers.bytes + admitted.bytes,
+        };
+        if !fits(all.left_of(self.config.bound())) {
+            return Ok(false);
+        }
+        let Share::Stranger(source) = wanted.share else { return Ok(true) };
+        let mut left = strangers.left_of(self.config.strangers_bound());
+        if wanted.is_capsule {
+            let capsules = self.held(Account::StrangersCapsules, moves)?;
+            left = left.least(capsules.left_of(self.config.strangers_capsules_bound()));
+        }
+        let own = self.held(Account::Source(source), moves)?;
+        Ok(fits(left) && own.may_grow(left))
+    }
+
+    /// What is counted on an account after all that is under way.
+    fn held(&mut self, account: Account, moves: &Moves) -> Result<Held, Refusal> {
+        let stored = self.store.store().held(&account).map_err(|error| self.store_failed(error))?;
+        let committing = self.under_way.as_ref().and_then(|commit| commit.orders());
+        let committing = committing.map(|staged| staged.moves().of(&account));
+        let held = stored.moved_by(committing.unwrap_or_default());
+        Ok(held.moved_by(self.staged.moves().of(&account)).moved_by(moves.of(&account)))
+    }
+
+    /// How full the store is.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn fill(&mut self) -> Result<Fill, RibError> {
+        let store = self.store.store();
+        Ok(Fill {
+            admitted: store.held(&Account::Admitted)?,
+            strangers: store.held(&Account::Strangers)?,
+            bound: self.config.bound(),
+            strangers_bound: self.config.strangers_bound(),
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! How much public-key work may be done in a second, for whom; what waits for it; and what need not be done again.
+//!
+//! Orders to publish and absences have budgets of their own, so that a flood of look-ups for names that are not there stops
+//! no publication. Each who was admitted has one, and all strangers of a source share one. What waits to be verified is taken in turns
+//! by the same division, three of the admitted for one of strangers where both wait.
+
+use crate::allowance::Allowance;
+use crate::fair::FairQueue;
+use crate::generations::Generations;
+use crate::publish::Verification;
+use crate::share::Payer;
+use rhumb_wire::{Certificate, Name};
+
+/// Budgets of one kind of work.
+pub(crate) struct Budgets(Generations<Payer, Allowance>);
+
+impl Budgets {
+    pub(crate) fn new() -> Self {
+        Self(Generations::new(PAYERS))
+    }
+
+    /// Whether `payer` may have so much more done in this second.
+    pub(crate) fn take(&mut self, payer: Payer, amount: u32, per_s: u32, now_s: u64) -> bool {
+        self.0.value_or_insert(&payer, Allowance::default).take(amount, per_s, now_s)
+    }
+}
+
+/// Orders whose signatures are to be checked.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    admitted: FairQueue<Verification>,
+    strangers: FairQueue<Verification>,
+    /// Admitted ones taken since one of a stranger was.
+    in_a_row: u32,
+}
+
+impl Waiting {
+    pub(crate) fn len(&self) -> usize {
+        self.admitted.len() + self.strangers.len()
+    }
+
+    /// Whether another order of `payer` has room: strangers have half of `bound`, and a source no more than what is left of it.
+    pub(crate) fn has_room(&self, payer: &Payer, all_waiting: usize, bound: usize) -> bool {
+        match payer {
+            Payer::Admitted(_) => all_waiting < bound && self.admitted.len_of(payer) <= bound / 2,
+            Payer::Stranger(_) => {
+                let left = (bound / 2).saturating_sub(all_waiting);
+                left > 0 && self.strangers.len_of(payer) <= left
+            }
+        }
+    }
+
+    pub(crate) fn push(&mut self, payer: Payer, asker: Name, verification: Verification) {
+        match payer {
+            Payer::Admitted(_) => self.admitted.push(payer, asker, verification),
+            Payer::Stranger(_) => self.strangers.push(payer, asker, verification),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Verification> {
+        let (first, second) = match self.in_a_row < ADMITTED_IN_A_ROW {
+            true => (&mut self.admitted, &mut self.strangers),
+            false => (&mut self.strangers, &mut self.admitted),
+        };
+        let (payer, verification) = first.pop().or_else(|| second.pop())?;
+        self.in_a_row = match payer {
+            Payer::Admitted(_) => self.in_a_row.saturating_add(1),
+            Payer::Stranger(_) => 0,
+        };
+        Some(verification)
+    }
+}
+
+/// Orders that were refused for a signature, which will not become good: byte by byte the same ones are refused at once.
+pub(crate) struct Forgeries(Generations<Box<[u8]>, ()>);
+
+impl Forgeries {
+    pub(crate) fn new() -> Self {
+        Self(Generations::new(FORGERIES))
+    }
+
+    pub(crate) fn note(&mut self, certificates: &[Certificate]) {
+        self.0.insert(bytes_of(certificates), ());
+    }
+
+    pub(crate) fn contains(&mut self, certificates: &[Certificate]) -> bool {
+        self.0.get_mut(&bytes_of(certificates)).is_some()
+    }
+}
+
+fn bytes_of(certificates: &[Certificate]) -> Box<[u8]> {
+    let mut bytes = Vec::new();
+    Certificate::emit_list(certificates, &mut bytes);
+    bytes.into()
+}
+
+/// Payers whose budgets are kept. One that was forgotten has a fresh budget, but for that as many others must have asked in
+/// the same second, each from an address of its own.
+const PAYERS: usize = 1 << 14;
+const ADMITTED_IN_A_ROW: u32 = 3;
+/// About 1 MB, with most orders of one statement.
+const FORGERIES: usize = 1 << 12;

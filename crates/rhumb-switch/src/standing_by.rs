@@ -1,0 +1,109 @@
+//! A server whose owner has named a newer one since, and which takes its place when the newer one is not there.
+//!
+//! 1. The older server advertises again, now and then. The router knows that its word is not the newest, and whether the newer server is there
+//!    it does not: so it asks the RIB to store the older word, and attaches nobody yet.
+//! 2. The RIB refuses while a route leads to the newer server: then the older one is told so, as ever. Otherwise it stores the
+//!    older word, and the name is attached.
+//! 3. A router whose session with a server ends tells the RIBs, which need not wait for the end of the server's lease then.
+//!
+//! When the newer server is back its word is published again, and the older one hears as from any move.
+
+use rhumb_link::SessionId;
+use rhumb_trust::{Chain, Now, Verified};
+use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
+
+use crate::Switch;
+use crate::job::Admission;
+use crate::newest::names_other_server;
+use crate::table::Table;
+
+/// Servers that wait for a RIB's word on whether they may take the place of newer ones.
+pub(crate) struct StandingBy {
+    waiting: Table<Name, (Admission, Verified<Chain>)>,
+}
+
+impl StandingBy {
+    pub(crate) fn new() -> Self {
+        Self { waiting: Table::new(MAX_WAITING) }
+    }
+
+    /// The RIB will have none of it.
+    pub(crate) fn forget(&mut self, name: &Name) {
+        self.waiting.remove(name);
+    }
+}
+
+impl Switch {
+    /// Whether an advertisement that is superseded is an older server's, and nobody is known here to serve the name.
+    pub(crate) fn may_stand_in(
+        &mut self,
+        header: PduHeader,
+        chain: &Chain,
+        newer: &Certificate,
+    ) -> bool {
+        let name = chain.origin();
+        header.action == Action::Advertise
+            && header.destination == self.name
+            && names_other_server(newer, &chain.certificates()[0])
+            && self.routes.attached_mut(&name).is_none()
+            && self.directory.is_ready()
+            && self.directory.can_publish(&name)
+    }
+
+    /// Asks the RIBs whether an older server may take the place of the newer one.
+    pub(crate) fn ask_to_stand_in(
+        &mut self,
+        request: Admission,
+        chain: Verified<Chain>,
+        tag: u32,
+        now: Now,
+    ) {
+        let name = chain.origin();
+        if let Ok(pdu) = Pdu::parse(&request.pdu)
+            && let Ok(metadata) = rhumb_wire::Metadata::parse_list(pdu.data())
+        {
+            self.learn_metadata(metadata);
+        }
+        let Some(metadata) = self.metadata_of(&name) else { return };
+        let certificate = chain.certificates()[0].clone();
+        self.awaiting_publication.insert(name, (request.session, tag));
+        self.standing_by.waiting.insert(name, (request, chain));
+        self.publish(metadata, certificate, now);
+        self.flush_requests(now);
+    }
+
+    /// The RIB has stored an older server's word: it counts again.
+    pub(crate) fn stand_in(&mut self, name: Name, now: Now) {
+        let Some((request, chain)) = self.standing_by.waiting.remove(&name) else { return };
+        self.awaiting_publication.remove(&name);
+        self.routes.tables().step_back(&chain.certificates()[0]);
+        self.routes.catch_up();
+        self.admitted(request, chain, now);
+    }
+
+    /// The session of a server has ended: RIBs need not wait for the end of its lease to know that it is not there.
+    pub(crate) fn tell_gone(&mut self, session: SessionId, attached: &[Name]) {
+        let own = self.name;
+        let mut gone = Vec::new();
+        let mut serves = false;
+        for name in attached {
+            let Some(attached) = self.routes.attached_mut(name) else { continue };
+            if attached.session != session {
+                continue;
+            }
+            serves |= attached.server().is_some();
+            if let Some(Certificate { statement: Statement::Route { via, .. }, sequence, .. }) =
+                attached.certificates.first()
+                && *via == own
+            {
+                gone.push((*name, *sequence));
+            }
+        }
+        for (name, sequence) in gone.into_iter().filter(|_| serves) {
+            self.directory.tell_gone(name, sequence);
+        }
+    }
+}
+
+/// Each waits for one answer of a RIB; who is pushed out advertises again.
+const MAX_WAITING: usize = 1024;

@@ -1,0 +1,209 @@
+//! Public-key work that others cause: who may cause how much, and what need not be done twice.
+//!
+//! Sessions that are admitted pay for themselves, all others by where they come from, because names cost nothing: whose turn
+//! it is, `turns` says. A source of which work is refused has fewer turns for a while, and a chain that was refused is
+//! known when it comes again.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use foldhash::quality::RandomState;
+use rhumb_link::{Rate, SessionId, Source, TokenBuckets};
+use rhumb_trust::{Now, Standing};
+use rhumb_wire::Pdu;
+use rhumb_wire::nack::{Nack, Reason};
+
+use crate::admit::RETRY_WHEN_BUSY_MS;
+use crate::job::{Admission, Job, Task};
+use crate::table::Fill;
+use crate::turns::{Payer, Pushed, Turns};
+use crate::{DropReason, Switch};
+
+/// Work that waits or is under way, and what is known of who causes it.
+pub(crate) struct Verifications {
+    turns: Turns<Job>,
+    under_way: usize,
+    /// Work of each source that may be refused before it has fewer turns.
+    patience: TokenBuckets,
+    refused: RefusedChains,
+    /// How long work took of late, from when it was brought to when it was done.
+    time: Option<Duration>,
+}
+
+impl Verifications {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            turns: Turns::new(),
+            under_way: 0,
+            patience: TokenBuckets::new(PATIENCE, now),
+            refused: RefusedChains::default(),
+            time: None,
+        }
+    }
+
+    /// Work that was handed out and is not done.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Work that waits.
+    pub(crate) fn fill(&self) -> Fill {
+        self.turns.fill()
+    }
+
+    /// How long work took of late.
+    pub(crate) fn time(&self) -> Duration {
+        self.time.unwrap_or_default()
+    }
+
+    /// Work was done that was brought so long ago.
+    fn note_time(&mut self, time: Duration) {
+        self.time = Some(self.time.map_or(time, |smoothed| (smoothed * 7 + time) / 8));
+    }
+}
+
+impl Switch {
+    /// The next piece of public-key work, to be run off this thread. No more is handed out at once than keeps a few threads
+    /// busy: what waits here waits in the order of turns, what waits elsewhere does not.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        if self.verifications.under_way >= MAX_UNDER_WAY {
+            return None;
+        }
+        let job = match self.verifications.turns.pop() {
+            Some(job) => job,
+            None => self.next_import()?,
+        };
+        self.verifications.under_way += 1;
+        Some(job)
+    }
+
+    /// Has a task done, if there is room for it among those of whoever causes it: `session`, or we ourselves. Whether there
+    /// is.
+    pub(crate) fn queue_job(&mut self, session: Option<SessionId>, task: Task, now: Now) -> bool {
+        let payer = match session {
+            Some(session) => self.payer(session, now),
+            None => Payer::Ourselves,
+        };
+        let job = Job { task, now_s: now.unix_s(), brought_at: Some(now.instant) };
+        match self.verifications.turns.push(payer, job) {
+            Pushed::Taken => true,
+            Pushed::InsteadOf(lost) => {
+                self.give_up(lost, now);
+                true
+            }
+            Pushed::Full => false,
+        }
+    }
+
+    fn payer(&mut self, session: SessionId, now: Now) -> Payer {
+        let neighbour = self.neighbour(session, now.instant);
+        let was_refused = neighbour.was_refused;
+        if neighbour.standing == Standing::Admitted {
+            return Payer::Admitted(session);
+        }
+        match self.source_of(session) {
+            Some(source) => {
+                let is_suspect = !self.verifications.patience.has(source, 1, now.instant);
+                Payer::Stranger { source, is_suspect, was_refused }
+            }
+            None => Payer::Ourselves,
+        }
+    }
+
+    /// Where a session's peer is, by its own proof.
+    pub(crate) fn source_of(&self, session: SessionId) -> Option<Source> {
+        self.endpoint.peer(session).map(|peer| Source::of(peer.address))
+    }
+
+    /// Work that waited has to make room for others'.
+    fn give_up(&mut self, job: Job, now: Now) {
+        let (Task::Admit { request, .. } | Task::Withdrawal { request, .. }) = job.task else {
+            return self.drop_pdu(DropReason::Overloaded);
+        };
+        let Admission { session, pdu } = request;
+        let Ok(pdu) = Pdu::parse(&pdu) else { return };
+        self.admitting.remove(&(pdu.source(), session));
+        self.drop_pdu(DropReason::Overloaded);
+        let reason = Reason::Overloaded(RETRY_WHEN_BUSY_MS);
+        self.send_nack(session, pdu.header(), Nack { reason, reporter: Some(self.name) }, now);
+    }
+
+    /// A job is done that was brought at this time.
+    pub(crate) fn note_done(&mut self, brought_at: Option<Instant>, now: Now) {
+        self.verifications.under_way = self.verifications.under_way.saturating_sub(1);
+        if let Some(brought_at) = brought_at {
+            self.verifications.note_time(now.instant.saturating_duration_since(brought_at));
+        }
+    }
+
+    /// A session brought something whose signatures are not what they should be.
+    pub(crate) fn note_forged(&mut self, session: SessionId, now: Now) {
+        let Some(source) = self.source_of(session) else { return };
+        self.neighbour(session, now.instant).was_refused = true;
+        self.verifications.patience.take(source, 1, now.instant);
+    }
+
+    /// This chain was refused, for a reason that does not pass.
+    pub(crate) fn note_refused_chain(&mut self, fingerprint: [u8; 32]) {
+        self.verifications.refused.insert(fingerprint);
+    }
+
+    /// Whether a chain is one that was refused lately. `fingerprint` is asked for only if there are any.
+    pub(crate) fn was_chain_refused(&self, fingerprint: impl FnOnce() -> [u8; 32]) -> bool {
+        let refused = &self.verifications.refused;
+        !refused.is_empty() && refused.contains(&fingerprint())
+    }
+}
+
+/// Chains that were refused, in two generations: the older one goes when the newer one is full.
+#[derive(Debug, Default)]
+struct RefusedChains {
+    newer: HashSet<[u8; 32], RandomState>,
+    older: HashSet<[u8; 32], RandomState>,
+}
+
+impl RefusedChains {
+    fn is_empty(&self) -> bool {
+        self.newer.is_empty() && self.older.is_empty()
+    }
+
+    fn contains(&self, fingerprint: &[u8; 32]) -> bool {
+        self.newer.contains(fingerprint) || self.older.contains(fingerprint)
+    }
+
+    fn insert(&mut self, fingerprint: [u8; 32]) {
+        if self.newer.len() >= MAX_REFUSED {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(fingerprint);
+    }
+}
+
+/// At 0.3 ms each, 5 ms of one thread's work: enough that threads have work until they are given more.
+const MAX_UNDER_WAY: usize = 16;
+/// A damaged key file or a mistake causes a few; a source that causes more is not honest, or not for the next seconds.
+const PATIENCE: Rate = Rate { per_s: 1, burst: 4 };
+/// In each generation: 400 KB in all.
+const MAX_REFUSED: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_chains_are_known_for_a_while_and_their_number_is_bounded() {
+        let mut refused = RefusedChains::default();
+        let fingerprint = |number: usize| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&number.to_be_bytes());
+            bytes
+        };
+        for number in 0..100_000 {
+            refused.insert(fingerprint(number));
+            let oldest = number.saturating_sub(MAX_REFUSED - 1);
+            assert!(refused.contains(&fingerprint(oldest)));
+        }
+        assert!(!refused.contains(&fingerprint(0)));
+        assert!(refused.newer.len() + refused.older.len() <= 2 * MAX_REFUSED);
+    }
+}

@@ -1,0 +1,160 @@
+//! How much a receiver takes: files up to a size each, and never so much that the disk has nothing left.
+//!
+//! What was promised to senders and has not arrived yet counts as used, so that files that arrive at once do not fill the disk together.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The bounds of one receiver.
+#[derive(Debug)]
+pub(super) struct Room {
+    folder: PathBuf,
+    /// Of each file: what the user says.
+    max_size: Option<u64>,
+    promises: Mutex<Vec<Weak<AtomicU64>>>,
+}
+
+/// Room for one file, kept until this is dropped.
+#[derive(Debug)]
+pub(super) struct Promise {
+    length: u64,
+    missing: Arc<AtomicU64>,
+}
+
+/// Why there is no room for a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// It is larger than files may be.
+    TooLarge {
+        /// So large may they be.
+        limit: u64,
+        /// Whether that is for strangers only.
+        for_strangers: bool,
+    },
+    /// The disk would be full.
+    DiskFull,
+}
+
+/// A disk's bytes.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    free: u64,
+    all: u64,
+}
+
+impl Room {
+    pub(super) fn new(folder: &Path, max_size: Option<u64>) -> Self {
+        Self { folder: folder.to_owned(), max_size, promises: Mutex::default() }
+    }
+
+    /// Keeps room for a file of `length` bytes, from somebody whom a rule names or from a stranger.
+    pub(super) fn promise(&self, length: u64, is_strangers: bool) -> Result<Promise, NoRoom> {
+        self.promise_within(space_of(&self.folder), length, is_strangers)
+    }
+
+    fn promise_within(
+        &self,
+        space: Option<Space>,
+        length: u64,
+        is_strangers: bool,
+    ) -> Result<Promise, NoRoom> {
+        let default = is_strangers.then_some(STRANGERS_MAX_SIZE);
+        if let Some(limit) = self.max_size.or(default)
+            && length > limit
+        {
+            let for_strangers = self.max_size.is_none();
+            return Err(NoRoom::TooLarge { limit, for_strangers });
+        }
+        let mut promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
+        promises.retain(|promise| promise.strong_count() > 0);
+        let promised: u64 = promises
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|missing| missing.load(Ordering::Relaxed))
+            .sum();
+        if let Some(Space { free, all }) = space {
+            let kept_free = (all / KEPT_FREE_PART).min(KEPT_FREE_MOST);
+            if length.saturating_add(promised).saturating_add(kept_free) > free {
+                return Err(NoRoom::DiskFull);
+            }
+        }
+        let missing = Arc::new(AtomicU64::new(length));
+        promises.push(Arc::downgrade(&missing));
+        Ok(Promise { length, missing })
+    }
+}
+
+impl Promise {
+    /// What a transfer's progress tells: `bytes` are on the disk by now.
+    pub(super) fn arrived(&self, bytes: u64) {
+        self.missing.store(self.length.saturating_sub(bytes), Ordering::Relaxed);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn space_of(folder: &Path) -> Option<Space> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Some(Space { free: bytes(disk.f_bavail), all: bytes(disk.f_blocks) })
+}
+
+/// Elsewhere the disk says so itself when it is full.
+#[cfg(not(target_os = "linux"))]
+fn space_of(_: &Path) -> Option<Space> {
+    None
+}
+
+/// Of each file from whom no rule names, unless `--max-size` says otherwise. More than a film clip, a book or a log takes, and too
+/// little to fill a disk before its owner sees the lines about it.
+pub(super) const STRANGERS_MAX_SIZE: u64 = 1_000_000_000;
+/// A twentieth of the disk stays free ..
+const KEPT_FREE_PART: u64 = 20;
+/// .. or this, where that is less: enough for others on this machine to go on, and for its owner to clear up.
+const KEPT_FREE_MOST: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: Option<Space> = Some(Space { free: 6_000, all: 20_000 });
+
+    #[test]
+    fn strangers_have_a_bound_and_whoever_is_named_has_the_disk() {
+        let room = Room::new(Path::new("."), None);
+        let limit = STRANGERS_MAX_SIZE;
+        assert!(room.promise_within(None, limit, true).is_ok());
+        let too_large = NoRoom::TooLarge { limit, for_strangers: true };
+        assert_eq!(room.promise_within(None, limit + 1, true).unwrap_err(), too_large);
+        assert!(room.promise_within(None, u64::MAX, false).is_ok());
+        let room = Room::new(Path::new("."), Some(10));
+        let too_large = NoRoom::TooLarge { limit: 10, for_strangers: false };
+        for is_strangers in [false, true] {
+            assert!(room.promise_within(None, 10, is_strangers).is_ok());
+            assert_eq!(room.promise_within(None, 11, is_strangers).unwrap_err(), too_large);
+        }
+    }
+
+    #[test]
+    fn files_that_arrive_at_once_do_not_fill_the_disk_together() {
+        let room = Room::new(Path::new("."), None);
+        assert_eq!(room.promise_within(DISK, 5_001, false).unwrap_err(), NoRoom::DiskFull);
+        let first = room.promise_within(DISK, 3_000, false).unwrap();
+        assert_eq!(room.promise_within(DISK, 2_001, false).unwrap_err(), NoRoom::DiskFull);
+        drop(room.promise_within(DISK, 2_000, false).unwrap());
+        // What has arrived is on the disk, which has less free space for it, and is not counted twice.
+        first.arrived(2_500);
+        let later = Some(Space { free: 3_500, all: 20_000 });
+        assert!(room.promise_within(later, 2_000, false).is_ok());
+        assert_eq!(room.promise_within(later, 2_001, false).unwrap_err(), NoRoom::DiskFull);
+        drop(first);
+        assert!(room.promise_within(later, 2_500, false).is_ok());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_disk_tells_its_space() {
+        let space = space_of(Path::new(".")).unwrap();
+        assert!(0 < space.free && space.free <= space.all, "{space:?}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Sizes of files as people write them: `500 kB`, `10GB`, `1.5 GiB`, or bytes.
+
+/// A number of bytes, or what is wrong with its text.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size; give one like 500MB, 10GB or 2GiB");
+    let text = text.trim();
+    let unit_at = text.find(|char: char| !(char.is_ascii_digit() || char == '.'));
+    let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
+    let unit: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    Ok((number * unit) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        let cases = [("0", 0), ("7", 7), ("500 kB", 500_000), ("10GB", 10_000_000_000)];
+        let binary = [("2GiB", 2 << 30), ("1.5 KiB", 1536), ("3m", 3_000_000)];
+        for (text, bytes) in cases.into_iter().chain(binary) {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "much", "5 elephants", "-1", "1..2", "GB"] {
+            assert!(parse_size(text).unwrap_err().contains("give one like"), "{text}");
+        }
+    }
+}

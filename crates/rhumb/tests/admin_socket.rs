@@ -1,0 +1,122 @@
+//! The admin endpoint on a Unix socket: its own user and root may ask, nobody else, and `rhumb status` finds it by itself.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
+mod harness;
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use harness::{Place, Run, Running, remote};
+
+/// A folder for sockets that the test has to itself.
+fn with_runtime(place: &Place) -> impl Fn(&mut Command) + use<> {
+    let folder = place.path("run");
+    std::fs::create_dir_all(&folder).unwrap();
+    move |command: &mut Command| {
+        command.env("XDG_RUNTIME_DIR", &folder);
+    }
+}
+
+fn start_rib(place: &Place, admin: &[&str]) -> Running {
+    let mut arguments = vec!["rib", "--listen", "127.0.0.1:0", "--key", "rib.key", "--admin"];
+    arguments.extend(admin);
+    place.start_with(&arguments, with_runtime(place))
+}
+
+fn status(place: &Place, arguments: &[&str]) -> Run {
+    let mut command = place.command(&["status"]);
+    with_runtime(place)(&mut command);
+    Run::of(command.args(arguments).output().unwrap())
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn admin_alone_makes_a_socket_that_status_finds() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let mut rib = start_rib(&place, &[]);
+    let ready = rib.next_object();
+    let socket = std::path::PathBuf::from(ready["admin"].as_str().unwrap());
+    assert!(socket.starts_with(place.path("run/rhumb")), "{ready}");
+    assert!(std::fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
+    assert_eq!((mode(&socket), mode(&place.path("run/rhumb"))), (0o600, 0o700));
+    let shown = status(&place, &[]);
+    assert!(shown.output.starts_with("rib "), "{}{}", shown.output, shown.errors);
+    // Of two, one has to be named.
+    place.keygen("router", "router.key");
+    let to_rib = remote(&ready);
+    let arguments =
+        ["router", "--listen", "127.0.0.1:0", "--key", "router.key", "--rib", &to_rib, "--admin"];
+    let mut router = place.start_with(&arguments, with_runtime(&place));
+    let router_socket = router.next_object()["admin"].as_str().unwrap().to_owned();
+    status(&place, &[]).is_refused_with(&["several daemons", &router_socket]);
+    let shown = status(&place, &["--admin", &router_socket]);
+    assert!(shown.output.starts_with("router "), "{}", shown.errors);
+    // What ends takes its socket away; what is killed leaves it, and nobody minds.
+    assert_eq!(router.end().0, 0);
+    assert!(!std::path::Path::new(&router_socket).exists());
+    assert!(status(&place, &[]).output.starts_with("rib "));
+    rib.kill();
+    status(&place, &[]).is_refused_with(&["no daemon of this user"]);
+    let mut rib = start_rib(&place, &[]);
+    assert_eq!(rib.next_object()["admin"], ready["admin"]);
+    assert!(status(&place, &[]).output.starts_with("rib "));
+}
+
+#[test]
+fn a_path_that_is_taken_is_left_alone() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    place.write("file", "mine");
+    let (code, errors) = start_rib(&place, &["./file"]).end_by_itself();
+    assert!(code == 2 && errors.contains("admin socket") && errors.contains("file"), "{errors}");
+    assert_eq!(std::fs::read_to_string(place.path("file")).unwrap(), "mine");
+    let _other = UnixListener::bind(place.path("socket")).unwrap();
+    let (code, errors) = start_rib(&place, &["./socket"]).end_by_itself();
+    assert!(code == 2 && errors.contains("in use by another process"), "{errors}");
+    // A folder that others can enter is not the place for it.
+    std::fs::create_dir_all(place.path("run/rhumb")).unwrap();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path("run/rhumb"), open).unwrap();
+    let (code, errors) = start_rib(&place, &[]).end_by_itself();
+    assert!(code == 2 && errors.contains("not this user's alone"), "{errors}");
+}
+
+/// The mode of the file may be changed by mistake; who asks is looked at all the same.
+#[test]
+fn another_user_is_refused_even_where_the_file_lets_everybody_in() {
+    let place = Place::new();
+    place.keygen("rib", "rib.key");
+    let mut rib = start_rib(&place, &["./socket"]);
+    rib.next_object();
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    for path in [place.path("socket"), place.folder().to_owned()] {
+        std::fs::set_permissions(path, everybody.clone()).unwrap();
+    }
+    let binary = place.path("rhumb");
+    std::fs::copy(env!("CARGO_BIN_EXE_rhumb"), &binary).unwrap();
+    std::fs::set_permissions(&binary, everybody).unwrap();
+    let other = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&binary)
+        .args(["status", "--admin", "./socket"])
+        .current_dir(place.folder())
+        .output();
+    match other {
+        Ok(output) => {
+            let run = Run::of(output);
+            if run.errors.contains("setpriv") {
+                println!("skipped: becoming another user needs root: {}", run.errors);
+                return;
+            }
+            run.is_refused_with(&["answers its own user and root only"]);
+        }
+        Err(error) => println!("skipped: no setpriv: {error}"),
+    }
+    assert!(status(&place, &["--admin", "./socket"]).output.starts_with("rib "));
+}

@@ -1,0 +1,88 @@
+//! A RIB that comes back without its store, or with an old one: routers tell it anew what it lacks, within seconds.
+
+#![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
+
+mod harness;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use harness::{Network, Place, Running, remote};
+use serde_json::Value;
+
+/// Far less than half a lease of ten minutes, after which everything is published anyway; far more than it takes.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn start_rib(place: &Place, address: &Value) -> (Running, Value) {
+    let address = address.as_str().unwrap();
+    let (key, store) = ("rib.key", "rib.redb");
+    let arguments = ["rib", "--listen", address, "--admin", "127.0.0.1:0", "--key", key];
+    let mut rib = place.start(&[&arguments[..], &["--store", store]].concat());
+    let ready = rib.next_object();
+    (rib, ready)
+}
+
+fn start_router(place: &Place, key: &str, rib: &str) -> (Running, String) {
+    place.keygen("router", key);
+    let any = "127.0.0.1:0";
+    let mut router = place.start(&["router", "--listen", any, "--key", key, "--rib", rib]);
+    let ready = remote(&router.next_object());
+    (router, ready)
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < DEADLINE, "{what}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn answers(place: &Place, name: &str, router: &str) -> bool {
+    place.run(&["ping", name, "--count", "1", "--router", router]).code == 0
+}
+
+#[test]
+fn a_rib_that_lost_its_disk_is_told_everything_anew() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let mut node = place.start(&["receive", "--router", &network.router()]);
+    let name = node.next_object()["name"].as_str().unwrap().to_owned();
+    network.rib.kill();
+    fs::remove_file(place.path("rib.redb")).unwrap();
+    let (_rib, ready) = start_rib(&place, &network.rib_ready["address"]);
+    let admin = ready["admin"].as_str().unwrap();
+    wait_until("the router and its client are stored again", || {
+        place.run(&["--json", "status", "--admin", admin]).object()["stored_names"] == 2
+    });
+    // Another router finds it there.
+    let (_other, other) = start_router(&place, "other.key", &remote(&ready));
+    wait_until("the name is found", || answers(&place, &name, &other));
+}
+
+#[test]
+fn after_an_old_backup_the_newest_wins() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    let rib = remote(&network.rib_ready);
+    let (_second, second) = start_router(&place, "second.key", &rib);
+    let made = place.keygen("node", "mover.key");
+    let start = |router: &str| place.start(&["receive", "--key", "mover.key", "--router", router]);
+    let mut before = start(&network.router());
+    let name = before.next_object()["name"].as_str().unwrap().to_owned();
+    assert_eq!(name, made);
+    // The back-up is of the time when it was at the first router.
+    network.rib.kill();
+    fs::copy(place.path("rib.redb"), place.path("backup")).unwrap();
+    let (rib_again, ready) = start_rib(&place, &network.rib_ready["address"]);
+    before.kill();
+    let mut after = start(&second);
+    after.next_object();
+    let (_third, third) = start_router(&place, "third.key", &remote(&ready));
+    wait_until("the name is found where it went", || answers(&place, &name, &third));
+    rib_again.kill();
+    fs::copy(place.path("backup"), place.path("rib.redb")).unwrap();
+    let (_rib, ready) = start_rib(&place, &network.rib_ready["address"]);
+    let (_fourth, fourth) = start_router(&place, "fourth.key", &remote(&ready));
+    wait_until("the newest counts again", || answers(&place, &name, &fourth));
+}
