@@ -125,7 +125,7 @@ fn members_that_were_started_differently_are_told_in_what() {
         (hello(&form, 0).emit(), "another circuit"),
         (hello(&roster, 0).emit(), "another roster"),
         (hello(&common, 1).emit(), "its key is that of lane 0"),
-        (newer, "the other side speaks version 2 of the exchange's protocol"),
+        (newer, "the other side speaks version 3 of the exchange's protocol"),
     ];
     for (hello, difference) in cases {
         block_on(async {

@@ -98,7 +98,9 @@ fn deliver(
                             }
                         }
                     }
-                    Output::PairFailed(error) => return Err(error),
+                    Output::PairFailed(error) | Output::MemberFailed { error, .. } => {
+                        return Err(error);
+                    }
                 }
             }
         }
