@@ -76,7 +76,7 @@ pub enum Cipher {
 pub struct Limits {
     /// Handshakes in progress that others began; their addresses are proven, by a retry token or a cookie.
     pub half_open: usize,
-    /// Of these, from one source: an IPv4 address, or a /64 of IPv6, which is what one host is given.
+    /// Of these, from one source: an IPv4 address, or a /48 of IPv6.
     pub half_open_per_source: usize,
     /// Sessions. Strangers may have seven in eight of them: the rest are for who is admitted, and for whom we connect to.
     pub sessions: usize,

@@ -100,9 +100,9 @@ fn encode_share(share: Share) -> [u8; SHARE_LEN] {
             out[0] = 4;
             out[1..5].copy_from_slice(&address);
         }
-        Share::Stranger(Source::V6(half)) => {
+        Share::Stranger(Source::V6(site)) => {
             out[0] = 6;
-            out[1..].copy_from_slice(&half);
+            out[1..].copy_from_slice(&site);
         }
     }
     out
@@ -163,7 +163,7 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 const VERSION: u8 = 2;
 const PUBLISHER: usize = 9;
 const SHARE: usize = 41;
-const SHARE_LEN: usize = 9;
+const SHARE_LEN: usize = 7;
 const METADATA: usize = SHARE + SHARE_LEN + 2;
 /// Behind `RM` and the version.
 const ROLE_IN_METADATA: usize = 3;
@@ -205,7 +205,7 @@ mod tests {
         let share = prop_oneof![
             Just(Share::Admitted),
             any::<[u8; 4]>().prop_map(|ip| Share::Stranger(Source::V4(ip))),
-            any::<[u8; 8]>().prop_map(|ip| Share::Stranger(Source::V6(ip))),
+            any::<[u8; 6]>().prop_map(|ip| Share::Stranger(Source::V6(ip))),
         ];
         let role = prop_oneof![Just(Role::Node), Just(Role::Capsule)];
         let held = (any::<u64>(), any::<[u8; 32]>(), share);

@@ -227,7 +227,8 @@ pub(crate) struct RouterArguments {
     /// address]
     #[arg(long, value_enum, value_name = "on|off")]
     pub(crate) discovery: Option<OnOff>,
-    /// Seconds that the router's certificates last; renewed at half [default: 600]
+    /// Seconds that the router's certificates last; renewed at half [default: 600]. A RIB keeps what lasts longer than an
+    /// hour only for routers that its rules of access admit
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
     /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
@@ -301,7 +302,8 @@ pub(crate) struct NodeArguments {
     /// Talk with this name alone: routers carry nothing between this node and anybody else
     #[arg(long = "for", value_name = "NAME", value_parser = names::parse)]
     pub(crate) only_peer: Option<Name>,
-    /// Seconds that the router may carry for this node; renewed at half [default: 600]
+    /// Seconds that the router may carry for this node; renewed at half [default: 600]. A RIB keeps what lasts longer than an
+    /// hour only if its rules of access admit the router
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
     /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]

@@ -309,7 +309,7 @@ fn account_key(account: &Account) -> Vec<u8> {
         Account::Strangers => vec![3],
         Account::Source(Source::V4(address)) => [&[4], &address[..]].concat(),
         Account::StrangersCapsules => vec![5],
-        Account::Source(Source::V6(half)) => [&[6], &half[..]].concat(),
+        Account::Source(Source::V6(site)) => [&[6], &site[..]].concat(),
     }
 }
 

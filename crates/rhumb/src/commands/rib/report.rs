@@ -86,14 +86,14 @@ fn status<S: Store>(
     })
 }
 
-/// An address, or the half of one that tells hosts apart.
+/// An address, or the part of one that tells sites apart.
 fn source_text(source: Source) -> String {
     match source {
         Source::V4(bytes) => Ipv4Addr::from(bytes).to_string(),
-        Source::V6(half) => {
+        Source::V6(site) => {
             let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&half);
-            format!("{}/64", Ipv6Addr::from(bytes))
+            bytes[..6].copy_from_slice(&site);
+            format!("{}/48", Ipv6Addr::from(bytes))
         }
     }
 }
