@@ -120,3 +120,33 @@ const MAX_DOUBLINGS: u32 = 4;
 /// With [`BURST_INTERVAL`] 1,000 a second: what a RIB verifies for one source.
 const BURST: usize = 10;
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_store_is_told_everything_at_a_pace_that_it_can_keep() {
+        let start = Instant::now();
+        let mut directory = Directory::new(&[], 1, 1, start);
+        let names: Vec<Name> = (0..5000u16)
+            .map(|number| {
+                let mut name = Name([0; 32]);
+                name.0[..2].copy_from_slice(&number.to_be_bytes());
+                name
+            })
+            .collect();
+        directory.publish_anew(0, names.clone(), start);
+        let (mut told, mut now) = (Vec::new(), start);
+        while let Some(due) = directory.stores.due() {
+            now = due;
+            told.extend(directory.take_behind(now).into_iter().map(|(_, name)| name));
+            let elapsed_ms = now.duration_since(start).as_millis() as usize;
+            assert!(told.len() <= BURST + elapsed_ms, "{} after {elapsed_ms} ms", told.len());
+            // Whoever is asked too early has nothing.
+            assert_eq!(directory.take_behind(now), []);
+        }
+        assert_eq!(told, names);
+        assert!(now.duration_since(start) <= Duration::from_secs(5));
+    }
+}
