@@ -7,7 +7,7 @@ usage: cargo xtask TASK
 
   test [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
-        --fast            leaves out what is slow: fuzzing, the demo, counting instructions
+        --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions
         --fuzz-seconds N  seconds per fuzz target, 10 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
   vectors
@@ -16,7 +16,9 @@ usage: cargo xtask TASK
   bench [NAME [PART]] [--json]
         Runs the bench target NAME of whichever crate has it, or a part of it; without NAME, lists them.
   figures --date YYYY-MM-DD [switch | platypus]
-        Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.";
+        Measures and draws the papers' figures anew, into docs/figures: all, or those of one. Takes some minutes.
+  pictures
+        Draws the pictures of docs/pictures anew, from their texts; needs a Go toolchain. `test` compares them.";
 
 /// What one test run does.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +61,7 @@ pub(crate) enum Task {
     Vectors,
     Bench(BenchOptions),
     Figures(FiguresOptions),
+    Pictures,
 }
 
 pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
@@ -67,9 +70,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         None => Err("no task given".to_owned()),
         Some("help" | "--help" | "-h") => Ok(Task::Help),
         Some("test") => parse_test(words),
-        Some(task @ ("tidy" | "vectors")) => match words.next() {
+        Some(task @ ("tidy" | "vectors" | "pictures")) => match words.next() {
             None if task == "tidy" => Ok(Task::Tidy),
-            None => Ok(Task::Vectors),
+            None if task == "vectors" => Ok(Task::Vectors),
+            None => Ok(Task::Pictures),
             Some(word) => Err(format!("{task}: `{word}` is not understood")),
         },
         Some("bench") => parse_bench(words),
@@ -165,6 +169,7 @@ mod tests {
             assert_eq!(parsed(&line), Ok(Task::Figures(expected)));
         }
         assert_eq!(parsed("vectors"), Ok(Task::Vectors));
+        assert_eq!(parsed("pictures"), Ok(Task::Pictures));
     }
 
     #[test]
@@ -178,6 +183,7 @@ mod tests {
             "test --fuzz-seconds -1",
             "tidy --fix",
             "vectors names",
+            "pictures all",
             "bench a b c",
             "bench --xml",
             "figures",

@@ -1,6 +1,6 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors`, `bench` and `figures`.
+//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors`, `bench`, `figures` and `pictures`.
 //!
-//! Invariant: no task but `vectors` and `figures`, whose purpose it is, changes the working tree; whatever another makes goes
+//! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the working tree; whatever another makes goes
 //! to the target folder. A task that
 //! fails says what failed and exits with 1; a command line that makes no sense exits with 2.
 
@@ -14,6 +14,7 @@ mod fuzz;
 mod instructions;
 mod metadata;
 mod packages;
+mod pictures;
 mod process;
 mod report;
 mod test;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Task::Vectors => vectors::write(&root),
         Task::Bench(options) => bench::run(&root, &options),
         Task::Figures(options) => figures::run(&root, &options),
+        Task::Pictures => pictures::write(&root),
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the one test command.
 //!
 //! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and doc tests; 4. documentation without warnings;
-//! 5. every fuzz target; 6. the demo, end to end; 7. the instructions that forwarding takes. A failed step does not keep the later ones from running.
+//! 5. every fuzz target; 6. the demo, end to end; 7. pictures; 8. the instructions that forwarding takes. A failed step does not keep the later ones from running.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{demo, fuzz, instructions, packages, test_output, tidy};
+use crate::{demo, fuzz, instructions, packages, pictures, test_output, tidy};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -31,10 +31,12 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     if options.fast {
         report.step("fuzz", || Outcome::skipped("fuzz: --fast"));
         report.step("demo", || Outcome::skipped("demo: --fast"));
+        report.step("pictures", || Outcome::skipped("pictures: --fast"));
         report.step("instructions", || Outcome::skipped("instructions: --fast"));
     } else {
         report.step("fuzz", || fuzz::run(root, &target_directory, options.fuzz_time));
         report.step("demo", || demo::run(root, &target_directory));
+        report.step("pictures", || pictures::step(root, &target_directory));
         report.step("instructions", || instructions::run(root));
     }
     println!("{}", report.summary());
