@@ -2,10 +2,9 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use rhumb_node::{Config, Node, RouterChoice};
-//! use rhumb_trust::load_key;
+//! use rhumb_node::{Config, Name, Node, RouterChoice, load_key};
 //!
-//! # async fn run(key: &std::path::Path, friend: rhumb_wire::Name) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run(key: &std::path::Path, friend: Name) -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = Arc::new(load_key(key, None)?);
 //! let node = Node::join(identity, Config::new(RouterChoice::discovered())).await?;
 //! println!("I am {}", node.name());
@@ -24,6 +23,8 @@
 //! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the moment, renews the lease and
 //! reconnects; its methods are futures for any tokio runtime. Files go by [`Node::send_file`] and [`Node::receive_file`].
 //! [`Node::serve`] lets a node answer for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is reached.
+//!
+//! `examples/hello.rs` is a whole program.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -50,3 +51,7 @@ pub use error::{NodeError, PingError, SendError, ServeError};
 pub use node::{Hop, Message, Node, PingReply, Port, Status};
 pub use senders::{Refusal, Wanted};
 pub use service::Service;
+
+// What these are told and tell, so that a program needs this crate alone.
+pub use rhumb_trust::{Access, AdCert, Identity, Passphrase, Rule, TrustError, load_key, save_key};
+pub use rhumb_wire::{Metadata, Name, Role};
