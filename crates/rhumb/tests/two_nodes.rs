@@ -4,9 +4,11 @@
 
 mod harness;
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place, remote};
+use harness::{Network, Place, Running, remote};
 
 #[test]
 fn files_arrive_under_names_of_their_own() {
@@ -171,4 +173,29 @@ fn of_two_processes_with_one_key_the_first_ends_and_says_why() {
     assert!(errors.contains("another process has joined with this key"), "{errors}");
     assert!(errors.contains(via), "{errors}");
     assert!(errors.lines().count() <= 2, "{errors}");
+}
+
+#[test]
+fn the_librarys_example_greets_and_is_answered() {
+    // Cargo builds it with the tests of the whole workspace, beside the binary.
+    let example = Path::new(env!("CARGO_BIN_EXE_rhumb")).with_file_name("examples/hello");
+    if !example.exists() {
+        println!("skipped: the library's example is not built: `cargo build --examples` does that");
+        return;
+    }
+    let place = Place::new();
+    let network = Network::start(&place);
+    let router = network.router_ready["address"].as_str().unwrap();
+    let hello = |words: &[&str]| {
+        let mut command = Command::new(&example);
+        command.arg(router).args(words);
+        Running::spawn(command)
+    };
+    let mut friend = hello(&[]);
+    let name = friend.next_line();
+    let mut greeter = hello(&[&name]);
+    assert_eq!(greeter.next_line(), format!("{name} says: hello to you, too"));
+    assert!(friend.next_line().ends_with(" says: hello"));
+    assert_eq!(greeter.end_by_itself().0, 0);
+    friend.kill();
 }

@@ -229,7 +229,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = line_channel(child.stdout.take().unwrap());
