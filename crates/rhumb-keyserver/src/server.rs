@@ -1,7 +1,8 @@
 //! The key server: messages in, answers out. No sockets, no clock, no disk.
 //!
-//! 1. What is no question is dropped. A signature, where there is one, is checked.
-//! 2. A datagram without a good signature takes a token of its source.
+//! 1. What is no question is dropped. A datagram takes a token of its source, signed or not: a signature says who wrote a message once,
+//!    and not who sends it now.
+//! 2. A signature, where there is one, is checked.
 //! 3. A query is answered from the zone; a follower's query may be [held](Outcome::Hold) until there is something to tell.
 //! 4. An update is checked and [given out to be stored](Outcome::Store); its answer is made by [`KeyServer::stored`], when
 //!    it is durable.
@@ -180,8 +181,7 @@ impl KeyServer {
         if parsed.header().qr() {
             return self.drop(DropReason::NotAQuestion);
         }
-        let signature = self.keyring.check(message, now_ms / 1000);
-        if transport == Transport::Datagram && !matches!(signature, Ok(Some(_))) {
+        if transport == Transport::Datagram {
             match self.limiter.take(source, now_ms) {
                 Allowance::Whole => {}
                 Allowance::Nothing => return self.drop(DropReason::RateLimited),
@@ -193,6 +193,7 @@ impl KeyServer {
                 }
             }
         }
+        let signature = self.keyring.check(message, now_ms / 1000);
         let mut request =
             Request { message: message.to_vec(), transport, extension: None, signature: None };
         let faultless = match (Extension::of(&parsed), signature) {

@@ -5,8 +5,9 @@
 mod harness;
 mod keyzone;
 
+use std::net::UdpSocket;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
@@ -15,6 +16,8 @@ use hickory_resolver::proto::rr::RData;
 use keyzone::{KeyZone, Server, WAYPOINTS, WINDOW_S, ZONE, dig, has, key_name};
 
 const ANY: &str = "127.0.0.1:0";
+/// In the third byte of a DNS message.
+const TRUNCATED: u8 = 2;
 const DIG: (&str, &str) = ("dig", "bind9-dnsutils");
 
 #[test]
@@ -137,6 +140,61 @@ fn nsupdate_revokes_with_the_right_key_and_serial_alone() {
     assert_eq!(serial(), 12);
     let refused = &server.status(&zone.place)["refused"];
     assert_eq!((&refused["stale"], &refused["bad_signature"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn a_signed_question_that_is_replayed_is_answered_at_the_rate_of_its_source() {
+    if !has(DIG.0, DIG.1) {
+        return;
+    }
+    let zone = KeyZone::new(ANY);
+    let server = zone.start();
+    // dig asks somebody on the way, who keeps the datagram.
+    let on_the_way = UdpSocket::bind("127.0.0.1:0").unwrap();
+    on_the_way.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let port = on_the_way.local_addr().unwrap().port().to_string();
+    let key = zone.place.path("operator.tsig");
+    let name = key_name(WAYPOINTS[0], 42);
+    let mut dig_there = Command::new("dig");
+    dig_there.args(["@127.0.0.1", "-p", &port, "+notcp", "+tries=1", "+time=1", "-k"]);
+    dig_there.arg(&key).args([&name, "TXT"]);
+    let asked = std::thread::spawn(move || dig_there.output());
+    let mut signed = [0; 2048];
+    let len = on_the_way.recv(&mut signed).unwrap();
+    asked.join().unwrap().unwrap();
+
+    // The signature is good for five minutes, whoever sends it.
+    let replayer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    replayer.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let begin = Instant::now();
+    let mut whole = 0_u64;
+    let mut answer = [0; 2048];
+    for _ in 0..40 {
+        for _ in 0..50 {
+            replayer.send_to(&signed[..len], server.address).unwrap();
+        }
+        replayer.set_nonblocking(true).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        while replayer.recv(&mut answer).is_ok() {
+            whole += u64::from(answer[2] & TRUNCATED == 0);
+        }
+    }
+    replayer.set_nonblocking(false).unwrap();
+    while replayer.recv(&mut answer).is_ok() {
+        whole += u64::from(answer[2] & TRUNCATED == 0);
+    }
+    // 50 a second and 100 at once, of 2,000.
+    let most = 100 + 50 * (begin.elapsed().as_secs() + 1);
+    assert!((1..=most.min(1_500)).contains(&whole), "{whole} whole answers, at most {most}");
+    let status = server.status(&zone.place);
+    assert!(status["dropped"]["rate_limited"].as_u64().unwrap() > 100, "{status:#}");
+
+    // Who has the key is answered meanwhile, by TCP, which dig takes when it is told to.
+    let key = key.display().to_string();
+    let answered = server.dig(&["+tcp", "-k", &key, &name, "TXT"]);
+    assert!(answered.contains("status: NOERROR") && !answered.contains("rify"), "{answered}");
+    let answered = server.dig(&["-k", &key, &name, "TXT"]);
+    assert!(answered.contains("status: NOERROR"), "{answered}");
 }
 
 #[test]
