@@ -63,6 +63,11 @@ impl Suite {
         }
     }
 
+    /// Whether bindings prove the payload, too. Where they do not, whoever is on the way can put another one in its place.
+    pub const fn covers_payload(self) -> bool {
+        matches!(self, Self::PacketPolyval)
+    }
+
     /// Its place in tables of all suites.
     pub(crate) const fn index(self) -> usize {
         self.number() as usize - 1

@@ -58,6 +58,13 @@ fn a_capability_is_minted_delegated_twice_and_shown_without_its_secret() {
     let shown = zone.capability(&["inspect", "branch.capability"]);
     assert_eq!(shown["principal"], 42);
     assert_eq!(shown["delegations"][1]["prefix"], "203.0.113.0/24");
+    assert_eq!((&shown["suite"], &shown["covers_payload"]), (&"header-aes".into(), &false.into()));
+    let for_people = zone.place.run(&["capability", "inspect", "branch.capability"]).output;
+    assert!(for_people.contains("whoever is on the way can replace the payload"), "{for_people}");
+    for command in [&["waypoint"][..], &["keyserver"], &["capability", "mint"]] {
+        let help = zone.place.run(&[command, &["--help"]].concat()).output;
+        assert!(help.contains("cover the header only"), "{help}");
+    }
     assert_eq!(shown["is_over"], false);
 
     let delegate = |from: &str, more: &[&str]| {

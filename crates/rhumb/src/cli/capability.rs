@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use rhumb_capability::{DelegationId, Prefix, Principal};
 
+use super::waypoint::SUITES_HELP;
 use crate::admin::{Admin, USUAL};
 use crate::remote::{parse_address, parse_waypoint};
 
 /// `rhumb keyserver`
 #[derive(Debug, Default, Args)]
+#[command(after_help = SUITES_HELP)]
 pub(crate) struct KeyserverArguments {
     /// Address to serve DNS at, by UDP and TCP; may be repeated [default: 0.0.0.0:53]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
@@ -80,6 +82,7 @@ pub(crate) struct SignerArguments {
 
 /// `rhumb capability mint`
 #[derive(Debug, Args)]
+#[command(after_help = SUITES_HELP)]
 pub(crate) struct MintArguments {
     /// The principal's number
     #[arg(value_name = "NUMBER", value_parser = parse_principal)]

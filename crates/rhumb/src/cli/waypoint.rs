@@ -9,7 +9,7 @@ use crate::admin::{Admin, USUAL};
 
 /// `rhumb waypoint`
 #[derive(Debug, Default, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = SUITES_HELP)]
 pub(crate) struct WaypointArguments {
     /// An address that capabilities name this waypoint by; may be repeated
     #[arg(long, value_name = "IP")]
@@ -80,3 +80,12 @@ pub(crate) enum WaypointIoArgument {
     /// AF_XDP where it is possible, or else raw sockets
     Xdp,
 }
+
+/// For all commands whose configuration names suites.
+pub(super) const SUITES_HELP: &str = "\
+Suites, as `suites` of a waypoint takes them and `suite` of a key server mints for them:
+  header-aes      the default: bindings cover the header only. Whoever is on the way can replace the
+                  payload of a packet, once. For what proves itself: TLS, SSH, QUIC, WireGuard
+  header-sip      the same, for machines without AES instructions
+  packet-polyval  header and payload. For plain payloads (DNS, HTTP, SNMP) over networks of others.
+                  ICMP errors on the way are passed on at a tenth of the rate";

@@ -69,6 +69,8 @@ fn capability(credential: &Credential) -> Report {
         capability.window.0,
         capability.epoch.0
     );
+    text += "\n  ";
+    text += if capability.suite.covers_payload() { PAYLOAD_IS_COVERED } else { PAYLOAD_IS_OPEN };
     for (level, delegation) in capability.delegations.iter().enumerate() {
         text += &format!("\n  level {}: to {delegation}", level + 1);
     }
@@ -88,6 +90,7 @@ fn capability(credential: &Credential) -> Report {
             "principal": capability.principal.0,
             "waypoint": capability.waypoint,
             "suite": capability.suite.name(),
+            "covers_payload": capability.suite.covers_payload(),
             "scheme": capability.scheme.name(),
             "window": capability.window.0,
             "epoch": capability.epoch.0,
@@ -121,3 +124,8 @@ fn principal(file: &PrincipalFile) -> Report {
         }),
     }
 }
+
+/// What a binding says of the payload: section 3 of `docs/platypus.md`.
+const PAYLOAD_IS_COVERED: &str = "bindings cover header and payload";
+const PAYLOAD_IS_OPEN: &str = "warning: bindings cover the header only, so whoever is on the way can replace the payload; \
+     use it for what proves itself (TLS, SSH, WireGuard), and packet-polyval for the rest";
