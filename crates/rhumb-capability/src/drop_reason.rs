@@ -56,7 +56,7 @@ pub enum DropReason {
     WindowExpired,
     /// The key window has not begun.
     WindowEarly,
-    /// The packet is older than three seconds.
+    /// The packet is older than three seconds, or than this waypoint's start.
     Stale,
     /// The packet comes from the future.
     Early,
@@ -77,11 +77,13 @@ pub enum DropReason {
     ReplayFull,
     /// It comes from or goes to what is no host, or to this host itself where that is not wanted.
     Unroutable,
+    /// It asked this waypoint whether it is there: answered, and not forwarded.
+    Echo,
 }
 
 impl DropReason {
     /// All of them, in order.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Truncated,
         Self::NotPlatypus,
         Self::Fragment,
@@ -114,6 +116,7 @@ impl DropReason {
         Self::Replay,
         Self::ReplayFull,
         Self::Unroutable,
+        Self::Echo,
     ];
 
     /// Its label in metrics.
@@ -151,6 +154,7 @@ impl DropReason {
             Self::Replay => "replay",
             Self::ReplayFull => "replay_full",
             Self::Unroutable => "unroutable",
+            Self::Echo => "echo",
         }
     }
 
@@ -161,8 +165,14 @@ impl DropReason {
 }
 
 /// Packets dropped, by reason.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropCounts([u64; DropReason::ALL.len()]);
+
+impl Default for DropCounts {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
+}
 
 impl DropCounts {
     /// Packets dropped for `reason`.

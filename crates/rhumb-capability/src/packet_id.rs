@@ -21,15 +21,36 @@ impl PacketId {
     pub(crate) fn fold(self) -> u16 {
         (self.0 ^ self.0 >> COUNTER_BITS) as u16
     }
+}
 
-    /// Whether the packet is neither older than three seconds nor from the future.
+/// The packets that are in time at a moment, by the time of their ids.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InTime {
+    first_us: u64,
+    /// From the first microsecond to the last one.
+    span_us: u64,
+}
+
+impl InTime {
+    /// At `now_us`: what is neither older than three seconds nor from the future, nor of a time of which a verifier that
+    /// started at `start_us` does not know what was taken. Before it, packets were taken that were dated up to
+    /// [`MAX_AHEAD_US`] ahead.
     #[inline]
-    pub(crate) fn check_age(self, now_us: u64) -> Result<(), DropReason> {
-        let age_us = now_us.wrapping_sub(self.time_us()) & TIME_MASK;
-        if age_us <= MAX_AGE_US || age_us > TIME_MASK - MAX_AHEAD_US {
+    pub(crate) fn at(now_us: u64, start_us: u64) -> Self {
+        let last_us = now_us.saturating_add(MAX_AHEAD_US);
+        let unknown_until_us = start_us.saturating_add(MAX_AHEAD_US);
+        let first_us = now_us.saturating_sub(MAX_AGE_US).max(unknown_until_us).min(last_us);
+        Self { first_us, span_us: last_us - first_us }
+    }
+
+    /// Whether a packet is among them.
+    #[inline]
+    pub(crate) fn check(self, id: PacketId) -> Result<(), DropReason> {
+        let after_us = id.time_us().wrapping_sub(self.first_us) & TIME_MASK;
+        if after_us <= self.span_us {
             return Ok(());
         }
-        let is_old = age_us <= TIME_MASK / 2;
+        let is_old = after_us > TIME_MASK / 2;
         Err(if is_old { DropReason::Stale } else { DropReason::Early })
     }
 }
@@ -109,12 +130,30 @@ mod tests {
     #[test]
     fn age_is_bounded_on_both_sides_and_across_the_wrap() {
         for now in [NOW, TIME_MASK - 100, TIME_MASK + 1, TIME_MASK + 100] {
-            let at = |us: u64| PacketId((us & TIME_MASK) << COUNTER_BITS).check_age(now);
+            let at = |us: u64| InTime::at(now, 0).check(id(us));
             assert_eq!(at(now), Ok(()));
             assert_eq!(at(now - MAX_AGE_US), Ok(()));
             assert_eq!(at(now - MAX_AGE_US - 1), Err(DropReason::Stale));
             assert_eq!(at(now + MAX_AHEAD_US), Ok(()));
             assert_eq!(at(now + MAX_AHEAD_US + 1), Err(DropReason::Early));
         }
+    }
+
+    #[test]
+    fn nothing_is_taken_that_could_have_been_taken_before_the_start() {
+        for start in [NOW, TIME_MASK - 100] {
+            for passed in [0, 1, 400_000, MAX_AGE_US + MAX_AHEAD_US, MAX_AGE_US + MAX_AHEAD_US + 1]
+            {
+                let at = |us: u64| InTime::at(start + passed, start).check(id(us));
+                let first = (start + MAX_AHEAD_US).max(start + passed - passed.min(MAX_AGE_US));
+                assert_eq!(at(first), Ok(()), "{passed}");
+                assert_eq!(at(first - 1), Err(DropReason::Stale), "{passed}");
+                assert_eq!(at(start + passed + MAX_AHEAD_US), Ok(()), "{passed}");
+            }
+        }
+    }
+
+    fn id(us: u64) -> PacketId {
+        PacketId((us & TIME_MASK) << COUNTER_BITS)
     }
 }

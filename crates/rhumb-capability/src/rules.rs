@@ -9,6 +9,7 @@ use crate::commonest;
 use crate::header::{Fields, Layout, Place, delegation_bits};
 use crate::lanes::{Load, Work};
 use crate::outer::Outer;
+use crate::packet_id::InTime;
 use crate::{
     Account, Carriage, DropReason, Epoch, EpochKeys, Family, ReferenceSchemes, Revocations, Scheme,
     Suite, VerifierConfig, WindowClock, steer,
@@ -99,13 +100,14 @@ impl Rules {
         bytes: &[u8],
         carriage: &Carriage,
         now_us: u64,
+        in_time: InTime,
         opened: &mut Opened,
     ) -> Result<(), DropReason> {
         let Opened { outer, layout, fields, .. } = &mut *opened;
         if *carriage == Carriage::Ip && commonest::read(bytes, outer, layout, fields) {
-            return self.check(bytes, commonest::PLACE, now_us, opened);
+            return self.check(bytes, commonest::PLACE, now_us, in_time, opened);
         }
-        self.open_any(bytes, carriage, now_us, opened)
+        self.open_any(bytes, carriage, now_us, in_time, opened)
     }
 
     /// The same of packets of any kind.
@@ -114,10 +116,11 @@ impl Rules {
         bytes: &[u8],
         carriage: &Carriage,
         now_us: u64,
+        in_time: InTime,
         opened: &mut Opened,
     ) -> Result<(), DropReason> {
         let place = self.read(bytes, carriage, opened)?;
-        self.check(bytes, place, now_us, opened)
+        self.check(bytes, place, now_us, in_time, opened)
     }
 
     /// What follows once headers are read. There are two copies of it: in that for the commonest packets, what they have in
@@ -128,6 +131,7 @@ impl Rules {
         bytes: &[u8],
         place: Place,
         now_us: u64,
+        in_time: InTime,
         opened: &mut Opened,
     ) -> Result<(), DropReason> {
         let Opened { outer, layout, fields, account, work, is_revoked, .. } = opened;
@@ -155,7 +159,7 @@ impl Rules {
         let epoch = self.epochs.find((layout.family, waypoint), fields.epoch);
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.clock.select(fields.window_byte, now_us)?;
-        fields.id.check_age(now_us)?;
+        in_time.check(fields.id)?;
         // Said only to who proves that it is the one who was revoked: nobody is told anything about a forged packet.
         *is_revoked = !self.revocations.is_empty()
             && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000);
@@ -206,6 +210,23 @@ impl Rules {
         }
         let at = usize::from(layout.places[next].at);
         may_be(Bits::read(family, &header[at..]))
+    }
+
+    /// Whether a packet asks this waypoint, its last one, whether it is there: an ICMP echo request to the address by which it came.
+    #[cold]
+    pub(crate) fn is_echo(&self, payload: &[u8], layout: &Layout, fields: &Fields) -> bool {
+        let (protocol, kind) = match layout.family {
+            Family::V4 => (ICMP_V4, ECHO_REQUEST_V4),
+            Family::V6 => (ICMP_V6, ECHO_REQUEST_V6),
+        };
+        let may_be_answered = !self.only_hosts || fields.source.is_host(layout.family);
+        layout.pointer + 1 == layout.count
+            && fields.destination == fields.waypoint
+            && fields.source != fields.waypoint
+            && may_be_answered
+            && fields.protocol == protocol
+            && payload.len() >= ECHO_HEAD
+            && payload.starts_with(&[kind, 0])
     }
 
     /// The core that a packet belongs to.
@@ -300,5 +321,11 @@ fn scope_of(address: IpAddr) -> (Family, Bits) {
 
 /// The present epoch's keys, and those before or after it.
 const LIVE_EPOCHS: usize = 2;
+const ICMP_V4: u8 = 1;
+const ICMP_V6: u8 = 58;
+const ECHO_REQUEST_V4: u8 = 8;
+const ECHO_REQUEST_V6: u8 = 128;
+/// Type, code, checksum, identifier and sequence.
+const ECHO_HEAD: usize = 8;
 /// The length of a prefix of one address; the paper's schemes are for IPv4.
 const HOST_V4: u8 = 32;

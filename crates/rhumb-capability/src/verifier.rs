@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq;
 use crate::accounts::Run;
 use crate::advance::{check_whole, is_whole, original_len, to_destination, to_waypoint};
 use crate::lanes::{Lanes, Load};
+use crate::packet_id::InTime;
 use crate::prf::BLOCK;
 use crate::replay::ReplayFilter;
 use crate::rules::{Opened, Rules};
@@ -45,7 +46,7 @@ pub struct VerifierConfig {
     pub clock: WindowClock,
     /// Which of the paper's schemes are taken.
     pub reference_schemes: ReferenceSchemes,
-    /// What one core forwards at most; the replay filter takes 45 to 90 bytes for each of them, as far as it is used.
+    /// What one core forwards at most; the replay filter takes 67 to 136 bytes for each of them, as far as it is used.
     pub packets_per_s: u32,
     /// Principals, and lines of delegates, that are counted apart.
     pub accounts: usize,
@@ -55,6 +56,9 @@ pub struct VerifierConfig {
     pub cores: u16,
     /// The UDP port of Platypus.
     pub port: u16,
+    /// When it starts, in microseconds of Unix time. What another one could have taken before is refused: all that is dated before
+    /// this and the 500 ms by which a packet may be ahead. 0 for one that nothing was before.
+    pub start_us: u64,
     /// Suites that are taken.
     pub suites: Vec<Suite>,
     /// Addresses that nothing is delivered to: those of this host, unless it is to be reached through itself. What comes
@@ -77,6 +81,7 @@ impl VerifierConfig {
             core: 0,
             cores: 1,
             port: PLATYPUS_PORT,
+            start_us: 0,
             suites: Suite::ALL.to_vec(),
             refused_destinations: Vec::new(),
             only_hosts: true,
@@ -142,6 +147,8 @@ pub struct Verifier {
     groups: [Group; 2],
     /// The latest time told, so that a clock which steps back a little does not open the filter.
     latest_us: u64,
+    /// See [`VerifierConfig::start_us`].
+    start_us: u64,
 }
 
 impl Verifier {
@@ -162,6 +169,7 @@ impl Verifier {
         }
         let (filter, accounts) =
             (ReplayFilter::new(config.packets_per_s), Accounts::with_limit(config.accounts));
+        let start_us = config.start_us;
         Ok(Self {
             rules: Rules::new(config),
             filter,
@@ -169,7 +177,8 @@ impl Verifier {
             drops: DropCounts::default(),
             lanes: Lanes::new(),
             groups: [Group::EMPTY; 2],
-            latest_us: 0,
+            latest_us: start_us,
+            start_us,
         })
     }
 
@@ -216,8 +225,8 @@ impl Verifier {
     /// Gives each packet its verdict, at `now_us`, microseconds of Unix time. What may pass is changed in place, and its
     /// `start` and `len` tell what to send; what is dropped stays as it was.
     ///
-    /// A clock that goes back by up to five seconds is taken to stand still. If it is set back further, packets that were
-    /// here before that can be repeated once.
+    /// A clock that goes back by up to five seconds is taken to stand still. If it is set back further, or at all between two
+    /// verifiers of one waypoint, packets that were here before that can be repeated once.
     ///
     /// # Panics
     /// When a packet is not within the arena.
@@ -225,6 +234,10 @@ impl Verifier {
         let is_jitter = self.latest_us.saturating_sub(now_us) <= STANDS_STILL_US;
         let now_us = if is_jitter { now_us.max(self.latest_us) } else { now_us };
         self.latest_us = now_us;
+        if !is_jitter {
+            // Or nothing would pass until the clock is again where it was at the start.
+            self.start_us = 0;
+        }
         let mut before: Option<&mut [Packet]> = None;
         let mut group = 0;
         for packets in packets.chunks_mut(LANES) {
@@ -245,7 +258,8 @@ impl Verifier {
         for packet in packets {
             let bytes = &arena[packet.start..packet.start + packet.len];
             let mut opened = Opened::NONE;
-            match self.rules.open(bytes, &packet.carriage, now_us, &mut opened) {
+            let in_time = InTime::at(now_us, self.start_us);
+            match self.rules.open(bytes, &packet.carriage, now_us, in_time, &mut opened) {
                 Ok(()) => advance(arena, packet, &opened),
                 Err(reason) => drop_packet(&mut self.drops, packet, reason),
             }
@@ -254,11 +268,12 @@ impl Verifier {
 
     /// Steps 1 to 3 for packets that become one of the groups.
     fn prove(&mut self, group: usize, arena: &[u8], packets: &mut [Packet], now_us: u64) {
+        let in_time = InTime::at(now_us, self.start_us);
         let Self { rules, filter, drops, lanes, groups, .. } = self;
         let Group { opened, macs } = &mut groups[group];
         for (packet, opened) in packets.iter_mut().zip(&mut *opened) {
             let bytes = &arena[packet.start..packet.start + packet.len];
-            let verdict = rules.open(bytes, &packet.carriage, now_us, opened);
+            let verdict = rules.open(bytes, &packet.carriage, now_us, in_time, opened);
             opened.is_work = verdict.is_ok();
             if let Err(reason) = verdict {
                 drop_packet(drops, packet, reason);
@@ -273,7 +288,7 @@ impl Verifier {
         *macs = lanes.macs(rules.epochs.keys(), &loads);
         for (load, (opened, mac)) in loads.iter().zip(opened.iter().zip(&macs.0)) {
             if load.is_some() {
-                filter.prefetch(opened.fields.id, fingerprint(mac));
+                filter.prefetch(opened.fields.id, opened.fields.principal, fingerprint(mac));
             }
         }
     }
@@ -338,10 +353,16 @@ fn admit(
         let payload_at = outer.header_at + usize::from(layout.header_len);
         check_whole(&packet[payload_at..outer.end], fields)?;
     }
-    if !rules.is_routable(&packet[outer.header_at..outer.end], layout, fields) {
-        return Err(DropReason::Unroutable);
+    let header = &packet[outer.header_at..outer.end];
+    if !rules.is_routable(header, layout, fields) {
+        if !rules.is_echo(&header[usize::from(layout.header_len)..], layout, fields) {
+            return Err(DropReason::Unroutable);
+        }
+        // Answered once.
+        filter.take(fields.id, fields.principal, fingerprint(mac))?;
+        return Err(DropReason::Echo);
     }
-    filter.take(fields.id, fingerprint(mac))?;
+    filter.take(fields.id, fields.principal, fingerprint(mac))?;
     Ok(original_len(layout, is_whole) as u64)
 }
 
@@ -393,7 +414,7 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
 const STANDS_STILL_US: u64 = 5_000_000;
 /// What one core is known to forward in this project.
 const DEFAULT_PACKETS_PER_S: u32 = 1_000_000;
-/// More than one core can receive; its filter takes 1 GB.
+/// More than one core can receive; its filter takes 2 GB.
 const MOST_PACKETS_PER_S: u32 = 20_000_000;
 /// Customers of a large operator; 1 MB.
 const DEFAULT_ACCOUNTS: usize = 16_384;

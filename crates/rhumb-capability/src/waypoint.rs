@@ -57,6 +57,7 @@ pub struct Waypoint {
     addresses: Vec<IpAddr>,
     port: u16,
     limits: IcmpLimits,
+    answer_limits: IcmpLimits,
     icmp: IcmpCounters,
     /// Packets that were dropped after they had proven whose they are. Has room for all it may hold from the start.
     dropped: HashMap<Principal, u64, RandomState>,
@@ -72,11 +73,13 @@ impl Waypoint {
         let (addresses, port, most_dropped) =
             (config.addresses.clone(), config.port, config.accounts);
         let limits = IcmpLimits::new(config.cores);
+        let answer_limits = IcmpLimits::for_answers(config.cores);
         Ok(Self {
             verifier: Verifier::new(config)?,
             addresses,
             port,
             limits,
+            answer_limits,
             icmp: IcmpCounters::default(),
             dropped: HashMap::with_capacity_and_hasher(most_dropped, RandomState::default()),
             most_dropped,
@@ -199,6 +202,9 @@ impl Waypoint {
         // The verifier has read all of this.
         let Ok(outer) = Outer::parse(packet, self.port) else { return };
         let Ok(view) = HeaderView::parse(&packet[outer.header_at..outer.end]) else { return };
+        if reason == DropReason::Echo {
+            return self.answer(&view, now_us, reply);
+        }
         let principal = view.principal(view.pointer());
         if self.dropped.len() < self.most_dropped {
             *self.dropped.entry(principal).or_default() += 1;
@@ -213,6 +219,21 @@ impl Waypoint {
         let original = original_of(&view, &outer, usize::MAX);
         let from = outer.destination.address(outer.family);
         self.tell(&original, message, Some(from), now_us, reply);
+    }
+
+    /// Answers who asks whether this waypoint is there, with what it sent and no more.
+    fn answer(&mut self, view: &HeaderView<'_>, now_us: u64, reply: &mut impl FnMut(&[u8])) {
+        let (from, to) = (view.destination(), view.source());
+        let Some((head, data)) = view.payload().split_first_chunk::<8>() else { return };
+        let [_, _, _, _, rest @ ..] = *head;
+        if !self.answer_limits.allow(to, false, now_us) {
+            return self.icmp.drop(IcmpDrop::RateLimited);
+        }
+        let kind = if to.is_ipv4() { icmp::ECHO_REPLY_V4 } else { icmp::ECHO_REPLY_V6 };
+        let message = Message::Other { kind, code: 0, rest };
+        let mut buffer = [0; icmp::MAX_LEN];
+        reply(icmp::emit(&mut buffer, from, to, message, &[data]));
+        self.icmp.sent(IcmpSent::EchoReply);
     }
 
     /// Tells the source of a packet something, if it may be told. `from` is the waypoint's address, if that matters.

@@ -446,3 +446,71 @@ fn who_was_revoked_is_told_if_it_proves_to_be_that_one() {
         );
     }
 }
+
+#[test]
+fn who_asks_the_waypoint_itself_is_answered_once_and_with_no_more_than_was_sent() {
+    for family in FAMILIES {
+        let (kinds, protocol) = if family == Family::V4 { ([8, 0], 1) } else { ([128, 129], 58) };
+        let own = waypoint(family, 1);
+        let mut config = config(family, 1);
+        config.refused_destinations = vec![own];
+        let mut core = Waypoint::new(config).unwrap();
+        core.install_epoch(EpochKeys::new(EPOCH, &master(1)));
+        let asks = |kind: u8| {
+            let mut question = ip_packet_to(family, &[kind, 0, 0, 0, 1, 2, 3, 4, 9, 9], own);
+            question[if family == Family::V4 { 9 } else { 6 }] = protocol;
+            if family == Family::V4 {
+                set_checksum(&mut question);
+            }
+            set_icmp_checksum(family, &mut question);
+            stamped(&[&credential(family, 1, Suite::HeaderAes)], &question)
+        };
+        let question = asks(kinds[0]);
+        let mut forged = question.clone();
+        *forged.last_mut().unwrap() ^= 1;
+        forged[header_at(family) + 8] ^= 1;
+        assert_eq!(handle(&mut core, &forged).2, Vec::<Vec<u8>>::new());
+
+        let (verdict, _, replies) = handle(&mut core, &question);
+        assert_eq!(verdict, Verdict::Drop(DropReason::Echo));
+        let [reply] = &replies[..] else { panic!("{replies:?}") };
+        assert!(reply.len() < question.len() && is_icmp(reply));
+        assert_eq!(reply[header_at(family)..][..2], [kinds[1], 0]);
+        assert_eq!(reply[header_at(family) + 4..], [1, 2, 3, 4, 9, 9]);
+        let [from, to] = if family == Family::V4 { [12..16, 16..20] } else { [8..24, 24..40] };
+        let bytes = |address: std::net::IpAddr| match address {
+            std::net::IpAddr::V4(it) => it.octets().to_vec(),
+            std::net::IpAddr::V6(it) => it.octets().to_vec(),
+        };
+        assert_eq!((&reply[from], &reply[to]), (&bytes(own)[..], &bytes(source(family))[..]));
+        assert_eq!(sum(family, reply), 0xFFFF);
+
+        // A repetition is none, nor is an answer a question; and it is on nobody's bill.
+        let (verdict, _, replies) = handle(&mut core, &question);
+        assert_eq!((verdict, replies.len()), (Verdict::Drop(DropReason::Replay), 0));
+        let (verdict, _, replies) = handle(&mut core, &asks(kinds[1]));
+        assert_eq!((verdict, replies.len()), (Verdict::Drop(DropReason::Unroutable), 0));
+        assert_eq!(core.accounts().total().packets, 0);
+        assert_eq!(core.icmp().count_sent(IcmpSent::EchoReply), 1);
+    }
+}
+
+#[test]
+fn answers_to_one_host_are_bounded() {
+    let family = Family::V4;
+    let own = waypoint(family, 1);
+    let mut config = config(family, 1);
+    config.refused_destinations = vec![own];
+    let mut core = Waypoint::new(config).unwrap();
+    core.install_epoch(EpochKeys::new(EPOCH, &master(1)));
+    let stamper =
+        Stamper::new(&[&credential(family, 1, Suite::HeaderAes)], Encapsulation::IP).unwrap();
+    let mut question = ip_packet_to(family, &[8, 0, 0xF7, 0xFF, 0, 0, 0, 0], own);
+    question[9] = 1;
+    set_checksum(&mut question);
+    let answered: usize = (0..100)
+        .map(|us| handle(&mut core, &stamp_with(&stamper, &question, NOW_US + us)).2.len())
+        .sum();
+    assert_eq!(answered, 6);
+    assert_eq!(core.icmp().count_dropped(IcmpDrop::RateLimited), 94);
+}

@@ -1,5 +1,5 @@
-//! A waypoint that starts again while its key server is away: what was revoked stays so where it is kept in a file, and what is
-//! wrong with the file is said.
+//! A waypoint that starts again: what it took before is not taken twice; while its key server is away, what was revoked stays so
+//! where it is kept in a file, and what is wrong with the file is said.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -7,7 +7,12 @@ mod waypoints;
 #[path = "../../rhumb-io/tests/wire/mod.rs"]
 mod wire;
 
-use waypoints::{ENDS, FOLLOW, Pass, Rig, Sender, count, pass, receive, socket, udp};
+use std::time::{Duration, Instant};
+
+use rhumb_capability::Encapsulation;
+use waypoints::{
+    ENDS, FOLLOW, PATIENCE, Pass, Rig, Sender, count, now_us, pass, receive, socket, udp,
+};
 use wire::Line;
 
 const PASSES: [Pass; 2] = [pass(Line::R1), Pass { principal: 8, ..pass(Line::R1) }];
@@ -93,4 +98,59 @@ fn a_damaged_file_keeps_a_waypoint_from_starting_without_its_key_server() {
     std::fs::remove_file(&kept).expect("no file");
     let w1 = rig.start_again(r1, "w1");
     w1.running.wait_for_error("going on without revocations");
+}
+
+#[test]
+fn what_was_taken_before_a_restart_is_neither_taken_nor_billed_again() {
+    let Some(rig) = Rig::new() else { return };
+    let Line { a, r1, b, .. } = &rig.line;
+    let w1 = rig.start(r1, "w1", &[Line::R1], "");
+    let (b, mut a) = (socket(b, ENDS), Sender::on(a));
+    // Dated as a packet may be: now, and ahead by nearly all that is allowed. Both are still in time after the restart.
+    let dated = [0, 450_000].map(|ahead_us| {
+        let packet = udp(Line::A, Line::B, b"once");
+        let stamped =
+            a.stamp_at(&[pass(Line::R1)], &packet, Encapsulation::IP, now_us() + ahead_us);
+        a.send(&stamped);
+        assert_eq!(receive(&b), b"once");
+        stamped
+    });
+    let taken_at = Instant::now();
+    w1.running.kill();
+    let w1 = rig.start_at_once(r1, "w1");
+    let started = Instant::now();
+    assert!(taken_at.elapsed() < Duration::from_millis(2_900), "too late to show anything");
+    // Again and again, until both are too old in any case; meanwhile somebody who stamps anew is served soon.
+    let mut fresh_after = None;
+    let mut sent = 0;
+    while taken_at.elapsed() < Duration::from_secs(4) {
+        dated.iter().for_each(|packet| a.send(packet));
+        sent += 2;
+        if fresh_after.is_none() {
+            a.send_by(&[pass(Line::R1)], &udp(Line::A, Line::B, b"fresh"));
+            if count_waiting_of(&b, b"fresh") > 0 {
+                fresh_after = Some(started.elapsed());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let fresh_after = fresh_after.expect("who stamps anew is served");
+    println!("what is stamped anew passes {fresh_after:?} after the start");
+    assert!(fresh_after < PATIENCE);
+    let status = rig.wait_for(r1, &w1, |it| count(it, &["dropped_by_reason", "stale"]) >= sent);
+    assert_eq!(count(&status, &["dropped_by_reason", "replay"]), 0, "{status:#}");
+    assert_eq!(count_waiting_of(&b, b"once"), 0, "taken twice");
+}
+
+/// How many of this text have come and were not received; what else has come is dropped.
+fn count_waiting_of(socket: &std::net::UdpSocket, text: &[u8]) -> usize {
+    socket.set_nonblocking(true).expect("a socket");
+    let mut buffer = [0; 64];
+    let mut count = 0;
+    while let Ok(len) = socket.recv(&mut buffer) {
+        assert_ne!(&buffer[..len], b"once", "taken twice");
+        count += usize::from(&buffer[..len] == text);
+    }
+    socket.set_nonblocking(false).expect("a socket");
+    count
 }

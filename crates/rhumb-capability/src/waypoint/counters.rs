@@ -12,6 +12,8 @@ pub enum IcmpSent {
     Unreachable,
     /// Of our own: the packet's capability was revoked.
     Prohibited,
+    /// Of our own: the answer to a question whether this waypoint is there.
+    EchoReply,
     /// Somebody else's, about a packet that was proven to be ours: with the original packet in it.
     Translated,
     /// Somebody else's, with too little of the packet in it for a proof: passed on as it came.
@@ -55,11 +57,12 @@ pub struct IcmpCounters {
 
 impl IcmpSent {
     /// All of them, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TimeExceeded,
         Self::TooBig,
         Self::Unreachable,
         Self::Prohibited,
+        Self::EchoReply,
         Self::Translated,
         Self::PassedOn,
     ];
@@ -71,6 +74,7 @@ impl IcmpSent {
             Self::TooBig => "too_big",
             Self::Unreachable => "unreachable",
             Self::Prohibited => "prohibited",
+            Self::EchoReply => "echo_reply",
             Self::Translated => "translated",
             Self::PassedOn => "passed_on",
         }

@@ -183,6 +183,9 @@ const HEAD_LEN: usize = 8;
 const HOP_LIMIT: u8 = 64;
 /// What routers send errors with (RFC 1812, 4.3.2.5).
 const INTERNETWORK_CONTROL: u8 = 0xC0;
+/// Types of the answers to an echo request.
+pub(super) const ECHO_REPLY_V4: u8 = 0;
+pub(super) const ECHO_REPLY_V6: u8 = 129;
 const UNREACHABLE_V4: u8 = 3;
 const TIME_EXCEEDED_V4: u8 = 11;
 const PARAMETER_V4: u8 = 12;

@@ -15,6 +15,7 @@ use foldhash::fast::RandomState;
 pub(super) struct IcmpLimits {
     all: Bucket,
     interval_us: u64,
+    host_interval_us: u64,
     hosts: Vec<Bucket>,
     hasher: RandomState,
 }
@@ -31,15 +32,21 @@ impl IcmpLimits {
         Self {
             all: Bucket::default(),
             interval_us: INTERVAL_US * u64::from(cores.max(1)),
+            host_interval_us: HOST_INTERVAL_US,
             hosts: vec![Bucket::default(); HOSTS],
             hasher: RandomState::default(),
         }
     }
 
+    /// The same for answers to questions, of which a host gets more.
+    pub(super) fn for_answers(cores: u16) -> Self {
+        Self { host_interval_us: ANSWER_INTERVAL_US, ..Self::new(cores) }
+    }
+
     /// Takes a token for a message to `host`; false when there is none.
     pub(super) fn allow(&mut self, host: IpAddr, is_of_path_mtu: bool, now_us: u64) -> bool {
         let of_host = &mut self.hosts[self.hasher.hash_one(host) as usize % HOSTS];
-        if !is_of_path_mtu && !of_host.has(HOST_INTERVAL_US, HOST_BURST, now_us) {
+        if !is_of_path_mtu && !of_host.has(self.host_interval_us, HOST_BURST, now_us) {
             return false;
         }
         if !self.all.has(self.interval_us, BURST, now_us) {
@@ -47,7 +54,7 @@ impl IcmpLimits {
         }
         self.all.take(self.interval_us, now_us);
         if !is_of_path_mtu {
-            of_host.take(HOST_INTERVAL_US, now_us);
+            of_host.take(self.host_interval_us, now_us);
         }
         true
     }
@@ -75,6 +82,8 @@ const BURST: u64 = 50;
 /// To one host one a second.
 const HOST_INTERVAL_US: u64 = 1_000_000;
 const HOST_BURST: u64 = 6;
+/// Ten a second: a stamper asks twice a second by each of its ways.
+const ANSWER_INTERVAL_US: u64 = 100_000;
 /// 8 kB of buckets.
 const HOSTS: usize = 1024;
 

@@ -120,6 +120,7 @@ pub(crate) fn run(
 /// What all verifiers have in common.
 fn verifier_config(settings: &ForwarderSettings) -> Outcome<VerifierConfig> {
     let mut config = settings.verifier.clone();
+    config.start_us = clock::unix_us();
     if !settings.deliver_here {
         let mut paths = Paths::new().map_err(Failure::setup)?;
         config.refused_destinations = paths.host_addresses().map_err(Failure::setup)?;

@@ -127,8 +127,15 @@ impl Rig {
         self.place.write(&format!("{name}.toml"), &text);
     }
 
-    /// Starts a waypoint with the configuration that is there.
+    /// Starts a waypoint with the configuration that is there, and waits until it takes what is stamped now.
     pub(crate) fn start_again(&self, host: &Host, name: &str) -> Daemon {
+        let daemon = self.start_at_once(host, name);
+        std::thread::sleep(NOT_TAKEN_AFTER_START);
+        daemon
+    }
+
+    /// The same without waiting.
+    pub(crate) fn start_at_once(&self, host: &Host, name: &str) -> Daemon {
         let config = format!("{name}.toml");
         let mut running = host.enter(|| self.place.start(&["--config", &config, "waypoint"]));
         let ready = running.next_object();
@@ -248,6 +255,17 @@ impl Sender {
         packet: &[u8],
         encapsulation: Encapsulation,
     ) -> Vec<u8> {
+        self.stamp_at(passes, packet, encapsulation, now_us())
+    }
+
+    /// A packet that says that it was stamped at `at_us`.
+    pub(crate) fn stamp_at(
+        &mut self,
+        passes: &[Pass],
+        packet: &[u8],
+        encapsulation: Encapsulation,
+        at_us: u64,
+    ) -> Vec<u8> {
         let credentials: Vec<Credential> = passes.iter().map(Pass::credential).collect();
         let credentials: Vec<&Credential> = credentials.iter().collect();
         let stamper = Stamper::new(&credentials, encapsulation).unwrap();
@@ -255,8 +273,28 @@ impl Sender {
         let mut buffer = vec![0; room];
         buffer.extend_from_slice(packet);
         let range =
-            stamper.stamp(&mut buffer, room..room + packet.len(), &mut self.ids, now_us()).unwrap();
+            stamper.stamp(&mut buffer, room..room + packet.len(), &mut self.ids, at_us).unwrap();
         buffer[range].to_vec()
+    }
+
+    /// So many copies of a packet, each stamped for one waypoint at `at_us`.
+    pub(crate) fn stamp_many(
+        &mut self,
+        pass: Pass,
+        packet: &[u8],
+        count: usize,
+        at_us: u64,
+    ) -> Vec<Vec<u8>> {
+        let stamper = Stamper::new(&[&pass.credential()], Encapsulation::IP).unwrap();
+        let room = stamper.headroom();
+        let one = |_| {
+            let mut buffer = vec![0; room];
+            buffer.extend_from_slice(packet);
+            let range = room..buffer.len();
+            let range = stamper.stamp(&mut buffer, range, &mut self.ids, at_us).unwrap();
+            buffer[range].to_vec()
+        };
+        (0..count).map(one).collect()
     }
 
     /// Sends a packet as it stands.
@@ -415,5 +453,7 @@ pub(crate) fn count(status: &Value, path: &[&str]) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no {path:?} in {status:#}"))
 }
 
+/// A waypoint takes nothing that is dated before half a second after its start.
+pub(crate) const NOT_TAKEN_AFTER_START: Duration = Duration::from_millis(510);
 /// For a machine that is busy with everything else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

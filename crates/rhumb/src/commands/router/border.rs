@@ -217,8 +217,9 @@ impl Demands {
         let own: IpAddr = short_address(&switch.name());
         let masters = Masters::read(&settings.masters, &[own])?;
         let foreign = settings.foreign.iter().copied();
-        let mut border = Border::new(&switch.name(), foreign, settings.verifier.clone())
-            .map_err(Failure::setup)?;
+        let mut config = settings.verifier.clone();
+        config.start_us = clock::unix_us();
+        let mut border = Border::new(&switch.name(), foreign, config).map_err(Failure::setup)?;
         for master in masters.all() {
             border.verifier_mut().install_epoch(master.keys());
         }
