@@ -42,18 +42,24 @@ impl Coins {
     }
 }
 
-/// Stretches a seed of 16 bytes, used for nothing else: AES-128 in counter mode.
-pub(crate) fn stretch(seed: &[u8; 16], blocks: usize) -> Zeroizing<Vec<u128>> {
+/// So many blocks of a stretched seed of 16 bytes, from one of them on: AES-128 in counter mode. The seed is used for nothing else.
+pub(crate) fn stretch(seed: &[u8; 16], from: usize, count: usize) -> Zeroizing<Vec<u128>> {
     let cipher = Aes128Enc::new(&(*seed).into());
-    let mut stretched = Zeroizing::new(Vec::with_capacity(blocks));
-    let mut block;
-    for number in 0..blocks as u128 {
-        block = aes::Block::from(number.to_le_bytes());
-        cipher.encrypt_block(&mut block);
-        stretched.push(u128::from_le_bytes(block.into()));
+    let mut stretched = Zeroizing::new(Vec::with_capacity(count));
+    let mut blocks = [aes::Block::default(); SIDE_BY_SIDE];
+    for first in (from..from + count).step_by(SIDE_BY_SIDE) {
+        let blocks = &mut blocks[..(from + count - first).min(SIDE_BY_SIDE)];
+        for (number, block) in (first..).zip(blocks.iter_mut()) {
+            *block = (number as u128).to_le_bytes().into();
+        }
+        cipher.encrypt_blocks(blocks);
+        stretched.extend(blocks.iter().map(|block| u128::from_le_bytes((*block).into())));
     }
     stretched
 }
+
+/// Blocks that the processor's instructions for AES work on at a time.
+const SIDE_BY_SIDE: usize = 16;
 
 /// SHA-256 of a label and parts, each with its length before it.
 pub(crate) fn digest(label: &[u8], parts: &[&[u8]]) -> [u8; 32] {

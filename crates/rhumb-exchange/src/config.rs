@@ -84,7 +84,7 @@ pub struct ServerConfig {
     pub common: Common,
     /// Of the computations of each shard; must be the peer's.
     pub engine: rhumb_mpc::Parameters,
-    /// Routes that one run exports at most: 1 to [`MAX_BATCH`].
+    /// Routes that are handed out under one order at most: 1 to [`MAX_BATCH`].
     pub batch: usize,
     /// Routes that one lane may have in a shard, with those that wait.
     pub max_routes_per_lane: usize,
@@ -126,12 +126,11 @@ impl ServerConfig {
         let (words, places) = (self.common.roster.words(), crate::circuits::MAX_ROUTES);
         let (bits, vectors) = match self.common.form {
             Form::Paper => (35 * places, places),
-            Form::Index => (31 * places, 1),
-            Form::TopClass => (4 * places, 1),
+            Form::Index => (31 * places, 0),
+            Form::TopClass => (4 * places, 0),
         };
-        let vectors = (vectors.max(self.batch) * words).max(REPLAY_LANES / 64);
-        let [bits, vectors] =
-            rhumb_mpc::Parameters::least_for([bits * words, vectors].map(|words| words as u64));
+        let needed = [bits, vectors].map(|count| (count * words) as u64);
+        let [bits, vectors] = rhumb_mpc::Parameters::least_for(needed);
         let pools = [
             ("words of vector triples in a pool", self.engine.vector_words, vectors),
             ("words of bit triples in a pool", self.engine.bit_words, bits),
@@ -208,10 +207,10 @@ impl ServerConfig {
 /// A shard is a thread; no machine has more for this.
 pub const MAX_SHARDS: usize = 256;
 
-/// Routes of a run by default: more gain little, and make the first of them wait longer.
-pub const BATCH: usize = 16;
-/// What the engine's programs take.
-pub const MAX_BATCH: usize = crate::circuits::MAX_ROUTES;
+/// Routes under one order by default. One order is under way at a time: this is a table of 3,200 routes a second at a round trip of 20 ms.
+pub const BATCH: usize = 64;
+/// More would make what waits for members' connections grow in leaps: at 1,000 members and 250 bytes these are 64 MB.
+pub const MAX_BATCH: usize = 256;
 
 /// A full table of the Internet has a million routes, and this leaves room for those that wait.
 pub const MAX_ROUTES_PER_LANE: usize = 1 << 21;
@@ -223,7 +222,7 @@ pub const STALE: Duration = Duration::from_secs(30);
 /// As long: who is not back by then has lost its routes anyway.
 pub const SETTLE: Duration = Duration::from_secs(30);
 
-/// Routes that one run replays to a member: one is a lane. 64 words of vector triples.
+/// Routes that one order replays to a member.
 pub const REPLAY_LANES: usize = 4096;
 /// Bytes of routes that a shard replays to a member before it has put together what came earlier: what waits for a member that reads slowly stays
 /// within it, and at a round trip of 20 ms it is no bound on 400 Mbit/s.

@@ -121,7 +121,7 @@ pub use server::Server;
 pub use shard::{Counters, Output, Shard, Status};
 
 /// Of the protocol between members and parties, and between parties. Those of different versions do not talk.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Bytes of a destination: a prefix of IP takes 17, a name 32; this leaves room for a type.
 pub const MAX_DESTINATION: usize = 64;

@@ -351,6 +351,7 @@ impl Member {
         }
         let mut policy = policy.clone();
         policy.remove(self.lane);
+        let policy = (policy, lanes as u16);
         Ok(words.announce(self.lane, destination, policy, route, &mut self.coins))
     }
 

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn messages_are_told_apart_by_their_heads() {
         let (mark, round) = (Mark { incarnation: 1, number: 2 }, Tag { epoch: 3, position: 4 });
-        let half = member::Half::One { seed: [0; 16], words: 1, sealed: &[] };
+        let half = member::Half::One { seed: [0; 16], lanes: 1, sealed: &[] };
         let announce = FromMember::Announce { mark, nonce: [0; 16], destination: &[], half };
         assert!(is_announcement(&announce.emit(5)));
         assert!(!is_announcement(&FromMember::End { mark }.emit(5)));

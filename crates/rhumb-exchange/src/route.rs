@@ -1,7 +1,8 @@
 //! A route on its way: an opaque destination, an opaque secret, and what is made of them for the servers.
 //!
 //! 1. [`seal`]: destination, announcer and route, filled up to a size class, are encrypted under a key used once.
-//! 2. [`Share::split`]: key and policy are shared between the parties. Party one's share is a seed of 16 bytes.
+//! 2. [`split`]: the policy is shared between the parties, and for each lane the key if it may have the route, zero if not. Party one's
+//!    share of all is a seed of 16 bytes. What a lane may not have is not there, so neither party can give it away.
 //! 3. A member that opens the key of a sealed route opens it with [`open`].
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::coins::{digest, stretch};
-use crate::roster::{Lane, LaneSet};
+use crate::roster::{Lane, LaneSet, MAX_LANES};
 use crate::{ExchangeError, MAX_DESTINATION, MAX_ROUTE};
 
 /// Where a route leads: public bytes, which the servers see.
@@ -35,17 +36,28 @@ impl Destination {
     }
 }
 
-/// Names one announcement: a digest of who announces, where it leads, and a nonce that the announcer drew and only those see who may have
-/// the route. So nobody can take another's id, and nobody who opens a route can be lied to about the first two.
+/// Names one announcement: a digest of who announces, where it leads, the sealed route, and a nonce that the announcer drew and no member
+/// sees that may not have the route. Both parties make it. So nobody can take another's id, and nobody who opens a route can be lied to about any
+/// of these: not even by a party that knows the key, since one of its own members may have the route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(pub [u8; 16]);
 
 impl RouteId {
-    pub(crate) fn new(from: Lane, destination: &Destination, nonce: &[u8; 16]) -> Self {
-        let digest =
-            digest(b"rhumb-exchange route", &[&from.0.to_le_bytes(), &destination.0, nonce]);
+    pub(crate) fn new(
+        from: Lane,
+        destination: &Destination,
+        nonce: &[u8; 16],
+        sealed: &[u8; 32],
+    ) -> Self {
+        let parts: [&[u8]; 4] = [&from.0.to_le_bytes(), &destination.0, nonce, sealed];
+        let digest = digest(b"rhumb-exchange route", &parts);
         Self(*digest.first_chunk().expect("invariant: 32 bytes have 16"))
     }
+}
+
+/// What party two knows of a sealed route.
+pub(crate) fn sealed_digest(sealed: &[u8]) -> [u8; 32] {
+    digest(b"rhumb-exchange sealed", &[sealed])
 }
 
 /// A route's bytes: secret. Wiped when dropped.
@@ -80,52 +92,82 @@ fn check_len(what: &'static str, len: usize, most: usize) -> Result<(), Exchange
     if len <= most { Ok(()) } else { Err(ExchangeError::TooLong { what, len, most }) }
 }
 
-/// A party's share of one announcement. Wiped when dropped.
+/// A party's share of one announcement: who may have the route, and for each lane the key, or zero. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
-pub(crate) struct Share {
-    /// Of who may have the route: a row of all lanes. What the announcer had no word for is zero at both parties.
-    pub(crate) policy: Vec<u64>,
-    /// Words for lanes of a roster that the announcer has, and this party not yet.
-    pub(crate) beyond: Vec<u64>,
-    pub(crate) key: u128,
+pub(crate) enum Share {
+    /// Party one's: all of it comes of the seed. The announcer knew so many lanes.
+    Seed { seed: [u8; 16], lanes: u16 },
+    /// Party two's: what it is, under what comes of the seed.
+    Masked { policy: Box<[u64]>, keys: Box<[u128]> },
 }
 
 impl Share {
-    /// Party two's share, where party one's is the seed.
-    pub(crate) fn split(policy: &LaneSet, key: &[u8; 16], seed: &[u8; 16]) -> Self {
-        Self::of_seed(seed, policy.words().len()).masking(policy, u128::from_le_bytes(*key))
+    /// A row of so many words: lanes that the announcer did not know are zero at both parties. Bits beyond its last lane are alike at both.
+    pub(crate) fn policy(&self, words: usize) -> Zeroizing<Vec<u64>> {
+        let mut row = match self {
+            Self::Seed { seed, lanes } => policy_mask(seed, usize::from(*lanes).div_ceil(64)),
+            Self::Masked { policy, .. } => Zeroizing::new(policy.to_vec()),
+        };
+        row.resize(words, 0);
+        row
     }
 
-    /// What masks becomes what is masked.
-    pub(crate) fn masking(mut self, policy: &LaneSet, key: u128) -> Self {
-        self.key ^= key;
-        for (share, word) in self.policy.iter_mut().zip(policy.words()) {
-            *share ^= word;
+    /// Of each of so many lanes.
+    pub(crate) fn keys(&self, lanes: usize) -> Zeroizing<Vec<u128>> {
+        let mut keys = match self {
+            Self::Seed { seed, lanes: known } => {
+                stretch(seed, KEYS_FROM, lanes.min((*known).into()))
+            }
+            Self::Masked { keys, .. } => Zeroizing::new(keys[..lanes.min(keys.len())].to_vec()),
+        };
+        keys.resize(lanes, 0);
+        keys
+    }
+
+    /// Of one lane.
+    pub(crate) fn key(&self, lane: Lane) -> u128 {
+        match self {
+            Self::Seed { lanes, .. } if lane.0 >= *lanes => 0,
+            Self::Seed { seed, .. } => stretch(seed, KEYS_FROM + lane.index(), 1)[0],
+            Self::Masked { keys, .. } => keys.get(lane.index()).copied().unwrap_or(0),
         }
-        self
-    }
-
-    /// Party one's share. Bits beyond the announcer's last lane are random like all others, and party two's the same: nobody's.
-    pub(crate) fn of_seed(seed: &[u8; 16], words: usize) -> Self {
-        let blocks = stretch(seed, 1 + words.div_ceil(2));
-        let halves = blocks[1..].iter().flat_map(|block| [*block as u64, (*block >> 64) as u64]);
-        Self { policy: halves.take(words).collect(), beyond: Vec::new(), key: blocks[0] }
-    }
-
-    /// For a roster of so many words.
-    pub(crate) fn fit(&mut self, words: usize) {
-        self.policy.append(&mut self.beyond);
-        if self.policy.len() > words {
-            self.beyond = self.policy.split_off(words);
-        }
-        self.policy.resize(words, 0);
-    }
-
-    /// The bit of one lane.
-    pub(crate) fn bit(&self, lane: Lane) -> u64 {
-        self.policy[lane.index() / 64] >> (lane.0 % 64) & 1
     }
 }
+
+/// What party two gets of a route for so many lanes, where party one gets the seed: shares of the policy and of each lane's key.
+pub(crate) fn split(
+    policy: &LaneSet,
+    lanes: u16,
+    key: &[u8; 16],
+    seed: &[u8; 16],
+) -> (Zeroizing<Vec<u64>>, Zeroizing<Vec<u128>>) {
+    let mut row = policy_mask(seed, usize::from(lanes).div_ceil(64));
+    let mut keys = stretch(seed, KEYS_FROM, lanes.into());
+    mask(&mut row, &mut keys, policy, u128::from_le_bytes(*key));
+    (row, keys)
+}
+
+/// What masks becomes what is masked. Which lanes may have the key decides no branch.
+pub(crate) fn mask(row: &mut [u64], keys: &mut [u128], policy: &LaneSet, key: u128) {
+    for (share, word) in row.iter_mut().zip(policy.words()) {
+        *share ^= word;
+    }
+    for (lanes, word) in keys.chunks_mut(64).zip(policy.words()) {
+        for (lane, share) in lanes.iter_mut().enumerate() {
+            *share ^= key & 0_u128.wrapping_sub(u128::from(word >> lane & 1));
+        }
+    }
+}
+
+/// The first blocks of the stretched seed.
+fn policy_mask(seed: &[u8; 16], words: usize) -> Zeroizing<Vec<u64>> {
+    let blocks = stretch(seed, 0, words.div_ceil(2));
+    let halves = blocks.iter().flat_map(|block| [*block as u64, (*block >> 64) as u64]);
+    Zeroizing::new(halves.take(words).collect())
+}
+
+/// The block of the stretched seed that belongs to the first lane's key: behind those of the longest policy.
+const KEYS_FROM: usize = MAX_LANES / 128;
 
 /// What a member finds in a sealed route.
 #[derive(Debug)]
@@ -135,7 +177,7 @@ pub(crate) struct Opened {
     pub(crate) route: Route,
 }
 
-/// Destination, announcer and route under a key that is used for nothing else, so that one nonce does. The id is authenticated.
+/// Destination, announcer and route under a key that is used for nothing else, so that one nonce does.
 pub(crate) fn seal(
     nonce: &[u8; 16],
     key: &[u8; 16],
@@ -143,7 +185,6 @@ pub(crate) fn seal(
     destination: &Destination,
     route: &Route,
 ) -> Vec<u8> {
-    let id = RouteId::new(from, destination, nonce);
     let len = HEAD_LEN + destination.0.len() + route.0.len();
     let class = SIZE_CLASSES.into_iter().find(|class| *class >= len);
     let class = class.expect("invariant: the largest class holds the longest of both");
@@ -157,16 +198,17 @@ pub(crate) fn seal(
     bytes.resize(class, 0);
     let used_once = Nonce::assume_unique_for_key([0; 12]);
     cipher(key)
-        .seal_in_place_append_tag(used_once, Aad::from(id.0), &mut bytes)
+        .seal_in_place_append_tag(used_once, Aad::empty(), &mut bytes)
         .expect("invariant: a few kilobytes are below the cipher's bound");
     bytes
 }
 
-/// None if the key is another's, or the announcer made nonsense, or says to be another or to lead elsewhere than it told the servers.
+/// None if the key is another's, or the sealed route is, or the announcer made nonsense, or says to be another or to lead elsewhere than it told
+/// the servers.
 pub(crate) fn open(id: RouteId, key: &[u8; 16], sealed: &[u8]) -> Option<Opened> {
     let mut bytes = Zeroizing::new(sealed.to_vec());
     let used_once = Nonce::assume_unique_for_key([0; 12]);
-    let plain = cipher(key).open_in_place(used_once, Aad::from(id.0), &mut bytes).ok()?;
+    let plain = cipher(key).open_in_place(used_once, Aad::empty(), &mut bytes).ok()?;
     let (nonce, rest) = plain.split_first_chunk::<16>()?;
     let (head, rest) = rest.split_first_chunk::<5>()?;
     let [from_low, from_high, destination_len, route_low, route_high] = *head;
@@ -174,7 +216,7 @@ pub(crate) fn open(id: RouteId, key: &[u8; 16], sealed: &[u8]) -> Option<Opened>
     let route = rest.get(..usize::from(u16::from_le_bytes([route_low, route_high])))?;
     let from = Lane(u16::from_le_bytes([from_low, from_high]));
     let destination = Destination::new(destination).ok()?;
-    if RouteId::new(from, &destination, nonce) != id {
+    if RouteId::new(from, &destination, nonce, &sealed_digest(sealed)) != id {
         return None;
     }
     Some(Opened { destination, from, route: Route::new(route).ok()? })
@@ -203,15 +245,19 @@ pub const SIZE_CLASSES: [usize; 6] =
 mod tests {
     use super::*;
 
+    fn id(from: u16, destination: &Destination, nonce: &[u8; 16], sealed: &[u8]) -> RouteId {
+        RouteId::new(Lane(from), destination, nonce, &sealed_digest(sealed))
+    }
+
     #[test]
     fn a_route_comes_out_as_it_went_in_and_only_with_its_key_and_id() {
         let (nonce, key) = ([1; 16], [2; 16]);
         let destination = Destination::new(b"here").unwrap();
-        let id = RouteId::new(Lane(9), &destination, &nonce);
         for len in [0, 1, 100, 103, 104, 2000, MAX_ROUTE] {
             let route = Route::new(&vec![7; len]).unwrap();
             let sealed = seal(&nonce, &key, Lane(9), &destination, &route);
             assert!(is_sealed_len(sealed.len()), "{len}");
+            let id = id(9, &destination, &nonce, &sealed);
             let opened = open(id, &key, &sealed).unwrap();
             assert_eq!(
                 (opened.from, &opened.destination, &opened.route),
@@ -230,54 +276,86 @@ mod tests {
     fn an_announcer_cannot_say_to_be_another_or_to_lead_elsewhere() {
         let (nonce, key) = ([1; 16], [2; 16]);
         let [here, there] = [b"here", b"back"].map(|name| Destination::new(name).unwrap());
-        // The servers know who and where, and make the id of it.
-        let id = RouteId::new(Lane(9), &here, &nonce);
         let route = Route::new(b"route").unwrap();
-        for (from, destination) in [(Lane(8), &here), (Lane(9), &there)] {
-            let mut bytes = vec![0; SIZE_CLASSES[0]];
-            let head = [
-                &nonce[..],
-                &from.0.to_le_bytes(),
-                &[4, 5, 0],
-                destination.as_bytes(),
-                route.as_bytes(),
-            ];
-            let head = head.concat();
-            bytes[..head.len()].copy_from_slice(&head);
-            let used_once = Nonce::assume_unique_for_key([0; 12]);
-            cipher(&key).seal_in_place_append_tag(used_once, Aad::from(id.0), &mut bytes).unwrap();
-            assert!(open(id, &key, &bytes).is_none());
+        for (from, destination) in [(9, &here), (8, &here), (9, &there)] {
+            let sealed = seal(&nonce, &key, Lane(from), destination, &route);
+            // The servers know who and where, and make the id of it.
+            let is_true = (from, destination) == (9, &here);
+            assert_eq!(open(id(9, &here, &nonce, &sealed), &key, &sealed).is_some(), is_true);
         }
+    }
+
+    /// A party that knows a route's key, by a member of its own, seals another under it.
+    #[test]
+    fn who_knows_the_key_cannot_put_another_route_in_the_place_of_the_sealed() {
+        let (nonce, key) = ([1; 16], [2; 16]);
+        let destination = Destination::new(b"here").unwrap();
+        let sealed = seal(&nonce, &key, Lane(9), &destination, &Route::new(b"route").unwrap());
+        let id = id(9, &destination, &nonce, &sealed);
+        let forged = seal(&nonce, &key, Lane(9), &destination, &Route::new(b"wrong").unwrap());
+        assert!(open(id, &key, &sealed).is_some() && open(id, &key, &forged).is_none());
+    }
+
+    /// Lanes that have the key, by both parties' shares.
+    fn holders(parties: &[Share; 2], lanes: u16, key: &[u8; 16]) -> Vec<u16> {
+        let key = u128::from_le_bytes(*key);
+        let rows = parties.each_ref().map(|share| share.keys(lanes.into()));
+        let policies =
+            parties.each_ref().map(|share| share.policy(usize::from(lanes).div_ceil(64)));
+        let mut holders = Vec::new();
+        for lane in 0..lanes {
+            let at = usize::from(lane);
+            let opened = rows[0][at] ^ rows[1][at];
+            assert_eq!(opened, parties[0].key(Lane(lane)) ^ parties[1].key(Lane(lane)));
+            assert!(opened == 0 || opened == key, "{lane}");
+            let bit = (policies[0][at / 64] ^ policies[1][at / 64]) >> (lane % 64) & 1;
+            assert_eq!(bit == 1, opened == key, "{lane}");
+            if opened == key {
+                holders.push(lane);
+            }
+        }
+        holders
+    }
+
+    fn parties(policy: &LaneSet, lanes: u16, key: &[u8; 16], seed: [u8; 16]) -> [Share; 2] {
+        let (row, keys) = split(policy, lanes, key, &seed);
+        let two = Share::Masked { policy: row.as_slice().into(), keys: keys.as_slice().into() };
+        [Share::Seed { seed, lanes }, two]
     }
 
     #[test]
     fn shares_fit_a_roster_that_grows_and_one_that_has_not_grown_yet() {
         let mut policy = LaneSet::none(130);
         [5, 70, 129].into_iter().for_each(|lane| policy.insert(Lane(lane)));
-        let mut parties = [Share::of_seed(&[6; 16], 3), Share::split(&policy, &[5; 16], &[6; 16])];
+        let parties = parties(&policy, 130, &[5; 16], [6; 16]);
         // Lanes of the roster, and who has the route.
-        let rosters: [(u16, &[u16]); 4] =
-            [(64, &[5]), (128, &[5, 70]), (192, &[5, 70, 129]), (320, &[5, 70, 129])];
+        let rosters: [(u16, &[u16]); 5] = [
+            (64, &[5]),
+            (100, &[5, 70]),
+            (129, &[5, 70]),
+            (130, &[5, 70, 129]),
+            (320, &[5, 70, 129]),
+        ];
         for (lanes, expected) in rosters {
-            parties.iter_mut().for_each(|share| share.fit(usize::from(lanes) / 64));
-            let [one, two] = &parties;
-            let has = |lane: &u16| one.bit(Lane(*lane)) ^ two.bit(Lane(*lane)) == 1;
-            assert_eq!((0..lanes).filter(has).collect::<Vec<_>>(), expected);
-            assert_eq!(one.policy.len(), usize::from(lanes) / 64);
+            assert_eq!(holders(&parties, lanes, &[5; 16]), expected);
         }
     }
 
     #[test]
     fn shares_put_together_are_policy_and_key() {
         let mut policy = LaneSet::none(200);
-        [0, 63, 64, 199].into_iter().for_each(|lane| policy.insert(Lane(lane)));
-        let key = [5; 16];
-        let two = Share::split(&policy, &key, &[6; 16]);
-        let one = Share::of_seed(&[6; 16], 4);
-        assert_eq!(one.key ^ two.key, u128::from_le_bytes(key));
-        for lane in 0..200 {
-            let opened = one.bit(Lane(lane)) ^ two.bit(Lane(lane)) == 1;
-            assert_eq!(opened, policy.contains(Lane(lane)), "{lane}");
+        let permitted = [0, 63, 64, 199];
+        permitted.into_iter().for_each(|lane| policy.insert(Lane(lane)));
+        assert_eq!(holders(&parties(&policy, 200, &[5; 16], [6; 16]), 200, &[5; 16]), permitted);
+    }
+
+    /// The seed's blocks are those of one counter, wherever it is begun.
+    #[test]
+    fn a_seed_is_stretched_alike_from_any_block_on() {
+        let all = stretch(&[7; 16], 0, 100);
+        for (from, count) in [(0, 1), (31, 40), (99, 1), (50, 0)] {
+            assert_eq!(*stretch(&[7; 16], from, count), all[from..from + count]);
         }
+        assert!((1..100).all(|number| !all[..number].contains(&all[number])));
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
 
+#[cfg(test)]
+mod deviates;
 mod follow;
 mod lead;
 mod orders;
@@ -28,7 +30,7 @@ use crate::message::Mark;
 use crate::message::member::{FromMember, Half, ToMember};
 use crate::message::pair::{HeardWhat, PairMessage};
 use crate::roster::{Lane, Site};
-use crate::route::{Destination, RouteId, Share, is_sealed_len};
+use crate::route::{Destination, RouteId, Share, is_sealed_len, sealed_digest};
 use crate::{ExchangeError, MAX_LANES, ServerConfig};
 use orders::Programs;
 use pair::Pair;
@@ -81,9 +83,7 @@ pub struct Status {
 /// Counts since a shard began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Runs of Export-All over members.
-    pub export_runs: u64,
-    /// Routes exported by them.
+    /// Routes handed out to all members.
     pub exported: u64,
     /// Routes replayed to single members.
     pub replayed: u64,
@@ -207,7 +207,7 @@ impl Shard {
                 if mark <= self.check_mark(lane, mark)? {
                     return Ok(());
                 }
-                let (share, sealed) = self.check_half(half)?;
+                let (share, sealed, digest) = self.check_half(half)?;
                 let most = self.most_routes();
                 if self.table.len(lane) >= most {
                     return Err(ExchangeError::TooMany {
@@ -215,7 +215,7 @@ impl Shard {
                         most,
                     });
                 }
-                let id = RouteId::new(lane, &destination, &nonce);
+                let id = RouteId::new(lane, &destination, &nonce, &digest);
                 let held = Held { id, destination, share, sealed, exported: false, current: None };
                 let before = self.table.last(lane);
                 self.table.hear((lane, mark), held, self.pair.is_some())?;
@@ -292,12 +292,12 @@ impl Shard {
         {
             return Err(ExchangeError::Unexpected("another change than of the roster"));
         }
-        let (lanes, words) = (common.roster.lanes(), common.roster.words());
+        let lanes = common.roster.lanes();
         if lanes > former.roster.lanes() {
             self.end_pair();
             self.connections.resize(lanes, Connection::default());
             self.preferences.resize(lanes, 0);
-            self.table.extend(lanes, words);
+            self.table.extend(lanes);
         }
         self.config = config;
         self.pump(now);
@@ -369,28 +369,26 @@ impl Shard {
         Ok(last)
     }
 
-    fn check_half(&self, half: Half<'_>) -> Result<(Share, Box<[u8]>), ExchangeError> {
-        let is_policy_len = |words: usize| (1..=MAX_LANES / 64).contains(&words);
-        let (mut share, sealed) = match (half, self.party) {
-            (Half::One { seed, words, sealed }, Party::One) => {
+    /// This party's half of a route, with the digest of the sealed route.
+    fn check_half(&self, half: Half<'_>) -> Result<(Share, Box<[u8]>, [u8; 32]), ExchangeError> {
+        match (half, self.party) {
+            (Half::One { seed, lanes, sealed }, Party::One) => {
                 if !is_sealed_len(sealed.len()) {
                     return Err(ExchangeError::Malformed("the length of a sealed route"));
                 }
-                if !is_policy_len(words.into()) {
+                check_lanes(lanes.into())?;
+                Ok((Share::Seed { seed, lanes }, sealed.into(), sealed_digest(sealed)))
+            }
+            (Half::Two { sealed, policy, keys }, Party::Two) => {
+                check_lanes(keys.len())?;
+                if policy.len() != keys.len().div_ceil(64) {
                     return Err(ExchangeError::Malformed("the length of a policy"));
                 }
-                (Share::of_seed(&seed, words.into()), sealed.into())
+                let (policy, keys) = (policy.into(), keys.into());
+                Ok((Share::Masked { policy, keys }, Box::default(), sealed))
             }
-            (Half::Two { key, policy }, Party::Two) => {
-                if !is_policy_len(policy.len()) {
-                    return Err(ExchangeError::Malformed("the length of a policy"));
-                }
-                (Share { policy, beyond: Vec::new(), key }, Box::default())
-            }
-            _ => return Err(ExchangeError::Malformed("the half for the other party")),
-        };
-        share.fit(self.config.common.roster.words());
-        Ok((share, sealed))
+            _ => Err(ExchangeError::Malformed("the half for the other party")),
+        }
     }
 
     /// Party two holds what party one has not ordered yet, and more of it at most.
@@ -445,6 +443,13 @@ impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Shard({:?}, {}, {:?})", self.party, self.number, self.status())
     }
+}
+
+fn check_lanes(lanes: usize) -> Result<(), ExchangeError> {
+    if (1..=MAX_LANES).contains(&lanes) {
+        return Ok(());
+    }
+    Err(ExchangeError::Malformed("the number of lanes of a share"))
 }
 
 /// Routes of a destination that a round compares; more are left to the members' own ranking. The paper's circuit has a place less.

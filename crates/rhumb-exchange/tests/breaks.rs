@@ -4,10 +4,12 @@
 
 mod world;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use rhumb_exchange::{Connection, Event, Form, RouteId, SETTLE};
-use world::{World, destination, small};
+use world::{Way, World, destination, small};
 
 fn ranks(world: &World, lane: u16) -> usize {
     world.events(lane).iter().filter(|event| matches!(event, Event::Rank { .. })).count()
@@ -219,4 +221,53 @@ fn what_changes_does_not_wait_for_what_a_newcomer_is_asked() {
     world.mute[3] = false;
     world.pass(4 * world.config.ranking);
     assert!(world.selected(3, &7_u16.to_le_bytes()).is_some());
+}
+
+/// The places of ids and shares in party one's offers and party two's shares: after kind, shard, tag and count; each offer has its route behind it.
+fn shares_in(frame: &[u8]) -> Vec<(usize, usize)> {
+    let (mut at, mut places) = (3 + 16 + 4, Vec::new());
+    while frame[0] == 3 && at < frame.len() {
+        let share = at + 16 + 1 + 16;
+        places.push((at, share));
+        at = share + 16;
+        at += 2 + usize::from(u16::from_le_bytes([frame[at], frame[at + 1]]));
+    }
+    while frame[0] == 4 && at < frame.len() {
+        places.push((at, at + 16));
+        at += 32;
+    }
+    places
+}
+
+/// Parties hand to one member, which may have nothing, what is another's, which may have all.
+#[test]
+fn a_lane_has_no_use_for_the_shares_of_another() {
+    for (lying, opened) in [(&[0][..], 0), (&[2], 0), (&[0, 2], 10)] {
+        let mut world = World::with(small(3, Form::TopClass, 1), 25);
+        world.stop_member(1);
+        world.settle();
+        let seen: RefCell<HashMap<(usize, [u8; 16]), [u8; 16]>> = RefCell::default();
+        let lying = lying.to_vec();
+        world.alter = Some(Box::new(move |way, frame| {
+            let Way::ToMember { lane, server } = way else { return };
+            for (id_at, share_at) in shares_in(frame) {
+                let id = *frame[id_at..].first_chunk().unwrap();
+                let share = &mut frame[share_at..share_at + 16];
+                if lane == 2 {
+                    seen.borrow_mut().insert((server, id), *share.first_chunk().unwrap());
+                } else if lane == 1 && lying.contains(&server) {
+                    share.copy_from_slice(&seen.borrow()[&(server, id)]);
+                }
+            }
+        }));
+        (0..10).for_each(|number| drop(world.announce(0, &[number], &[2], b"secret")));
+        world.settle();
+        world.start_member(1, true);
+        world.settle();
+        assert_eq!(world.offered(2).len(), 10);
+        assert_eq!(world.offered(1).len(), opened, "both together have everything");
+        // It is noticed.
+        let noticed = world.member(1).status().unopened;
+        assert_eq!(noticed, if opened == 0 { 10 } else { 0 });
+    }
 }

@@ -141,10 +141,10 @@ fn rosters_and_parameters_have_bounds() {
         &|config| config.common.shards = 0,
         &|config| config.common.shards = 257,
         &|config| config.batch = 0,
-        &|config| config.batch = 65,
+        &|config| config.batch = 257,
         &|config| config.engine.bit_words = 3,
         // Enough for any run, and not for one when a batch less one is left.
-        &|config| config.engine.vector_words = 128,
+        &|config| config.engine.bit_words = 256 + 126,
     ];
     for change in changes {
         let mut config = small(4, Form::TopClass, 1);

@@ -31,29 +31,37 @@ fn refills(world: &mut World) -> usize {
 fn triples_are_made_a_few_batches_at_a_time_and_not_while_members_rank() {
     let mut world = World::with(config(), 19);
     world.settle();
-    // A batch of each kind, twice.
-    while world.status(ONE).stock.bit_words + BATCH <= POOL.into() {
-        assert_eq!(refills(&mut world), 2);
+    while world.status(ONE).stock.bit_words + 4 * BATCH <= POOL.into() {
+        assert_eq!(refills(&mut world), 4);
         world.settle();
     }
     assert_eq!(refills(&mut world), 0, "the pools are full");
 
+    // Of a round of two routes: 2 + 1 ANDs, of 64 lanes.
+    let contested = |world: &mut World, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            world.announce(0, &number.to_be_bytes(), &[1, 2], b"one");
+            world.announce(1, &number.to_be_bytes(), &[0, 2], b"other");
+        }
+        world.settle();
+    };
+    contested(&mut world, 1..1 + POOL / 12);
+    assert_eq!(world.status(ONE).rounds, 0);
     world.mute[usize::from(SILENT)] = true;
-    world.announce(0, b"contested", &[1, 2], b"one");
-    world.announce(1, b"contested", &[0, 2], b"other");
-    world.settle();
+    contested(&mut world, 0..1);
     assert_eq!(world.status(ONE).rounds, 1, "one who is asked is silent");
-    for number in 0..POOL / 4 {
-        world.announce(0, &number.to_be_bytes(), &[1, 2], b"beside it");
-    }
-    world.settle();
-    assert!(world.status(ONE).stock.vector_words + BATCH <= POOL.into(), "there is room");
+    let stock = world.status(ONE).stock.bit_words;
+    assert!((u64::from(POOL) / 2..=u64::from(POOL) - BATCH).contains(&stock), "there is room");
     assert_eq!(refills(&mut world), 0, "the round may go on at any time");
-    for number in POOL / 4..POOL * 5 / 8 {
-        world.announce(0, &number.to_be_bytes(), &[1, 2], b"beside it");
-    }
-    world.settle();
-    assert!(world.status(ONE).stock.vector_words < u64::from(POOL) / 2);
+
+    world.pass(world.config.ranking);
+    world.mute[usize::from(SILENT)] = false;
+    contested(&mut world, POOL..POOL + POOL / 6);
+    assert_eq!(world.status(ONE).rounds, 0);
+    world.mute[usize::from(SILENT)] = true;
+    contested(&mut world, 0..1);
+    assert_eq!(world.status(ONE).rounds, 1);
+    assert!(world.status(ONE).stock.bit_words < u64::from(POOL) / 2);
     assert_eq!(refills(&mut world), 1, "what is low is filled up all the same");
     world.settle();
 
@@ -61,4 +69,6 @@ fn triples_are_made_a_few_batches_at_a_time_and_not_while_members_rank() {
     world.settle();
     assert_eq!(world.status(ONE).rounds, 0);
     assert!(refills(&mut world) > 1, "nobody waits any more");
+    world.settle();
+    assert_eq!(world.status(ONE).stock.vector_words, 0, "no other circuit has a use for them");
 }

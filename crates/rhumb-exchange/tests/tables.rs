@@ -46,9 +46,9 @@ fn a_member_that_reads_slowly_is_replayed_no_more_than_it_puts_together() {
         world.start_member(LATE, true);
         let way = |server| Way::ToMember { lane: LATE, server };
         // Until party one begins the first replay: the member has nothing of it from either.
-        let used = |world: &World| world.status(ONE).stock.vector_words_used;
-        let before = used(&world);
-        while used(&world) == before {
+        let replayed = |world: &World| world.status(ONE).counters.replayed;
+        let before = replayed(&world);
+        while replayed(&world) == before {
             assert!(world.step());
         }
         world.stalled = Some(way(slow));

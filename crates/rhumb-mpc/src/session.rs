@@ -87,7 +87,7 @@ impl Parameters {
     /// less than that.
     #[must_use]
     pub fn least_for([bits, vectors]: [u64; 2]) -> [u64; 2] {
-        [bits, vectors].map(|words| words + BATCH_WORDS - 1)
+        [bits, vectors].map(|words| words.max(1) + BATCH_WORDS - 1)
     }
 
     fn check(&self) -> Result<(), MpcError> {

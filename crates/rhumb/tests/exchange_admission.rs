@@ -13,7 +13,7 @@ use std::time::Duration;
 use exchanging::member::{SERVER, block_on, roster_of};
 use exchanging::{Exchange, Server, is_paired, peers};
 use rhumb_channel::{Channel, ChannelError, Protocol, connect};
-use rhumb_exchange::{Common, Form, Hello, Lane, Roster, Speaker};
+use rhumb_exchange::{Common, Form, Hello, Lane, Roster, Speaker, VERSION};
 
 /// A server of party two that waits for others.
 fn second(exchange: &Exchange) -> Server {
@@ -120,12 +120,16 @@ fn members_that_were_started_differently_are_told_in_what() {
     // The version follows the six bytes by which a hello is known.
     let mut newer = hello(&common, 0).emit();
     newer[6] += 1;
+    let versions = format!(
+        "the other side speaks version {} of the exchange's protocol, not {VERSION}",
+        VERSION + 1
+    );
     let cases = [
         (hello(&shards, 0).emit(), "another number of shards"),
         (hello(&form, 0).emit(), "another circuit"),
         (hello(&roster, 0).emit(), "another roster"),
         (hello(&common, 1).emit(), "its key is that of lane 0"),
-        (newer, "the other side speaks version 3 of the exchange's protocol"),
+        (newer, &*versions),
     ];
     for (hello, difference) in cases {
         block_on(async {

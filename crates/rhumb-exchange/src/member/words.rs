@@ -11,7 +11,7 @@ use crate::coins::Coins;
 use crate::message::Mark;
 use crate::message::member::{FromMember, Half};
 use crate::roster::{Lane, LaneSet};
-use crate::route::{self, Destination, Route, RouteId, Share};
+use crate::route::{self, Destination, Route, RouteId};
 
 /// A member's words for one shard.
 pub(super) struct Words {
@@ -38,6 +38,8 @@ struct Own {
     key: [u8; 16],
     seed: [u8; 16],
     policy: LaneSet,
+    /// Of the roster that the policy is of.
+    lanes: u16,
     sealed: Box<[u8]>,
 }
 
@@ -68,12 +70,12 @@ impl Words {
         self.announced
     }
 
-    /// Of sixty-four random bytes, sixteen each are nonce, key and seed.
+    /// Of sixty-four random bytes, sixteen each are nonce, key and seed. The policy is of so many lanes.
     pub(super) fn announce(
         &mut self,
         lane: Lane,
         destination: &Destination,
-        policy: LaneSet,
+        (policy, lanes): (LaneSet, u16),
         route: &Route,
         coins: &mut Coins,
     ) -> RouteId {
@@ -82,12 +84,12 @@ impl Words {
             unreachable!("invariant: 64 bytes are four times 16")
         };
         let (nonce, key, seed) = (*nonce, Zeroizing::new(*key), *seed);
-        let id = RouteId::new(lane, destination, &nonce);
-        let sealed = route::seal(&nonce, &key, lane, destination, route).into();
-        let destination = destination.clone();
+        let sealed: Box<[u8]> = route::seal(&nonce, &key, lane, destination, route).into();
+        let id = RouteId::new(lane, destination, &nonce, &route::sealed_digest(&sealed));
+        let (destination, key) = (destination.clone(), *key);
         self.forget(&destination);
         let own =
-            Own { id, nonce, destination: destination.clone(), key: *key, seed, policy, sealed };
+            Own { id, nonce, destination: destination.clone(), key, seed, policy, lanes, sealed };
         self.announced += 1;
         self.say(Word::Announce(own), Some(destination));
         id
@@ -125,7 +127,8 @@ impl Words {
             if let Word::Announce(own) = word
                 && let Some(opened) = route::open(own.id, &own.key, &own.sealed)
             {
-                self.announce(lane, &own.destination, own.policy.clone(), &opened.route, coins);
+                let policy = (own.policy.clone(), own.lanes);
+                self.announce(lane, &own.destination, policy, &opened.route, coins);
             }
         }
         if former.end.is_some() {
@@ -145,12 +148,14 @@ impl Words {
             Word::Announce(own) => {
                 let half = match party {
                     Party::One => {
-                        let words = own.policy.words().len() as u8;
-                        Half::One { seed: own.seed, words, sealed: &own.sealed }
+                        Half::One { seed: own.seed, lanes: own.lanes, sealed: &own.sealed }
                     }
                     Party::Two => {
-                        let share = Share::split(&own.policy, &own.key, &own.seed);
-                        Half::Two { key: share.key, policy: share.policy.clone() }
+                        let (mut policy, mut keys) =
+                            route::split(&own.policy, own.lanes, &own.key, &own.seed);
+                        let (policy, keys) =
+                            (std::mem::take(&mut *policy), std::mem::take(&mut *keys));
+                        Half::Two { sealed: route::sealed_digest(&own.sealed), policy, keys }
                     }
                 };
                 let destination = own.destination.as_bytes();

@@ -29,10 +29,10 @@ pub(crate) enum FromMember<'a> {
 /// A party's half of an announcement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Half<'a> {
-    /// For party one: the seed of its shares, words of the policy's, and the sealed route.
-    One { seed: [u8; 16], words: u8, sealed: &'a [u8] },
-    /// For party two: its shares of key and policy.
-    Two { key: u128, policy: Vec<u64> },
+    /// For party one: the seed of its shares, the lanes that they are for, and the sealed route.
+    One { seed: [u8; 16], lanes: u16, sealed: &'a [u8] },
+    /// For party two: the digest of the sealed route, and its shares of the policy and of each lane's key.
+    Two { sealed: [u8; 32], policy: Vec<u64>, keys: Vec<u128> },
 }
 
 impl<'a> FromMember<'a> {
@@ -43,10 +43,14 @@ impl<'a> FromMember<'a> {
                 let kind = if matches!(half, Half::One { .. }) { 1 } else { 2 };
                 out.u8(kind).u16(shard).mark(*mark).bytes(nonce).short_bytes(destination);
                 match half {
-                    Half::One { seed, words, sealed } => {
-                        out.bytes(seed).u8(*words).short_bytes(sealed)
+                    Half::One { seed, lanes, sealed } => {
+                        out.bytes(seed).u16(*lanes).short_bytes(sealed)
                     }
-                    Half::Two { key, policy } => out.u128(*key).words(policy),
+                    Half::Two { sealed, policy, keys } => {
+                        out.bytes(sealed).words(policy).list(keys, |out, key| {
+                            out.u128(*key);
+                        })
+                    }
                 };
             }
             Self::Withdraw { mark, destination } => {
@@ -85,10 +89,11 @@ impl<'a> FromMember<'a> {
                 let (mark, nonce) = (reader.mark()?, reader.array()?);
                 let destination = destination(&mut reader)?;
                 let half = if kind == 1 {
-                    let (seed, words) = (reader.array()?, reader.u8()?);
-                    Half::One { seed, words, sealed: reader.short_bytes()? }
+                    let (seed, lanes) = (reader.array()?, reader.u16()?);
+                    Half::One { seed, lanes, sealed: reader.short_bytes()? }
                 } else {
-                    Half::Two { key: reader.u128()?, policy: reader.words()? }
+                    let (sealed, policy) = (reader.array()?, reader.words()?);
+                    Half::Two { sealed, policy, keys: reader.list(16, Reader::u128)? }
                 };
                 Self::Announce { mark, nonce, destination, half }
             }

@@ -25,6 +25,8 @@ pub(crate) enum PairMessage<'a> {
     Left { lane: Lane },
     /// From two to one: whose rankings are here, once it waits no longer.
     Answered { round: u64, lanes: Vec<u64> },
+    /// From two to one: it has handed out what this order says.
+    Done { position: u64 },
     /// From one to two: the next thing that both do.
     Order { position: u64, order: Order },
 }
@@ -49,7 +51,7 @@ pub(crate) enum HeardWhat {
 /// What both parties do, in the order of positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Compute who gets these, and hand them out: one run.
+    /// Hand these out to all.
     Export(Vec<Item>),
     /// These are current; members hold them from a former pair, or will be sent them.
     Adopt(Vec<Item>),
@@ -63,7 +65,7 @@ pub(crate) enum Order {
     Part(Lane),
     /// Nothing of what it said counts any more.
     Leave(Lane),
-    /// Compute which of these one member gets, routes as lanes, and hand them out: one run.
+    /// Hand these out to one member.
     Replay { lane: Lane, ids: Vec<RouteId> },
     /// Ask these members for a ranking of these routes. The position names the round.
     Ask { ids: Vec<RouteId>, lanes: Vec<u64> },
@@ -110,6 +112,7 @@ impl<'a> PairMessage<'a> {
             Self::Away { lane } => out.u8(5).u16(shard).lane(*lane),
             Self::Left { lane } => out.u8(8).u16(shard).lane(*lane),
             Self::Answered { round, lanes } => out.u8(6).u16(shard).u64(*round).words(lanes),
+            Self::Done { position } => out.u8(9).u16(shard).u64(*position),
             Self::Order { position, order } => {
                 out.u8(7).u16(shard).u64(*position);
                 order.emit(&mut out);
@@ -130,6 +133,7 @@ impl<'a> PairMessage<'a> {
             5 => Self::Away { lane: reader.lane()? },
             6 => Self::Answered { round: reader.u64()?, lanes: reader.words()? },
             8 => Self::Left { lane: reader.lane()? },
+            9 => Self::Done { position: reader.u64()? },
             7 => Self::Order { position: reader.u64()?, order: Order::parse(&mut reader)? },
             _ => return Err(ExchangeError::Malformed("its kind")),
         };

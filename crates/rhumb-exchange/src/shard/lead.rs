@@ -65,6 +65,8 @@ pub(super) struct Lead {
     installing: Option<(u8, Option<u64>)>,
     /// Slots of the engine whose order holds, the one used last at the end.
     pub(super) slots: Vec<u8>,
+    /// The order to hand out that party two has not done yet.
+    pub(super) undone: Option<u64>,
     /// In which round a lane's route was compared last.
     compared: Vec<u64>,
 }
@@ -129,6 +131,7 @@ impl Lead {
             waiting: VecDeque::new(),
             installing: None,
             slots: Vec::new(),
+            undone: None,
             compared: vec![0; lanes],
         }
     }
@@ -231,7 +234,8 @@ impl Shard {
         let Some(pair) = &mut self.pair else { return Ok(false) };
         let stock = pair.session.stock();
         if stock.bit_words < bit_words || stock.vector_words < vector_words {
-            let [bits, vectors] = [bit_words, vector_words].map(|words| words + MORE_WORDS);
+            let more = |words| if words == 0 { 0 } else { words + MORE_WORDS };
+            let [bits, vectors] = [bit_words, vector_words].map(more);
             while pair.session.provide([bits, vectors])? {}
             self.flush_engine();
             return Ok(false);
@@ -268,11 +272,13 @@ impl Shard {
                 self.look_at_syncs();
             }
             let kind = (turn + at) % 4;
+            let may_hand_out = self.lead()?.undone.is_none();
             let order = match kind {
-                0 => self.next_words(),
+                0 if may_hand_out => self.next_words(),
                 1 => self.select_order(),
                 2 => self.next_question(),
-                _ => self.next_replay(),
+                3 if may_hand_out => self.next_replay(),
+                _ => None,
             };
             if order.is_some() {
                 let lead = self.lead()?;

@@ -1,16 +1,18 @@
-//! What both parties do, by party one's order: changes of the table at once, runs in two steps, [`Shard::perform`] and
-//! [`Shard::finish_run`].
+//! What both parties do, by party one's order: changes of the table, and what is handed out, at once; a run of Select-Best in two steps,
+//! [`Shard::perform`] and [`Shard::finish_run`].
+//!
+//! Handing out takes no computation: the announcers have shared a key for each lane that may have a route. Party two says when it has done it, and
+//! party one orders the next then, so that what waits for members' connections grows no faster than both parties work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_mpc::{Inputs, OrderSlot, Outputs, Party, Program};
-use zeroize::Zeroizing;
+use rhumb_mpc::{OrderSlot, Party};
 
 use super::Shard;
 use super::table::Held;
-use crate::circuits::{ExportAll, Form, SelectBest, SharedRoute};
+use crate::circuits::{Form, SelectBest};
 use crate::config::REPLAY_LANES;
 use crate::message::member::{OFFER_LEN, Offer, ToMember};
 use crate::message::pair::{Item, Order, PairMessage};
@@ -18,23 +20,11 @@ use crate::roster::Lane;
 use crate::route::RouteId;
 use crate::{ExchangeError, MAX_MEMBER_MESSAGE};
 
-/// Circuits that were made. There are at most 64 sizes of one and 6 of the other, times slots for orders.
+/// Circuits that were made. There are at most 6 sizes, times slots for orders.
 #[derive(Default)]
-pub(super) struct Programs {
-    exports: HashMap<usize, Arc<ExportAll>>,
-    selects: HashMap<(usize, u8), Arc<SelectBest>>,
-}
+pub(super) struct Programs(HashMap<(usize, u8), Arc<SelectBest>>);
 
 impl Programs {
-    fn export(&mut self, routes: usize) -> Result<Arc<ExportAll>, ExchangeError> {
-        if let Some(circuit) = self.exports.get(&routes) {
-            return Ok(Arc::clone(circuit));
-        }
-        let circuit = Arc::new(ExportAll::new(routes)?);
-        self.exports.insert(routes, Arc::clone(&circuit));
-        Ok(circuit)
-    }
-
     pub(super) fn select(
         &mut self,
         form: Form,
@@ -42,7 +32,7 @@ impl Programs {
         slot: u8,
     ) -> Result<Arc<SelectBest>, ExchangeError> {
         let key = (places(form, routes), slot);
-        if let Some(circuit) = self.selects.get(&key) {
+        if let Some(circuit) = self.0.get(&key) {
             return Ok(Arc::clone(circuit));
         }
         let circuit = Arc::new(match form {
@@ -50,7 +40,7 @@ impl Programs {
             Form::Index => SelectBest::index(key.0)?,
             Form::TopClass => SelectBest::top_class(key.0, OrderSlot(slot))?,
         });
-        self.selects.insert(key, Arc::clone(&circuit));
+        self.0.insert(key, Arc::clone(&circuit));
         Ok(circuit)
     }
 }
@@ -72,8 +62,9 @@ impl Shard {
         now: Instant,
     ) -> Result<(), ExchangeError> {
         match order {
-            Order::Export(_) | Order::Replay { .. } => return self.begin_run(position, order),
-            Order::Select(selections) => return self.begin_select(position, selections),
+            Order::Export(items) => self.export(position, &items)?,
+            Order::Replay { lane, ids } => self.replay(position, lane, &ids)?,
+            Order::Select(selections) => self.begin_select(selections)?,
             Order::Arrange { slot, announcers } => self.arrange(slot, announcers)?,
             Order::Adopt(items) => {
                 for item in items {
@@ -106,123 +97,65 @@ impl Shard {
 
     /// What an order's run takes of the pools, in words of triples of bits and vectors.
     pub(super) fn needs(&mut self, order: &Order) -> Result<[u64; 2], ExchangeError> {
-        let (program, lanes) = match order {
-            Order::Select(selections) => return self.select_needs(selections),
-            Order::Export(items) => (self.export(items)?, self.connections.len()),
-            Order::Replay { ids, .. } => (self.replay(ids)?, ids.len()),
-            _ => return Ok([0; 2]),
-        };
-        let cost = program.cost();
-        Ok([cost.ands, cost.vector_ands].map(|ands| (ands * lanes.div_ceil(64)) as u64))
+        match order {
+            Order::Select(selections) => self.select_needs(selections),
+            _ => Ok([0; 2]),
+        }
     }
 
     /// The engine has handled a message: is the run done?
-    pub(super) fn finish_run(&mut self, _now: Instant) -> Result<(), ExchangeError> {
+    pub(super) fn finish_run(&mut self) -> Result<(), ExchangeError> {
         let Some(pair) = &mut self.pair else { return Ok(()) };
         let Some(outputs) = pair.session.take_outputs() else { return Ok(()) };
-        let Some((position, order)) = pair.running.take() else { return Ok(()) };
-        match order {
-            Order::Export(items) => self.finish_export(position, &items, &outputs),
-            Order::Replay { lane, ids } => self.finish_replay(position, lane, &ids, &outputs),
-            Order::Select(selections) => self.finish_select(&selections, outputs),
-            _ => Ok(()),
-        }
-    }
-
-    pub(super) fn begin_run(&mut self, position: u64, order: Order) -> Result<(), ExchangeError> {
-        let (program, inputs) = match &order {
-            Order::Select(selections) => self.select_run(selections)?,
-            Order::Export(items) => (self.export(items)?, self.export_inputs(items)?),
-            Order::Replay { lane, ids } => (self.replay(ids)?, self.replay_inputs(*lane, ids)?),
-            _ => return Ok(()),
-        };
-        let Some(pair) = &mut self.pair else { return Ok(()) };
-        pair.session.start(&program, &inputs)?;
-        pair.running = Some((position, order));
-        self.flush_engine();
-        Ok(())
-    }
-
-    fn export(&mut self, items: &[Item]) -> Result<Arc<Program>, ExchangeError> {
-        check_count(items.len(), crate::config::MAX_BATCH)?;
-        Ok(Arc::clone(self.programs.export(items.len())?.program()))
-    }
-
-    fn replay(&mut self, ids: &[RouteId]) -> Result<Arc<Program>, ExchangeError> {
-        check_count(ids.len(), REPLAY_LANES)?;
-        Ok(Arc::clone(self.programs.export(1)?.program()))
-    }
-
-    fn export_inputs(&mut self, items: &[Item]) -> Result<Inputs, ExchangeError> {
-        let lanes = self.connections.len();
-        let circuit = self.programs.export(items.len())?;
-        let mut keys = Vec::with_capacity(items.len());
-        for item in items {
-            let held = self.check_held(*item)?;
-            keys.push(Zeroizing::new(vec![held.share.key; lanes]));
-        }
-        let routes = items.iter().zip(&keys).filter_map(|(item, keys)| {
-            let policy = &self.table.held(*item)?.share.policy;
-            Some(SharedRoute { policy, keys })
-        });
-        let routes: Vec<SharedRoute<'_>> = routes.collect();
-        Ok(circuit.inputs(self.party, lanes, &routes)?)
+        let Some(selections) = pair.running.take() else { return Ok(()) };
+        self.finish_select(&selections, outputs)
     }
 
     /// Party one sends sealed routes and its shares, party two its shares: to all who are here alike.
-    fn finish_export(
-        &mut self,
-        position: u64,
-        items: &[Item],
-        outputs: &Outputs,
-    ) -> Result<(), ExchangeError> {
-        let circuit = self.programs.export(items.len())?;
-        let mut routes = Vec::with_capacity(items.len());
+    fn export(&mut self, position: u64, items: &[Item]) -> Result<(), ExchangeError> {
+        check_count(items.len(), crate::config::MAX_BATCH)?;
+        let lanes = self.connections.len();
+        let (mut routes, mut keys) = (Vec::new(), Vec::new());
         for item in items {
-            let id = self.check_held(*item)?.id;
+            let held = self.check_held(*item)?;
+            let id = held.id;
+            keys.push(held.share.keys(lanes));
             routes.push((id, self.set_current(*item, position, position)));
         }
-        let results = circuit.results(outputs);
         for lane in self.joined() {
-            let routes = routes.iter().zip(results);
-            let shares = routes.map(|((id, former), keys)| (*id, *former, keys[lane.index()]));
+            let shares = routes.iter().zip(&keys);
+            let shares = shares.map(|((id, former), keys)| (*id, *former, keys[lane.index()]));
             self.hand_out(lane, position, &shares.collect::<Vec<_>>());
         }
-        self.counters.export_runs += 1;
         self.counters.exported += items.len() as u64;
+        self.handed_out(position);
         Ok(())
     }
 
-    fn replay_inputs(&mut self, lane: Lane, ids: &[RouteId]) -> Result<Inputs, ExchangeError> {
+    /// The same to one member, of what it lacks.
+    fn replay(&mut self, position: u64, lane: Lane, ids: &[RouteId]) -> Result<(), ExchangeError> {
+        check_count(ids.len(), REPLAY_LANES)?;
         self.connection(lane)?;
-        let circuit = self.programs.export(1)?;
-        let mut policy = Zeroizing::new(vec![0_u64; ids.len().div_ceil(64)]);
-        let mut keys = Zeroizing::new(Vec::with_capacity(ids.len()));
-        for (number, id) in ids.iter().enumerate() {
+        let mut shares = Vec::with_capacity(ids.len());
+        for id in ids {
             let held = self.table.item_of(*id).and_then(|item| self.table.held(item));
             let held = held.filter(|held| held.current.is_some());
             let share = &held.ok_or(ExchangeError::OutOfStep("a route to replay"))?.share;
-            policy[number / 64] |= share.bit(lane) << (number % 64);
-            keys.push(share.key);
+            shares.push((*id, None, share.key(lane)));
         }
-        let route = SharedRoute { policy: &policy, keys: &keys };
-        Ok(circuit.inputs(self.party, ids.len(), &[route])?)
-    }
-
-    fn finish_replay(
-        &mut self,
-        position: u64,
-        lane: Lane,
-        ids: &[RouteId],
-        outputs: &Outputs,
-    ) -> Result<(), ExchangeError> {
-        let circuit = self.programs.export(1)?;
-        let keys = &circuit.results(outputs)[0];
-        let shares: Vec<_> = ids.iter().zip(keys).map(|(id, key)| (*id, None, *key)).collect();
         self.hand_out(lane, position, &shares);
         self.mark_replayed(lane, position, ids);
         self.counters.replayed += ids.len() as u64;
+        self.handed_out(position);
         Ok(())
+    }
+
+    /// Party two says so, and party one waits for that.
+    fn handed_out(&mut self, position: u64) {
+        match self.lead() {
+            Some(lead) => lead.undone = Some(position),
+            None => self.tell_peer(&PairMessage::Done { position }),
+        }
     }
 
     /// Sends shares of keys, in messages within their bound.

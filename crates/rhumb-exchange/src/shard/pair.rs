@@ -8,8 +8,9 @@ use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot, Party, Seed, Session, Stock};
 use super::lead::Lead;
 use super::{Output, Shard};
 use crate::ExchangeError;
+use crate::circuits::Form;
 use crate::message::Tag;
-use crate::message::pair::{Heard, HeardWhat, Order, PairMessage};
+use crate::message::pair::{Heard, HeardWhat, Order, PairMessage, Selection};
 use crate::roster::Lane;
 
 /// A pair.
@@ -18,8 +19,8 @@ pub(super) struct Pair {
     pub(super) session: Session,
     /// Orders that were begun.
     pub(super) position: u64,
-    /// The run under way, and its position.
-    pub(super) running: Option<(u64, Order)>,
+    /// The rounds of the run under way.
+    pub(super) running: Option<Vec<Selection>>,
     /// Who is in the order of each slot of the engine, at which place.
     pub(super) arrangements: [Vec<Lane>; MAX_ORDER_SLOTS],
     pub(super) role: Role,
@@ -152,12 +153,16 @@ impl Shard {
             return false;
         }
         let is_quiet = self.rounds.len() == 0 && lead.is_quiet();
-        let (wanted, most) = if is_quiet {
+        let (mut wanted, most) = if is_quiet {
             ([u64::MAX; 2], BATCHES)
         } else {
             let engine = self.config.engine;
             ([engine.bit_words, engine.vector_words].map(|words| u64::from(words) / 2), 1)
         };
+        // No other circuit chooses between vectors.
+        if self.config.common.form != Form::Paper {
+            wanted[1] = 0;
+        }
         if pair.session.batches_under_way() >= most {
             return false;
         }
@@ -183,7 +188,7 @@ impl Shard {
                 let Some(pair) = &mut self.pair else { return Ok(()) };
                 pair.session.handle(message)?;
                 self.flush_engine();
-                self.finish_run(now)
+                self.finish_run()
             }
             (PairMessage::Order { position, order }, Party::Two) => {
                 self.take_order(position, order)

@@ -13,7 +13,7 @@ use super::Shard;
 use crate::ExchangeError;
 use crate::circuits::{Candidate, Form, LOAD_BITS, MAX_ROUTES, SelectBest, rows};
 use crate::message::member::ToMember;
-use crate::message::pair::{Order, Selection};
+use crate::message::pair::Selection;
 use crate::roster::{Lane, LaneSet};
 
 /// A round as the circuit has it.
@@ -38,11 +38,7 @@ impl Shard {
     }
 
     /// Both: begins a run of these rounds. Those of which nobody counts are over.
-    pub(super) fn begin_select(
-        &mut self,
-        position: u64,
-        selections: Vec<Selection>,
-    ) -> Result<(), ExchangeError> {
+    pub(super) fn begin_select(&mut self, selections: Vec<Selection>) -> Result<(), ExchangeError> {
         if selections.len() > SELECTIONS {
             return Err(ExchangeError::OutOfStep("the size of a run"));
         }
@@ -51,7 +47,12 @@ impl Shard {
         if counted.is_empty() {
             return Ok(());
         }
-        self.begin_run(position, Order::Select(counted))
+        let (program, inputs) = self.select_run(&counted)?;
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        pair.session.start(&program, &inputs)?;
+        pair.running = Some(counted);
+        self.flush_engine();
+        Ok(())
     }
 
     /// Words of both kinds of triples that a run of these takes.
@@ -69,7 +70,7 @@ impl Shard {
         Ok(needs)
     }
 
-    pub(super) fn select_run(
+    fn select_run(
         &mut self,
         selections: &[Selection],
     ) -> Result<(Arc<Program>, Inputs), ExchangeError> {
@@ -143,9 +144,8 @@ impl Shard {
             let item =
                 self.table.item_of(*id).ok_or(ExchangeError::OutOfStep("a round's route"))?;
             let held = self.check_held(item)?;
-            let of_paper = if form == Form::Paper { lanes } else { 0 };
-            keys.push(Zeroizing::new(vec![held.share.key; of_paper]));
-            policies.push(&held.share.policy);
+            keys.push(held.share.keys(if form == Form::Paper { lanes } else { 0 }));
+            policies.push(held.share.policy(lanes.div_ceil(64)));
             let preference = vec![self.preferences[item.0.index()]; lanes];
             let is_given = self.party == Party::One && form != Form::TopClass;
             loads.push(if is_given { rows(&preference, LOAD_BITS) } else { Vec::new() });
@@ -156,7 +156,7 @@ impl Shard {
         let mut candidates = vec![nobodys; last + 1];
         for (number, place) in part.places.iter().enumerate() {
             candidates[*place] = Candidate {
-                policy: policies[number],
+                policy: &policies[number],
                 ranking: &rankings[number],
                 load: &loads[number],
                 keys: &keys[number],

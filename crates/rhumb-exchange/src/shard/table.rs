@@ -60,10 +60,8 @@ impl Table {
     }
 
     /// There are more lanes now.
-    pub(crate) fn extend(&mut self, lanes: usize, words: usize) {
+    pub(crate) fn extend(&mut self, lanes: usize) {
         self.lanes.resize_with(lanes, LaneTable::default);
-        let held = self.lanes.iter_mut().flat_map(|lane| lane.held.values_mut());
-        held.for_each(|held| held.share.fit(words));
     }
 
     /// The highest mark heard of a lane.
@@ -273,6 +271,18 @@ impl Table {
             }
         }
         sums
+    }
+
+    /// What a party does that deviates: its shares of who may have a route are others for a lane.
+    #[cfg(test)]
+    pub(crate) fn turn_over(&mut self, lane: Lane) {
+        let lanes = self.lanes.len();
+        for held in self.lanes.iter_mut().flat_map(|lane| lane.held.values_mut()) {
+            let mut policy = held.share.policy(lanes.div_ceil(64));
+            policy[lane.index() / 64] ^= 1 << (lane.0 % 64);
+            let keys = held.share.keys(lanes).as_slice().into();
+            held.share = Share::Masked { policy: policy.as_slice().into(), keys };
+        }
     }
 
     fn add_sum(&mut self, id: RouteId, times: u64) {

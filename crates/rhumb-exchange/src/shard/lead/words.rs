@@ -81,6 +81,11 @@ impl Shard {
                 theirs.leaving = theirs.leaving.saturating_sub(1);
             }
             PairMessage::Answered { round, lanes } => self.take_answered(round, lanes)?,
+            PairMessage::Done { position } => {
+                if self.lead().is_none_or(|lead| lead.undone.take() != Some(position)) {
+                    return Err(ExchangeError::OutOfStep("what was handed out"));
+                }
+            }
             PairMessage::Engine(_) | PairMessage::Order { .. } => {
                 return Err(ExchangeError::Unexpected("an order of party two"));
             }
@@ -129,7 +134,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What members have said: one run of announcements, and what comes before it.
+    /// What members have said: announcements to hand out under one order, and what comes before it.
     pub(super) fn next_words(&mut self) -> Option<Order> {
         let most = self.config.batch;
         let (mut batch, mut removed) = (Vec::new(), BTreeSet::new());
