@@ -1,8 +1,8 @@
-//! What the two servers compute on shares: [`ExportAll`] and [`SelectBest`] (paper, sections 5.4 and 5.5), each with the inputs
-//! that a party gives and the shares that it gets. [`oracle`] is the same in the clear.
+//! What the two servers compute on shares: [`SelectBest`] (paper, section 5.5), with the inputs that a party gives and the shares that it gets;
+//! and [`ExportAll`] (section 5.4), the paper's, for comparison: announcers share keys so that nothing is left to compute. [`oracle`] is the same in
+//! the clear.
 //!
-//! A lane is a member; in an [`ExportAll`] for one member, a route. Rows are words of 64 lanes, the first in the lowest bit
-//! ([`rows`]).
+//! A lane is a member. Rows are words of 64 lanes, the first in the lowest bit ([`rows`]).
 //!
 //! | circuit, R places | ANDs per lane | rounds |
 //! |---|---|---|
@@ -18,7 +18,7 @@ mod select_best;
 pub use export_all::{ExportAll, SharedRoute};
 pub use select_best::{Candidate, Choice, Form, SelectBest};
 
-/// Routes that a run compares or exports: what an order of the engine holds. No exchange has seen more than 27 to a prefix.
+/// Routes that a run compares: what an order of the engine holds. No exchange has seen more than 27 to a prefix.
 pub const MAX_ROUTES: usize = rhumb_mpc::MAX_ORDER;
 
 /// Bits of a member's class: 16 of them, the highest the best. Section 5.3 divides 8 bits of preference like this.

@@ -111,7 +111,7 @@ pub struct MemberStatus {
     pub live_shards: usize,
     /// Of these, shards in which all that the exchange has is here.
     pub synced_shards: usize,
-    /// Announcements whose key opened nothing: the announcer's fault.
+    /// Announcements whose key opened nothing: the fault of the announcer, or of a party that altered its share.
     pub unopened: u64,
     /// Results that the parties did not make together.
     pub inconsistent: u64,

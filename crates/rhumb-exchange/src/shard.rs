@@ -2,8 +2,8 @@
 //!
 //! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a standby is a shard without one.
 //! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one orders what both do (`lead.rs`, `follow.rs`).
-//! 3. Orders change the table at both parties alike, or are runs (`orders.rs`), whose results go to the members as shares.
-//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`, `select.rs`).
+//! 3. Orders change the table at both parties alike, and what the announcers shared of each lane's key goes to the members (`orders.rs`).
+//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`, `select.rs`); results are shares.
 //! 5. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
 //!
 //! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
@@ -100,6 +100,9 @@ pub struct Counters {
     /// Pairs that ended.
     pub pairs_ended: u64,
 }
+
+/// What a party takes of a [`Half`].
+type OwnHalf = (Share, Box<[u8]>, [u8; 32]);
 
 /// A member as a shard sees it.
 #[derive(Clone, Copy, Default)]
@@ -369,8 +372,8 @@ impl Shard {
         Ok(last)
     }
 
-    /// This party's half of a route, with the digest of the sealed route.
-    fn check_half(&self, half: Half<'_>) -> Result<(Share, Box<[u8]>, [u8; 32]), ExchangeError> {
+    /// This party's half of a route: its share, the sealed route if it has it, and its digest.
+    fn check_half(&self, half: Half<'_>) -> Result<OwnHalf, ExchangeError> {
         match (half, self.party) {
             (Half::One { seed, lanes, sealed }, Party::One) => {
                 if !is_sealed_len(sealed.len()) {

@@ -246,7 +246,7 @@ fn a_lane_has_no_use_for_the_shares_of_another() {
         let mut world = World::with(small(3, Form::TopClass, 1), 25);
         world.stop_member(1);
         world.settle();
-        let seen: RefCell<HashMap<(usize, [u8; 16]), [u8; 16]>> = RefCell::default();
+        let seen = RefCell::new(HashMap::<(usize, [u8; 16]), [u8; 16]>::new());
         let lying = lying.to_vec();
         world.alter = Some(Box::new(move |way, frame| {
             let Way::ToMember { lane, server } = way else { return };
@@ -260,7 +260,9 @@ fn a_lane_has_no_use_for_the_shares_of_another() {
                 }
             }
         }));
-        (0..10).for_each(|number| drop(world.announce(0, &[number], &[2], b"secret")));
+        for number in 0..10 {
+            world.announce(0, &[number], &[2], b"secret");
+        }
         world.settle();
         world.start_member(1, true);
         world.settle();

@@ -90,7 +90,10 @@ impl Exchange {
         let roster = Roster::new(sites.collect()).expect("a roster");
         let mut common = Common::new(Arc::new(roster));
         common.shards = shards;
-        let config = Arc::new(ServerConfig::new(common));
+        let mut config = ServerConfig::new(common);
+        // Most sites never come: nobody waits for them.
+        config.settle = Duration::from_millis(100);
+        let config = Arc::new(config);
         let channels = channel::pair(Duration::ZERO, now()).expect("loopback");
         let hello = |party| config.hello(party, [party as u8; 32]);
         let (one, two) = (hello(Party::One), hello(Party::Two));

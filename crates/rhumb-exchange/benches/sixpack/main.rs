@@ -72,7 +72,7 @@ fn stolen() -> Option<f64> {
     Some(hundredths / 100.0)
 }
 
-/// Computations side by side at each server, all on one thread here: while one waits for the other server, others go on, but runs of
-/// Export-All have fewer routes each.
+/// Computations side by side at each server, all on one thread here: while one waits for the other server, others go on, but fewer routes are handed
+/// out together.
 const SHARDS: u16 = 1;
 const PARTS: [&str; 4] = ["table", "replay", "stress", "full"];

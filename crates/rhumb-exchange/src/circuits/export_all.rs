@@ -1,7 +1,6 @@
-//! Export-All: each lane gets a route's key where the policy permits it, and zero where not; one vector AND per lane and route.
+//! Export-All as in the paper: each lane gets a route's key where the policy permits it, and zero where not; one vector AND per lane and route.
 //!
-//! Over members, the key is the same in all lanes. Over routes, for a member that comes to the exchange late, each lane has
-//! a key of its own: what is stored of its policy bit and key serves once more, and no announcer is asked.
+//! The reference for measurements. A party with a member of its own opens by it what that member may not have: it turns over its share of the bit.
 
 use std::sync::Arc;
 
