@@ -53,7 +53,8 @@ fn routes_go_to_those_whom_their_policies_have_and_to_nobody_else() {
         });
         assert_eq!(status["members"].as_array().unwrap().len(), 4);
         assert_eq!(status["routes"]["exported"], 4);
-        assert!(status["triples"]["vectors_used"].as_u64().unwrap() >= 4 * 64);
+        // To hand routes out nothing is computed.
+        assert_eq!(status["triples"]["vectors_used"], 0);
     }
     let latency = &one.status(&exchange)["export_latency_us"];
     assert!(latency["p50"].as_u64() <= latency["p99"].as_u64() && latency["p50"].is_u64());
