@@ -82,7 +82,7 @@ const BURST: u64 = 50;
 /// To one host one a second.
 const HOST_INTERVAL_US: u64 = 1_000_000;
 const HOST_BURST: u64 = 6;
-/// Ten a second: a stamper asks twice a second by each of its ways.
+/// Ten a second: a stamper asks by each of its ways, at most every 400 ms.
 const ANSWER_INTERVAL_US: u64 = 100_000;
 /// 8 kB of buckets.
 const HOSTS: usize = 1024;

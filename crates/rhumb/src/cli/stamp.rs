@@ -37,7 +37,8 @@ pub(crate) enum StampTask {
 /// Through which waypoints, and with which keys.
 #[derive(Debug, Default, Args)]
 pub(crate) struct StampKeyArguments {
-    /// The waypoints to pass, in this order, 1 to 4; once more for the other family of addresses
+    /// The waypoints to pass, in this order, 1 to 4; once more for the other family of addresses. Given several times for one family:
+    /// ways in the order in which they are preferred, each used while those before it are silent or refuse
     /// [default: those of the capability files]
     #[arg(long, value_name = "W1,W2", value_parser = parse_waypoints)]
     pub(crate) via: Vec<Waypoints>,

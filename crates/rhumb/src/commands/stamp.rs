@@ -4,11 +4,13 @@
 //! 1. Rules of routing lead packets that are to be stamped into a TUN device: by the mark of their socket, by user, or by prefix
 //!    and port ([`instance`]).
 //! 2. A thread per way stamps them and sends them to the first waypoint by a raw socket ([`way`], [`stamping`]). Answers come to
-//!    this host, or through it, as ever: the packets carry its own address.
+//!    this host, or through it, as ever: the packets carry its own address. Where there are several ways, probes tell which of
+//!    them works ([`probing`], [`choice`]).
 //! 3. The main thread takes care of the keys ([`keys`], [`fetch`]), and of who asks for what ([`command`], [`door`]).
 //!
 //! Invariant: what is to be stamped is never sent unstamped, unless `--fallback plain` says so. See `docs/decisions/0020-stamping.md`.
 
+mod choice;
 mod command;
 mod door;
 mod fetch;
@@ -16,6 +18,7 @@ mod group;
 mod instance;
 mod keys;
 mod policy;
+mod probing;
 mod refusals;
 mod report;
 mod serve;
@@ -131,6 +134,7 @@ impl Stamping {
         }
         self.fetcher.turn(self.keys.clients_mut(), now_ms);
         self.instance.refresh(&self.keys, now_ms, is_waiting);
+        self.instance.follow_choices();
         self.hear_refusals();
         match self.instance.ways().find(|(_, way)| !way.is_alive()) {
             None => Ok(()),
@@ -171,7 +175,8 @@ impl Stamping {
             }
             if self.keys.clients().is_empty() || Instant::now() > deadline {
                 let missing = self.instance.ways().find_map(|(_, way)| {
-                    [false, true].into_iter().find_map(|is_v6| way.chosen(is_v6)?.as_ref().err())
+                    let families = [false, true].into_iter();
+                    families.flat_map(|is_v6| way.chosen(is_v6)).find_map(|it| it.as_ref().err())
                 });
                 let missing = missing.map_or_else(|| "a waypoint".to_owned(), IpAddr::to_string);
                 return Err(Failure::setup_text(format!(

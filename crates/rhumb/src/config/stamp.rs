@@ -69,6 +69,7 @@ pub(crate) struct RawStamp {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPolicy {
     via: Vec<Spanned<String>>,
+    otherwise: Option<Vec<Spanned<String>>>,
     from: Option<Spanned<String>>,
     to: Option<Spanned<String>>,
     protocol: Option<Spanned<String>>,
@@ -93,7 +94,7 @@ pub(super) const STAMP_KEYS: &[&str] = &[
 ];
 /// Keys of `[[stamp.policy]]`.
 pub(super) const POLICY_KEYS: &[&str] =
-    &["via", "from", "to", "protocol", "ports", "source_ports", "user"];
+    &["via", "otherwise", "from", "to", "protocol", "ports", "source_ports", "user"];
 
 impl ConfigFile {
     /// The file as it is now.
@@ -130,11 +131,7 @@ impl ConfigFile {
         };
         let mut via = Via::default();
         for list in &flags.via {
-            if !via.take(&list.0) {
-                return Err(Failure::setup_text(
-                    "--via is given twice for one family of addresses; write W1,W2 in one",
-                ));
-            }
+            via.take(&list.0).map_err(|why| Failure::setup_text(format!("--via: {why}")))?;
         }
         let mut udp = flags.udp.clone();
         if udp.is_empty() {
@@ -220,10 +217,16 @@ impl ConfigFile {
         for text in &raw_policy.via {
             via.extend(self.parsed(Some(text), |text| parse_waypoints(text).map(|it| it.0))?);
         }
-        let via = match split(&via.concat()) {
+        let mut via = match split(&via.concat()) {
             Ok(via) => via,
             Err(problem) => return refused(&problem),
         };
+        for text in raw_policy.otherwise.iter().flatten() {
+            let list = self.parsed(Some(text), parse_waypoints)?;
+            if let Some(Err(problem)) = list.map(|list| via.take(&list.0)) {
+                return refused(&problem);
+            }
+        }
         let user = |text: &str| user_id(text).and_then(|user| not_ourselves(user, own));
         let selector = Selector {
             source: self.parsed(raw_policy.from.as_ref(), parse_prefix)?,
@@ -364,6 +367,8 @@ mod tests {
             ("protocol = \"tcp\"\nports = \"90-80\"", "no ports"),
             ("user = \"nobody here\"", "no user"),
             ("from = \"10.0.0.0/8\"\nto = \"2001:db8::/32\"", "different families"),
+            ("user = \"4242\"\notherwise = [\"192.0.2.1\"]", "twice"),
+            ("user = \"4242\"\notherwise = [\"192.0.2.2,2001:db8::1\"]", "one family"),
             ("", "for everything"),
             ("form = \"10.0.0.0/8\"", "did you mean `from`"),
         ] {
@@ -405,8 +410,16 @@ mod tests {
         user.user = vec!["4343".to_owned()];
         let refused = file("").stamp_daemon(&user).unwrap_err().to_string();
         assert!(refused.contains("runs as"), "{refused}");
+        let mut several = flags();
+        several.keys.via = ["192.0.2.1", "192.0.2.2,192.0.2.3", "2001:db8::1"]
+            .map(|it| parse_waypoints(it).unwrap())
+            .into();
+        several.user.push("4242".to_owned());
+        let settings = file("").stamp_daemon(&several).unwrap();
+        let text = "192.0.2.1 or 192.0.2.2,192.0.2.3 and 2001:db8::1";
+        assert_eq!(settings.stamp.via.to_string(), text);
         let mut twice = flags();
-        twice.keys.via = ["192.0.2.1", "192.0.2.2"].map(|it| parse_waypoints(it).unwrap()).into();
+        twice.keys.via = ["192.0.2.1", "192.0.2.1"].map(|it| parse_waypoints(it).unwrap()).into();
         let refused = file("").stamp_daemon(&twice).unwrap_err().to_string();
         assert!(refused.contains("twice"), "{refused}");
     }

@@ -265,7 +265,8 @@ pub(crate) fn split(list: &[IpAddr]) -> Result<Via, String> {
     if list.is_empty() {
         return Err("no waypoints".to_owned());
     }
-    Ok(Via { v4, v6 })
+    let some = |list: Vec<IpAddr>| if list.is_empty() { Vec::new() } else { vec![list] };
+    Ok(Via { v4: some(v4), v6: some(v6) })
 }
 
 /// One line, and the descriptors that came with it; `None` at the end.
@@ -329,7 +330,10 @@ mod tests {
             text.split(' ').filter(|it| !it.is_empty()).map(|it| it.parse().unwrap()).collect()
         };
         let via = split(&list("192.0.2.2 2001:db8::1 192.0.2.1")).unwrap();
-        assert_eq!((via.v4, via.v6), (list("192.0.2.2 192.0.2.1"), list("2001:db8::1")));
+        assert_eq!(
+            (via.v4, via.v6),
+            (vec![list("192.0.2.2 192.0.2.1")], vec![list("2001:db8::1")])
+        );
         assert!(split(&[]).is_err());
         assert!(split(&list("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4")).is_ok());
         assert!(split(&list("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5")).is_err());

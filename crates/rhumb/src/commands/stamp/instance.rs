@@ -16,6 +16,8 @@
 //! Invariant: rules of an instance whose device is gone are leftovers, and removed by the next one of us that starts; except where
 //! its command still runs, which stays cut off.
 
+use std::net::IpAddr;
+
 use rhumb_io::ip::{Tun, TunOptions};
 use rhumb_io::steering::{Action, Rule, Selector, Steering};
 
@@ -35,6 +37,8 @@ pub(crate) struct Instance {
     /// Carries nothing: its name says that we live.
     _anchor: Tun,
     ways: Vec<Option<Way>>,
+    /// By way and family, which of this host's addresses new connections get.
+    sources: Vec<[Option<IpAddr>; 2]>,
     rules: Vec<Rule>,
     fallback: Fallback,
     udp: Vec<CarriedInUdp>,
@@ -58,6 +62,7 @@ impl Instance {
                         steering,
                         _anchor: anchor,
                         ways: Vec::new(),
+                        sources: Vec::new(),
                         rules: Vec::new(),
                         fallback,
                         udp,
@@ -135,16 +140,21 @@ impl Instance {
         if free >= MOST_WAYS {
             return Err(Failure::setup_text(format!("{MOST_WAYS} ways are in use already")));
         }
-        let mut departures = [None, None];
-        for (is_v6, departure) in [false, true].into_iter().zip(&mut departures) {
-            if let Some(&first) = via.of(is_v6).first() {
-                let udp = self.udp.iter().find(|it| it.waypoint == first).map(|it| it.to);
-                let to = udp.map_or(first, |to| to.ip());
-                let source = self.steering.source_to(to).ok_or_else(|| no_way(first, to))?;
-                *departure = Some(Departure::new(source, to, udp)?);
+        let mut departures = [Vec::new(), Vec::new()];
+        let mut sources = [None; 2];
+        for is_v6 in [false, true] {
+            let family = usize::from(is_v6);
+            let mut missing = None;
+            for list in via.of(is_v6) {
+                let departure = self.departure(list[0]);
+                let found = departure.map_err(|why| missing = missing.take().or(Some(why))).ok();
+                sources[family] = sources[family].or(found.as_ref().map(Departure::source));
+                departures[family].push(found);
+            }
+            if let (None, Some(why)) = (sources[family], missing) {
+                return Err(why);
             }
         }
-        let sources = departures.each_ref().map(|it| it.as_ref().map(Departure::source));
         let name = format!("{}-{free}", device(self.number));
         let options = TunOptions { name, ..TunOptions::default() };
         let tun = Tun::open(&options).map_err(Failure::setup)?;
@@ -153,22 +163,27 @@ impl Instance {
         let device = way.device().to_owned();
         if self.ways.len() == free {
             self.ways.push(None);
+            self.sources.push([None; 2]);
         }
         self.ways[free] = Some(way);
+        self.sources[free] = sources;
         for (is_v6, source) in [false, true].into_iter().zip(sources) {
             self.lead(free, is_v6, source.map(|source| (&*device, source)))?;
         }
         Ok(free)
     }
 
+    /// How packets leave for a first waypoint. An error when there is no route.
+    fn departure(&mut self, first: IpAddr) -> Outcome<Departure> {
+        let udp = self.udp.iter().find(|it| it.waypoint == first).map(|it| it.to);
+        let to = udp.map_or(first, |to| to.ip());
+        let source = self.steering.source_to(to).ok_or_else(|| no_way(first, to))?;
+        Departure::new(source, to, udp)
+    }
+
     /// Leads what is marked for a way there. What is of a family without waypoints is refused, or goes the usual way where that
     /// is allowed.
-    fn lead(
-        &mut self,
-        way: usize,
-        is_v6: bool,
-        through: Option<(&str, std::net::IpAddr)>,
-    ) -> Outcome {
+    fn lead(&mut self, way: usize, is_v6: bool, through: Option<(&str, IpAddr)>) -> Outcome {
         if through.is_none() && self.fallback == Fallback::Plain {
             return Ok(());
         }
@@ -185,20 +200,44 @@ impl Instance {
 
     /// Takes the addresses that this host has now: they may change, and a route without its source is gone.
     pub(crate) fn follow_sources(&mut self) {
-        for (index, way) in self.ways.iter_mut().enumerate() {
+        for index in 0..self.ways.len() {
+            for is_v6 in [false, true] {
+                self.follow_departures(index, is_v6);
+            }
+        }
+        self.follow_choices();
+    }
+
+    /// Looks at the routes to the first waypoints of a way.
+    fn follow_departures(&mut self, index: usize, is_v6: bool) {
+        let Some(Some(way)) = self.ways.get(index) else { return };
+        let firsts: Vec<IpAddr> = way.via().of(is_v6).iter().map(|list| list[0]).collect();
+        for (lane, first) in firsts.into_iter().enumerate() {
+            let found = self.departure(first).ok();
+            let Some(Some(way)) = self.ways.get_mut(index) else { return };
+            let before = way.departures(is_v6)[lane].as_ref().map(Departure::source);
+            let after = found.as_ref().map(Departure::source);
+            // What has no route now may have one in a moment: what is known is kept.
+            if after.is_some() && before != after {
+                tracing::info!(source = ?after, via = %way.via(), "this host has another address");
+                way.depart(is_v6, lane, found);
+            }
+        }
+    }
+
+    /// Gives new connections the address that fits the lane in use.
+    pub(crate) fn follow_choices(&mut self) {
+        for (index, (way, led)) in self.ways.iter().zip(&mut self.sources).enumerate() {
             let Some(way) = way else { continue };
             for is_v6 in [false, true] {
-                let Some(departure) = way.departure(is_v6) else { continue };
-                let source = self.steering.source_to(departure.to());
-                let Some(source) = source.filter(|found| departure.source() != *found) else {
+                let departure = way.departures(is_v6).get(way.current(is_v6));
+                let source = departure.and_then(|it| it.as_ref()).map(Departure::source);
+                let Some(source) = source.filter(|it| led[usize::from(is_v6)] != Some(*it)) else {
                     continue;
                 };
                 let table = (MARK | self.number << 8) + 1 + index as u32;
-                let led = self.steering.lead(table, is_v6, Some((way.device(), source)));
-                match led.map_err(Failure::operation).and_then(|()| way.set_source(is_v6, source)) {
-                    Ok(()) => {
-                        tracing::info!(%source, via = %way.via(), "this host has another address");
-                    }
+                match self.steering.lead(table, is_v6, Some((way.device(), source))) {
+                    Ok(()) => led[usize::from(is_v6)] = Some(source),
                     Err(error) => tracing::warn!(%error, %source, "cannot send from this address"),
                 }
             }

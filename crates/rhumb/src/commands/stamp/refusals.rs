@@ -88,7 +88,7 @@ fn note(heard: &mut BTreeMap<IpAddr, Heard>, waypoint: IpAddr, now: Instant) {
 }
 
 /// Who says of a packet that it is prohibited.
-fn refusing(packet: &[u8]) -> Option<IpAddr> {
+pub(super) fn refusing(packet: &[u8]) -> Option<IpAddr> {
     let (from, _) = ends_of(packet)?;
     let header_len = match packet.first()? >> 4 {
         4 => usize::from(packet.first()? & 0x0F) * 4,

@@ -16,6 +16,7 @@ pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
     let now_s = clock::now().unix_ms / 1000;
     let ways: Vec<Value> =
         stamping.instance.ways().map(|(_, way)| way_status(way, now_s)).collect();
+    let choices: Vec<Value> = stamping.instance.ways().flat_map(|(_, way)| choices(way)).collect();
     let totals = Totals::of(stamping);
     let status = json!({
         "role": "stamper",
@@ -31,6 +32,7 @@ pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
         "drops": drops(|reason| totals.dropped(reason)),
         "refusals": stamping.refusals.lines(Instant::now()),
         "ways": ways,
+        "choices": choices,
         "policies": policies,
         "key_server": key_server(stamping),
     });
@@ -41,16 +43,17 @@ fn way_status(way: &Way, now_s: u64) -> Value {
     let counts = way.counts();
     let (mut keys, mut udp) = (Vec::new(), Vec::new());
     for is_v6 in [false, true] {
-        match way.chosen(is_v6) {
-            Some(Ok(chosen)) => keys.extend(chosen.iter().map(|choice| {
-                let left_s = choice.not_after_s.saturating_sub(now_s);
-                let (window, epoch) = (choice.window.0, choice.epoch);
-                format!("{} window {window} epoch {epoch}, {left_s} s left", choice.waypoint)
-            })),
-            Some(Err(waypoint)) => keys.push(format!("{waypoint} has no valid key")),
-            None => {}
+        for chosen in way.chosen(is_v6) {
+            match chosen {
+                Ok(chosen) => keys.extend(chosen.iter().map(|choice| {
+                    let left_s = choice.not_after_s.saturating_sub(now_s);
+                    let (window, epoch) = (choice.window.0, choice.epoch);
+                    format!("{} window {window} epoch {epoch}, {left_s} s left", choice.waypoint)
+                })),
+                Err(waypoint) => keys.push(format!("{waypoint} has no valid key")),
+            }
         }
-        let carried = way.departure(is_v6).and_then(Departure::udp);
+        let carried = way.departures(is_v6).iter().flatten().filter_map(Departure::udp);
         udp.extend(carried.map(|to| to.to_string()));
     }
     json!({
@@ -66,6 +69,26 @@ fn way_status(way: &Way, now_s: u64) -> Value {
     })
 }
 
+/// The lists of waypoints among which a way chooses, the preferred one of each family first.
+fn choices(way: &Way) -> Vec<Value> {
+    let mut all = Vec::new();
+    for is_v6 in [false, true] {
+        let Some(choice) = way.choice(is_v6) else { continue };
+        for (number, (list, health)) in way.via().of(is_v6).iter().zip(choice.ways()).enumerate() {
+            let via: Vec<String> = list.iter().map(ToString::to_string).collect();
+            let round_trip = health.round_trip().map(|it| it.as_micros() as f64 / 1000.0);
+            all.push(json!({
+                "via": via.join(","),
+                "device": way.device(),
+                "state": health.standing().as_str(),
+                "round_trip_ms": round_trip,
+                "is_in_use": number == choice.current(),
+            }));
+        }
+    }
+    all
+}
+
 /// Sums over all ways that there are.
 #[derive(Default)]
 struct Totals {
@@ -75,6 +98,7 @@ struct Totals {
     dropped: [u64; DropReason::ALL.len()],
     ways: u64,
     without_key: u64,
+    changes: u64,
 }
 
 impl Totals {
@@ -83,6 +107,7 @@ impl Totals {
         for (_, way) in stamping.instance.ways() {
             let counts = way.counts();
             totals.ways += 1;
+            totals.changes += way.changes();
             totals.without_key += u64::from(!way.is_ready());
             totals.stamped_packets += counts.stamped_packets.load(Ordering::Relaxed);
             totals.stamped_bytes += counts.stamped_bytes.load(Ordering::Relaxed);
@@ -129,7 +154,7 @@ impl KeyCounts {
 
 /// Seconds until the first of the keys in use ends.
 fn least_left_s(stamping: &Stamping, now_s: u64) -> u64 {
-    let families = |way| [false, true].into_iter().filter_map(move |is_v6| Way::chosen(way, is_v6));
+    let families = |way| [false, true].into_iter().flat_map(move |is_v6| Way::chosen(way, is_v6));
     let chosen = stamping.instance.ways().flat_map(|(_, way)| families(way));
     let ends = chosen.map(|chosen| match chosen {
         Ok(chosen) => chosen.iter().map(|it| it.not_after_s).min().unwrap_or(0),
@@ -161,6 +186,7 @@ fn metrics(stamping: &Stamping, totals: &Totals, now_s: u64) -> Vec<Metric> {
             stamping.refusals.messages(),
         ),
         plain(WAYS, "Ways through waypoints in use.", Kind::Gauge, totals.ways),
+        plain(CHANGES, "Times that packets took another way.", Kind::Counter, totals.changes),
         plain(WITHOUT_KEY, "Ways without a valid key.", Kind::Gauge, totals.without_key),
         plain(LEFT, "Until the first key in use ends.", Kind::Gauge, least_left_s(stamping, now_s)),
     ]
@@ -178,6 +204,8 @@ const DROPPED: &str = "rhumb_stamp_dropped_packets_total";
 const REFUSALS: &str = "rhumb_stamp_refusals_total";
 /// Each has a device and a thread.
 const WAYS: &str = "rhumb_stamp_ways";
+/// A way fell silent, was refused, or is well again. What each is, the status says under `choices`.
+const CHANGES: &str = "rhumb_stamp_way_changes_total";
 /// Nothing is stamped on these.
 const WITHOUT_KEY: &str = "rhumb_stamp_ways_without_key";
 /// The next window's key should be there before this is 0.

@@ -88,23 +88,23 @@ impl Counts {
 }
 
 /// What packets of each family are stamped by.
-#[derive(Debug, Default)]
-pub(crate) struct Stampers {
-    pub(crate) v4: Option<Stamper>,
-    pub(crate) v6: Option<Stamper>,
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Stampers<'a> {
+    pub(crate) v4: Option<&'a Stamper>,
+    pub(crate) v6: Option<&'a Stamper>,
 }
 
-impl Stampers {
-    fn of(&self, destination: IpAddr, now_s: u64) -> Option<&Stamper> {
-        let stamper = if destination.is_ipv4() { &self.v4 } else { &self.v6 };
-        stamper.as_ref().filter(|stamper| now_s <= stamper.not_after_s())
+impl<'a> Stampers<'a> {
+    fn of(&self, destination: IpAddr, now_s: u64) -> Option<&'a Stamper> {
+        let stamper = if destination.is_ipv4() { self.v4 } else { self.v6 };
+        stamper.filter(|stamper| now_s <= stamper.not_after_s())
     }
 }
 
 /// Stamps all packets of a batch, at `now_us` of Unix time.
 pub(crate) fn stamp_batch(
     batch: &mut IpBatch,
-    stampers: &Stampers,
+    stampers: &Stampers<'_>,
     fallback: Fallback,
     ids: &mut PacketIds,
     now_us: u64,
@@ -132,7 +132,7 @@ pub(crate) fn stamp_batch(
             batch.drop_packet(index);
         }
     }
-    for (list, stamper) in lists.iter().zip([&stampers.v4, &stampers.v6]) {
+    for (list, stamper) in lists.iter().zip([stampers.v4, stampers.v6]) {
         if let Some(stamper) = stamper {
             stamp_listed(batch, list, stamper, ids, now_us, counts);
         }
@@ -235,7 +235,7 @@ mod tests {
 
     /// Packets left of those to these destinations, and the counts.
     fn stamped(
-        stampers: &Stampers,
+        stampers: &Stampers<'_>,
         fallback: Fallback,
         now_us: u64,
         to: &[[u8; 4]],
@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn what_is_stamped_says_whence_and_whither() {
-        let stampers = Stampers { v4: Some(stamper(None)), v6: None };
+        let stamper = stamper(None);
+        let stampers = Stampers { v4: Some(&stamper), v6: None };
         let (batch, counts) = stamped(&stampers, Fallback::Drop, NOW_US, &[[198, 51, 100, 1]]);
         let stamped = batch.packet(0);
         assert_eq!((stamped[9], &stamped[16..20]), (253, &[192, 0, 2, 1][..]));
@@ -266,8 +267,9 @@ mod tests {
 
     #[test]
     fn without_a_valid_key_packets_are_dropped_or_pass_as_asked() {
-        let stampers = Stampers { v4: Some(stamper(None)), v6: None };
-        let late_us = (stampers.v4.as_ref().unwrap().not_after_s() + 1) * 1_000_000;
+        let stamper = stamper(None);
+        let stampers = Stampers { v4: Some(&stamper), v6: None };
+        let late_us = (stamper.not_after_s() + 1) * 1_000_000;
         for (stampers, now_us) in [(&stampers, late_us), (&Stampers::default(), NOW_US)] {
             let (batch, counts) = stamped(stampers, Fallback::Drop, now_us, &[[198, 51, 100, 1]]);
             assert_eq!((batch.iter().count(), counts.dropped(DropReason::NoKey)), (0, 1));
@@ -279,7 +281,8 @@ mod tests {
 
     #[test]
     fn what_is_not_for_waypoints_is_dropped_by_reason_also_where_plain_is_allowed() {
-        let stampers = Stampers { v4: Some(stamper(Some("198.51.100.0/24"))), v6: None };
+        let stamper = stamper(Some("198.51.100.0/24"));
+        let stampers = Stampers { v4: Some(&stamper), v6: None };
         let to = [[198, 51, 100, 1], [198, 51, 101, 1], [224, 0, 0, 22], [255; 4]];
         let (batch, counts) = stamped(&stampers, Fallback::Plain, NOW_US, &to);
         assert_eq!(batch.iter().map(|(index, _)| index).collect::<Vec<_>>(), [0]);

@@ -1,16 +1,16 @@
-//! One way through waypoints: a TUN device that the rules lead packets into, and a thread that stamps what comes and sends it to
-//! the first waypoint.
+//! One way through waypoints, or several of which one is in use: a TUN device that the rules lead packets into, and a thread that
+//! stamps what comes and sends it to the first waypoint of the lane in use. Where a family has several lanes, a [`Prober`] tells which.
 //!
 //! The device's MTU is what the path to the first waypoint takes, less what stamping adds. So the host's own stack cuts, refuses
 //! and answers as it would for any path: TCP sends smaller segments, UDP that may not be cut gets EMSGSIZE, and who is forwarded
 //! gets the usual ICMP. When the path to the first waypoint takes less than before, the kernel refuses a stamped packet; then
-//! the MTU is set anew. What lies beyond the first waypoint, waypoints report to the host in its own terms.
+//! the MTU is set anew. It is the smallest of all lanes, so that it stays when another one is taken. What lies beyond the first waypoint, waypoints report to the host in its own terms.
 //!
 //! Invariant: the thread ends with the value.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,16 +20,18 @@ use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Paths, RawOptions, RawSocket, Tun};
 use rhumb_io::steering::Steering;
 
+use super::choice::Choice;
 use super::keys::{Chosen, Keys};
+use super::probing::Prober;
 use super::stamping::{Counts, Fallback, Stampers, count_fates, stamp_batch};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 
-/// Waypoints in their order, of each family that is to be stamped.
+/// Waypoints in their order, of each family that is to be stamped: one list, or several, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Via {
-    pub(crate) v4: Vec<IpAddr>,
-    pub(crate) v6: Vec<IpAddr>,
+    pub(crate) v4: Vec<Vec<IpAddr>>,
+    pub(crate) v6: Vec<Vec<IpAddr>>,
 }
 
 /// A way that is in use.
@@ -38,10 +40,33 @@ pub(crate) struct Way {
     via: Via,
     device: String,
     shared: Arc<Shared>,
-    /// What the stampers were made of, by family; `Err` with the waypoint that has no key.
-    chosen: [Option<Result<Chosen, IpAddr>>; 2],
-    departures: [Option<Departure>; 2],
+    /// Of each list of waypoints, by family, what its stamper was made of; `Err` with the waypoint that has no key.
+    chosen: [Vec<Option<Result<Chosen, IpAddr>>>; 2],
+    departures: [Vec<Option<Departure>>; 2],
+    /// Who asks which lane works, where there are several.
+    probers: [Option<Prober>; 2],
     thread: Option<JoinHandle<()>>,
+}
+
+/// One list of waypoints of one family, and all that takes to send packets there.
+#[derive(Debug)]
+pub(super) struct Lane {
+    via: Vec<IpAddr>,
+    /// How packets leave; `None` without a route.
+    leaves: Option<Leaves>,
+    /// `None` without a key.
+    stamper: Option<Stamper>,
+}
+
+/// The lanes of IPv4, and those of IPv6, the preferred one first.
+pub(super) type Lanes = [Vec<Lane>; 2];
+
+/// What a lane has of a departure.
+#[derive(Debug, Clone, Copy)]
+struct Leaves {
+    source: IpAddr,
+    to: IpAddr,
+    is_udp: bool,
 }
 
 /// How packets of one family leave this host: from which address, where to, and in what.
@@ -63,9 +88,12 @@ struct Carriage {
     to: SocketAddr,
 }
 
+/// What a way's threads share.
 #[derive(Debug)]
-struct Shared {
-    stampers: Mutex<Arc<Stampers>>,
+pub(super) struct Shared {
+    lanes: Mutex<Arc<Lanes>>,
+    /// Which lane is in use, by family.
+    current: [AtomicUsize; 2],
     counts: Counts,
     mtu: AtomicU32,
     is_over: AtomicBool,
@@ -79,45 +107,99 @@ struct Worker {
     steering: Steering,
     paths: Paths,
     shared: Arc<Shared>,
-    via: Via,
-    /// Where packets of each family go, and whether in UDP.
-    first_hops: [Option<(IpAddr, bool)>; 2],
     fallback: Fallback,
     ids: PacketIds,
 }
 
 impl Via {
-    /// The waypoints of a family.
-    pub(crate) fn of(&self, is_v6: bool) -> &[IpAddr] {
+    /// The lists of waypoints of a family.
+    pub(crate) fn of(&self, is_v6: bool) -> &[Vec<IpAddr>] {
         if is_v6 { &self.v6 } else { &self.v4 }
     }
 
-    /// Takes one list of one family. False when there is one of that family already, or it mixes families.
-    pub(crate) fn take(&mut self, list: &[IpAddr]) -> bool {
-        let Some(first) = list.first() else { return false };
-        let mine = if first.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
-        let fits = mine.is_empty() && list.iter().all(|it| it.is_ipv4() == first.is_ipv4());
-        if fits {
-            mine.extend_from_slice(list);
+    /// Takes one more list, of one family, to be used when those before it do not work. Says what is wrong with it.
+    pub(crate) fn take(&mut self, list: &[IpAddr]) -> Result<(), String> {
+        let Some(first) = list.first() else { return Err("no waypoints".to_owned()) };
+        if list.iter().any(|it| it.is_ipv4() != first.is_ipv4()) {
+            return Err("a packet passes waypoints of one family of addresses".to_owned());
         }
-        fits
+        let mine = if first.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
+        if mine.iter().any(|before| before == list) {
+            return Err(format!("the way by {} is given twice", text(list)));
+        }
+        if mine.len() == MOST_LANES {
+            return Err(format!("more than {MOST_LANES} ways of one family of addresses"));
+        }
+        mine.push(list.to_vec());
+        Ok(())
     }
 
-    /// All of them.
+    /// All waypoints.
     pub(crate) fn iter(&self) -> impl Iterator<Item = IpAddr> {
-        self.v4.iter().chain(&self.v6).copied()
+        self.v4.iter().chain(&self.v6).flatten().copied()
     }
+}
+
+fn text(list: &[IpAddr]) -> String {
+    list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl std::fmt::Display for Via {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text =
-            |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",");
+        let text = |lists: &[Vec<IpAddr>]| {
+            lists.iter().map(|list| text(list)).collect::<Vec<_>>().join(" or ")
+        };
         match (self.v4.is_empty(), self.v6.is_empty()) {
             (false, false) => write!(f, "{} and {}", text(&self.v4), text(&self.v6)),
             (_, true) => f.write_str(&text(&self.v4)),
             (true, false) => f.write_str(&text(&self.v6)),
         }
+    }
+}
+
+impl Lane {
+    /// What stamps, if there are keys and a route.
+    pub(super) fn stamper(&self) -> Option<&Stamper> {
+        self.stamper.as_ref()
+    }
+
+    /// Where this host sends from.
+    pub(super) fn source(&self) -> Option<IpAddr> {
+        self.leaves.map(|it| it.source)
+    }
+
+    /// Its last waypoint.
+    pub(super) fn last(&self) -> IpAddr {
+        *self.via.last().expect("invariant: Via has no empty list")
+    }
+}
+
+impl std::fmt::Display for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&text(&self.via))
+    }
+}
+
+impl Shared {
+    /// The lanes of both families.
+    pub(super) fn lanes(&self) -> Arc<Lanes> {
+        Arc::clone(&self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Which lane of a family is in use.
+    pub(super) fn current(&self, is_v6: bool) -> usize {
+        self.current[usize::from(is_v6)].load(Ordering::Relaxed)
+    }
+
+    /// Has another one used from now on.
+    pub(super) fn set_current(&self, is_v6: bool, lane: usize) {
+        self.current[usize::from(is_v6)].store(lane, Ordering::Relaxed);
+        self.wake.wake();
+    }
+
+    /// What was done.
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 }
 
@@ -133,22 +215,9 @@ impl Departure {
         self.source
     }
 
-    /// Where stamped packets go.
-    pub(crate) fn to(&self) -> IpAddr {
-        self.to
-    }
-
     /// Where they go in UDP, if they do.
     pub(crate) fn udp(&self) -> Option<SocketAddr> {
         self.udp.as_ref().map(|udp| udp.to)
-    }
-
-    fn set_source(&mut self, source: IpAddr) -> Outcome {
-        if let Some(udp) = &mut self.udp {
-            *udp = Carriage::open(source, udp.to)?;
-        }
-        self.source = source;
-        Ok(())
     }
 
     fn encapsulation(&self) -> Encapsulation {
@@ -184,12 +253,15 @@ impl Way {
     pub(crate) fn start(
         via: Via,
         tun: Tun,
-        departures: [Option<Departure>; 2],
+        departures: [Vec<Option<Departure>>; 2],
         fallback: Fallback,
     ) -> Outcome<Self> {
         let device = tun.name().to_owned();
+        let chosen = [false, true].map(|is_v6| via.of(is_v6).iter().map(|_| None).collect());
+        let lanes = lanes_of(&via, &departures, |_, _| None);
         let shared = Arc::new(Shared {
-            stampers: Mutex::default(),
+            lanes: Mutex::new(Arc::new(lanes)),
+            current: Default::default(),
             counts: Counts::default(),
             mtu: AtomicU32::new(0),
             is_over: AtomicBool::new(false),
@@ -207,14 +279,11 @@ impl Way {
             steering: Steering::new().map_err(Failure::setup)?,
             paths: Paths::new().map_err(Failure::setup)?,
             shared: Arc::clone(&shared),
-            via: via.clone(),
-            first_hops: departures
-                .each_ref()
-                .map(|it| it.as_ref().map(|it| (it.to, it.udp.is_some()))),
             fallback,
             ids: PacketIds::new(0, super::random() as u32),
         };
-        let mut way = Self { via, device, shared, chosen: [None, None], departures, thread: None };
+        let probers = [None, None];
+        let mut way = Self { via, device, shared, chosen, departures, probers, thread: None };
         worker.fit_mtu()?;
         let run = move || {
             if let Err(error) = worker.run() {
@@ -223,6 +292,11 @@ impl Way {
         };
         let thread = std::thread::Builder::new().name("stamp".to_owned()).spawn(run);
         way.thread = Some(thread.map_err(Failure::operation)?);
+        for is_v6 in [false, true] {
+            if way.via.of(is_v6).len() > 1 {
+                way.probers[usize::from(is_v6)] = Some(Prober::start(&way.shared, is_v6)?);
+            }
+        }
         Ok(way)
     }
 
@@ -246,31 +320,44 @@ impl Way {
         &self.shared.counts
     }
 
-    /// Sends from another address from now on.
-    pub(crate) fn set_source(&mut self, is_v6: bool, source: IpAddr) -> Outcome {
-        if let Some(departure) = &mut self.departures[usize::from(is_v6)] {
-            departure.set_source(source)?;
-        }
+    /// Has a lane send from another address from now on, or not at all.
+    pub(crate) fn depart(&mut self, is_v6: bool, lane: usize, departure: Option<Departure>) {
+        let family = usize::from(is_v6);
+        self.departures[family][lane] = departure;
         // The next look at the keys makes another stamper.
-        self.chosen[usize::from(is_v6)] = None;
-        Ok(())
+        self.chosen[family][lane] = None;
     }
 
-    /// How packets of a family leave this host, if it has waypoints.
-    pub(crate) fn departure(&self, is_v6: bool) -> Option<&Departure> {
-        self.departures[usize::from(is_v6)].as_ref()
+    /// How packets of a family leave this host by each of its lanes, if there is a route.
+    pub(crate) fn departures(&self, is_v6: bool) -> &[Option<Departure>] {
+        &self.departures[usize::from(is_v6)]
     }
 
-    /// The keys in use, by family: `Err` with the waypoint that has none.
-    pub(crate) fn chosen(&self, is_v6: bool) -> Option<&Result<Chosen, IpAddr>> {
-        self.chosen[usize::from(is_v6)].as_ref()
+    /// Which lane of a family is in use.
+    pub(crate) fn current(&self, is_v6: bool) -> usize {
+        self.shared.current(is_v6)
     }
 
-    /// Whether every family that is to be stamped has its keys.
+    /// How the lanes of a family stand, where there are several.
+    pub(crate) fn choice(&self, is_v6: bool) -> Option<Choice> {
+        self.probers[usize::from(is_v6)].as_ref().map(Prober::choice)
+    }
+
+    /// How often another lane was taken.
+    pub(crate) fn changes(&self) -> u64 {
+        self.probers.iter().flatten().map(Prober::changes).sum()
+    }
+
+    /// The keys of the lanes of a family: `Err` with the waypoint that has none.
+    pub(crate) fn chosen(&self, is_v6: bool) -> impl Iterator<Item = &Result<Chosen, IpAddr>> {
+        self.chosen[usize::from(is_v6)].iter().flatten()
+    }
+
+    /// Whether every family that is to be stamped has the keys of one of its lanes.
     pub(crate) fn is_ready(&self) -> bool {
         [false, true]
             .into_iter()
-            .all(|is_v6| self.via.of(is_v6).is_empty() || matches!(self.chosen(is_v6), Some(Ok(_))))
+            .all(|is_v6| self.via.of(is_v6).is_empty() || self.chosen(is_v6).any(Result::is_ok))
     }
 
     /// Whether the thread still runs.
@@ -280,40 +367,59 @@ impl Way {
 
     /// Takes the keys for now. Cheap when they are those in use. That one is missing is said, unless it is waited for.
     pub(crate) fn refresh(&mut self, keys: &Keys, now_ms: u64, is_waited_for: bool) {
-        let families = [false, true];
-        let wanted = families.map(|is_v6| {
-            let via = self.via.of(is_v6);
-            (!via.is_empty()).then(|| keys.choose(via, now_ms))
+        let wanted = [false, true].map(|is_v6| {
+            let lanes = self.via.of(is_v6).iter();
+            lanes.map(|via| Some(keys.choose(via, now_ms))).collect::<Vec<_>>()
         });
         if wanted == self.chosen {
             return;
         }
-        let mut stampers = Stampers::default();
-        for is_v6 in families {
-            let (via, index) = (self.via.of(is_v6), usize::from(is_v6));
-            let Some(departure) = &self.departures[index] else { continue };
-            match &wanted[index] {
-                Some(Ok(chosen)) => {
-                    let place = if is_v6 { &mut stampers.v6 } else { &mut stampers.v4 };
-                    match keys.stamper(via, departure.encapsulation(), now_ms) {
-                        Ok(stamper) => *place = Some(stamper),
-                        Err(error) => tracing::error!(%error, via = %self.via, "cannot stamp"),
-                    }
+        let lanes = lanes_of(&self.via, &self.departures, |via, departure| {
+            match keys.choose(via, now_ms) {
+                Ok(chosen) => {
                     let windows: Vec<u32> = chosen.iter().map(|it| it.window.0).collect();
-                    tracing::info!(via = %self.via, ?windows, "stamping with the keys of these windows");
+                    let by = text(via);
+                    tracing::info!(via = %by, ?windows, "stamping with the keys of these windows");
+                    let stamper = keys.stamper(via, departure.encapsulation(), now_ms);
+                    stamper.map_err(|error| tracing::error!(%error, via = %by, "cannot stamp")).ok()
                 }
-                Some(Err(waypoint)) if !is_waited_for => {
-                    tracing::warn!(%waypoint, via = %self.via, "no valid key: packets are not stamped");
+                Err(waypoint) => {
+                    if !is_waited_for {
+                        tracing::warn!(%waypoint, via = %text(via), "no valid key: packets are not stamped");
+                    }
+                    None
                 }
-                _ => {}
             }
-        }
-        let mut shared = self.shared.stampers.lock().unwrap_or_else(PoisonError::into_inner);
-        *shared = Arc::new(stampers);
-        drop(shared);
+        });
+        *self.shared.lanes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(lanes);
         self.chosen = wanted;
         self.shared.wake.wake();
+        self.probers.iter().flatten().for_each(Prober::wake);
     }
+}
+
+/// The lanes of each family, with what stamps for them.
+fn lanes_of(
+    via: &Via,
+    departures: &[Vec<Option<Departure>>; 2],
+    stamper: impl Fn(&[IpAddr], &Departure) -> Option<Stamper>,
+) -> Lanes {
+    [false, true].map(|is_v6| {
+        let departures = &departures[usize::from(is_v6)];
+        let lane = |(via, departure): (&Vec<IpAddr>, &Option<Departure>)| {
+            let departure = departure.as_ref();
+            Lane {
+                via: via.clone(),
+                leaves: departure.map(|it| Leaves {
+                    source: it.source,
+                    to: it.to,
+                    is_udp: it.udp.is_some(),
+                }),
+                stamper: departure.and_then(|it| stamper(via, it)),
+            }
+        };
+        via.of(is_v6).iter().zip(departures).map(lane).collect()
+    })
 }
 
 impl Drop for Way {
@@ -330,15 +436,15 @@ impl Drop for Way {
 impl Worker {
     fn run(&mut self) -> std::io::Result<()> {
         let mut batch = IpBatch::new(self.largest_packet());
-        let mut stampers = self.stampers();
+        let mut lanes = self.shared.lanes();
         // The MTU was set before there was a stamper to ask: delegated capabilities take more room.
         let mut fit_again = Instant::now();
         while !self.shared.is_over.load(Ordering::Acquire) {
             let pause = fit_again.saturating_duration_since(Instant::now());
             self.tun.wait(Some(pause), Some(&self.shared.wake))?;
-            let newest = self.stampers();
-            if !Arc::ptr_eq(&stampers, &newest) {
-                stampers = newest;
+            let newest = self.shared.lanes();
+            if !Arc::ptr_eq(&lanes, &newest) {
+                lanes = newest;
                 // Others may have other delegations, which take room.
                 fit_again = Instant::now();
             }
@@ -348,6 +454,10 @@ impl Worker {
                 }
                 let now_us = clock::unix_us();
                 let counts = &self.shared.counts;
+                let [v4, v6] = [false, true].map(|is_v6| {
+                    lanes[usize::from(is_v6)].get(self.shared.current(is_v6))?.stamper()
+                });
+                let stampers = Stampers { v4, v6 };
                 stamp_batch(&mut batch, &stampers, self.fallback, &mut self.ids, now_us, counts);
                 self.raw.send(&mut batch)?;
                 if count_fates(&batch, counts) {
@@ -372,42 +482,49 @@ impl Worker {
         (self.shared.mtu.load(Ordering::Relaxed) as usize).max(USUAL_PACKET)
     }
 
-    fn stampers(&self) -> Arc<Stampers> {
-        Arc::clone(&self.shared.stampers.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Gives the device the MTU that the path leaves.
+    /// Gives the device the MTU that the paths leave.
     fn fit_mtu(&mut self) -> Outcome {
-        let stampers = self.stampers();
-        let mut mtu = u32::MAX;
-        for is_v6 in [false, true] {
-            let via = self.via.of(is_v6);
-            let Some((&first, (to, is_udp))) = via.first().zip(self.first_hops[usize::from(is_v6)])
-            else {
-                continue;
-            };
-            let path = self.paths.largest_packet(to).ok_or_else(|| no_way(first, to))?;
-            let stamper = if is_v6 { &stampers.v6 } else { &stampers.v4 };
-            let overhead = stamper
-                .as_ref()
-                .map_or_else(|| usual_overhead(via.len(), is_v6, is_udp), Stamper::overhead);
-            let overhead = (overhead + if is_v6 { 0 } else { WHOLE_V4 }) as u32;
-            let (least, family) = if is_v6 { (LEAST_V6, "IPv6") } else { (LEAST_V4, "IPv4") };
-            let left = path.saturating_sub(overhead);
-            if left < least {
-                return Err(Failure::setup_text(format!(
-                    "the path to waypoint {first} takes packets of {path} bytes; stamping adds {overhead}, \
-                     and {family} needs {least}"
-                )));
+        let lanes = self.shared.lanes();
+        let mut mtu = None;
+        let mut refused = None;
+        for lane in lanes.iter().flatten() {
+            match self.left_by(lane) {
+                Ok(left) => mtu = Some(mtu.unwrap_or(left).min(left)),
+                Err(why) => refused = refused.or(Some(why)),
             }
-            mtu = mtu.min(left);
         }
+        // A lane that is no good by itself is of no importance beside one that is.
+        let Some(mtu) = mtu else {
+            return refused.map_or(Ok(()), Err);
+        };
         if mtu != self.shared.mtu.load(Ordering::Relaxed) {
             self.steering.set_mtu(self.tun.name(), mtu).map_err(Failure::setup)?;
             self.shared.mtu.store(mtu, Ordering::Relaxed);
             tracing::info!(device = self.tun.name(), mtu, "the largest packet to stamp");
         }
         Ok(())
+    }
+
+    /// What the path of a lane leaves to packets.
+    fn left_by(&mut self, lane: &Lane) -> Outcome<u32> {
+        let first = lane.via[0];
+        let Leaves { to, is_udp, .. } = lane.leaves.ok_or_else(|| no_way(first, first))?;
+        let is_v6 = first.is_ipv6();
+        let path = self.paths.largest_packet(to).ok_or_else(|| no_way(first, to))?;
+        let overhead = lane
+            .stamper
+            .as_ref()
+            .map_or_else(|| usual_overhead(lane.via.len(), is_v6, is_udp), Stamper::overhead);
+        let overhead = (overhead + if is_v6 { 0 } else { WHOLE_V4 }) as u32;
+        let (least, family) = if is_v6 { (LEAST_V6, "IPv6") } else { (LEAST_V4, "IPv4") };
+        let left = path.saturating_sub(overhead);
+        if left < least {
+            return Err(Failure::setup_text(format!(
+                "the path to waypoint {first} takes packets of {path} bytes; stamping adds {overhead}, \
+                 and {family} needs {least}"
+            )));
+        }
+        Ok(left)
     }
 }
 
@@ -424,6 +541,8 @@ pub(crate) fn no_way(waypoint: IpAddr, to: IpAddr) -> Failure {
 }
 
 const UDP_LEN: usize = 8;
+/// Each is asked twice in ten seconds at least.
+const MOST_LANES: usize = 8;
 
 /// IPv4 packets that cannot be made again from the header (fragments, options, tunnels) travel whole, with another header in
 /// front. Fragments are as large as the device lets them be, so each packet leaves this much free.
