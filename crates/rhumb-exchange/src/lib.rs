@@ -106,14 +106,14 @@ mod wire;
 
 pub use circuits::Form;
 pub use config::{
-    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, RANKING, REPLAY_AHEAD, REPLAY_LANES,
-    SETTLE, STALE, ServerConfig,
+    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, RANKING, REPLAY_AHEAD,
+    REPLAY_LANES, SETTLE, STALE, ServerConfig,
 };
 pub use error::ExchangeError;
 pub use few::Few;
 pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};
 pub use message::hello::{Hello, Speaker};
-pub use message::{is_announcement, round_of, shard_of};
+pub use message::{is_announcement, round_of, routes_in, shard_of};
 pub use rhumb_mpc::Party;
 pub use roster::{Lane, LaneSet, MAX_LANES, MAX_TEXT, Roster, Site};
 pub use route::{Destination, Route, RouteId, SIZE_CLASSES};

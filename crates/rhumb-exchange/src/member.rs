@@ -302,7 +302,12 @@ impl Member {
         Ok(())
     }
 
-    /// The next message for a server. Words are made when they are asked for, so take no more than the connection does.
+    /// The next message for a server that follows from what servers have said: how late it is sent may tell what this member thinks.
+    pub fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
+        self.links.get_mut(&connection)?.outbox.pop_front()
+    }
+
+    /// The next message for a server, answers first. Words are made when they are asked for, so take no more than the connection does.
     pub fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
         let link = self.links.get_mut(&connection)?;
         if let Some(message) = link.outbox.pop_front() {

@@ -53,6 +53,16 @@ pub fn round_of(message: &[u8]) -> Option<(u64, bool)> {
     Some((u64::from_le_bytes(*position), *kind == 9))
 }
 
+/// How many routes a party hands out with a message, to whom it may be.
+#[must_use]
+pub fn routes_in(message: &[u8]) -> usize {
+    let [3, _, _, rest @ ..] = message else { return 0 };
+    let count = rest.get(16..).and_then(|rest| rest.first_chunk());
+    count
+        .map_or(0, |count| u32::from_le_bytes(*count) as usize)
+        .min(message.len() / member::OFFER_LEN)
+}
+
 /// Groups of routes of which a member says what it has.
 pub(crate) const BUCKETS: usize = 256;
 
@@ -60,6 +70,7 @@ pub(crate) const BUCKETS: usize = 256;
 mod tests {
     use super::member::{FromMember, ToMember};
     use super::*;
+    use crate::route::RouteId;
 
     #[test]
     fn messages_are_told_apart_by_their_heads() {
@@ -72,5 +83,10 @@ mod tests {
         assert_eq!(round_of(&ToMember::Result { round, share: 0 }.emit(5)), Some((4, true)));
         assert_eq!(round_of(&ToMember::Missed { round }.emit(5)), None);
         assert_eq!(round_of(&[9, 0, 0, 1]), None);
+        let sealed = &[7; 144];
+        let offer = member::Offer { id: RouteId([1; 16]), replaces: None, share: 2, sealed };
+        assert_eq!(routes_in(&ToMember::Offers { tag: round, offers: vec![offer; 3] }.emit(5)), 3);
+        assert_eq!(routes_in(&ToMember::Synced { tag: round }.emit(5)), 0);
+        assert_eq!(routes_in(&[3, 0, 0, 1]), 0);
     }
 }

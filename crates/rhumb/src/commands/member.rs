@@ -12,12 +12,15 @@
 mod control;
 mod encoding;
 mod exchange;
+mod judge;
 mod links;
+mod pace;
 mod proxy;
 mod report;
 mod routes;
 mod rtr;
 mod table;
+mod untold;
 
 use std::sync::Arc;
 

@@ -18,6 +18,9 @@ use serde_json::Value;
 use crate::harness::{Place, Running};
 
 pub(crate) mod member;
+pub(crate) mod parties;
+pub(crate) mod proxy;
+pub(crate) mod router;
 
 /// What both parties and the tests' members have in common.
 pub(crate) struct Exchange {

@@ -3,7 +3,7 @@
 //! It is made when the first server says how many shards there are, and by which circuit the best route is found; and anew when one of these has changed, or
 //! sites have other places in the roster. Routes of others stay meanwhile, until all is there again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rhumb_exchange::{
 };
 
 use super::encoding::Place;
+use super::pace::closes;
 use super::table::{Changes, ForExchange, Table};
 use crate::commands::exchange::latency::Latencies;
 use crate::failure::{Failure, Outcome};
@@ -32,6 +33,8 @@ pub(super) struct Exchange {
     ids: HashMap<RouteId, (Place, Lane)>,
     /// Rounds that wait for their result.
     asked: HashMap<PlaceKey, Instant>,
+    /// Rounds that wait for their answer.
+    questions: VecDeque<Question>,
     pub(super) counters: Counters,
     /// From a round's question to its result.
     pub(super) rounds: Latencies,
@@ -49,6 +52,16 @@ struct Core {
     is_synced: bool,
     /// Routes that were known to the core before, and not yet to this one.
     before: HashMap<RouteId, (Place, Lane)>,
+}
+
+/// A round that this member is to rank routes for.
+struct Question {
+    round: Round,
+    /// Where the routes lead, if this member has any.
+    place: Option<Place>,
+    candidates: Vec<(RouteId, Lane)>,
+    /// When the answer leaves.
+    due: Instant,
 }
 
 /// Places as keys of maps.
@@ -70,6 +83,8 @@ pub(super) struct Counters {
     pub(super) too_long: u64,
     /// Own routes beyond what the exchange takes of one member.
     pub(super) too_many: u64,
+    /// Rounds that were answered before all of their routes were judged.
+    pub(super) unjudged: u64,
 }
 
 /// What an input came to.
@@ -92,6 +107,7 @@ impl Exchange {
             current: HashMap::new(),
             ids: HashMap::new(),
             asked: HashMap::new(),
+            questions: VecDeque::new(),
             counters: Counters::default(),
             rounds: Latencies::default(),
             apart_since: Some(Instant::now()),
@@ -179,10 +195,8 @@ impl Exchange {
     /// Tells the exchange what changes for others.
     pub(super) fn tell(&mut self, change: &ForExchange) -> Outcome {
         let Some(core) = &mut self.core else { return Ok(()) };
-        let place = match change {
-            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => *place,
-        };
-        let destination = Destination::new(&place.to_bytes()).map_err(Failure::operation)?;
+        let destination =
+            Destination::new(&change.place().to_bytes()).map_err(Failure::operation)?;
         let ForExchange::Announce { route, members, .. } = change else {
             self.counters.withdrawn += u64::from(core.member.withdraw(&destination));
             return Ok(());
@@ -216,13 +230,23 @@ impl Exchange {
         }
     }
 
+    /// The next answer for a server: what follows from what servers have said.
+    pub(super) fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
+        self.core.as_mut()?.member.poll_answer(connection)
+    }
+
     /// The next message for a server.
     pub(super) fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
         self.core.as_mut()?.member.poll_message(connection)
     }
 
-    /// Takes what the core has to say, and answers what it asks.
-    pub(super) fn take_events(&mut self, table: &mut Table, changes: &mut Changes) -> Outcomes {
+    /// Takes what the core has to say. Answers to what it asks leave when they are `due`.
+    pub(super) fn take_events(
+        &mut self,
+        table: &mut Table,
+        changes: &mut Changes,
+        due: Instant,
+    ) -> Outcomes {
         let mut outcomes = Outcomes::default();
         while let Some(event) = self.core.as_mut().and_then(|core| core.member.poll_event()) {
             match event {
@@ -250,9 +274,12 @@ impl Exchange {
                 }
                 Event::Rank { round, destination, candidates } => {
                     self.counters.asked += 1;
-                    let ids: Vec<(RouteId, Lane)> =
-                        candidates.iter().map(|candidate| (candidate.id, candidate.from)).collect();
-                    self.rank(round, destination.as_ref(), &ids, table);
+                    let candidates = candidates.iter().map(|it| (it.id, it.from)).collect();
+                    let place = destination.and_then(|it| Place::parse(it.as_bytes()));
+                    if let Some(place) = place {
+                        self.asked.insert(place.to_bytes(), Instant::now());
+                    }
+                    self.questions.push_back(Question { round, place, candidates, due });
                 }
                 Event::Selected { destination, id } => {
                     self.selected(&destination, id, table, changes);
@@ -271,28 +298,36 @@ impl Exchange {
         outcomes
     }
 
-    fn rank(
-        &mut self,
-        round: Round,
-        destination: Option<&Destination>,
-        candidates: &[(RouteId, Lane)],
-        table: &Table,
-    ) {
+    /// Answers one of the questions for which there is no more time, by what is known then; gives when its answer is due. None is answered earlier: it
+    /// would be one that nothing had to be judged for.
+    pub(super) fn answer(&mut self, table: &Table, now: Instant) -> Option<Instant> {
+        let is_judged = |question: &Question| {
+            let mut from = question.candidates.iter().map(|(_, from)| Index(from.0));
+            question.place.is_none_or(|place| !from.any(|from| table.is_waiting(place, from)))
+        };
+        let at = self.questions.iter().position(|it| closes(it.due) <= now)?;
+        let question = self.questions.remove(at)?;
+        self.counters.unjudged += u64::from(!is_judged(&question));
         let mut classes = Vec::new();
-        if let Some(place) = destination.and_then(|it| Place::parse(it.as_bytes())) {
+        if let Some(place) = question.place {
             let ranked = table.classes(place);
-            for (id, from) in candidates {
+            for (id, from) in &question.candidates {
                 let is_current = self.current.get(&(place.to_bytes(), *from)) == Some(id);
                 let class = ranked.iter().find(|(member, _)| member.0 == from.0);
                 if let Some((_, class)) = class.filter(|_| is_current) {
                     classes.push((*id, BEST_CLASS - (*class).min(WORST) as u8));
                 }
             }
-            self.asked.insert(place.to_bytes(), Instant::now());
         }
         if let Some(core) = &mut self.core {
-            core.member.rank(round, &classes);
+            core.member.rank(question.round, &classes);
         }
+        Some(question.due)
+    }
+
+    /// When there is no more time for a question.
+    pub(super) fn closes(&self) -> Option<Instant> {
+        self.questions.iter().map(|question| closes(question.due)).min()
     }
 
     fn selected(

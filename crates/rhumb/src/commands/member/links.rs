@@ -1,25 +1,116 @@
 //! Connections to the servers of both parties, primaries and standbys alike: each is kept up by a task of its own, and begun anew when
-//! it ends.
+//! it ends. They have a thread for themselves ([`Wires`]): when a message came is noted there, and what is said leaves there, at its time, so neither
+//! tells what the proxy is busy with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Credentials, Outbox, connect};
 use rhumb_exchange::{Connection, Party};
-use tokio::sync::{Notify, mpsc};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
+use super::pace::Grid;
 use crate::commands::exchange::wire::SERVER;
+use crate::failure::{Failure, Outcome};
 use crate::remote::Pinned;
+
+/// The thread of all connections. It ends when dropped, and they with it.
+#[derive(Debug)]
+pub(super) struct Wires {
+    handle: Handle,
+    grid: Grid,
+    _end: oneshot::Sender<()>,
+}
+
+impl Wires {
+    pub(super) fn start(grid: Grid) -> Outcome<Self> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(Failure::operation)?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("wires".to_owned())
+            // An error says that the other end was dropped.
+            .spawn(move || _ = runtime.block_on(ended))
+            .map_err(Failure::operation)?;
+        Ok(Self { handle, grid, _end: end })
+    }
+}
+
+/// By which a server is told something.
+#[derive(Debug)]
+pub(super) struct Mouth {
+    words: mpsc::UnboundedSender<Spoken>,
+    /// Bytes of words that are not due.
+    waiting: Arc<AtomicUsize>,
+    outbox: Outbox,
+}
+
+/// When something is due, and what.
+type Spoken = (Instant, Vec<u8>);
+
+impl Mouth {
+    /// Says something when it is due; at the next point of the grid if that is past.
+    pub(super) fn say(&self, due: Instant, message: Vec<u8>) {
+        self.waiting.fetch_add(message.len(), Ordering::Relaxed);
+        // The connection may have ended; it will be heard of.
+        let _ = self.words.send((due, message));
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.outbox.waiting() + self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// Says what is due, until there is nobody who could say something.
+async fn speak(
+    mut words: mpsc::UnboundedReceiver<Spoken>,
+    waiting: Arc<AtomicUsize>,
+    outbox: Outbox,
+    grid: Grid,
+) {
+    let mut due: BTreeMap<(Instant, u64), Vec<u8>> = BTreeMap::new();
+    let mut number = 0;
+    loop {
+        let next = due.first_key_value().map(|((at, _), _)| *at);
+        tokio::select! {
+            word = words.recv() => match word {
+                Some((at, message)) => {
+                    let now = Instant::now();
+                    let at = if at > now { at } else { grid.from(now) };
+                    due.insert((at, number), message);
+                    number += 1;
+                }
+                None => return,
+            },
+            () = async { sleep_until(next.unwrap_or_else(Instant::now).into()).await }, if next.is_some() => {
+                let now = Instant::now();
+                while let Some(first) = due.first_entry().filter(|first| first.key().0 <= now) {
+                    let message = first.remove();
+                    let len = message.len();
+                    if let Err(error) = outbox.try_send(message) {
+                        tracing::debug!(?error, "a message is lost with its connection");
+                    }
+                    waiting.fetch_sub(len, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
 
 /// What becomes of connections.
 #[derive(Debug)]
 pub(super) enum Event {
     /// There is one.
-    Up(Connection, Outbox),
-    /// The server says something.
-    Said(Connection, Vec<u8>),
+    Up(Connection, Mouth),
+    /// The server says something, and when that came.
+    Said(Connection, Vec<u8>, Instant),
     /// It is over, or could not be had; why.
     Down(Connection, String),
 }
@@ -30,7 +121,7 @@ pub(super) struct Link {
     pub(super) connection: Connection,
     pub(super) party: Party,
     pub(super) server: Pinned,
-    pub(super) outbox: Option<Outbox>,
+    pub(super) mouth: Option<Mouth>,
     /// Why there is none.
     pub(super) problem: Option<String>,
     cut: Arc<Notify>,
@@ -38,8 +129,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Keeps a connection to `server` from now on. To be called in a runtime.
+    /// Keeps a connection to `server` from now on.
     pub(super) fn start(
+        wires: &Wires,
         connection: Connection,
         party: Party,
         server: Pinned,
@@ -53,21 +145,22 @@ impl Link {
             credentials: credentials.clone(),
             events,
             cut: Arc::clone(&cut),
+            grid: wires.grid,
         };
-        let task = tokio::spawn(keeper.keep()).abort_handle();
-        Self { connection, party, server, outbox: None, problem: None, cut, task }
+        let task = wires.handle.spawn(keeper.keep()).abort_handle();
+        Self { connection, party, server, mouth: None, problem: None, cut, task }
     }
 
     /// Ends the connection; it will be begun anew.
     pub(super) fn cut(&mut self, problem: String) {
-        self.outbox = None;
+        self.mouth = None;
         self.problem = Some(problem);
         self.cut.notify_one();
     }
 
     /// Whether another message can be queued without too much waiting there.
     pub(super) fn has_room(&self) -> bool {
-        self.outbox.as_ref().is_some_and(|outbox| outbox.waiting() < WINDOW)
+        self.mouth.as_ref().is_some_and(|mouth| mouth.waiting() < WINDOW)
     }
 }
 
@@ -83,6 +176,7 @@ struct Keeper {
     credentials: Credentials,
     events: mpsc::Sender<Event>,
     cut: Arc<Notify>,
+    grid: Grid,
 }
 
 impl Keeper {
@@ -109,7 +203,11 @@ impl Keeper {
     /// Passes on what the server says, until the channel ends; why it did.
     async fn listen(&self, channel: Channel) -> String {
         let Channel { mut inbox, outbox, .. } = channel;
-        if self.events.send(Event::Up(self.connection, outbox)).await.is_err() {
+        let (words, spoken) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(speak(spoken, Arc::clone(&waiting), outbox.clone(), self.grid));
+        let mouth = Mouth { words, waiting, outbox };
+        if self.events.send(Event::Up(self.connection, mouth)).await.is_err() {
             return String::new();
         }
         loop {
@@ -119,7 +217,7 @@ impl Keeper {
             };
             match message {
                 Ok(message) => {
-                    let said = Event::Said(self.connection, message);
+                    let said = Event::Said(self.connection, message, Instant::now());
                     if self.events.send(said).await.is_err() {
                         return String::new();
                     }

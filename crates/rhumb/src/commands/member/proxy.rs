@@ -3,16 +3,19 @@
 use std::time::{Duration, Instant};
 
 use rhumb_bgp::{Event as RouterEvent, Family, State};
-use rhumb_channel::{Credentials, Outbox};
-use rhumb_exchange::{Connection, Party};
+use rhumb_channel::Credentials;
+use rhumb_exchange::{Connection, Party, routes_in};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::control::{Question, Socket};
 use super::exchange::Exchange;
-use super::links::{self, Link};
+use super::judge::Judge;
+use super::links::{self, Link, Mouth, Wires};
+use super::pace::Pace;
 use super::rtr::{Published, RtrFeed};
 use super::table::{Changes, Table};
+use super::untold::Untold;
 use super::{Standing, report};
 use crate::config::{BgpSettings, ConfigFile, MemberSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, TcpPassword};
@@ -30,6 +33,9 @@ pub(super) struct Proxy {
     pub(super) table: Table,
     pub(super) exchange: Exchange,
     pub(super) links: Vec<Link>,
+    pace: Pace,
+    judge: Judge,
+    untold: Untold,
     pub(super) neighbour: Neighbour,
     pub(super) listener: Listener,
     pub(super) rtr: RtrFeed,
@@ -46,6 +52,8 @@ pub(super) struct Proxy {
     /// Ends with the proxy.
     socket: Option<Socket>,
     sources: Sources,
+    /// All connections end with it.
+    _wires: Wires,
 }
 
 /// What tells the task what happens.
@@ -70,7 +78,10 @@ impl Proxy {
         let (events, router) = mpsc::channel(EVENTS);
         let (neighbour, listener) = start_bgp(&settings, events)?;
         let (events, link_events) = mpsc::channel(EVENTS);
-        let links = start_links(&settings, &credentials, &events);
+        let table = Table::new(standing.policies.clone(), settings.select_best);
+        let pace = Pace::new(Instant::now(), table.cost());
+        let wires = Wires::start(pace.grid)?;
+        let links = start_links(&wires, &settings, &credentials, &events);
         let rtr = RtrFeed::start(&settings.rtr);
         let (asked, questions) = mpsc::channel(QUESTIONS);
         let socket =
@@ -80,7 +91,10 @@ impl Proxy {
         let vrps = rtr.subscribe();
         let roster = std::sync::Arc::clone(&standing.roster);
         Ok(Self {
-            table: Table::new(standing.policies.clone(), settings.select_best),
+            table,
+            pace,
+            judge: Judge::start()?,
+            untold: Untold::default(),
             exchange: Exchange::new(roster, standing.lane, settings.select_best),
             file,
             settings,
@@ -99,6 +113,7 @@ impl Proxy {
             hangup,
             socket,
             sources: Sources { router, links: link_events, vrps, questions, woken },
+            _wires: wires,
         })
     }
 
@@ -112,10 +127,13 @@ impl Proxy {
             control: self.settings.control.clone(),
             admin: self.control.admin(),
         });
-        let (mut from_router, mut from_links) = (Vec::new(), Vec::new());
+        let (mut from_router, mut from_links, mut judged) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let mut changes = Changes::default();
             let pause = if self.is_behind() { ROOM_PAUSE } else { TICK };
+            let left = |at: Instant| at.saturating_duration_since(Instant::now());
+            let due = [self.exchange.closes(), self.untold.due()].into_iter().flatten().min();
+            let pause = due.map_or(pause, |at| left(at).min(pause));
             tokio::select! {
                 _ = self.sources.router.recv_many(&mut from_router, A_TURN) => {
                     for (_, event) in from_router.drain(..) {
@@ -126,6 +144,10 @@ impl Proxy {
                     for event in from_links.drain(..) {
                         self.heard_link(event, &mut changes)?;
                     }
+                }
+                done = self.judge.judged(&mut judged, A_TURN) => {
+                    done?;
+                    judged.drain(..).for_each(|it| self.table.judged(it, &mut changes));
                 }
                 Ok(()) = self.sources.vrps.changed() => {
                     let published = self.sources.vrps.borrow_and_update().clone();
@@ -158,12 +180,20 @@ impl Proxy {
     async fn settle(&mut self, mut changes: Changes) -> Outcome {
         let is_away = self.exchange.is_away();
         self.table.suspend(is_away, &mut changes);
-        for change in std::mem::take(&mut changes.exchange) {
+        let now = Instant::now();
+        self.untold.add(std::mem::take(&mut changes.exchange), now, &self.pace.grid);
+        for change in self.untold.take_due(now) {
             self.exchange.tell(&change)?;
         }
         self.end_table();
-        let outcomes = self.exchange.take_events(&mut self.table, &mut changes);
-        self.end_of_rib(outcomes.is_synced, &mut changes);
+        self.hear_core(now, &mut changes);
+        changes.cases.drain(..).for_each(|case| self.judge.take(case));
+        while let Some(judged) = self.judge.try_judged() {
+            self.table.judged(judged, &mut changes);
+        }
+        while let Some(due) = self.exchange.answer(&self.table, Instant::now()) {
+            self.speak(due);
+        }
         self.pump();
         for orders in batches(changes.router) {
             self.neighbour.order(orders).await;
@@ -172,8 +202,10 @@ impl Proxy {
     }
 
     fn heard_router(&mut self, event: RouterEvent, changes: &mut Changes) {
+        self.untold.heard_router(Instant::now());
         match event {
             RouterEvent::Up(negotiated) => {
+                self.untold.table_begins(Instant::now());
                 self.awaited = Some(negotiated.families().collect());
                 self.router_ended = false;
                 self.table.set_router_id(negotiated.remote_id, changes);
@@ -186,33 +218,39 @@ impl Proxy {
                 if let Some(awaited) = &mut self.awaited {
                     awaited.retain(|other| *other != family);
                 }
+                if self.awaited.as_ref().is_some_and(Vec::is_empty) {
+                    self.untold.table_ended();
+                }
             }
-            RouterEvent::Down(_) => self.awaited = None,
+            RouterEvent::Down(_) => {
+                self.awaited = None;
+                self.untold.table_ended();
+            }
             _ => {}
         }
     }
 
     fn heard_link(&mut self, event: links::Event, changes: &mut Changes) -> Outcome {
         match event {
-            links::Event::Up(connection, outbox) => self.link_up(connection, outbox),
+            links::Event::Up(connection, mouth) => self.link_up(connection, mouth),
             links::Event::Down(connection, problem) => {
                 let link = &mut self.links[connection.0 as usize];
                 let is_news = link.problem.as_deref() != Some(&problem);
-                if is_news || link.outbox.is_some() {
+                if is_news || link.mouth.is_some() {
                     let (server, party) = (link.server.address, number(link.party));
                     tracing::warn!(%server, party, problem, "no connection to a server");
                 }
-                (link.outbox, link.problem) = (None, Some(problem));
+                (link.mouth, link.problem) = (None, Some(problem));
                 self.exchange.disconnected(connection);
             }
-            links::Event::Said(connection, message) => {
-                self.heard_server(connection, &message, changes)?;
+            links::Event::Said(connection, message, at) => {
+                self.heard_server(connection, &message, at, changes)?;
             }
         }
         Ok(())
     }
 
-    fn link_up(&mut self, connection: Connection, outbox: Outbox) {
+    fn link_up(&mut self, connection: Connection, mouth: Mouth) {
         let link = &mut self.links[connection.0 as usize];
         let (server, party) = (link.server.address, number(link.party));
         // Whoever reads the line about its absence reads this one, too.
@@ -220,29 +258,31 @@ impl Proxy {
             Some(_) => tracing::warn!(%server, party, "connected to a server now"),
             None => tracing::info!(%server, party, "connected to a server"),
         }
-        link.outbox = Some(outbox);
+        link.mouth = Some(mouth);
         self.exchange.connected(connection, link.party);
+        self.speak(Instant::now());
     }
 
     fn heard_server(
         &mut self,
         connection: Connection,
         message: &[u8],
+        came: Instant,
         changes: &mut Changes,
     ) -> Outcome {
         let at = connection.0 as usize;
-        if self.links[at].outbox.is_none() {
+        if self.links[at].mouth.is_none() {
             return Ok(());
         }
-        let up = self.links.iter().filter(|link| link.outbox.is_some());
+        self.pace.heard(came, routes_in(message));
+        let up = self.links.iter().filter(|link| link.mouth.is_some());
         let up: Vec<(Connection, Party)> = up.map(|link| (link.connection, link.party)).collect();
         match self.exchange.handle(connection, message, &up) {
             Ok(outcomes) => {
                 if outcomes.is_new {
                     self.table_ended = false;
-                    for change in self.table.all_exports() {
-                        self.exchange.tell(&change)?;
-                    }
+                    let all = self.table.all_exports().collect();
+                    self.untold.begin(all, Instant::now(), &self.pace.grid);
                 }
             }
             Err(error) => {
@@ -252,16 +292,35 @@ impl Proxy {
                 self.exchange.disconnected(connection);
             }
         }
-        let outcomes = self.exchange.take_events(&mut self.table, changes);
-        self.end_of_rib(outcomes.is_synced, changes);
+        self.hear_core(came, changes);
         Ok(())
+    }
+
+    /// Takes what the core says about what came at some time. Answers leave when that time says so.
+    fn hear_core(&mut self, came: Instant, changes: &mut Changes) {
+        let due = self.pace.due_soon(came);
+        let outcomes = self.exchange.take_events(&mut self.table, changes, due);
+        self.end_of_rib(outcomes.is_synced, changes);
+        self.speak(self.pace.due(came));
+    }
+
+    /// Tells servers what follows from what they said.
+    fn speak(&mut self, due: Instant) {
+        for link in &self.links {
+            while let Some(answer) = self.exchange.poll_answer(link.connection) {
+                if let Some(mouth) = &link.mouth {
+                    mouth.say(due, answer);
+                }
+            }
+        }
     }
 
     /// Tells the exchange that all is there, once the router has told all, or nothing for long.
     fn end_table(&mut self) {
         let has_told = self.awaited.as_ref().is_some_and(Vec::is_empty);
         let is_late = self.started.elapsed() > ROUTER_PATIENCE;
-        if !self.table_ended && (has_told || is_late) && self.exchange.status().is_some() {
+        let is_told = self.untold.is_empty() && self.exchange.status().is_some();
+        if !self.table_ended && (has_told || is_late) && is_told {
             self.exchange.end_of_table();
             self.table_ended = true;
         }
@@ -275,6 +334,7 @@ impl Proxy {
         let status = self.neighbour.status();
         let is_up = status.state == State::Established;
         let has_all = self.exchange.status().is_some_and(|(_, is_synced)| is_synced);
+        let has_all = has_all && changes.cases.is_empty() && self.table.has_judged_all();
         let is_late = status.since.elapsed() > EXCHANGE_PATIENCE;
         if is_up && !self.router_ended && (has_all || is_late) {
             changes.router.extend(Family::ALL.map(Order::EndOfRib));
@@ -288,10 +348,8 @@ impl Proxy {
             while link.has_room()
                 && let Some(message) = self.exchange.poll_message(link.connection)
             {
-                if let Some(outbox) = &link.outbox
-                    && let Err(error) = outbox.try_send(message)
-                {
-                    tracing::debug!(?error, "a message is lost with its connection");
+                if let Some(mouth) = &link.mouth {
+                    mouth.say(Instant::now(), message);
                 }
             }
         }
@@ -299,7 +357,7 @@ impl Proxy {
 
     /// Whether a server takes nothing more at the moment.
     fn is_behind(&self) -> bool {
-        self.links.iter().any(|link| link.outbox.is_some() && !link.has_room())
+        self.links.iter().any(|link| link.mouth.is_some() && !link.has_room())
     }
 
     /// Reads configuration and roster again. What is wrong with them changes nothing.
@@ -318,6 +376,7 @@ impl Proxy {
         };
         self.reloads += 1;
         self.table.set_policies(standing.policies.clone(), changes);
+        self.pace.set_cost(self.table.cost());
         let roster = std::sync::Arc::clone(&standing.roster);
         if !self.exchange.set_roster(roster, standing.lane) {
             tracing::warn!(sites = standing.sites.len(), "sites have other places in the roster");
@@ -339,8 +398,8 @@ impl Proxy {
         let _ = timeout(GOODBYE, orders).await;
         let until = Instant::now() + GOODBYE;
         let waits = |proxy: &Self| {
-            let outboxes = proxy.links.iter().filter_map(|link| link.outbox.as_ref());
-            outboxes.map(Outbox::waiting).sum::<usize>() > 0
+            let mouths = proxy.links.iter().filter_map(|link| link.mouth.as_ref());
+            mouths.map(Mouth::waiting).sum::<usize>() > 0
                 || proxy.neighbour.status().state == State::Established
         };
         while waits(&self) && Instant::now() < until {
@@ -380,6 +439,7 @@ pub(super) fn password(bgp: &BgpSettings) -> Outcome<Option<TcpPassword>> {
 }
 
 fn start_links(
+    wires: &Wires,
     settings: &MemberSettings,
     credentials: &Credentials,
     events: &mpsc::Sender<links::Event>,
@@ -389,7 +449,8 @@ fn start_links(
     (0..)
         .zip(one.chain(two))
         .map(|(number, (party, server))| {
-            Link::start(Connection(number), party, server, credentials, events.clone())
+            let events = events.clone();
+            Link::start(wires, Connection(number), party, server, credentials, events)
         })
         .collect()
 }

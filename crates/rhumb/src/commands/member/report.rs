@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 
 use super::Standing;
 use super::control::Request;
-use super::links::Link;
+use super::judge::Refusal;
+use super::links::{Link, Mouth};
 use super::proxy::{Proxy, number};
 use super::routes::prefix_text;
-use super::table::{Refusal, Shown};
+use super::table::Shown;
 use crate::admin::Admin;
 use crate::config::MemberSettings;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
@@ -201,6 +202,7 @@ fn status(proxy: &Proxy) -> Value {
             "offered": counts.offers,
             "taken": counts.taken,
             "in_use": counts.given,
+            "being_judged": counts.waiting,
         },
         "counters": {
             "announced": counters.announced,
@@ -213,6 +215,7 @@ fn status(proxy: &Proxy) -> Value {
             "no_prefix": counters.no_prefix,
             "too_long": counters.too_long,
             "too_many": counters.too_many,
+            "unjudged": counters.unjudged,
         },
         "rpki": { "payloads": counts.vrps, "caches": proxy.rtr.report() },
     })
@@ -247,8 +250,8 @@ fn servers(proxy: &Proxy) -> Vec<Value> {
             "party": number(link.party),
             "server": link.server.address,
             "name": link.server.name.to_string(),
-            "connected": link.outbox.is_some(),
-            "waiting_bytes": link.outbox.as_ref().map(rhumb_channel::Outbox::waiting),
+            "connected": link.mouth.is_some(),
+            "waiting_bytes": link.mouth.as_ref().map(Mouth::waiting),
             "problem": link.problem,
         })
     };
@@ -262,7 +265,7 @@ fn exchange(proxy: &Proxy) -> Value {
         "live_shards": live.map(|(live, _)| live),
         "sites": proxy.standing.sites.len(),
         "server_sites": core.map(|(status, _)| status.server_lanes),
-        "synced": proxy.exchange.has_all(),
+        "synced": proxy.exchange.has_all() && proxy.table.has_judged_all(),
         "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
         "announced_routes": core.map(|(status, _)| status.announced),
         "known_routes": core.map(|(status, _)| status.known),
@@ -305,10 +308,10 @@ pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
     };
     let (counts, counters) = (proxy.table.counts(), proxy.exchange.counters);
     let router = proxy.neighbour.status();
-    let connected = proxy.links.iter().filter(|link| link.outbox.is_some()).count();
+    let connected = proxy.links.iter().filter(|link| link.mouth.is_some()).count();
     let live = proxy.exchange.live_shards().map_or(0, |(live, _)| live);
-    let waiting = proxy.links.iter().filter_map(|link| link.outbox.as_ref());
-    let waiting: usize = waiting.map(rhumb_channel::Outbox::waiting).sum();
+    let waiting = proxy.links.iter().filter_map(|link| link.mouth.as_ref());
+    let waiting: usize = waiting.map(Mouth::waiting).sum();
     let is_up = usize::from(router.state == State::Established);
     let metrics = vec![
         metric(ROUTER_UP, "Whether the session with the router is up.", Kind::Gauge, plain(is_up)),

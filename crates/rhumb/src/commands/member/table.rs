@@ -1,7 +1,7 @@
 //! What a proxy knows: the routes of its own router, and those of other members with what became of them.
 //!
 //! 1. The router announces: the export policy says who gets which version of the route ([`Table::announced`]).
-//! 2. Another member's route comes: it is read, validated, and taken or refused by the import policy ([`Table::offered`]).
+//! 2. Another member's route comes, and is to be judged ([`Table::offered`]). Once it is, it takes the place of the former one ([`Table::judged`]).
 //! 3. Of those taken, the best class is what the exchange may choose from ([`Table::classes`]).
 //! 4. What it chose ([`Table::selected`]), or without a choice the best, goes to the router.
 //!
@@ -13,15 +13,18 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rhumb_bgp::policy::{
-    Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Unwanted, Vrps,
+    Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Vrps,
 };
 use rhumb_bgp::wire::{PathAttribute, Prefix, RpkiValidation};
 use rhumb_bgp::{Attributes, NextHop};
 use rhumb_exchange::Few;
 
 use super::encoding::{Announced, Malformed, Place};
+use super::judge::{Case, Judged, Law, Refusal, Taken};
 use crate::daemon::bgp::Order;
 
 /// The member's policies, and who the members are.
@@ -34,8 +37,9 @@ pub(super) struct Policies {
 
 /// All routes.
 pub(super) struct Table {
-    policies: Policies,
-    vrps: Vrps,
+    export: ExportPolicy,
+    /// By which routes of others are judged.
+    law: Arc<Law>,
     /// Of the router's BGP session.
     router_id: Ipv4Addr,
     /// Whether the exchange chooses within the best class.
@@ -45,8 +49,20 @@ pub(super) struct Table {
     /// Numbers of a route's versions, where they are not those of their places.
     variants: BTreeMap<Prefix, Vec<u8>>,
     others: BTreeMap<Prefix, Destination>,
+    /// What is being judged. Routes that were judged before, by another law, count meanwhile as they did.
+    waiting: BTreeMap<(Prefix, Key), Waiting>,
+    /// Cases so far.
+    cases: u64,
     /// Number of others' routes that may be used.
     taken: usize,
+}
+
+/// A route that is being judged, by the last case of it.
+struct Waiting {
+    number: u64,
+    announced: Result<Announced, Malformed>,
+    /// It was not there before.
+    is_new: bool,
 }
 
 /// A version of an own route, and who gets it.
@@ -71,28 +87,10 @@ pub(super) struct Key {
 
 /// Another member's route, and what became of it.
 pub(super) struct Offer {
-    /// As it came, unless it could not be read.
-    announced: Option<Announced>,
+    /// As it came.
+    announced: Result<Announced, Malformed>,
     pub(super) validity: RpkiValidation,
     pub(super) taken: Result<Taken, Refusal>,
-}
-
-/// A route that may be used.
-pub(super) struct Taken {
-    pub(super) candidate: Candidate,
-    /// As the router gets it.
-    pub(super) attributes: Attributes,
-}
-
-/// Why a route is not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It could not be read.
-    Malformed(Malformed),
-    /// The announcer is no member.
-    Stranger,
-    /// The policy refuses it.
-    Policy(Unwanted),
 }
 
 /// What is to be told.
@@ -100,6 +98,8 @@ pub(super) enum Refusal {
 pub(super) struct Changes {
     pub(super) router: Vec<Order>,
     pub(super) exchange: Vec<ForExchange>,
+    /// What is to be judged.
+    pub(super) cases: Vec<Case>,
 }
 
 /// A change of what others may have from this member.
@@ -109,17 +109,28 @@ pub(super) enum ForExchange {
     Withdraw(Place),
 }
 
+impl ForExchange {
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Self::Announce { place, .. } | Self::Withdraw(place) => *place,
+        }
+    }
+}
+
 impl Table {
     pub(super) fn new(policies: Policies, participates: bool) -> Self {
+        let Policies { export, import, roster } = policies;
         Self {
-            policies,
-            vrps: Vrps::default(),
+            export,
+            law: Arc::new(Law { import, roster, vrps: Arc::default() }),
             router_id: Ipv4Addr::UNSPECIFIED,
             participates,
             is_suspended: false,
             own: BTreeMap::new(),
             variants: BTreeMap::new(),
             others: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            cases: 0,
             taken: 0,
         }
     }
@@ -155,7 +166,7 @@ impl Table {
         }
     }
 
-    /// A member's route came, in place of any of the same variant to the prefix.
+    /// A member's route came, in place of any of the same variant to the prefix. Until it is judged, the former one stays with the router.
     pub(super) fn offered(
         &mut self,
         place: Place,
@@ -163,25 +174,62 @@ impl Table {
         bytes: &[u8],
         changes: &mut Changes,
     ) {
-        let offer = match Announced::parse(place.prefix, bytes) {
-            Ok(announced) => self.look_at(place.prefix, from, announced),
-            Err(malformed) => Offer {
-                announced: None,
-                validity: RpkiValidation::NotFound,
-                taken: Err(Refusal::Malformed(malformed)),
-            },
-        };
-        let destination = self.others.entry(place.prefix).or_default();
-        self.taken += usize::from(offer.taken.is_ok());
-        let replaced = destination.offers.insert(Key { variant: place.variant, from }, offer);
+        let key = Key { variant: place.variant, from };
+        self.send_to_judge(place.prefix, key, Announced::parse(place.prefix, bytes), true, changes);
+    }
+
+    /// A route was judged. If it is no more, or there is another case of it, that is of no account.
+    pub(super) fn judged(&mut self, judged: Judged, changes: &mut Changes) {
+        let Judged { case: Case { prefix, key, number, announced, .. }, validity, taken } = judged;
+        if self.waiting.get(&(prefix, key)).is_none_or(|waiting| waiting.number != number) {
+            return;
+        }
+        self.waiting.remove(&(prefix, key));
+        self.taken += usize::from(taken.is_ok());
+        let offer = Offer { announced, validity, taken };
+        let replaced = self.others.entry(prefix).or_default().offers.insert(key, offer);
         self.taken -= usize::from(replaced.is_some_and(|offer| offer.taken.is_ok()));
-        self.settle(place.prefix, changes);
+        self.settle(prefix, changes);
+    }
+
+    fn send_to_judge(
+        &mut self,
+        prefix: Prefix,
+        key: Key,
+        announced: Result<Announced, Malformed>,
+        is_new: bool,
+        changes: &mut Changes,
+    ) {
+        self.cases += 1;
+        let number = self.cases;
+        let waiting = Waiting { number, announced: announced.clone(), is_new };
+        self.waiting.insert((prefix, key), waiting);
+        let law = Arc::clone(&self.law);
+        changes.cases.push(Case { prefix, key, number, announced, law });
+    }
+
+    /// Whether a member's route came and was not judged yet.
+    pub(super) fn is_waiting(&self, place: Place, from: Member) -> bool {
+        let key = Key { variant: place.variant, from };
+        self.waiting.get(&(place.prefix, key)).is_some_and(|waiting| waiting.is_new)
+    }
+
+    /// Whether nothing is being judged.
+    pub(super) fn has_judged_all(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How long it takes to judge a route.
+    pub(super) fn cost(&self) -> Duration {
+        self.law.cost()
     }
 
     /// A member's route is no more.
     pub(super) fn retracted(&mut self, place: Place, from: Member, changes: &mut Changes) {
+        let key = Key { variant: place.variant, from };
+        self.waiting.remove(&(place.prefix, key));
         if let Some(destination) = self.others.get_mut(&place.prefix) {
-            let gone = destination.offers.remove(&Key { variant: place.variant, from });
+            let gone = destination.offers.remove(&key);
             self.taken -= usize::from(gone.is_some_and(|offer| offer.taken.is_ok()));
             self.settle(place.prefix, changes);
         }
@@ -203,11 +251,11 @@ impl Table {
         let Some(destination) = self.others.get(&place.prefix) else { return Vec::new() };
         let all: Vec<(Key, Candidate)> = destination
             .candidates()
-            .filter(|(key, _)| key.variant == place.variant)
+            .filter(|(key, _)| key.variant == place.variant && !self.is_waiting(place, key.from))
             .map(|(key, taken)| (key, taken.candidate))
             .collect();
         let candidates: Vec<Candidate> = all.iter().map(|(_, candidate)| *candidate).collect();
-        let ranked = self.policies.import.ranking.rank(&candidates).into_iter();
+        let ranked = self.law.import.ranking.rank(&candidates).into_iter();
         ranked.map(|ranked| (all[ranked.index].0.from, ranked.class)).collect()
     }
 
@@ -222,16 +270,30 @@ impl Table {
 
     /// Other policies from now on.
     pub(super) fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
-        self.change_exports(|_| true, changes, |table| table.policies = policies);
-        self.look_again(|_| true, changes);
+        let Policies { export, import, roster } = policies;
+        self.change_exports(
+            |_| true,
+            changes,
+            |table| {
+                let vrps = Arc::clone(&table.law.vrps);
+                (table.export, table.law) = (export, Arc::new(Law { import, roster, vrps }));
+            },
+        );
+        self.judge_again(|_| true, changes);
     }
 
     /// Another state of the RPKI from now on.
     pub(super) fn set_vrps(&mut self, vrps: Vrps, changes: &mut Changes) {
-        let touched = vrps.touched(&self.vrps);
+        let touched = vrps.touched(&self.law.vrps);
         // What the RPKI says is public, and so is which routes it is about.
-        self.change_exports(|prefix| touched.contains(prefix), changes, |table| table.vrps = vrps);
-        self.look_again(|prefix| touched.contains(prefix), changes);
+        self.change_exports(
+            |prefix| touched.contains(prefix),
+            changes,
+            |table| {
+                table.law = Arc::new(Law { vrps: Arc::new(vrps), ..table.law.as_ref().clone() });
+            },
+        );
+        self.judge_again(|prefix| touched.contains(prefix), changes);
     }
 
     /// All that the exchange is to have of this member.
@@ -254,7 +316,8 @@ impl Table {
             offers: self.others.values().map(|destination| destination.offers.len()).sum(),
             taken: self.taken,
             given: self.others.values().filter(|it| it.given.is_some()).count(),
-            vrps: self.vrps.len(),
+            vrps: self.law.vrps.len(),
+            waiting: self.waiting.len(),
         }
     }
 
@@ -289,7 +352,7 @@ impl Table {
 
     /// The versions of a route, and who gets them; of one for nobody, the route as it is.
     fn exports(&self, prefix: Prefix, attributes: &Attributes) -> Vec<Version> {
-        let Policies { export, roster, .. } = &self.policies;
+        let (export, roster) = (&self.export, &self.law.roster);
         let list = attributes.list();
         let route = Route {
             prefix,
@@ -297,7 +360,7 @@ impl Table {
             next_hop: Some(attributes.next_hop().address()),
             announcer: export.own,
             announcer_asn: roster.asn(export.own).unwrap_or(0),
-            validity: self.validity(prefix, attributes, export.own),
+            validity: self.law.validity(prefix, attributes, export.own),
         };
         // The link-local address is of the router's own wire; elsewhere it is another's or nobody's.
         let next_hop = match attributes.next_hop() {
@@ -370,68 +433,17 @@ impl Table {
         }
     }
 
-    fn validity(&self, prefix: Prefix, attributes: &Attributes, from: Member) -> RpkiValidation {
-        let asn = self.policies.roster.asn(from).unwrap_or(0);
-        let origin = rhumb_bgp::policy::rpki::origin_of(&attributes.as_path(), asn);
-        self.vrps.validate(prefix, origin)
-    }
-
-    fn look_at(&self, prefix: Prefix, from: Member, announced: Announced) -> Offer {
-        let attributes = &announced.attributes;
-        let validity = self.validity(prefix, attributes, from);
-        let taken = self.import(prefix, from, &announced, validity);
-        Offer { announced: Some(announced), validity, taken }
-    }
-
-    fn import(
-        &self,
-        prefix: Prefix,
-        from: Member,
-        announced: &Announced,
-        validity: RpkiValidation,
-    ) -> Result<Taken, Refusal> {
-        let Policies { import, roster, .. } = &self.policies;
-        let announcer_asn = roster.asn(from).ok_or(Refusal::Stranger)?;
-        let (list, next_hop) = (announced.attributes.list(), announced.attributes.next_hop());
-        let address = Some(next_hop.address());
-        let route = Route {
-            prefix,
-            attributes: &list,
-            next_hop: address,
-            announcer: from,
-            announcer_asn,
-            validity,
-        };
-        let imported = import.import(&route).map_err(Refusal::Policy)?;
-        let candidate = Candidate::new(
-            &Route { attributes: &imported.attributes, ..route },
-            imported.preference,
-            announced.router_id,
-        );
-        let attributes = if imported.attributes == list {
-            announced.attributes.clone()
-        } else {
-            Attributes::new(next_hop, &imported.attributes)
-                .map_err(|_| Refusal::Malformed(Malformed::Attributes))?
-        };
-        Ok(Taken { candidate, attributes })
-    }
-
-    /// Looks at offers again, and tells what differs then.
-    fn look_again(&mut self, concerns: impl Fn(Prefix) -> bool, changes: &mut Changes) {
-        let prefixes: Vec<Prefix> =
-            self.others.keys().copied().filter(|prefix| concerns(*prefix)).collect();
-        for prefix in prefixes {
-            let Some(mut destination) = self.others.remove(&prefix) else { continue };
-            for (key, offer) in destination.offers.iter_mut() {
-                self.taken -= usize::from(offer.taken.is_ok());
-                if let Some(announced) = offer.announced.take() {
-                    *offer = self.look_at(prefix, key.from, announced);
-                }
-                self.taken += usize::from(offer.taken.is_ok());
-            }
-            self.others.insert(prefix, destination);
-            self.settle(prefix, changes);
+    /// Has routes judged again, and those anew that are being judged.
+    fn judge_again(&mut self, concerns: impl Fn(Prefix) -> bool, changes: &mut Changes) {
+        let mut again = BTreeMap::new();
+        for (prefix, destination) in self.others.iter().filter(|(prefix, _)| concerns(**prefix)) {
+            let offers = destination.offers.iter();
+            again.extend(offers.map(|(key, it)| ((*prefix, *key), (it.announced.clone(), false))));
+        }
+        let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.is_new);
+        again.extend(waiting.map(|(at, waiting)| (*at, (waiting.announced.clone(), true))));
+        for ((prefix, key), (announced, is_new)) in again {
+            self.send_to_judge(prefix, key, announced, is_new, changes);
         }
     }
 
@@ -439,7 +451,7 @@ impl Table {
     fn ranked(&self, destination: &Destination) -> Vec<(Key, u32)> {
         let (keys, candidates): (Vec<Key>, Vec<Candidate>) =
             destination.candidates().map(|(key, taken)| (key, taken.candidate)).unzip();
-        let ranked = self.policies.import.ranking.rank(&candidates);
+        let ranked = self.law.import.ranking.rank(&candidates);
         ranked.into_iter().map(|ranked| (keys[ranked.index], ranked.class)).collect()
     }
 
@@ -495,7 +507,7 @@ impl Destination {
 impl Offer {
     /// As its announcer made it, if it could be read.
     pub(super) fn attributes(&self) -> Option<&Attributes> {
-        self.announced.as_ref().map(|announced| &announced.attributes)
+        self.announced.as_ref().ok().map(|announced| &announced.attributes)
     }
 }
 
@@ -527,6 +539,8 @@ pub(super) struct Counts {
     pub(super) given: usize,
     /// Validated payloads of the RPKI.
     pub(super) vrps: usize,
+    /// Routes of others that are being judged.
+    pub(super) waiting: usize,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use rhumb_bgp::policy::prefix::parse_prefix;
-use rhumb_bgp::policy::{Policy, Ranking, Verdict, Vrp};
+use rhumb_bgp::policy::{Policy, Ranking, Unwanted, Verdict, Vrp};
 use rhumb_bgp::wire::{AsPath, AsPathSegment, LargeCommunity, Origin, PathAttribute};
 use std::collections::BTreeSet;
 
@@ -55,10 +55,13 @@ fn route(from: u16, tail: &[u32]) -> Vec<u8> {
     Announced { router_id, attributes: attributes(&path, &[]) }.to_bytes()
 }
 
-/// Does something, and gives what changed.
+/// Does something, has judged what comes of it, and gives what changed.
 fn changed(table: &mut Table, act: impl FnOnce(&mut Table, &mut Changes)) -> Changes {
     let mut changes = Changes::default();
     act(table, &mut changes);
+    for case in std::mem::take(&mut changes.cases) {
+        table.judged(case.judge(), &mut changes);
+    }
     changes
 }
 
@@ -96,10 +99,7 @@ fn a_version_keeps_its_number_when_the_roster_grows() {
     let orders = [(EXCHANGE, 0, 0), to[0], to[1], (EXCHANGE, 102, 64503)];
     let attributes = attributes(&[64500], &orders);
     let told = |changes: Changes| -> Vec<(u8, Vec<u16>)> {
-        let of = |it: &ForExchange| match it {
-            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => place.variant,
-        };
-        changes.exchange.iter().map(|it| (of(it), members(it))).collect()
+        changes.exchange.iter().map(|it| (it.place().variant, members(it))).collect()
     };
     let first = changed(&mut table, |it, changes| it.announced(prefix(), attributes, changes));
     assert_eq!(told(first), [(0, vec![3])]);
@@ -108,12 +108,7 @@ fn a_version_keeps_its_number_when_the_roster_grows() {
     longer.export.allowed = longer.roster.all();
     let grown = changed(&mut table, |it, changes| it.set_policies(longer, changes));
     assert_eq!(told(grown), [(1, vec![4]), (0, vec![3])]);
-    let all: Vec<u8> = table
-        .all_exports()
-        .map(|it| match it {
-            ForExchange::Announce { place, .. } | ForExchange::Withdraw(place) => place.variant,
-        })
-        .collect();
+    let all: Vec<u8> = table.all_exports().map(|it| it.place().variant).collect();
     assert_eq!(all, [1, 0]);
     // Without the newcomer again, and then gone.
     let shrunk = changed(&mut table, |it, changes| it.set_policies(policies(), changes));
@@ -160,10 +155,7 @@ fn what_the_router_changes_is_told_to_the_exchange() {
 
 /// What both parties see of a change: the destinations of words, in their order, and which are withdrawals. The rest is shared between them.
 fn seen(changes: &Changes) -> Vec<(Place, bool)> {
-    let of = |it: &ForExchange| match it {
-        ForExchange::Announce { place, .. } => (*place, true),
-        ForExchange::Withdraw(place) => (*place, false),
-    };
+    let of = |it: &ForExchange| (it.place(), matches!(it, ForExchange::Announce { .. }));
     changes.exchange.iter().map(of).collect()
 }
 
@@ -309,4 +301,50 @@ fn versions_of_one_route_are_ranked_together_and_the_exchange_away_takes_all_bac
     assert_eq!(offer(&mut table, 3, &[]), [], "nothing is used meanwhile");
     let back = changed(&mut table, |it, changes| it.suspend(false, changes));
     assert_eq!(given(&back), [Some(64503)]);
+}
+
+/// What takes long to be judged holds up nothing: until it is, the router keeps what it has, and the exchange is told what is known.
+#[test]
+fn a_route_counts_once_it_is_judged_and_not_before() {
+    let mut table = Table::new(policies(), true);
+    offer(&mut table, 1, &[64510, 64511]);
+    let classes = |table: &Table| -> Vec<u16> {
+        table.classes(place(0)).iter().map(|(member, _)| member.0).collect()
+    };
+    let send = |table: &mut Table, from: u16, tail: &[u32]| {
+        let mut changes = Changes::default();
+        table.offered(place(0), Member(from), &route(from, tail), &mut changes);
+        assert_eq!(given(&changes), []);
+        changes.cases.remove(0)
+    };
+    let judge = |table: &mut Table, case: Case| {
+        let judged = case.judge();
+        given(&changed(table, |it, changes| it.judged(judged, changes)))
+    };
+    let (first, second) = (send(&mut table, 1, &[64510]), send(&mut table, 2, &[]));
+    assert!(
+        classes(&table).is_empty(),
+        "the former route of 1 is no more, the others are not judged"
+    );
+    assert!(table.is_waiting(place(0), Member(2)) && !table.has_judged_all());
+    // One is replaced meanwhile, one retracted: what is judged then is of no account.
+    let third = send(&mut table, 1, &[64510, 64511, 64512]);
+    changed(&mut table, |it, changes| it.retracted(place(0), Member(2), changes));
+    assert_eq!(judge(&mut table, first), []);
+    assert_eq!(judge(&mut table, second), []);
+    assert_eq!(judge(&mut table, third), [Some(64501)]);
+    assert_eq!((classes(&table), table.has_judged_all()), (vec![1], true));
+    assert_eq!(
+        table.counts(),
+        Counts { prefixes: 1, offers: 1, taken: 1, given: 1, ..Counts::default() }
+    );
+
+    // Other policies while something is being judged: the case by the former law is of no account.
+    let fourth = send(&mut table, 2, &[]);
+    let mut strict = policies();
+    strict.import.own_asn = 64502;
+    let again = changed(&mut table, |it, changes| it.set_policies(strict, changes));
+    assert_eq!(given(&again), []);
+    assert_eq!(judge(&mut table, fourth), []);
+    assert_eq!(table.offers(None).iter().filter(|it| it.offer.taken.is_ok()).count(), 1);
 }

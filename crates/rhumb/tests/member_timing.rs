@@ -1,0 +1,98 @@
+//! When a real proxy speaks to the parties says nothing about its routes, whatever it thinks about them and for how long.
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+mod exchanging;
+mod harness;
+
+use std::time::Duration;
+
+use exchanging::Exchange;
+use exchanging::parties::{Frame, Parties};
+use exchanging::proxy::{self, Settings};
+use exchanging::router::attributes;
+use rhumb_exchange::Party;
+
+/// The proxy that is watched, and those who announce to it.
+const PROXY: u16 = 2;
+const ANNOUNCERS: [u16; 2] = [0, 1];
+
+/// A policy that takes long to be gone through.
+fn long_policy() -> String {
+    let rule = |number: u32| {
+        let asn = 4_200_000_000 + number;
+        format!("[[member.import.rule]]\npath = [\"_{asn}_\"]\naction = \"reject\"\n")
+    };
+    (0..2000).map(rule).collect()
+}
+
+/// When both answers to a question came after it, each in microseconds behind the later of both questions.
+fn answers(frames: &[Frame]) -> Option<[i64; 2]> {
+    let last = |party: Party, kind: u8, is_proxys: bool| {
+        let mut frames = frames.iter().rev().filter(|it| it.is_proxys == is_proxys);
+        frames.find(|it| it.party == party && it.bytes[0] == kind).map(|it| it.at)
+    };
+    let asked = last(Party::One, 8, false)?.max(last(Party::Two, 8, false)?);
+    let behind = |party| {
+        let at = last(party, 7, true)?;
+        (at > asked).then(|| (at - asked).as_micros() as i64)
+    };
+    Some([behind(Party::One)?, behind(Party::Two)?])
+}
+
+/// How well one side is told from the other by what is greater: 0.5 is not at all, 0 and 1 are always.
+fn told_apart(left: &[i64], right: &[i64]) -> f64 {
+    let wins = left.iter().flat_map(|a| right.iter().map(move |b| f64::from(a.cmp(b) as i8 + 1)));
+    wins.sum::<f64>() / (2 * left.len() * right.len()) as f64
+}
+
+#[test]
+fn a_proxy_answers_as_late_for_routes_that_it_may_have_as_for_others() {
+    let exchange = Exchange::new(3);
+    let parties = Parties::start(&exchange, 3);
+    parties.act(|core| ANNOUNCERS.into_iter().for_each(|lane| core.start_member(lane)));
+    let servers = parties.servers(&exchange);
+    let import = long_policy();
+    let settings = Settings { servers: &servers, import: &import, ..Settings::default() };
+    let proxy = proxy::start(&exchange, PROXY, &settings);
+    proxy.wait_for("table", |status| status["exchange"]["synced"] == true);
+
+    let mut seen = [Vec::new(), Vec::new()];
+    for number in 0..2 * SAMPLES {
+        // Which is which has no pattern in time.
+        let may_have = (number * 7 + number / 5) % 2;
+        let to: &[u16] = if may_have == 1 { &[PROXY] } else { &[] };
+        let place = vec![0, 4, 24, 10, 1, number as u8];
+        let before = parties.frames().len();
+        for from in ANNOUNCERS {
+            let asn = 64500 + u32::from(from);
+            let attributes = attributes(asn, &[64600 + number as u32, 64700], &[]);
+            let route = [&[1, 10, 0, 0, from as u8][..], attributes.canonical()].concat();
+            parties.announce(from, place.clone(), to, route);
+        }
+        let late = parties.wait_for("answer", |frames| answers(&frames[before..]));
+        seen[may_have].push(late);
+        // What it thinks now is not to be in the way of the next.
+        std::thread::sleep(Duration::from_millis(40));
+    }
+    let status = proxy.status();
+    assert_eq!(status["counters"]["asked"], 2 * SAMPLES);
+    assert!(status["counters"]["offered"].as_u64().unwrap() >= SAMPLES as u64 / 2);
+    for party in 0..2 {
+        let of = |side: &[[i64; 2]]| side.iter().map(|late| late[party]).collect::<Vec<i64>>();
+        let [without, with] = seen.each_ref().map(|side| of(side));
+        let apart = told_apart(&with, &without);
+        let median = |side: &[i64]| {
+            let mut side = side.to_vec();
+            side.sort_unstable();
+            side[side.len() / 2]
+        };
+        let medians = [median(&without), median(&with)];
+        println!("party {}: {apart:.2}, medians {medians:?} us", party + 1);
+        assert!((0.5 - apart).abs() < MOST, "party {}: {apart:.2}, {medians:?}", party + 1);
+    }
+}
+
+/// Of each kind.
+const SAMPLES: usize = 60;
+/// By chance four times of a million the routes are told apart better than this.
+const MOST: f64 = 0.25;
