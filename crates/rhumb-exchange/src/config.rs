@@ -94,6 +94,8 @@ pub struct ServerConfig {
     pub stale: Duration,
     /// How long after a pair has begun members' tables are waited for before members are told what is gone.
     pub settle: Duration,
+    /// Party one: how long it takes until everything was chosen anew, or longer if that is much.
+    pub pass: Duration,
 }
 
 impl ServerConfig {
@@ -108,6 +110,7 @@ impl ServerConfig {
             ranking: RANKING,
             stale: STALE,
             settle: SETTLE,
+            pass: PASS,
         }
     }
 
@@ -118,6 +121,10 @@ impl ServerConfig {
     /// [`ExchangeError::OutOfRange`].
     pub fn check(&self) -> Result<(), ExchangeError> {
         self.common.check()?;
+        if self.pass.is_zero() {
+            let what = "the time of a pass";
+            return Err(ExchangeError::OutOfRange { what, least: 1, most: usize::MAX });
+        }
         if !(1..=MAX_BATCH).contains(&self.batch) {
             let what = "the number of routes of a run";
             return Err(ExchangeError::OutOfRange { what, least: 1, most: MAX_BATCH });
@@ -221,6 +228,9 @@ pub const RANKING: Duration = Duration::from_secs(1);
 pub const STALE: Duration = Duration::from_secs(30);
 /// As long: who is not back by then has lost its routes anyway.
 pub const SETTLE: Duration = Duration::from_secs(30);
+
+/// Load is of minutes: what was a moment's is over then, and what stays is acted on in twice or three times as long.
+pub const PASS: Duration = Duration::from_secs(120);
 
 /// Routes that one order replays to a member.
 pub const REPLAY_LANES: usize = 4096;

@@ -106,7 +106,7 @@ mod wire;
 
 pub use circuits::Form;
 pub use config::{
-    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, RANKING, REPLAY_AHEAD,
+    BATCH, Common, MAX_BATCH, MAX_ROUTES_PER_LANE, MAX_SHARDS, PASS, RANKING, REPLAY_AHEAD,
     REPLAY_LANES, SETTLE, STALE, ServerConfig,
 };
 pub use error::ExchangeError;

@@ -4,7 +4,8 @@
 //! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one orders what both do (`lead.rs`, `follow.rs`).
 //! 3. Orders change the table at both parties alike, and what the announcers shared of each lane's key goes to the members (`orders.rs`).
 //! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`, `select.rs`); results are shares.
-//! 5. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
+//! 5. Party one has all of it chosen anew, slowly and for ever, by the load that there is (`sweep.rs`).
+//! 6. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
 //!
 //! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
 
@@ -16,6 +17,7 @@ mod orders;
 mod pair;
 mod rounds;
 mod select;
+mod sweep;
 mod sync;
 pub(crate) mod table;
 
@@ -36,6 +38,7 @@ use orders::Programs;
 use pair::Pair;
 use rounds::Rounds;
 pub(crate) use rounds::ranking_len;
+use sweep::Preferences;
 use table::{Held, Table};
 
 /// What a shard wants its owner to do.
@@ -124,7 +127,7 @@ pub struct Shard {
     pair: Option<Pair>,
     programs: Programs,
     /// Party one's preference for each lane as an announcer.
-    preferences: Vec<u8>,
+    preferences: Preferences,
     outbox: VecDeque<Output>,
     /// Since when members have said what nothing was done about.
     unheeded: Option<Instant>,
@@ -152,7 +155,7 @@ impl Shard {
             rounds: Rounds::default(),
             pair: None,
             programs: Programs::default(),
-            preferences: vec![0; lanes],
+            preferences: Preferences::new(lanes),
             outbox: VecDeque::new(),
             unheeded: None,
             counters: Counters::default(),
@@ -251,14 +254,16 @@ impl Shard {
         Ok(())
     }
 
-    /// Party one: how much the exchange prefers routes of each lane, 0 to 15, more is better; for rounds that are computed from here on.
+    /// Party one: how much the exchange prefers routes of each lane, 0 to 15, more is better. Once something was chosen, this comes into force with a
+    /// pass over all destinations, if it is so for a whole pass before, and by a margin.
     ///
     /// # Errors
     ///
     /// [`ExchangeError::OutOfRange`] if there is a value above 15, or not one for each lane.
     pub fn set_preferences(&mut self, preferences: &[u8]) -> Result<(), ExchangeError> {
-        if preferences.len() != self.preferences.len() {
-            let (what, lanes) = ("the number of preferences", self.preferences.len());
+        let lanes = self.connections.len();
+        if preferences.len() != lanes {
+            let what = "the number of preferences";
             return Err(ExchangeError::OutOfRange { what, least: lanes, most: lanes });
         }
         let most = (1 << crate::circuits::LOAD_BITS) - 1;
@@ -266,10 +271,7 @@ impl Shard {
             let what = "a preference";
             return Err(ExchangeError::OutOfRange { what, least: 0, most: usize::from(most) });
         }
-        self.preferences.copy_from_slice(preferences);
-        if let Some(pair) = &mut self.pair {
-            pair.forget_orders();
-        }
+        self.preferences.want(preferences, self.counters.select_runs == 0);
         Ok(())
     }
 
@@ -299,7 +301,7 @@ impl Shard {
         if lanes > former.roster.lanes() {
             self.end_pair();
             self.connections.resize(lanes, Connection::default());
-            self.preferences.resize(lanes, 0);
+            self.preferences.extend(lanes);
             self.table.extend(lanes);
         }
         self.config = config;

@@ -8,11 +8,12 @@ mod questions;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Shard;
 use super::pair::Role;
 use super::select::SELECTIONS;
+use super::sweep::Sweep;
 use super::sync::Sync;
 use crate::ExchangeError;
 use crate::config::ServerConfig;
@@ -69,6 +70,7 @@ pub(super) struct Lead {
     pub(super) undone: Option<u64>,
     /// In which round a lane's route was compared last.
     compared: Vec<u64>,
+    pub(super) sweep: Sweep,
 }
 
 /// What party two has heard of a lane.
@@ -103,7 +105,7 @@ enum What {
 }
 
 impl Lead {
-    pub(super) fn new(lanes: usize, now: Instant) -> Self {
+    pub(super) fn new(lanes: usize, now: Instant, pass: Duration) -> Self {
         Self {
             began: now,
             is_reconciled: false,
@@ -133,6 +135,7 @@ impl Lead {
             slots: Vec::new(),
             undone: None,
             compared: vec![0; lanes],
+            sweep: Sweep::new(now, pass),
         }
     }
 
@@ -148,7 +151,7 @@ impl Lead {
     pub(super) fn timeout(&self, config: &ServerConfig) -> Option<Instant> {
         let stale = self.absent.iter().map(|(lane, since)| stale_at(config, *lane, *since)).min();
         let settle = (!self.is_settled).then_some(self.began + config.settle);
-        [stale, settle].into_iter().flatten().min()
+        [stale, settle, Some(self.sweep.due)].into_iter().flatten().min()
     }
 
     /// Words of a lane that wait.

@@ -95,7 +95,7 @@ impl Shard {
         let session = Session::new(self.party, self.config.engine, seed)?;
         let lanes = self.connections.len();
         let role = match self.party {
-            Party::One => Role::Lead(Box::new(Lead::new(lanes, now))),
+            Party::One => Role::Lead(Box::new(Lead::new(lanes, now, self.config.pass))),
             Party::Two => Role::Follow(Follow::default()),
         };
         let arrangements = [const { Vec::new() }; MAX_ORDER_SLOTS];
@@ -138,6 +138,7 @@ impl Shard {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.rounds.expire(now);
         self.leave_stale(now);
+        self.sweep(now);
         self.pump(now);
     }
 

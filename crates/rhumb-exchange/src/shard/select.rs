@@ -146,7 +146,7 @@ impl Shard {
             let held = self.check_held(item)?;
             keys.push(held.share.keys(if form == Form::Paper { lanes } else { 0 }));
             policies.push(held.share.policy(lanes.div_ceil(64)));
-            let preference = vec![self.preferences[item.0.index()]; lanes];
+            let preference = vec![self.preferences.in_force[item.0.index()]; lanes];
             let is_given = self.party == Party::One && form != Form::TopClass;
             loads.push(if is_given { rows(&preference, LOAD_BITS) } else { Vec::new() });
         }

@@ -217,7 +217,7 @@ fn start_servers(lan: &mut Lan, place: &Place, shards: usize) -> Vec<(Station, R
         place.write(
             &config,
             &format!(
-                "log = \"rhumb=info\"\n[exchange]\nparty = {}\nkey = \"{server}.key\"\nroster = \"roster.toml\"\n\
+                "log = \"rhumb=info\"\n[exchange]\nrechoose_ms = 86400000\nparty = {}\nkey = \"{server}.key\"\nroster = \"roster.toml\"\n\
                  peer = [\"{}\"]\nlisten = \"{}:7480\"\nadmin = \"{ADMIN}\"\nshards = {shards}\n",
                 at + 1,
                 addresses[1 - at],

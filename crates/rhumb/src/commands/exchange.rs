@@ -319,6 +319,7 @@ fn server_config(settings: &ExchangeSettings, sites: &[Site]) -> Outcome<ServerC
     config.engine = settings.pools;
     config.ranking = settings.rank_deadline;
     (config.stale, config.settle) = (settings.stale, settings.stale);
+    config.pass = settings.rechoose;
     config.check().map_err(Failure::setup)?;
     Ok(config)
 }

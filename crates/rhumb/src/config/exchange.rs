@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rhumb_exchange::{Form, MAX_SHARDS, RANKING, STALE};
+use rhumb_exchange::{Form, MAX_SHARDS, PASS, RANKING, STALE};
 use rhumb_mpc::{FieldBits, Parameters, Party};
 use rhumb_wire::Name;
 use serde::Deserialize;
@@ -39,6 +39,8 @@ pub(crate) struct ExchangeSettings {
     pub(crate) port_load: Option<PathBuf>,
     pub(crate) rank_deadline: Duration,
     pub(crate) stale: Duration,
+    /// Party one's: how long it takes until all was chosen anew.
+    pub(crate) rechoose: Duration,
     pub(crate) takeover: Duration,
     /// The plain route server beside: party one's.
     pub(crate) plain: Option<PlainSettings>,
@@ -87,6 +89,7 @@ pub(crate) struct RawExchange {
     port_load: Option<PathBuf>,
     rank_deadline_ms: Option<Spanned<u64>>,
     stale_ms: Option<Spanned<u64>>,
+    rechoose_ms: Option<Spanned<u64>>,
     takeover_ms: Option<Spanned<u64>>,
     asn: Option<u32>,
     router_id: Option<Spanned<String>>,
@@ -128,6 +131,7 @@ pub(super) const EXCHANGE_KEYS: &[&str] = &[
     "port_load",
     "rank_deadline_ms",
     "stale_ms",
+    "rechoose_ms",
     "takeover_ms",
     "asn",
     "router_id",
@@ -183,6 +187,12 @@ impl ConfigFile {
                 RANKING,
             )?,
             stale: self.milliseconds("stale_ms", raw.stale_ms.as_ref(), &STALE_MS, STALE)?,
+            rechoose: self.milliseconds(
+                "rechoose_ms",
+                raw.rechoose_ms.as_ref(),
+                &RECHOOSE_MS,
+                PASS,
+            )?,
             takeover: self.milliseconds(
                 "takeover_ms",
                 raw.takeover_ms.as_ref(),
@@ -376,6 +386,8 @@ const RANK_DEADLINE_MS: RangeInclusive<u64> = 10..=60_000;
 /// Shorter than a connection takes to be made again, routes would flap; an hour after it is gone, no router is back.
 const STALE_MS: RangeInclusive<u64> = 1_000..=3_600_000;
 /// Longer than a server takes to start again by its supervisor, shorter than BGP's hold time.
+/// Below, members would be asked without a pause.
+const RECHOOSE_MS: RangeInclusive<u64> = 100..=86_400_000;
 const DEFAULT_TAKEOVER: Duration = Duration::from_secs(5);
 const TAKEOVER_MS: RangeInclusive<u64> = 100..=600_000;
 
@@ -460,6 +472,7 @@ mod tests {
             ("select_best = \"worst\"", "line 6: select_best is `worst`"),
             ("rank_deadline_ms = 9", "line 6: rank_deadline_ms is 9; give 10 to 60000"),
             ("stale_ms = 999", "line 6: stale_ms is 999; give 1000 to"),
+            ("rechoose_ms = 99", "line 6: rechoose_ms is 99; give 100 to"),
             ("takeover_ms = 600001", "line 6: takeover_ms is 600001"),
             ("primary = \"127.0.0.1:1\"", "primary and standby are party 1's"),
             ("port_load = \"load\"", "party 2 is not to know it"),

@@ -14,6 +14,7 @@ use crate::circuits::Form;
 use crate::message::pair::{Order, Selection};
 use crate::roster::{Lane, LaneSet};
 use crate::route::Destination;
+use crate::shard::lead::Lead;
 use crate::shard::orders::places;
 use crate::shard::pair::Role;
 use crate::shard::select::SELECTIONS;
@@ -80,6 +81,13 @@ impl Questions {
     }
 }
 
+impl Lead {
+    /// Asks about what has not changed, because of nothing that anybody did.
+    pub(in crate::shard) fn ask_about_old(&mut self, destination: &Destination, lanes: &LaneSet) {
+        self.questions.ask(destination, lanes, NOBODY, true);
+    }
+}
+
 impl Shard {
     /// What is current of a lane for a destination is another: ask all.
     pub(in crate::shard) fn lead_destination_changed(
@@ -87,8 +95,7 @@ impl Shard {
         destination: &Destination,
         by: Lane,
     ) {
-        let mut lanes = LaneSet::none(self.connections.len());
-        (0..self.connections.len()).for_each(|lane| lanes.insert(Lane(lane as u16)));
+        let lanes = self.all_lanes();
         if let Some(lead) = self.lead() {
             lead.questions.ask(destination, &lanes, by, false);
         }
@@ -217,7 +224,7 @@ impl Shard {
         // The preferred first; of announcers alike, the lower lane.
         let mut order: Vec<u32> = (0..places as u32).collect();
         let preference = |place: &u32| {
-            announcers.get(*place as usize).map(|lane| self.preferences[lane.index()])
+            announcers.get(*place as usize).map(|lane| self.preferences.in_force[lane.index()])
         };
         order.sort_by_key(|place| Reverse(preference(place)));
         let former = pair.order_epoch(slot);
@@ -235,6 +242,9 @@ impl Shard {
 const MAX_ROUNDS: usize = 256;
 /// Of them about what has not changed: as many keep the engine busy, at 1 ms a round, while members 100 ms away answer. The rest is for what changes.
 const MAX_BACKLOG: usize = 128;
+
+/// It has turns as lanes have, and is none: there are 4096 at most.
+const NOBODY: Lane = Lane(u16::MAX);
 
 /// Decided rounds among which those of a run are looked for: a run may have to leave some out until their orders are there.
 const LOOKS: usize = 4 * SELECTIONS;
