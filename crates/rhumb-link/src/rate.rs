@@ -24,6 +24,11 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// One of so many equal parts of it.
+    pub(crate) fn part(self, parts: u32) -> Self {
+        Self { per_s: (self.per_s / parts).max(1), burst: (self.burst / parts).max(1) }
+    }
+
     fn time_of(self, amount: u32) -> Duration {
         Duration::from_secs(1) * amount / self.per_s.max(1)
     }

@@ -504,9 +504,9 @@ fn limits(sessions: Option<NonZeroU32>, handshakes: Option<NonZeroU32>) -> Limit
         let usual = limits.handshakes_per_source;
         let burst = usual.burst.max(per_s.saturating_mul(usual.burst / usual.per_s));
         limits.handshakes_per_source = Rate { per_s, burst };
-        // A site that may have more than all strangers together needs them to have more.
+        // A site that may have more than all who begin many together needs them to have more.
         let all = limits.handshakes;
-        let times = per_s.div_ceil(all.per_s).max(1);
+        let times = per_s.div_ceil(limits.handshakes_of_busy_sources().per_s).max(1);
         limits.handshakes =
             Rate { per_s: all.per_s.saturating_mul(times), burst: all.burst.saturating_mul(times) };
     }
