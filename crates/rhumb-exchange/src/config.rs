@@ -8,7 +8,7 @@ use rhumb_mpc::Party;
 use crate::coins::short_digest;
 use crate::message::hello::{Hello, Speaker};
 use crate::route::Destination;
-use crate::{ExchangeError, Form, Lane, MAX_LANES, Roster};
+use crate::{ExchangeError, Form, Lane, MAX_LANES, Quota, Roster};
 
 /// What all parties and members must have alike.
 #[derive(Debug, Clone)]
@@ -86,8 +86,6 @@ pub struct ServerConfig {
     pub engine: rhumb_mpc::Parameters,
     /// Routes that are handed out under one order at most: 1 to [`MAX_BATCH`].
     pub batch: usize,
-    /// Routes that one lane may have in a shard, with those that wait.
-    pub max_routes_per_lane: usize,
     /// How long members have to rank.
     pub ranking: Duration,
     /// How long a lane's routes stay after its connection to either party ended.
@@ -106,7 +104,6 @@ impl ServerConfig {
             common,
             engine: rhumb_mpc::Parameters::default(),
             batch: BATCH,
-            max_routes_per_lane: MAX_ROUTES_PER_LANE,
             ranking: RANKING,
             stale: STALE,
             settle: SETTLE,
@@ -149,6 +146,19 @@ impl ServerConfig {
             }
         }
         Ok(())
+    }
+
+    /// What a shard of a party lets a lane have. Party two has no sealed routes, and counts its shares, of as many lanes as the roster has
+    /// and a word more.
+    pub(crate) fn quota(&self, party: Party, lane: Lane) -> Quota {
+        let quota = self.common.roster.quota(lane).in_shard(self.common.shards);
+        match party {
+            Party::One => quota,
+            Party::Two => {
+                let share = 16 * (self.common.roster.lanes() as u64 + 64);
+                Quota { bytes: u64::from(quota.routes) * share, ..quota }
+            }
+        }
     }
 
     /// A party's hello for a connection to a member or to the other party. The nonce is drawn for the connection.
@@ -219,7 +229,7 @@ pub const BATCH: usize = 64;
 /// More would make what waits for members' connections grow in leaps: at 1,000 members and 250 bytes these are 64 MB.
 pub const MAX_BATCH: usize = 256;
 
-/// A full table of the Internet has a million routes, and this leaves room for those that wait.
+/// Routes that a member keeps for a shard itself, whatever its quota is: a full table of the Internet has a million.
 pub const MAX_ROUTES_PER_LANE: usize = 1 << 21;
 
 /// Ranking takes a proxy microseconds; a member that takes longer than this goes without the exchange's help.

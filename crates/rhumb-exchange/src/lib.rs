@@ -115,7 +115,7 @@ pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};
 pub use message::hello::{Hello, Speaker};
 pub use message::{is_announcement, round_of, routes_in, shard_of};
 pub use rhumb_mpc::Party;
-pub use roster::{Lane, LaneSet, MAX_LANES, MAX_TEXT, Roster, Site};
+pub use roster::{Lane, LaneSet, MAX_LANES, MAX_TEXT, Quota, Roster, Site};
 pub use route::{Destination, Route, RouteId, SIZE_CLASSES};
 pub use server::Server;
 pub use shard::{Counters, Output, Shard, Status};

@@ -103,6 +103,8 @@ pub enum Event {
 pub struct MemberStatus {
     /// Routes that it announces.
     pub announced: usize,
+    /// Of these, routes that a server refused: they are beyond this member's quota, and nobody gets them.
+    pub refused: usize,
     /// Routes of others that it may have.
     pub routes: usize,
     /// Ids of announcements that it knows, with those that it may not have.
@@ -272,6 +274,7 @@ impl Member {
         }
         match (message, link.party) {
             (ToMember::Resume { mark }, _) => self.resume(connection, at, mark)?,
+            (ToMember::Refused { mark }, _) => self.shards[at].words.refused(mark),
             (ToMember::Joined { tag }, _) => self.joined(connection, at, tag),
             (ToMember::Ask { round, ids }, _) => self.take_ask(connection, at, round, ids)?,
             (ToMember::Result { round, share }, _) => {
@@ -364,7 +367,11 @@ impl Member {
     pub fn withdraw(&mut self, destination: &Destination) -> bool {
         let at = usize::from(self.common.shard_of(destination));
         let words = &mut self.shards[at].words;
+        let makes_room = !words.is_refused(destination);
         let was_there = words.withdraw(destination);
+        if was_there && makes_room {
+            words.say_refused_again(self.lane, &mut self.coins);
+        }
         if words.is_crowded() {
             words.renew(self.lane, &mut self.coins);
             self.links.values_mut().for_each(|link| {
@@ -396,6 +403,7 @@ impl Member {
         let mut status = self.status;
         for shard in &self.shards {
             status.announced += shard.words.announced();
+            status.refused += shard.words.refused_count();
             status.routes += shard.holdings.routes();
             status.known += shard.holdings.known();
             status.live_shards += usize::from(shard.live.is_some());

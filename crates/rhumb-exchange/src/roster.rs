@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::ExchangeError;
 use crate::coins::digest;
+use crate::{ExchangeError, MAX_ROUTE};
 
 /// A member's site: its place in the roster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,36 @@ pub struct Site {
     pub key: [u8; 32],
 }
 
+/// How much a site may announce. What does not fit is refused, and the site told; what fits stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Routes.
+    pub routes: u32,
+    /// Bytes of them, sealed.
+    pub bytes: u64,
+}
+
+impl Default for Quota {
+    /// Above what a proxy takes of a router unless told otherwise (200,000), at 512 bytes each.
+    fn default() -> Self {
+        Self { routes: 1 << 18, bytes: 1 << 27 }
+    }
+}
+
+impl Quota {
+    /// What a shard lets a site have of it: its part, and some more, as destinations do not divide evenly.
+    pub(crate) fn in_shard(self, shards: u16) -> Self {
+        if shards < 2 {
+            return self;
+        }
+        let part = u64::from(self.routes).div_ceil(shards.into());
+        let routes = (part + part / 8 + UNEVEN).min(self.routes.into()) as u32;
+        let part = self.bytes.div_ceil(shards.into());
+        let bytes = (part + part / 8 + UNEVEN * LONGEST_SEALED).min(self.bytes);
+        Self { routes, bytes }
+    }
+}
+
 /// All lanes, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roster {
@@ -38,6 +68,7 @@ pub struct Roster {
     /// Of the first lane, the first two, and so on.
     digests: Vec<[u8; 32]>,
     closed: LaneSet,
+    quotas: Vec<Quota>,
     by_key: HashMap<[u8; 32], Lane>,
     by_id: HashMap<String, Lane>,
 }
@@ -76,8 +107,8 @@ impl Roster {
                 return Err(ExchangeError::BadRoster("has the id of an earlier one", number));
             }
         }
-        let closed = LaneSet::none(sites.len());
-        Ok(Self { digests, sites, closed, by_key, by_id })
+        let (closed, quotas) = (LaneSet::none(sites.len()), vec![Quota::default(); sites.len()]);
+        Ok(Self { digests, sites, closed, quotas, by_key, by_id })
     }
 
     /// The same without these sites: their lanes stay, and are nobody's.
@@ -90,6 +121,19 @@ impl Roster {
             }
         }
         self
+    }
+
+    /// The same where these sites may announce so much. It is no part of the digest: of two parties with different quotas the lower one counts.
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: impl IntoIterator<Item = Quota>) -> Self {
+        self.quotas.iter_mut().zip(quotas).for_each(|(mine, given)| *mine = given);
+        self
+    }
+
+    /// How much a lane may announce, in all shards.
+    #[must_use]
+    pub fn quota(&self, lane: Lane) -> Quota {
+        self.quotas.get(lane.index()).copied().unwrap_or_default()
     }
 
     /// How many lanes there are.
@@ -246,6 +290,10 @@ impl std::fmt::Debug for LaneSet {
 
 /// The largest exchanges have 1,100 members at their route servers; this leaves room for sites.
 pub const MAX_LANES: usize = 4096;
+
+/// Routes that a shard may have of a site beyond its part of the quota and an eighth of it.
+const UNEVEN: u64 = 64;
+const LONGEST_SEALED: u64 = (MAX_ROUTE + 128) as u64;
 
 /// Bytes of an id or a member's name.
 pub const MAX_TEXT: usize = 128;

@@ -124,6 +124,14 @@ impl Share {
         keys
     }
 
+    /// Bytes of keys that a party has to keep: party one has the seed.
+    pub(crate) fn keys_len(&self) -> usize {
+        match self {
+            Self::Seed { .. } => 0,
+            Self::Masked { keys, .. } => size_of_val(&**keys),
+        }
+    }
+
     /// Of one lane.
     pub(crate) fn key(&self, lane: Lane) -> u128 {
         match self {

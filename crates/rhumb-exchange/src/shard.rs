@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod deviates;
 mod follow;
+mod latest;
 mod lead;
 mod orders;
 mod pair;
@@ -30,7 +31,7 @@ use rhumb_mpc::{Party, Stock};
 use crate::circuits::MAX_ROUTES;
 use crate::message::Mark;
 use crate::message::member::{FromMember, Half, ToMember};
-use crate::message::pair::{HeardWhat, PairMessage};
+use crate::message::pair::{HeardWhat, Item, PairMessage};
 use crate::roster::{Lane, Site};
 use crate::route::{Destination, RouteId, Share, is_sealed_len, sealed_digest};
 use crate::{ExchangeError, MAX_LANES, ServerConfig};
@@ -88,6 +89,8 @@ pub struct Status {
 pub struct Counters {
     /// Routes handed out to all members.
     pub exported: u64,
+    /// Routes that were refused, beyond a quota.
+    pub refused: u64,
     /// Routes replayed to single members.
     pub replayed: u64,
     /// Runs of Select-Best.
@@ -114,6 +117,8 @@ struct Connection {
     participates: bool,
     /// In this pair, by which order; and whether it takes part in rounds.
     joined: Option<(u64, bool)>,
+    /// Routes of it that were refused.
+    refused: u64,
 }
 
 /// A shard of a party.
@@ -214,15 +219,21 @@ impl Shard {
                     return Ok(());
                 }
                 let (share, sealed, digest) = self.check_half(half)?;
-                let most = self.most_routes();
+                let id = RouteId::new(lane, &destination, &nonce, &digest);
+                let held = Held { id, destination, share, sealed, exported: false, current: None };
+                let quota = self.config.quota(self.party, lane);
+                if !self.table.has_room(lane, &held.destination, held.bytes(), quota) {
+                    self.refuse((lane, mark), &held.destination);
+                    self.unheeded = Some(now);
+                    return Ok(());
+                }
+                let most = self.most_waiting(lane) + quota.routes as usize;
                 if self.table.len(lane) >= most {
                     return Err(ExchangeError::TooMany {
                         what: "routes of one lane in a shard",
                         most,
                     });
                 }
-                let id = RouteId::new(lane, &destination, &nonce, &digest);
-                let held = Held { id, destination, share, sealed, exported: false, current: None };
                 let before = self.table.last(lane);
                 self.table.hear((lane, mark), held, self.pair.is_some())?;
                 self.heard(lane, before, mark, HeardWhat::Route(id), None);
@@ -366,8 +377,7 @@ impl Shard {
                 "a word of a process that a later one has replaced",
             ));
         }
-        // A full table, announced and taken back.
-        let most = 2 * self.config.max_routes_per_lane;
+        let most = self.most_waiting(lane);
         if self.pair.as_ref().is_some_and(|pair| pair.waiting_of(lane) >= most) {
             return Err(ExchangeError::TooMany { what: "words of one lane that wait", most });
         }
@@ -396,10 +406,33 @@ impl Shard {
         }
     }
 
-    /// Party two holds what party one has not ordered yet, and more of it at most.
-    fn most_routes(&self) -> usize {
-        let factor = if self.party == Party::One { 1 } else { 2 };
-        factor * self.config.max_routes_per_lane
+    /// Words of a lane that may wait: a full table, announced and taken back, and some of a few routes that change again and again.
+    fn most_waiting(&self, lane: Lane) -> usize {
+        2 * self.config.quota(self.party, lane).routes as usize + MORE_WAITING
+    }
+
+    /// A route that is beyond its lane's quota is held nowhere; what it would have replaced is gone. The member is told.
+    fn refuse(&mut self, item: Item, destination: &Destination) {
+        let (lane, mark) = item;
+        let before = self.table.last(lane);
+        let had = self.table.refuse(item, destination, self.pair.is_some());
+        match self.party {
+            Party::One => self.lead_refused(item, before, had.then(|| destination.clone())),
+            Party::Two => self.note_heard(item, HeardWhat::Refused),
+        }
+        self.tell_refused(lane, mark);
+    }
+
+    fn tell_refused(&mut self, lane: Lane, mark: Mark) {
+        self.counters.refused += 1;
+        self.connections[lane.index()].refused += 1;
+        self.tell(lane, &ToMember::Refused { mark });
+    }
+
+    /// Routes that were refused since the shard began, by lane, if there are any.
+    pub fn refused(&self) -> impl Iterator<Item = (Lane, u64)> + '_ {
+        let lanes = (0..).map(Lane).zip(&self.connections);
+        lanes.map(|(lane, it)| (lane, it.refused)).filter(|(_, refused)| *refused > 0)
     }
 
     /// Something has been heard and is in the table.
@@ -449,6 +482,9 @@ impl std::fmt::Debug for Shard {
         write!(f, "Shard({:?}, {}, {:?})", self.party, self.number, self.status())
     }
 }
+
+/// Words of a lane that may wait beside twice its quota.
+const MORE_WAITING: usize = 256;
 
 fn check_lanes(lanes: usize) -> Result<(), ExchangeError> {
     if (1..=MAX_LANES).contains(&lanes) {

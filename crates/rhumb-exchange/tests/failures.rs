@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rhumb_exchange::{
     Common, Connection, Destination, Event, ExchangeError, Form, Hello, Lane, LaneSet,
-    MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Roster, Route, Server, ServerConfig, Site,
+    MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Quota, Roster, Route, Server, ServerConfig,
+    Site,
 };
 use world::{Way, World, destination, roster, small};
 
@@ -209,39 +210,17 @@ fn a_member_that_misbehaves_is_told_apart_and_others_go_on() {
 }
 
 #[test]
-fn nobody_can_hold_more_than_the_bound() {
-    let mut config = small(3, Form::TopClass, 1);
-    config.max_routes_per_lane = 4;
-    let mut world = World::with(config, 6);
-    world.settle();
-    for number in 0..4 {
-        world.announce(0, &[number], &[1], b"r");
-    }
-    world.settle();
-    assert_eq!(world.offered(1).len(), 4);
-    // One more does not fit. Its connection ends; what is there stays, and others go on.
-    world.announce(0, &[4], &[1], b"r");
-    let message = world.member(0).poll_message(Connection(0)).unwrap();
-    let now = world.now;
-    let result = world.servers[0].as_mut().unwrap().member_message(Lane(0), &message, now);
-    let most = 4;
-    assert_eq!(result, Err(ExchangeError::TooMany { what: "routes of one lane in a shard", most }));
-    world.announce(2, b"x", &[1], b"r");
-    world.disconnect(0, 0);
-    world.settle();
-    assert_eq!(world.offered(1).len(), 5);
-}
-
-#[test]
 fn words_that_wait_are_bounded_also_if_they_are_no_routes() {
     let mut config = small(3, Form::TopClass, 1);
-    config.max_routes_per_lane = 4;
+    let quota = Quota { routes: 4, ..Quota::default() };
+    config.common.roster = Arc::new(Roster::clone(&roster(3)).with_quotas([quota; 3]));
     let mut world = World::with(config, 8);
     world.settle();
     // Party one alone hears of a route, which all that comes after it waits for; then of another's end, over and over.
     world.announce(0, b"first", &[1], b"r");
     let mut said = vec![world.member(0).poll_message(Connection(0)).unwrap()];
-    for _ in 0..9 {
+    let (most, what) = (8 + 256, "words of one lane that wait");
+    for _ in 0..most {
         world.announce(0, b"d", &[1], b"r");
         assert!(world.member(0).poll_message(Connection(0)).is_some());
         world.withdraw(0, b"d");
@@ -251,7 +230,6 @@ fn words_that_wait_are_bounded_also_if_they_are_no_routes() {
     let server = world.servers[0].as_mut().unwrap();
     let results: Vec<_> =
         said.iter().map(|message| server.member_message(Lane(0), message, now)).collect();
-    let (most, what) = (8, "words of one lane that wait");
     assert!(results[..most].iter().all(Result::is_ok), "{results:?}");
     assert_eq!(results[most], Err(ExchangeError::TooMany { what, most }));
 }

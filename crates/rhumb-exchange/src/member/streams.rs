@@ -105,7 +105,9 @@ impl Member {
             return Err(ExchangeError::Unexpected("a word of a later process of this member"));
         }
         if let Some(link) = self.links.get_mut(&connection) {
-            link.cursors[at] = Some(if mark.incarnation == mine { mark.number } else { 0 });
+            let number = if mark.incarnation == mine { mark.number } else { 0 };
+            link.cursors[at] = Some(number);
+            self.shards[at].words.refused_up_to(number);
         }
         Ok(())
     }

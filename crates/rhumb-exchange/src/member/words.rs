@@ -2,7 +2,7 @@
 //!
 //! Invariant: the words that are kept say the same as all that were said: a later word on a destination takes the place of the earlier.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rhumb_mpc::Party;
 use zeroize::{Zeroize, Zeroizing};
@@ -21,6 +21,8 @@ pub(super) struct Words {
     kept: BTreeMap<u64, Word>,
     by_destination: HashMap<Destination, u64>,
     announced: usize,
+    /// Numbers of routes that a server refused.
+    refused: BTreeSet<u64>,
     end: Option<u64>,
 }
 
@@ -58,6 +60,7 @@ impl Words {
             kept: BTreeMap::new(),
             by_destination: HashMap::new(),
             announced: 0,
+            refused: BTreeSet::new(),
             end: None,
         }
     }
@@ -104,6 +107,40 @@ impl Words {
         self.forget(destination);
         self.say(Word::Withdraw(destination.clone()), Some(destination.clone()));
         true
+    }
+
+    /// A server has refused a route that is beyond this member's quota.
+    pub(super) fn refused(&mut self, mark: Mark) {
+        let word = self.kept.get(&mark.number);
+        if mark.incarnation == self.incarnation && matches!(word, Some(Word::Announce(_))) {
+            self.refused.insert(mark.number);
+        }
+    }
+
+    pub(super) fn refused_count(&self) -> usize {
+        self.refused.len()
+    }
+
+    pub(super) fn is_refused(&self, destination: &Destination) -> bool {
+        self.by_destination.get(destination).is_some_and(|number| self.refused.contains(number))
+    }
+
+    /// A server that has heard no more than this judges the others once more.
+    pub(super) fn refused_up_to(&mut self, number: u64) {
+        self.refused.retain(|refused| *refused <= number);
+    }
+
+    /// There may be room for one that was refused. Under another id: a server may still hold it, and be about to forget it.
+    pub(super) fn say_refused_again(&mut self, lane: Lane, coins: &mut Coins) {
+        let Some(Word::Announce(own)) =
+            self.refused.first().and_then(|number| self.kept.get(number))
+        else {
+            return;
+        };
+        let (destination, policy) = (own.destination.clone(), (own.policy.clone(), own.lanes));
+        if let Some(opened) = route::open(own.id, &own.key, &own.sealed) {
+            self.announce(lane, &destination, policy, &opened.route, coins);
+        }
     }
 
     pub(super) fn end(&mut self) {
@@ -167,7 +204,10 @@ impl Words {
 
     fn forget(&mut self, destination: &Destination) {
         let number = self.by_destination.remove(destination);
-        let word = number.and_then(|number| self.kept.remove(&number));
+        let word = number.and_then(|number| {
+            self.refused.remove(&number);
+            self.kept.remove(&number)
+        });
         if let Some(Word::Announce(_)) = word {
             self.announced -= 1;
         }

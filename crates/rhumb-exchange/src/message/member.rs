@@ -148,6 +148,8 @@ pub(crate) enum ToMember<'a> {
     Missed { round: Tag },
     /// Party one: say when you are here.
     Milestone { tag: Tag },
+    /// The route of this word is beyond the member's quota, and held nowhere.
+    Refused { mark: Mark },
 }
 
 /// Party one's half of a route.
@@ -185,6 +187,7 @@ impl<'a> ToMember<'a> {
             Self::Result { round, share } => out.u8(9).u16(shard).tag(*round).u128(*share),
             Self::Missed { round } => out.u8(10).u16(shard).tag(*round),
             Self::Milestone { tag } => out.u8(11).u16(shard).tag(*tag),
+            Self::Refused { mark } => out.u8(12).u16(shard).mark(*mark),
         };
         out.0
     }
@@ -208,6 +211,7 @@ impl<'a> ToMember<'a> {
             9 => Self::Result { round: reader.tag()?, share: reader.u128()? },
             10 => Self::Missed { round: reader.tag()? },
             11 => Self::Milestone { tag: reader.tag()? },
+            12 => Self::Refused { mark: reader.mark()? },
             _ => return Err(ExchangeError::Malformed("its kind")),
         };
         reader.finish()?;

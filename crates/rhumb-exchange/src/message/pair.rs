@@ -46,6 +46,8 @@ pub(crate) enum HeardWhat {
     Exported(RouteId),
     /// No route: something else has this mark.
     Nothing,
+    /// A route that party two did not take, beyond the lane's quota.
+    Refused,
 }
 
 /// What both parties do, in the order of positions.
@@ -103,6 +105,7 @@ impl<'a> PairMessage<'a> {
                     HeardWhat::Route(id) => out.u8(0).bytes(&id.0),
                     HeardWhat::Exported(id) => out.u8(1).bytes(&id.0),
                     HeardWhat::Nothing => out.u8(2),
+                    HeardWhat::Refused => out.u8(3),
                 };
             }),
             Self::HaveEnd => out.u8(3).u16(shard),
@@ -205,6 +208,7 @@ fn heard(reader: &mut Reader<'_>) -> Result<Heard, ExchangeError> {
         0 => HeardWhat::Route(reader.id()?),
         1 => HeardWhat::Exported(reader.id()?),
         2 => HeardWhat::Nothing,
+        3 => HeardWhat::Refused,
         _ => return Err(ExchangeError::Malformed("what was heard")),
     };
     Ok(Heard { item, what })

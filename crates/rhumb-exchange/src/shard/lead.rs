@@ -79,6 +79,8 @@ struct Theirs {
     last: Mark,
     /// Its announcements.
     held: BTreeMap<Mark, TheirRoute>,
+    /// Those that it refused, and party one has or may still hear.
+    refused: BTreeSet<Mark>,
     /// Connected, and whether it takes part in rounds.
     here: Option<bool>,
     /// Times that it was ordered to leave, and party two has not done so.

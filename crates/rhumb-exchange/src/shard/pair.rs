@@ -249,7 +249,11 @@ impl Shard {
             }
             let last = self.table.last(lane);
             if last.number > 0 && self.table.held((lane, last)).is_none() {
-                heard.push(Heard { item: (lane, last), what: HeardWhat::Nothing });
+                let what = match self.table.last_was_refused(lane) {
+                    true => HeardWhat::Refused,
+                    false => HeardWhat::Nothing,
+                };
+                heard.push(Heard { item: (lane, last), what });
             }
         }
         for heard in heard.chunks(MAX_HEARD) {

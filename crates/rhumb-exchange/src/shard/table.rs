@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::latest::Latest;
 use crate::coins::short_digest;
 use crate::message::pair::Item;
 use crate::message::{BUCKETS, Mark};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId, Share};
-use crate::{ExchangeError, Few};
+use crate::{ExchangeError, Few, Quota};
 
 /// An announcement.
 pub(crate) struct Held {
@@ -25,6 +26,13 @@ pub(crate) struct Held {
     pub(crate) current: Option<u64>,
 }
 
+impl Held {
+    /// What it takes of the lane's quota.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sealed.len() + self.share.keys_len()
+    }
+}
+
 /// What is held of one lane.
 #[derive(Default)]
 struct LaneTable {
@@ -33,8 +41,9 @@ struct LaneTable {
     /// The incarnation whose end was heard.
     ended: u64,
     held: BTreeMap<Mark, Held>,
-    /// Its latest word on each destination, if that is a route.
-    latest: HashMap<Destination, Mark>,
+    latest: Latest,
+    /// The highest mark whose route was refused.
+    refused: Mark,
 }
 
 pub(crate) struct Table {
@@ -91,7 +100,38 @@ impl Table {
 
     /// The lane's latest word on a destination, if that is a route.
     pub(crate) fn latest(&self, lane: Lane, destination: &Destination) -> Option<Mark> {
-        self.lanes[lane.index()].latest.get(destination).copied()
+        self.lanes[lane.index()].latest.get(destination)
+    }
+
+    /// Whether a lane's route of so many bytes fits its quota.
+    pub(crate) fn has_room(
+        &self,
+        lane: Lane,
+        destination: &Destination,
+        bytes: usize,
+        quota: Quota,
+    ) -> bool {
+        self.lanes[lane.index()].latest.has_room(destination, bytes, quota)
+    }
+
+    /// A lane's announcement is refused: of what it leads to the lane has no route any more. Whether it had one.
+    pub(crate) fn refuse(
+        &mut self,
+        (lane, mark): Item,
+        destination: &Destination,
+        has_pair: bool,
+    ) -> bool {
+        let is_current = self.current(destination).any(|(other, _)| other == lane);
+        let had = is_current || self.latest(lane, destination).is_some();
+        self.hear_withdrawal((lane, mark), destination, has_pair);
+        self.lanes[lane.index()].refused = mark;
+        had
+    }
+
+    /// Whether the last word that was heard of a lane was refused.
+    pub(crate) fn last_was_refused(&self, lane: Lane) -> bool {
+        let lane = &self.lanes[lane.index()];
+        lane.refused == lane.last
     }
 
     /// A new announcement. Without a pair it takes the place of the lane's former one.
@@ -109,7 +149,7 @@ impl Table {
         let (lane, mark) = item;
         let table = &mut self.lanes[lane.index()];
         table.last = mark;
-        let former = table.latest.insert(held.destination.clone(), mark);
+        let former = table.latest.insert(held.destination.clone(), mark, held.bytes());
         table.held.insert(mark, held);
         if let (Some(former), false) = (former, has_pair) {
             self.drop_item((lane, former));
@@ -137,7 +177,7 @@ impl Table {
         let table = &mut self.lanes[lane.index()];
         table.last = mark;
         table.ended = mark.incarnation;
-        table.latest.retain(|_, latest| latest.incarnation == mark.incarnation);
+        table.latest.retain(|latest| latest.incarnation == mark.incarnation);
         if !has_pair {
             self.compact(lane);
         }
@@ -157,7 +197,7 @@ impl Table {
     fn compact(&mut self, lane: Lane) {
         let table = &self.lanes[lane.index()];
         let is_latest =
-            |(mark, held): &(&Mark, &Held)| table.latest.get(&held.destination) == Some(*mark);
+            |(mark, held): &(&Mark, &Held)| table.latest.get(&held.destination) == Some(**mark);
         let old: Vec<Mark> =
             table.held.iter().filter(|entry| !is_latest(entry)).map(|(mark, _)| *mark).collect();
         for mark in old {
@@ -198,7 +238,7 @@ impl Table {
     pub(crate) fn drop_item(&mut self, (lane, mark): Item) -> Option<Held> {
         let table = &mut self.lanes[lane.index()];
         let held = table.held.remove(&mark)?;
-        if table.latest.get(&held.destination) == Some(&mark) {
+        if table.latest.get(&held.destination) == Some(mark) {
             table.latest.remove(&held.destination);
         }
         self.ids[usize::from(held.id.0[0])].remove(&held.id);

@@ -36,20 +36,44 @@ impl Shard {
         what: HeardWhat,
         withdrawn: Option<Destination>,
     ) {
+        self.forget_between(lane, before, mark);
         let Some(lead) = self.lead() else { return };
-        let theirs = &lead.theirs[lane.index()];
-        if before < mark {
-            use std::ops::Bound::Excluded;
-            let between = theirs.held.range((Excluded(before), Excluded(mark)));
-            let passed: Vec<Item> = between.map(|(mark, _)| (lane, *mark)).collect();
-            lead.forget.extend(passed);
-        }
         let what = match (what, withdrawn) {
             (HeardWhat::Nothing, Some(destination)) => What::Withdraw(destination),
             (HeardWhat::Nothing, None) => What::End,
             _ => What::Announce,
         };
         lead.push(lane, mark, what);
+    }
+
+    /// This party has refused a route: party two is to forget it. What the lane had to the same destination is withdrawn.
+    pub(in crate::shard) fn lead_refused(
+        &mut self,
+        (lane, mark): Item,
+        before: Mark,
+        withdrawn: Option<Destination>,
+    ) {
+        let Some(lead) = self.lead() else { return };
+        let theirs = &mut lead.theirs[lane.index()];
+        theirs.refused.remove(&mark);
+        let is_theirs = theirs.held.contains_key(&mark);
+        if let Some(destination) = withdrawn {
+            self.lead_heard(lane, before, mark, HeardWhat::Nothing, Some(destination));
+        } else {
+            self.forget_between(lane, before, mark);
+        }
+        if let Some(lead) = self.lead().filter(|_| is_theirs) {
+            lead.forget.push((lane, mark));
+        }
+    }
+
+    /// What party two has heard between two words that this one has heard was replaced.
+    fn forget_between(&mut self, lane: Lane, before: Mark, mark: Mark) {
+        use std::ops::Bound::Excluded;
+        let Some(lead) = self.lead().filter(|_| before < mark) else { return };
+        let between = lead.theirs[lane.index()].held.range((Excluded(before), Excluded(mark)));
+        let passed: Vec<Item> = between.map(|(mark, _)| (lane, *mark)).collect();
+        lead.forget.extend(passed);
     }
 
     pub(in crate::shard) fn take_note(
@@ -100,24 +124,30 @@ impl Shard {
 
     fn take_heard(&mut self, item: Item, what: HeardWhat) -> Result<(), ExchangeError> {
         let (lane, mark) = item;
-        let most = 2 * self.config.max_routes_per_lane;
-        let theirs = self.their(lane)?;
-        if theirs.leaving > 0 {
+        if self.their(lane)?.leaving > 0 {
             return Ok(());
         }
+        let most = self.most_waiting(lane) + self.config.quota(self.party, lane).routes as usize;
+        let is_superseded = self.table.held(item).is_none() && mark <= self.table.last(lane);
+        let theirs = self.their(lane)?;
         theirs.last = theirs.last.max(mark);
         let (id, is_exported) = match what {
             HeardWhat::Route(id) => (Some(id), false),
             HeardWhat::Exported(id) => (Some(id), true),
             HeardWhat::Nothing => (None, false),
-        };
-        if let Some(id) = id {
-            if theirs.held.len() >= most {
-                return Err(ExchangeError::TooMany { what: "routes of one lane in a shard", most });
+            HeardWhat::Refused => {
+                // Who says more of these to party two alone has no use for them.
+                if !is_superseded && theirs.refused.len() < most {
+                    theirs.refused.insert(mark);
+                }
+                (None, false)
             }
+        };
+        // Party two has a higher quota for the lane than this one.
+        let is_too_much = theirs.held.len() >= most;
+        if let Some(id) = id.filter(|_| !is_too_much) {
             theirs.held.insert(mark, TheirRoute { id, is_exported });
         }
-        let is_superseded = self.table.held(item).is_none() && mark <= self.table.last(lane);
         let Some(lead) = self.lead() else { return Ok(()) };
         if id.is_some() && !lead.is_reconciled {
             let first = lead.former.entry(lane).or_insert(mark.incarnation);
@@ -127,7 +157,7 @@ impl Shard {
             lead.had_former = true;
             lead.awaited.insert(item);
         }
-        if is_superseded && id.is_some() {
+        if (is_superseded || is_too_much) && id.is_some() {
             lead.forget.push(item);
         }
         lead.wake(lane);
@@ -176,8 +206,9 @@ impl Shard {
             return Next::Wait;
         };
         let item = (lane, mark);
-        let theirs = &lead.theirs[lane.index()];
+        let theirs = &mut lead.theirs[lane.index()];
         let (their_word, their_last) = (theirs.held.get(&mark).copied(), theirs.last);
+        let was_refused = theirs.refused.remove(&mark);
         match what {
             What::Withdraw(destination) => {
                 let current = self.table.current(&destination).find(|(other, _)| *other == lane);
@@ -193,6 +224,9 @@ impl Shard {
                 if self.table.latest(lane, &held.destination) != Some(mark) {
                     self.drop_word(item, their_word.is_some());
                     return Next::Skip;
+                }
+                if was_refused {
+                    return self.drop_refused(item);
                 }
                 let is_alike = their_word.is_none_or(|theirs| theirs.id == id);
                 if !is_alike || their_word.is_none() && their_last == mark {
@@ -234,6 +268,18 @@ impl Shard {
         let error = ExchangeError::Unexpected("another word for the other party");
         self.outbox.push_back(Output::MemberFailed { lane: item.0, error });
         Next::Skip
+    }
+
+    /// Party two has refused it, and party one not: the lower quota counts.
+    fn drop_refused(&mut self, item: Item) -> Next {
+        let (lane, mark) = item;
+        let destination = self.table.held(item).map(|held| held.destination.clone());
+        self.drop_word(item, false);
+        self.tell_refused(lane, mark);
+        let current = destination
+            .and_then(|destination| self.table.current(&destination).find(|(it, _)| *it == lane));
+        let id = current.and_then(|item| self.table.held(item)).map(|held| held.id);
+        id.map_or(Next::Skip, |id| Next::Remove(vec![id]))
     }
 
     /// A lane has said all that it began with: what earlier incarnations had is gone. What it has said again stays until that takes its
@@ -306,6 +352,7 @@ impl Shard {
         lead.former.remove(&lane);
         let theirs = &mut lead.theirs[lane.index()];
         theirs.held.clear();
+        theirs.refused.clear();
         theirs.last = Mark::default();
         theirs.leaving += 1;
     }

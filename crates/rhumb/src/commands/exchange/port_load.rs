@@ -90,6 +90,7 @@ mod tests {
             asn: 64500,
             name: Name([number; 32]),
             is_removed: false,
+            quota: rhumb_exchange::Quota::default(),
         };
         vec![site("a net", 1), site("b", 2)]
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use rhumb_exchange::Status;
+use rhumb_exchange::{Lane, Status};
 use rhumb_mpc::Party;
 use rhumb_wire::Name;
 use serde::Serialize;
@@ -49,6 +49,7 @@ fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
                 "participates": member.participates,
                 "connected_s": member.since.elapsed().as_secs(),
                 "unsent_bytes": member.line.outbox.waiting(),
+                "refused_routes": refused(shards, *lane),
             });
             (*lane, value)
         })
@@ -82,6 +83,7 @@ fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
             "waiting": sum(|status| status.waiting as u64),
             "exported": sum(|status| status.counters.exported),
             "replayed": sum(|status| status.counters.replayed),
+            "refused": sum(|status| status.counters.refused),
         },
         "rounds": {
             "under_way": sum(|status| status.rounds as u64),
@@ -107,6 +109,12 @@ fn status(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Value {
         "door": door(facts),
         "plain": facts.plain.map(Plain::status),
     })
+}
+
+/// Routes of a site that were refused, beyond its quota.
+fn refused(shards: &[Report], lane: Lane) -> u64 {
+    let all = shards.iter().flat_map(|report| &report.refused);
+    all.filter(|(other, _)| *other == lane).map(|(_, refused)| refused).sum()
 }
 
 /// Those that are not gone.
@@ -182,6 +190,12 @@ fn work_metrics(shards: &[Report]) -> Vec<Metric> {
         metric(WAITING, "Announcements that wait.", Kind::Gauge, sum(|it| it.waiting as u64)),
         metric(EXPORTED, "Routes exported.", Kind::Counter, sum(|it| it.counters.exported)),
         metric(REPLAYED, "Routes replayed.", Kind::Counter, sum(|it| it.counters.replayed)),
+        metric(
+            REFUSED,
+            "Routes refused, beyond their site's quota.",
+            Kind::Counter,
+            sum(|it| it.counters.refused),
+        ),
         metric(SELECTED, "Rounds with results.", Kind::Counter, sum(|it| it.counters.selected)),
         metric(
             MISSED,
@@ -341,6 +355,8 @@ const WAITING: &str = "rhumb_exchange_waiting_announcements";
 const EXPORTED: &str = "rhumb_exchange_exported_routes_total";
 /// Grows by the whole table when a member joins that held nothing.
 const REPLAYED: &str = "rhumb_exchange_replayed_routes_total";
+/// Grows while a site announces more than the roster lets it: the status and the log name it.
+const REFUSED: &str = "rhumb_exchange_refused_routes_total";
 const SELECTED: &str = "rhumb_exchange_selected_rounds_total";
 /// A member that is missed often ranks too slowly: it gets routes, not the exchange's choice.
 const MISSED: &str = "rhumb_exchange_missed_members_total";

@@ -28,6 +28,8 @@ pub(super) struct Report {
     pub(super) handled: u64,
     /// Connections cut for what was wrong with their messages.
     pub(super) cut: u64,
+    /// Routes refused beyond their site's quota.
+    pub(super) refused: Vec<(Lane, u64)>,
     /// From the arrival of an announcement until its shares went out: party one's.
     pub(super) exports: Latencies,
     /// From a round's question to its result, with the members' time in between.
@@ -268,9 +270,25 @@ impl Worker {
         }
     }
 
+    /// A site that begins to announce more than its quota is named, once.
+    fn tell_refused(&mut self) {
+        let refused: Vec<(Lane, u64)> = self.shard.refused().collect();
+        for (lane, _) in &refused {
+            if !self.own.refused.iter().any(|(known, _)| known == lane) {
+                let site = self.shard.site(*lane).map_or("", |site| &site.id);
+                tracing::warn!(
+                    site,
+                    "routes are refused: they are beyond the site's quota, max_routes and max_mib of the roster"
+                );
+            }
+        }
+        self.own.refused = refused;
+    }
+
     /// Writes down what there is to tell.
     fn tell(&mut self) {
         self.own.status = self.shard.status();
+        self.tell_refused();
         if self.own.status.waiting == 0 {
             // What is left was taken back, or replaced, before it was exported.
             self.arrivals.clear();

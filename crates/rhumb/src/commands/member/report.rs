@@ -268,6 +268,8 @@ fn exchange(proxy: &Proxy) -> Value {
         "synced": proxy.exchange.has_all() && proxy.table.has_judged_all(),
         "apart_s": proxy.exchange.apart_since.map(|since| since.elapsed().as_secs()),
         "announced_routes": core.map(|(status, _)| status.announced),
+        "refused_routes": core.map(|(status, _)| status.refused),
+        "refused_why": core.filter(|(status, _)| status.refused > 0).map(|_| BEYOND_QUOTA),
         "known_routes": core.map(|(status, _)| status.known),
         "unopened": core.map(|(status, _)| status.unopened),
         "inconsistent": core.map(|(status, _)| status.inconsistent),
@@ -275,6 +277,10 @@ fn exchange(proxy: &Proxy) -> Value {
         "round_p99_us": proxy.exchange.rounds.at(990),
     })
 }
+
+/// What can be done about routes that a server refused.
+const BEYOND_QUOTA: &str =
+    "they are beyond this site's quota, max_routes and max_mib of the roster: nobody gets them";
 
 /// In one line, while the session is not up.
 fn waits_for(state: State, router: SocketAddr) -> Option<String> {
