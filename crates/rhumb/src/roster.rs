@@ -73,7 +73,7 @@ pub(crate) fn load(path: &Path) -> Outcome<Vec<Site>> {
 }
 
 fn parse(text: &str) -> Result<Vec<Site>, Fault> {
-    check_item_keys(text, "site", SITE_KEYS)?;
+    check_item_keys(text, "site", QUOTA_KEYS, &[SITE_KEYS, QUOTA_KEYS].concat())?;
     let raw: RawRoster = from_text(text)?;
     let at =
         |span: std::ops::Range<usize>, problem| Fault { line: line_at(text, Some(&span)), problem };
@@ -151,7 +151,9 @@ pub(crate) fn for_exchange(sites: &[Site]) -> Outcome<Arc<Roster>> {
     Ok(Arc::new(roster.without(removed.map(|(lane, _)| lane))))
 }
 
-const SITE_KEYS: &[&str] = &["member", "site", "asn", "name", "removed", "max_routes", "max_mib"];
+const SITE_KEYS: &[&str] = &["member", "site", "asn", "name", "removed"];
+/// Of all sites, or of one.
+const QUOTA_KEYS: &[&str] = &["max_routes", "max_mib"];
 /// No table has so much: 64 GiB.
 const MOST_MIB: u32 = 1 << 16;
 /// For people, and in logs. Both together are within what an exchange's roster takes.

@@ -24,6 +24,33 @@ fn members(exchange: &Exchange, servers: &[&Server], count: u16) -> Vec<Playing>
     members
 }
 
+/// It keeps its connection and what fits, and both parties name it.
+#[test]
+fn a_site_that_announces_beyond_its_quota_is_named_and_others_notice_nothing() {
+    let exchange = Exchange::new(3);
+    // One in each shard.
+    exchange.add_to_site("roster.toml", 0, "max_routes = 1");
+    let (one, two) = exchange.start_pair();
+    let m = members(&exchange, &[&one, &two], 3);
+    ["a", "b", "c", "d"].into_iter().for_each(|to| m[0].announce(to, &[2], "by 0"));
+    ["a", "b", "c", "d"].into_iter().for_each(|to| m[1].announce(to, &[2], "by 1"));
+    m[2].wait_for("all that fits", |seen| {
+        let of = |lane| seen.routes.keys().filter(|(_, from)| *from == lane).count();
+        (1..=2).contains(&of(0)) && of(1) == 4
+    });
+    for server in [&one, &two] {
+        server.running.wait_for_error("beyond the site's quota");
+        let status = server.wait_for(&exchange, "refusals", |status| {
+            status["routes"]["refused"].as_u64().unwrap() >= 2
+        });
+        let refused = |lane: usize| &status["members"][lane]["refused_routes"];
+        assert_eq!((refused(0), refused(1).as_u64()), (&status["routes"]["refused"], Some(0)));
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    m[0].act(move |member| tell.send(member.status().refused).unwrap());
+    assert!(told.recv().unwrap() >= 2);
+}
+
 #[test]
 fn routes_go_to_those_whom_their_policies_have_and_to_nobody_else() {
     let exchange = Exchange::new(4);

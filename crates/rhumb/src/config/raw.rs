@@ -249,10 +249,15 @@ pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     toml::from_str(text).map_err(|error| words::fault(text, &error))
 }
 
-/// Checks the keys of another file that consists of `[[item]]`s.
-pub(crate) fn check_item_keys(text: &str, item: &str, known: &[&str]) -> Result<(), Fault> {
+/// Checks the keys of another file that consists of `[[item]]`s, with some keys before them.
+pub(crate) fn check_item_keys(
+    text: &str,
+    item: &str,
+    beside: &[&str],
+    known: &[&str],
+) -> Result<(), Fault> {
     let root = DeTable::parse(text).map_err(|error| words::fault(text, &error))?;
-    check_keys(text, root.get_ref(), "", &[item])?;
+    check_keys(text, root.get_ref(), "", &[&[item], beside].concat())?;
     check_below(text, root.get_ref(), &[item], &format!("[{item}]"), known)
 }
 

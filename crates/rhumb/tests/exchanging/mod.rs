@@ -66,9 +66,14 @@ impl Exchange {
 
     /// Marks a site of a roster as removed.
     pub(crate) fn remove_site(&self, file: &str, member: usize) {
+        self.add_to_site(file, member, "removed = true");
+    }
+
+    /// Adds a line to a site of a roster.
+    pub(crate) fn add_to_site(&self, file: &str, member: usize, line: &str) {
         let text = std::fs::read_to_string(self.place.path(file)).unwrap();
         let member = format!("member = \"m{member}\"\n");
-        self.place.write(file, &text.replace(&member, &format!("{member}removed = true\n")));
+        self.place.write(file, &text.replace(&member, &format!("{member}{line}\n")));
     }
 
     /// The key in a file that [`Exchange::new`] made.
