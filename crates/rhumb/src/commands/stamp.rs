@@ -17,6 +17,7 @@ mod fetch;
 mod group;
 mod instance;
 mod keys;
+mod lane;
 mod policy;
 mod probing;
 mod refusals;
@@ -51,9 +52,9 @@ use refusals::Refusals;
 
 pub(crate) use door::split;
 pub(crate) use instance::MOST_POLICIES;
+pub(crate) use lane::Via;
 pub(crate) use policy::{Family, Policy};
 pub(crate) use stamping::Fallback;
-pub(crate) use way::Via;
 
 /// What the main thread waits for.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Event;
-use super::way::Via;
+use super::lane::Via;
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
 

@@ -23,9 +23,10 @@ use rhumb_io::steering::{Action, Rule, Selector, Steering};
 
 use super::group;
 use super::keys::Keys;
+use super::lane::{Departure, Via};
 use super::policy::{Family, Policy};
 use super::stamping::Fallback;
-use super::way::{Departure, Via, Way, no_way};
+use super::way::{Way, no_way};
 use crate::cli::CarriedInUdp;
 use crate::failure::{Failure, Outcome};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rhumb_io::steering::Selector;
 
-use super::way::Via;
+use super::lane::Via;
 
 /// Traffic that is stamped by what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

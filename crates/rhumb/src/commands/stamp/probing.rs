@@ -18,8 +18,9 @@ use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, ends_of};
 
 use super::choice::{Choice, Said, Standing};
+use super::lane::Lane;
 use super::refusals::refusing;
-use super::way::{Lane, Shared};
+use super::way::Shared;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 

@@ -6,8 +6,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::Stamping;
+use super::lane::Departure;
 use super::stamping::DropReason;
-use super::way::{Departure, Way};
+use super::way::Way;
 use crate::clock;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 

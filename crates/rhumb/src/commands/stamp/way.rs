@@ -4,35 +4,29 @@
 //! The device's MTU is what the path to the first waypoint takes, less what stamping adds. So the host's own stack cuts, refuses
 //! and answers as it would for any path: TCP sends smaller segments, UDP that may not be cut gets EMSGSIZE, and who is forwarded
 //! gets the usual ICMP. When the path to the first waypoint takes less than before, the kernel refuses a stamped packet; then
-//! the MTU is set anew. It is the smallest of all lanes, so that it stays when another one is taken. What lies beyond the first waypoint, waypoints report to the host in its own terms.
+//! the MTU is set anew. It is the smallest of all lanes, so that it stays when another one is taken. What lies beyond the first
+//! waypoint, waypoints report to the host in its own terms.
 //!
 //! Invariant: the thread ends with the value.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rhumb_capability::{Encapsulation, PLATYPUS_PROTOCOL, PacketIds, Stamper};
+use rhumb_capability::{PLATYPUS_PROTOCOL, PacketIds, Stamper};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Paths, RawOptions, RawSocket, Tun};
 use rhumb_io::steering::Steering;
 
 use super::choice::Choice;
 use super::keys::{Chosen, Keys};
+use super::lane::{Departure, Lane, Lanes, Leaves, Via, lanes_of, text};
 use super::probing::Prober;
 use super::stamping::{Counts, Fallback, Stampers, count_fates, stamp_batch};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
-
-/// Waypoints in their order, of each family that is to be stamped: one list, or several, the preferred one first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Via {
-    pub(crate) v4: Vec<Vec<IpAddr>>,
-    pub(crate) v6: Vec<Vec<IpAddr>>,
-}
 
 /// A way that is in use.
 #[derive(Debug)]
@@ -46,46 +40,6 @@ pub(crate) struct Way {
     /// Who asks which lane works, where there are several.
     probers: [Option<Prober>; 2],
     thread: Option<JoinHandle<()>>,
-}
-
-/// One list of waypoints of one family, and all that takes to send packets there.
-#[derive(Debug)]
-pub(super) struct Lane {
-    via: Vec<IpAddr>,
-    /// How packets leave; `None` without a route.
-    leaves: Option<Leaves>,
-    /// `None` without a key.
-    stamper: Option<Stamper>,
-}
-
-/// The lanes of IPv4, and those of IPv6, the preferred one first.
-pub(super) type Lanes = [Vec<Lane>; 2];
-
-/// What a lane has of a departure.
-#[derive(Debug, Clone, Copy)]
-struct Leaves {
-    source: IpAddr,
-    to: IpAddr,
-    is_udp: bool,
-}
-
-/// How packets of one family leave this host: from which address, where to, and in what.
-#[derive(Debug)]
-pub(crate) struct Departure {
-    source: IpAddr,
-    /// The first waypoint, or where a translator has it.
-    to: IpAddr,
-    udp: Option<Carriage>,
-}
-
-/// A port of this host that packets leave from in UDP. They are sent by the raw socket, which keeps their hop limit and class and
-/// tells what became of each; the socket here keeps the port from others, and by it the kernel learns what the path takes.
-/// Nobody reads what it receives: waypoints answer to the original source.
-#[derive(Debug)]
-struct Carriage {
-    _socket: UdpSocket,
-    source_port: u16,
-    to: SocketAddr,
 }
 
 /// What a way's threads share.
@@ -111,75 +65,6 @@ struct Worker {
     ids: PacketIds,
 }
 
-impl Via {
-    /// The lists of waypoints of a family.
-    pub(crate) fn of(&self, is_v6: bool) -> &[Vec<IpAddr>] {
-        if is_v6 { &self.v6 } else { &self.v4 }
-    }
-
-    /// Takes one more list, of one family, to be used when those before it do not work. Says what is wrong with it.
-    pub(crate) fn take(&mut self, list: &[IpAddr]) -> Result<(), String> {
-        let Some(first) = list.first() else { return Err("no waypoints".to_owned()) };
-        if list.iter().any(|it| it.is_ipv4() != first.is_ipv4()) {
-            return Err("a packet passes waypoints of one family of addresses".to_owned());
-        }
-        let mine = if first.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
-        if mine.iter().any(|before| before == list) {
-            return Err(format!("the way by {} is given twice", text(list)));
-        }
-        if mine.len() == MOST_LANES {
-            return Err(format!("more than {MOST_LANES} ways of one family of addresses"));
-        }
-        mine.push(list.to_vec());
-        Ok(())
-    }
-
-    /// All waypoints.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = IpAddr> {
-        self.v4.iter().chain(&self.v6).flatten().copied()
-    }
-}
-
-fn text(list: &[IpAddr]) -> String {
-    list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
-}
-
-impl std::fmt::Display for Via {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = |lists: &[Vec<IpAddr>]| {
-            lists.iter().map(|list| text(list)).collect::<Vec<_>>().join(" or ")
-        };
-        match (self.v4.is_empty(), self.v6.is_empty()) {
-            (false, false) => write!(f, "{} and {}", text(&self.v4), text(&self.v6)),
-            (_, true) => f.write_str(&text(&self.v4)),
-            (true, false) => f.write_str(&text(&self.v6)),
-        }
-    }
-}
-
-impl Lane {
-    /// What stamps, if there are keys and a route.
-    pub(super) fn stamper(&self) -> Option<&Stamper> {
-        self.stamper.as_ref()
-    }
-
-    /// Where this host sends from.
-    pub(super) fn source(&self) -> Option<IpAddr> {
-        self.leaves.map(|it| it.source)
-    }
-
-    /// Its last waypoint.
-    pub(super) fn last(&self) -> IpAddr {
-        *self.via.last().expect("invariant: Via has no empty list")
-    }
-}
-
-impl std::fmt::Display for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&text(&self.via))
-    }
-}
-
 impl Shared {
     /// The lanes of both families.
     pub(super) fn lanes(&self) -> Arc<Lanes> {
@@ -200,51 +85,6 @@ impl Shared {
     /// What was done.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
-    }
-}
-
-impl Departure {
-    /// From `source` to `to`; in UDP where its address and port are given.
-    pub(crate) fn new(source: IpAddr, to: IpAddr, udp: Option<SocketAddr>) -> Outcome<Self> {
-        let udp = udp.map(|to| Carriage::open(source, to)).transpose()?;
-        Ok(Self { source, to, udp })
-    }
-
-    /// Where this host sends from.
-    pub(crate) fn source(&self) -> IpAddr {
-        self.source
-    }
-
-    /// Where they go in UDP, if they do.
-    pub(crate) fn udp(&self) -> Option<SocketAddr> {
-        self.udp.as_ref().map(|udp| udp.to)
-    }
-
-    fn encapsulation(&self) -> Encapsulation {
-        let source = Some(self.source);
-        match &self.udp {
-            None => Encapsulation::Ip { source },
-            Some(udp) => Encapsulation::Udp {
-                source,
-                source_port: udp.source_port,
-                destination: Some(self.to),
-                port: udp.to.port(),
-            },
-        }
-    }
-}
-
-impl Carriage {
-    fn open(source: IpAddr, to: SocketAddr) -> Outcome<Self> {
-        let open = || {
-            let socket = UdpSocket::bind((source, 0))?;
-            socket.connect(to)?;
-            let source_port = socket.local_addr()?.port();
-            Ok(Self { _socket: socket, source_port, to })
-        };
-        open().map_err(|error: io::Error| {
-            Failure::setup_text(format!("no UDP from {source} to {to}: {error}"))
-        })
     }
 }
 
@@ -398,30 +238,6 @@ impl Way {
     }
 }
 
-/// The lanes of each family, with what stamps for them.
-fn lanes_of(
-    via: &Via,
-    departures: &[Vec<Option<Departure>>; 2],
-    stamper: impl Fn(&[IpAddr], &Departure) -> Option<Stamper>,
-) -> Lanes {
-    [false, true].map(|is_v6| {
-        let departures = &departures[usize::from(is_v6)];
-        let lane = |(via, departure): (&Vec<IpAddr>, &Option<Departure>)| {
-            let departure = departure.as_ref();
-            Lane {
-                via: via.clone(),
-                leaves: departure.map(|it| Leaves {
-                    source: it.source,
-                    to: it.to,
-                    is_udp: it.udp.is_some(),
-                }),
-                stamper: departure.and_then(|it| stamper(via, it)),
-            }
-        };
-        via.of(is_v6).iter().zip(departures).map(lane).collect()
-    })
-}
-
 impl Drop for Way {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
@@ -512,8 +328,7 @@ impl Worker {
         let is_v6 = first.is_ipv6();
         let path = self.paths.largest_packet(to).ok_or_else(|| no_way(first, to))?;
         let overhead = lane
-            .stamper
-            .as_ref()
+            .stamper()
             .map_or_else(|| usual_overhead(lane.via.len(), is_v6, is_udp), Stamper::overhead);
         let overhead = (overhead + if is_v6 { 0 } else { WHOLE_V4 }) as u32;
         let (least, family) = if is_v6 { (LEAST_V6, "IPv6") } else { (LEAST_V4, "IPv4") };
@@ -541,8 +356,6 @@ pub(crate) fn no_way(waypoint: IpAddr, to: IpAddr) -> Failure {
 }
 
 const UDP_LEN: usize = 8;
-/// Each is asked twice in ten seconds at least.
-const MOST_LANES: usize = 8;
 
 /// IPv4 packets that cannot be made again from the header (fragments, options, tunnels) travel whole, with another header in
 /// front. Fragments are as large as the device lets them be, so each packet leaves this much free.
