@@ -126,6 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn a_new_store_is_told_everything_at_a_pace_that_it_can_keep() {
         let start = Instant::now();
         let mut directory = Directory::new(&[], 1, 1, start);
