@@ -51,7 +51,7 @@ fn make_old(path: &Path) -> Result<(), redb::Error> {
             .map(|record| record.map(|(name, it)| (*name.value(), it.value().to_vec())))
             .collect::<Result<_, _>>()?;
         for (name, record) in records {
-            let old = [&[1], &record[1..41], &record[50..]].concat();
+            let old = [&[1], &record[1..41], &record[48..]].concat();
             names.insert(&name, old.as_slice())?;
         }
         transaction.open_table(FORMATS)?.insert("version", 1)?;
