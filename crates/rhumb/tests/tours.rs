@@ -159,7 +159,7 @@ fn the_platypus_tour_works_as_it_stands() {
     let mut script = "export PATH=\"$PWD/target/release:$PATH\"\n".to_owned();
     for (number, block) in all.iter().enumerate() {
         // What was begun in the background is given the time that reading takes.
-        script += &format!("sleep 1; echo; echo '$ block {number}'\n{block}");
+        script += &format!("sleep 2; echo; echo '$ block {number}'\n{block}");
     }
     script += "\nexit 0\n";
     let Some(played) = play(&place, &script, &["curl", "python3", "jq"]) else { return };

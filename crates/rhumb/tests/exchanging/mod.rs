@@ -194,5 +194,5 @@ impl Server {
     }
 }
 
-/// For a machine that is busy with everything else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// For a machine that is busy with everything else; longer than the half minute for which parties wait for who is missing.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
