@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: finds a bench target by name in any crate and runs it.
 //!
-//! Benches are programs (`harness = false`) that print ratios measured in one run. Cargo passes them `--bench`, which
-//! they ignore, and we pass `--json` on.
+//! Benches are programs (`harness = false`) that print ratios measured in one run. Cargo passes
+//! them `--bench`, which they ignore, and we pass `--json` on.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,12 +35,14 @@ fn try_run(root: &Path, options: &BenchOptions) -> Result<bool, String> {
     if options.json {
         command.arg("--json");
     }
-    // Not through `process::run`: a bench measures, and nothing should read its output along the way.
+    // Not through `process::run`: a bench measures, and
+    // nothing should read its output along the way.
     let status = command.status().map_err(|error| format!("cargo bench: {error}"))?;
     Ok(status.success())
 }
 
-/// The target, and the part that it is told: where a part is a target of its own, that one and none.
+/// The target, and the part that it is told: where a
+/// part is a target of its own, that one and none.
 fn target<'a>(metadata: &Metadata, name: &str, part: Option<&'a str>) -> (String, Option<&'a str>) {
     let own = part.map(|part| format!("{name}-{part}"));
     match own.filter(|own| benches(metadata).any(|(_, bench)| bench == own)) {

@@ -1,5 +1,5 @@
-//! The demo, end to end: runs it by the binary that the tests have built, which saves the minutes of a release build; checks what it
-//! reports and that it cleans up.
+//! The demo, end to end: runs it by the binary that the tests have built, which saves the minutes
+//! of a release build; checks what it reports and that it cleans up.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

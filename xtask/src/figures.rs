@@ -1,5 +1,6 @@
-//! `cargo xtask figures`: measures the series behind the papers' figures, writes the raw numbers to `docs/figures` and draws
-//! them. The measuring is that of benches, which print one JSON object: the switch's, and Platypus's.
+//! `cargo xtask figures`: measures the series behind the papers' figures, writes the raw numbers to
+//! `docs/figures` and draws them. The measuring is that of benches, which print one JSON object:
+//! the switch's, and Platypus's.
 
 mod chart;
 mod platypus;

@@ -1,9 +1,11 @@
 //! Builds and runs the fuzz targets with the stable toolchain alone.
 //!
-//! Flow: 1. read the target list from `fuzz/Cargo.toml`; 2. build all with coverage counters; 3. write valid examples
-//! to start from; 4. run the targets side by side, each on its own corpus, and read how much each did.
+//! Flow: 1. read the target list from `fuzz/Cargo.toml`; 2. build all with coverage
+//! counters; 3. write valid examples to start from; 4. run the targets side by side, each
+//! on its own corpus, and read how much each did.
 //!
-//! Invariant: a target that ran without coverage counters or without a single run is a failure, not a pass.
+//! Invariant: a target that ran without coverage counters or
+//! without a single run is a failure, not a pass.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -98,7 +100,8 @@ impl Workshop {
         finished.succeeded().then_some(()).ok_or(format!("the build {}", finished.end))
     }
 
-    /// Valid examples, so that ten seconds are not spent on finding the magic numbers. Built quickly: this runs for a second.
+    /// Valid examples, so that ten seconds are not spent on finding the magic numbers. Built
+    /// quickly: this runs for a second.
     fn write_seeds(&self) -> Result<(), String> {
         let mut command = self.cargo(&["run", "--quiet", "--package", "rhumb-fuzz-seeds"]);
         command.arg("--").arg(self.folder.join("seeds"));
@@ -168,7 +171,8 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 }
 
 const MANIFEST: &str = "fuzz/Cargo.toml";
-/// What cargo-fuzz passes, less the sanitizer, which needs a nightly compiler and finds little where unsafe is forbidden.
+/// What cargo-fuzz passes, less the sanitizer, which needs a nightly
+/// compiler and finds little where unsafe is forbidden.
 const COVERAGE_FLAGS: [&str; 7] = [
     "--cfg fuzzing",
     "-Cpasses=sancov-module",

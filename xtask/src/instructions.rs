@@ -1,8 +1,9 @@
 //! Holds the instructions that forwarding takes, counted by callgrind, against a recorded budget.
 //!
-//! What is held is the difference between the switch and the bare loop of `cargo xtask bench switch`: the cipher cancels out,
-//! which takes other instructions on other processors. What is left is our own code, the same everywhere to a few
-//! per cent. A change that exceeds the budget has to get cheaper, or raise the budget and say why.
+//! What is held is the difference between the switch and the bare loop of `cargo xtask bench
+//! switch`: the cipher cancels out, which takes other instructions on other processors. What is
+//! left is our own code, the same everywhere to a few per cent. A change that exceeds the budget
+//! has to get cheaper, or raise the budget and say why.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,9 +84,10 @@ fn collected_in(output: &str) -> Option<i64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// By the form in which PDUs travel. Measured: 376 with labels, 498 with names; a twentieth is left for other compilers. It was
-/// 358 and 491. With labels 14 came with the rewritten verifier of capabilities, which is called beside this path (with the code of
-/// switch and link as it had been; keeping the calls out of line gave nothing), 4 with how stamped PDUs are set aside.
+/// By the form in which PDUs travel. Measured: 376 with labels, 498 with names; a twentieth is left
+/// for other compilers. It was 358 and 491. With labels 14 came with the rewritten verifier of
+/// capabilities, which is called beside this path (with the code of switch and link as it had been;
+/// keeping the calls out of line gave nothing), 4 with how stamped PDUs are set aside.
 const BUDGETS: [(&str, i64); 2] = [("labels", 395), ("names", 523)];
 /// Collects within the bench's function of this name alone.
 const COUNTED: &str = "--toggle-collect=*instructions*counted*";

@@ -1,7 +1,8 @@
-//! The project's own tasks: `cargo xtask test`, `tidy`, `vectors`, `bench`, `figures` and `pictures`.
+//! The project's own tasks: `cargo xtask test`, `tidy`,
+//! `vectors`, `bench`, `figures` and `pictures`.
 //!
-//! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the working tree; whatever another makes goes
-//! to the target folder. A task that
+//! Invariant: no task but `vectors`, `figures` and `pictures`, whose purpose it is, changes the
+//! working tree; whatever another makes goes to the target folder. A task that
 //! fails says what failed and exits with 1; a command line that makes no sense exits with 2.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! What `cargo metadata` says of the workspace: its packages, and who depends on whom once features are resolved.
+//! What `cargo metadata` says of the workspace: its packages, and
+//! who depends on whom once features are resolved.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -138,7 +139,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A workspace of `rhumb-a` and `rhumb-b`, which needs `rhumb-a` and, for tests alone, `outside`.
+    /// A workspace of `rhumb-a` and `rhumb-b`, which needs
+    /// `rhumb-a` and, for tests alone, `outside`.
     pub(crate) fn example() -> Metadata {
         let edge = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
         let json = json!({

@@ -1,7 +1,8 @@
 //! Programs that some tests use, and the Debian packages that bring them.
 //!
-//! Invariant: nothing is installed that is already there, and without the rights to install nothing fails: the tests
-//! that lack their tool skip themselves, and the reason printed here says what to install.
+//! Invariant: nothing is installed that is already there, and without the rights
+//! to install nothing fails: the tests that lack their tool skip themselves, and
+//! the reason printed here says what to install.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! `cargo xtask pictures`: draws each `docs/pictures/NAME.d2` as `NAME.svg` beside it, light and dark. Tests draw them again
-//! and compare, so that no picture is older than its text.
+//! `cargo xtask pictures`: draws each `docs/pictures/NAME.d2` as `NAME.svg` beside it, light and
+//! dark. Tests draw them again and compare, so that no picture is older than its text.
 //!
-//! The program that draws, d2, is a Go module; `docs/pictures/go.sum` fixes it to the byte. It is built once, into the target folder.
+//! The program that draws, d2, is a Go module; `docs/pictures/go.sum` fixes it to the byte. It is
+//! built once, into the target folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Runs programs with a deadline. Invariant: when [`run`] returns, the program and all it started have ended or were
-//! killed, and its output up to then is kept.
+//! Runs programs with a deadline. Invariant: when [`run`] returns, the program and all it started
+//! have ended or were killed, and its output up to then is kept.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -80,7 +80,8 @@ pub(crate) fn run(
     drop(sender);
 
     let end = wait(&mut child, Instant::now() + deadline)?;
-    // A grandchild that outlives the child may hold the pipe open for ever: its output is not waited for.
+    // A grandchild that outlives the child may hold the pipe
+    // open for ever: its output is not waited for.
     let mut bytes = Vec::new();
     let patience = Instant::now() + OUTPUT_PATIENCE;
     while let Ok(chunk) = chunks.recv_timeout(patience.saturating_duration_since(Instant::now())) {
@@ -134,7 +135,8 @@ fn kill_with_descendants(root: u32) {
         next += 1;
     }
     let ids = family.iter().map(u32::to_string);
-    // Some may have ended by themselves meanwhile; `kill` then complains and there is nothing to do.
+    // Some may have ended by themselves meanwhile; `kill`
+    // then complains and there is nothing to do.
     let _ = Command::new("kill").arg("-KILL").args(ids).stderr(Stdio::null()).status();
 }
 
@@ -146,7 +148,8 @@ fn children_of(parent: u32) -> Vec<u32> {
 
 fn parent_of(id: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The second field is the program's name in brackets, which may itself hold spaces and brackets.
+    // The second field is the program's name in brackets,
+    // which may itself hold spaces and brackets.
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()
 }
@@ -179,7 +182,8 @@ mod tests {
         assert_eq!(finished.end, End::TimedOut);
         assert!(start.elapsed() < Duration::from_secs(30));
         let grandchild: u32 = finished.output.trim().parse().unwrap();
-        // Killed, and either reaped or waiting for it; on a busy machine that takes the kernel a moment.
+        // Killed, and either reaped or waiting for it; on a
+        // busy machine that takes the kernel a moment.
         let stat =
             || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
         let gone = || stat().is_empty() || stat().contains(") Z ");

@@ -1,6 +1,7 @@
 //! The account of a test run: steps, their times, what failed, what was skipped and why.
 //!
-//! Invariant: the totals are the sums over the steps, and a step that went wrong counts as at least one failure.
+//! Invariant: the totals are the sums over the steps, and a step
+//! that went wrong counts as at least one failure.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,9 @@
 //! `cargo xtask test`: the one test command.
 //!
-//! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and doc tests; 4. documentation without warnings;
-//! 5. every fuzz target; 6. the demo, end to end; 7. pictures; 8. the instructions that forwarding takes. A failed step does not keep the later ones from running.
+//! Flow: 1. packages that tests use; 2. tidy; 3. unit, behaviour and
+//! doc tests; 4. documentation without warnings;
+//! 5. every fuzz target; 6. the demo, end to end; 7. pictures; 8. the instructions that forwarding
+//!    takes. A failed step does not keep the later ones from running.
 
 use std::path::Path;
 use std::process::Command;

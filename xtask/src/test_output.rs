@@ -1,7 +1,7 @@
 //! Reads what `cargo test -- --show-output` prints.
 //!
-//! Invariant: a test that prints a line `skipped: REASON` and returns is counted as skipped, not as passed: it could not
-//! run here, and the summary must say so.
+//! Invariant: a test that prints a line `skipped: REASON` and returns is counted as skipped, not as
+//! passed: it could not run here, and the summary must say so.
 
 use crate::report::Outcome;
 

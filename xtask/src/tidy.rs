@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: what the house style says and a program can check.
 //!
-//! Every rule is a function over a [`Tree`] (and, for some, over cargo's metadata) that adds to [`Findings`]; each has a
-//! test of what it refuses. A finding names the place and what to do about it.
+//! Every rule is a function over a [`Tree`] (and, for some, over cargo's
+//! metadata) that adds to [`Findings`]; each has a test of what it refuses. A
+//! finding names the place and what to do about it.
 
 mod architecture;
 mod crates;
@@ -113,8 +114,9 @@ fn problems_of(rule: fn(&Tree, &mut Findings), files: &[(&str, &str)]) -> Vec<St
 mod tests {
     use super::*;
 
-    /// The rules hold for the project itself, so a breach shows in plain `cargo test` too. Rules that need cargo's
-    /// metadata are left to the tidy step: cargo holds its lock while tests are being built.
+    /// The rules hold for the project itself, so a breach shows in plain `cargo
+    /// test` too. Rules that need cargo's metadata are left to the tidy step: cargo
+    /// holds its lock while tests are being built.
     #[test]
     fn the_tidy_program_is_tidy() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,5 @@
-//! `cargo xtask vectors`: has the tests that make the vectors of `docs/vectors` write them instead of comparing.
+//! `cargo xtask vectors`: has the tests that make the vectors of
+//! `docs/vectors` write them instead of comparing.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,10 +1,12 @@
-//! What a BGP speaker costs on real tables: messages per second read and applied, routes per second packed, bytes per route.
+//! What a BGP speaker costs on real tables: messages per second read and
+//! applied, routes per second packed, bytes per route.
 //!
-//! Kinds take turns within a round, so that a noisy machine disturbs all alike; figures are medians over the rounds. "codec alone"
-//! reads the same messages and forgets them: the rest is what sessions and tables cost.
+//! Kinds take turns within a round, so that a noisy machine disturbs all alike;
+//! figures are medians over the rounds. "codec alone" reads the same messages and
+//! forgets them: the rest is what sessions and tables cost.
 //!
-//! `cargo bench -p rhumb-bgp`; `-- --json` prints one object. Takes about half a minute. Without the recordings beside the repository
-//! it says so and measures the excerpts.
+//! `cargo bench -p rhumb-bgp`; `-- --json` prints one object. Takes about half a minute. Without
+//! the recordings beside the repository it says so and measures the excerpts.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 

@@ -1,10 +1,12 @@
-//! What policies cost: look-ups in lists of prefixes and in validated payloads beside a sorted array, which is what one
-//! would write otherwise; expressions over paths; a whole policy; and what a change of the RPKI costs.
+//! What policies cost: look-ups in lists of prefixes and in validated payloads beside a
+//! sorted array, which is what one would write otherwise; expressions over paths; a whole
+//! policy; and what a change of the RPKI costs.
 //!
-//! Within a round all kinds take turns, so that a noisy machine disturbs all alike; figures are medians over the
-//! rounds.
+//! Within a round all kinds take turns, so that a noisy machine disturbs
+//! all alike; figures are medians over the rounds.
 //!
-//! `cargo bench -p rhumb-bgp --bench policy`; `-- --json` prints one object. Takes about 20 seconds.
+//! `cargo bench -p rhumb-bgp --bench policy`; `-- --json`
+//! prints one object. Takes about 20 seconds.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 
@@ -150,7 +152,8 @@ fn policy() -> Policy {
         .expect("within the bounds")
 }
 
-/// A sorted array, in which every entry knows the nearest before it that covers it: one search, and a walk over covers.
+/// A sorted array, in which every entry knows the nearest before it that
+/// covers it: one search, and a walk over covers.
 struct Sorted(Vec<(Prefix, Option<usize>)>);
 
 impl Sorted {

@@ -1,7 +1,8 @@
 //! The path attributes of a route, kept once for all routes that share them.
 //!
-//! They are kept as bytes: the next hop, then all other attributes as a message between speakers of four-octet numbers has them, by
-//! ascending type. So a table is small, equal attributes are equal bytes, and to send them again is to copy them.
+//! They are kept as bytes: the next hop, then all other attributes as a message between speakers of
+//! four-octet numbers has them, by ascending type. So a table is small, equal attributes are equal
+//! bytes, and to send them again is to copy them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -19,12 +20,14 @@ pub struct Attributes(Arc<Box<[u8]>>);
 pub enum NextHop {
     /// The next hop of IPv4 routes.
     V4(Ipv4Addr),
-    /// The next hop of IPv6 routes: its global address and, of a neighbour on the same link, its local one (RFC 2545).
+    /// The next hop of IPv6 routes: its global address and, of a neighbour
+    /// on the same link, its local one (RFC 2545).
     V6(Ipv6Addr, Option<Ipv6Addr>),
 }
 
 impl Attributes {
-    /// Attributes of a route that begins here. A `NEXT_HOP` or `MP_REACH_NLRI` among `list` is left out: `next_hop` says it.
+    /// Attributes of a route that begins here. A `NEXT_HOP` or `MP_REACH_NLRI`
+    /// among `list` is left out: `next_hop` says it.
     ///
     /// # Errors
     ///
@@ -66,14 +69,15 @@ impl Attributes {
         path.unwrap_or(AsPath { segments: Vec::new() })
     }
 
-    /// All attributes but the next hop, as a message between speakers of four-octet numbers has them.
+    /// All attributes but the next hop, as a message
+    /// between speakers of four-octet numbers has them.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.0[1 + usize::from(self.0[0])..]
     }
 
-    /// Attributes of bytes that [`Attributes::canonical`] gave, perhaps to a stranger: nothing unless they can be read, and are in the form
-    /// in which they would be written.
+    /// Attributes of bytes that [`Attributes::canonical`] gave, perhaps to a stranger: nothing
+    /// unless they can be read, and are in the form in which they would be written.
     #[must_use]
     pub fn parse(canonical: &[u8]) -> Option<Self> {
         let (len, rest) = canonical.split_first()?;

@@ -7,7 +7,8 @@ use rustbgpd_wire::BgpRole;
 
 use crate::family::{Family, PerFamily};
 
-/// A neighbour, and how to speak with it. [`Config::new`] gives the usual values; the fields are for the rest.
+/// A neighbour, and how to speak with it. [`Config::new`] gives
+/// the usual values; the fields are for the rest.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Our autonomous system.
@@ -24,17 +25,18 @@ pub struct Config {
     pub role: Option<BgpRole>,
     /// Refuses a neighbour that tells no role.
     pub strict_role: bool,
-    /// Refuses routes whose path does not begin with the neighbour. Off where the neighbour is a route server.
+    /// Refuses routes whose path does not begin with the neighbour.
+    /// Off where the neighbour is a route server.
     pub enforce_first_as: bool,
     /// Offers messages of up to 65,535 bytes (RFC 8654).
     pub extended_messages: bool,
     /// Graceful restart (RFC 4724); without it, routes go with the session.
     pub graceful_restart: Option<GracefulRestart>,
-    /// When prefixes of a family cannot be read: the session ends, or, if set and another family remains, that family is
-    /// ignored until the session's end (RFC 7606, "AFI/SAFI disable").
+    /// When prefixes of a family cannot be read: the session ends, or, if set and another family
+    /// remains, that family is ignored until the session's end (RFC 7606, "AFI/SAFI disable").
     pub disable_broken_family: bool,
-    /// Sends End-of-RIB by itself, once all that was announced before the session came up is sent. Otherwise
-    /// [`Session::end_of_rib`](crate::Session::end_of_rib) says when.
+    /// Sends End-of-RIB by itself, once all that was announced before the session came up is sent.
+    /// Otherwise [`Session::end_of_rib`](crate::Session::end_of_rib) says when.
     pub automatic_end_of_rib: bool,
     /// How long things take.
     pub timers: Timers,
@@ -57,7 +59,8 @@ pub struct FamilyConfig {
 pub enum Propagation {
     /// As a route server does (RFC 7947): path, next hop and MED stay as they are.
     Transparent,
-    /// As a router does: our number goes before the path, the next hop is ours, MED and local preference are left out.
+    /// As a router does: our number goes before the path, the next hop is
+    /// ours, MED and local preference are left out.
     External {
         /// Next hop of IPv4 routes; without one they are not sent.
         next_hop: Option<Ipv4Addr>,
@@ -69,7 +72,8 @@ pub enum Propagation {
 /// Graceful restart as we offer it (RFC 4724).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GracefulRestart {
-    /// For how long the neighbour shall keep our routes: at most 4095 s, and no more than the hold time is usual.
+    /// For how long the neighbour shall keep our routes: at most 4095
+    /// s, and no more than the hold time is usual.
     pub restart_time: Duration,
     /// For how long we keep routes of a neighbour that is back, until it has sent all.
     pub stale_time: Duration,
@@ -80,7 +84,8 @@ pub struct GracefulRestart {
 /// How long things take. All but `hold` are jittered (RFC 4271, section 10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
-    /// Hold time that we offer: zero (never) or at least 3 s, at most 65,535 s. The lower of both offers counts.
+    /// Hold time that we offer: zero (never) or at least 3 s, at most
+    /// 65,535 s. The lower of both offers counts.
     pub hold: Duration,
     /// Between attempts to connect, and for how long one may take.
     pub connect_retry: Duration,

@@ -124,7 +124,8 @@ fn not_zero(time: Duration) -> Option<Duration> {
     Some(time).filter(|time| !time.is_zero())
 }
 
-/// How long the neighbour's OPEN message may take (RFC 4271, section 8.2.2: "a large value", 4 minutes).
+/// How long the neighbour's OPEN message may take (RFC
+/// 4271, section 8.2.2: "a large value", 4 minutes).
 const OPEN_HOLD: Duration = Duration::from_secs(240);
 const KIND_AT: usize = 18;
 const KEEPALIVE_LENGTH: u16 = 19;

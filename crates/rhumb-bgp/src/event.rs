@@ -13,7 +13,8 @@ use crate::negotiation::Negotiated;
 pub enum Event {
     /// The session is established.
     Up(Box<Negotiated>),
-    /// The session is over. Routes that do not stay (graceful restart) are withdrawn by events that follow.
+    /// The session is over. Routes that do not stay (graceful
+    /// restart) are withdrawn by events that follow.
     Down(DownReason),
     /// The neighbour has this route now, instead of any with the same prefix and path.
     Announced {
@@ -48,7 +49,8 @@ pub enum DownReason {
     Received(NotificationMessage),
     /// We ended it, and said why.
     Sent(NotificationMessage),
-    /// The neighbour, restarted, came back by a new connection before the old one had closed (RFC 4724).
+    /// The neighbour, restarted, came back by a new
+    /// connection before the old one had closed (RFC 4724).
     Replaced,
 }
 
@@ -86,11 +88,13 @@ pub struct Counters {
     pub updates_received: u64,
     /// UPDATE messages handed out to be sent.
     pub updates_sent: u64,
-    /// UPDATE messages whose routes were taken as withdrawn, since an attribute was wrong (RFC 7606).
+    /// UPDATE messages whose routes were taken as
+    /// withdrawn, since an attribute was wrong (RFC 7606).
     pub treated_as_withdraw: u64,
     /// Attributes left out since they were wrong (RFC 7606).
     pub attributes_discarded: u64,
-    /// UPDATE messages with prefixes of a family that the session does not carry; those were ignored.
+    /// UPDATE messages with prefixes of a family that the
+    /// session does not carry; those were ignored.
     pub unnegotiated_family: u64,
     /// UPDATE messages whose routes have our number in their path.
     pub loops: u64,
@@ -102,7 +106,8 @@ pub struct Counters {
     pub collisions: u64,
     /// Connections refused: the session was stopped or at rest, or there was one already.
     pub refused_connections: u64,
-    /// Requests of the neighbour for all routes of a family. Those that come during an answer are answered together.
+    /// Requests of the neighbour for all routes of a family. Those that
+    /// come during an answer are answered together.
     pub refreshes_answered: u64,
     /// Routes that stay here since their attributes fit no message.
     pub too_long: u64,

@@ -27,7 +27,8 @@ pub enum Withheld {
     Attributes,
 }
 
-/// The canonical bytes of a route's attributes as the neighbour gets them; nothing if they go as they are.
+/// The canonical bytes of a route's attributes as the
+/// neighbour gets them; nothing if they go as they are.
 ///
 /// # Errors
 ///

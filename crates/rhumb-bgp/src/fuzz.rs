@@ -1,5 +1,5 @@
-//! Properties for the fuzzer and for tests: whatever a neighbour sends, events and tables say the same, and what was taken from it
-//! reaches the next neighbour unchanged.
+//! Properties for the fuzzer and for tests: whatever a neighbour sends, events and tables say the
+//! same, and what was taken from it reaches the next neighbour unchanged.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use crate::event::Event;
 use crate::family::Family;
 use crate::session::{ConnectionId, Session, Side, State, Transmit};
 
-/// Messages to a session. The first byte chooses how it is configured and whether the rest is raw; otherwise each message follows
-/// without its marker: length of the body (two bytes), type, body.
+/// Messages to a session. The first byte chooses how it is configured and whether the rest is raw;
+/// otherwise each message follows without its marker: length of the body (two bytes), type, body.
 pub fn bgp(data: &[u8]) {
     let [choice, rest @ ..] = data else { return };
     let choice = Choice(*choice);

@@ -7,7 +7,8 @@ use crate::attributes::Attributes;
 
 /// The attributes that routes of one table share.
 ///
-/// Invariant: at most twice as many are kept as were in use at the last sweep, and [`MIN_SWEEP`] beside.
+/// Invariant: at most twice as many are kept as were in use
+/// at the last sweep, and [`MIN_SWEEP`] beside.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     known: HashSet<ByContent>,
@@ -55,7 +56,8 @@ impl Interner {
     }
 }
 
-// The hash of a box of bytes is that of the bytes, through the `Arc` and the newtypes, as `Borrow` asks.
+// The hash of a box of bytes is that of the bytes, through
+// the `Arc` and the newtypes, as `Borrow` asks.
 impl Borrow<[u8]> for ByContent {
     fn borrow(&self) -> &[u8] {
         self.0.canonical()

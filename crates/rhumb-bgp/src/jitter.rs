@@ -1,8 +1,10 @@
-//! Jitter of timers (RFC 4271, section 10): many sessions that began together do not go on together.
+//! Jitter of timers (RFC 4271, section 10): many
+//! sessions that began together do not go on together.
 
 use std::time::Duration;
 
-/// A small generator (SplitMix64): spreading timers asks for no secrecy, and the same seed gives the same run.
+/// A small generator (SplitMix64): spreading timers asks for no
+/// secrecy, and the same seed gives the same run.
 #[derive(Debug)]
 pub(crate) struct Jitter(u64);
 

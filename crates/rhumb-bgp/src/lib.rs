@@ -1,5 +1,6 @@
-//! A BGP-4 speaker, sans-IO: sessions ([RFC 4271](https://www.rfc-editor.org/rfc/rfc4271)), the tables behind them, and routing
-//! [`policy`]. Messages are read and written by `rustbgpd-wire` ([`wire`]); what is done about them is here.
+//! A BGP-4 speaker, sans-IO: sessions ([RFC 4271](https://www.rfc-editor.org/rfc/rfc4271)), the
+//! tables behind them, and routing [`policy`]. Messages are read and written by `rustbgpd-wire`
+//! ([`wire`]); what is done about them is here.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -10,7 +11,8 @@
 //! | [`negotiation`] | what two speakers agree on by their OPEN messages |
 //! | [`policy`] | which routes go where, as operators write it |
 //!
-//! Bytes, time and a seed for jitter are arguments; who drives a [`Session`] owns sockets and clock:
+//! Bytes, time and a seed for jitter are arguments; who
+//! drives a [`Session`] owns sockets and clock:
 //!
 //! ```no_run
 //! # fn now() -> std::time::Instant { std::time::Instant::now() }
@@ -21,8 +23,10 @@
 //! loop {
 //!     while let Some(transmit) = session.poll_transmit(now()) {
 //!         match transmit {
-//!             Transmit::Connect => { /* begin to; then session.connected(Side::Outgoing, ..) or session.connect_failed(..) */ }
-//!             Transmit::Send(connection, bytes) => { /* write; poll no further while that connection takes nothing */ }
+//!             // Begin to; then session.connected(Side::Outgoing, ..), or connect_failed(..).
+//!             Transmit::Connect => {}
+//!             // Write; poll no further while that connection takes nothing.
+//!             Transmit::Send(connection, bytes) => {}
 //!             Transmit::Close(connection) => { /* close it once all is written */ }
 //!         }
 //!     }
@@ -31,7 +35,8 @@
 //!             println!("{prefix:?} by {}", attributes.next_hop());
 //!         }
 //!     }
-//!     // Wait for bytes (session.handle_bytes), for session.poll_timeout() (session.handle_timeout), or for a listener.
+//!     // Wait for bytes (session.handle_bytes), for session.poll_timeout()
+//!     // (session.handle_timeout), or for a listener.
 //! }
 //! # Ok::<(), rhumb_bgp::ConfigError>(())
 //! ```

@@ -101,7 +101,8 @@ impl RemoteRestart {
     }
 }
 
-/// Our OPEN message. `is_restarting` says that this process began anew, and nothing has been said to the neighbour yet.
+/// Our OPEN message. `is_restarting` says that this process began anew,
+/// and nothing has been said to the neighbour yet.
 pub(crate) fn open(config: &Config, is_restarting: bool) -> OpenMessage {
     let mut capabilities = Vec::new();
     for family in spoken(config) {
@@ -147,7 +148,8 @@ pub(crate) fn open(config: &Config, is_restarting: bool) -> OpenMessage {
 ///
 /// # Errors
 ///
-/// The NOTIFICATION that it is answered with (RFC 4271, section 6.2; RFC 5492; RFC 9234, section 4.2).
+/// The NOTIFICATION that it is answered with (RFC 4271,
+/// section 6.2; RFC 5492; RFC 9234, section 4.2).
 pub(crate) fn agree(
     config: &Config,
     open: &OpenMessage,

@@ -1,4 +1,5 @@
-//! Only-to-Customer (RFC 9234, section 5): by the roles of both sides, a route that would leak is known and goes no further.
+//! Only-to-Customer (RFC 9234, section 5): by the roles of both sides, a route
+//! that would leak is known and goes no further.
 
 use rustbgpd_wire::BgpRole;
 

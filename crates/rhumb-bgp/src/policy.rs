@@ -1,9 +1,9 @@
 //! Routing policy as operators write it: what a route must look like, and what follows.
 //!
-//! A member of an exchange has two policies. [`export`] says which other members may get a route of its own, by rules,
-//! by lists and by the communities that route servers know. [`import`] refuses routes of others, and ranks those that
-//! are left into classes that the member deems equal: within the best class the exchange may choose. Both are [`rule`]s
-//! over the matchers of this module:
+//! A member of an exchange has two policies. [`export`] says which other members may get a route of
+//! its own, by rules, by lists and by the communities that route servers know. [`import`] refuses
+//! routes of others, and ranks those that are left into classes that the member deems equal: within
+//! the best class the exchange may choose. Both are [`rule`]s over the matchers of this module:
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -96,9 +96,11 @@ impl std::fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// Rules of one policy: beyond it, a table of prefixes was written as rules; a list of prefixes holds them better.
+/// Rules of one policy: beyond it, a table of prefixes was written as
+/// rules; a list of prefixes holds them better.
 pub const MOST_RULES: usize = 10_000;
 /// Prefixes of all lists of one policy: all routes of today's Internet, twice over.
 pub const MOST_PREFIXES: usize = 2_000_000;
-/// Path expressions of one policy. Each takes up to [`path::MOST_PROGRAM`] bytes, and up to a microsecond per route.
+/// Path expressions of one policy. Each takes up to
+/// [`path::MOST_PROGRAM`] bytes, and up to a microsecond per route.
 pub const MOST_PATHS: usize = 4_000;

@@ -1,7 +1,8 @@
 //! Adj-RIB-Out: what the neighbour shall have (RFC 4271, section 3.2), and what it lacks of it yet.
 //!
-//! UPDATE messages are made when there is room to send them, so what changes meanwhile costs nothing: of each route the last
-//! word is sent. Routes with equal attributes go together, as many as a message holds.
+//! UPDATE messages are made when there is room to send them, so what changes
+//! meanwhile costs nothing: of each route the last word is sent. Routes with equal
+//! attributes go together, as many as a message holds.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -37,7 +38,8 @@ struct Backlog {
     /// With add-path; otherwise the neighbour gets path 0 of each prefix.
     all_paths: bool,
     withdrawals: Vec<Key>,
-    /// Routes by their attributes, which are told apart by their identity; a route may have changed since.
+    /// Routes by their attributes, which are told apart by
+    /// their identity; a route may have changed since.
     groups: HashMap<usize, Vec<Key>>,
     order: VecDeque<Attributes>,
     /// When all is sent, say so.
@@ -137,7 +139,8 @@ impl RibOut {
         self.backlog = PerFamily::default();
     }
 
-    /// The neighbour asks for everything again. It gets it as fast as it takes it, whatever it asks meanwhile.
+    /// The neighbour asks for everything again. It gets it as fast
+    /// as it takes it, whatever it asks meanwhile.
     pub(crate) fn refresh(&mut self, family: Family, marks: bool) {
         if let Some(backlog) = &mut self.backlog[family] {
             backlog.marks_refresh = marks;
@@ -408,8 +411,8 @@ fn end_of_rib(family: Family) -> Vec<u8> {
     finish(message)
 }
 
-/// All attributes as this neighbour reads them: of IPv4 with the next hop among them, by ascending type. Nothing if they
-/// cannot be written for it.
+/// All attributes as this neighbour reads them: of IPv4 with the next hop among them, by ascending
+/// type. Nothing if they cannot be written for it.
 fn path_attributes(
     family: Family,
     attributes: &Attributes,

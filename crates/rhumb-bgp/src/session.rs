@@ -1,9 +1,12 @@
 //! One neighbour: its connections, the state machine, and what both sides tell each other.
 //!
-//! 1. [`Session::start`]: from now on the session is sought ([`Transmit::Connect`]), and connections are taken.
-//! 2. [`Session::connected`]: OPEN goes out; two connections at once are one too many (`session/states.rs`).
+//! 1. [`Session::start`]: from now on the session is sought
+//!    ([`Transmit::Connect`]), and connections are taken.
+//! 2. [`Session::connected`]: OPEN goes out; two connections at
+//!    once are one too many (`session/states.rs`).
 //! 3. OPEN comes: what both sides can is agreed on, KEEPALIVE goes out.
-//! 4. KEEPALIVE comes: [`Event::Up`]; all routes for the neighbour are queued (`session/routes.rs`).
+//! 4. KEEPALIVE comes: [`Event::Up`]; all routes for the
+//!    neighbour are queued (`session/routes.rs`).
 //! 5. Messages come and go until an error, silence, or [`Session::stop`]: [`Event::Down`].
 
 mod routes;
@@ -44,7 +47,8 @@ pub struct Session {
     events: VecDeque<Event>,
     rib_in: RibIn,
     rib_out: RibOut,
-    /// The last route announced: as given, and as the neighbour gets it. Neighbouring routes share attributes.
+    /// The last route announced: as given, and as the neighbour
+    /// gets it. Neighbouring routes share attributes.
     last_export: Option<(Attributes, Attributes)>,
     /// When routes that were kept go, unless they are said again.
     stale_until: PerFamily<Option<Instant>>,
@@ -71,16 +75,18 @@ pub enum Side {
 /// What is to be done with transports, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transmit {
-    /// Begin to connect to the neighbour, and give up an attempt that is under way. [`Session::connected`] or
-    /// [`Session::connect_failed`] says what became of it.
+    /// Begin to connect to the neighbour, and give up an attempt that is under way.
+    /// [`Session::connected`] or [`Session::connect_failed`] says what became of it.
     Connect,
     /// Write these bytes: one message.
     Send(ConnectionId, Bytes),
-    /// Close the connection once everything before is written. Nothing more of it is told to the session.
+    /// Close the connection once everything before is written.
+    /// Nothing more of it is told to the session.
     Close(ConnectionId),
 }
 
-/// The state of a session (RFC 4271, section 8.2.2). Of two connections, that of the one further on.
+/// The state of a session (RFC 4271, section 8.2.2). Of
+/// two connections, that of the one further on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// Stopped, or at rest after an error: connections are refused.
@@ -129,8 +135,8 @@ impl Session {
         self.start_seeking(now);
     }
 
-    /// Ends the session, and seeks it no more until [`Session::start`]. The neighbour is told `words` (RFC 9003; at most 128
-    /// bytes of them), and that the session shuts down.
+    /// Ends the session, and seeks it no more until [`Session::start`]. The neighbour is told
+    /// `words` (RFC 9003; at most 128 bytes of them), and that the session shuts down.
     pub fn stop(&mut self, words: &str, now: Instant) {
         self.attempt.stop();
         self.cease(cease_subcode::ADMINISTRATIVE_SHUTDOWN, words, now);
@@ -158,8 +164,8 @@ impl Session {
         }
     }
 
-    /// Bytes came, as many and few as they may be. All whole messages in them are handled; at most one message that is not
-    /// whole is kept.
+    /// Bytes came, as many and few as they may be. All whole messages in them are handled; at most
+    /// one message that is not whole is kept.
     pub fn handle_bytes(&mut self, connection: ConnectionId, input: &[u8], now: Instant) {
         let Some(side) = self.side_of(connection) else { return };
         if let Some(open) = self.connection(side) {
@@ -177,7 +183,8 @@ impl Session {
         }
     }
 
-    /// The time that [`Session::poll_timeout`] named has come. Bytes that have come, too, are handed over before.
+    /// The time that [`Session::poll_timeout`] named has come. Bytes
+    /// that have come, too, are handed over before.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.seek(now);
         for side in [Side::Outgoing, Side::Incoming] {
@@ -194,8 +201,9 @@ impl Session {
         connections.chain(stale).chain(self.attempt.timeout()).min()
     }
 
-    /// What to do next with transports: at most one message's worth of work. UPDATE messages are made here, so whoever has no
-    /// room to write does not ask; if nothing is taken for twice the hold time, and 8 minutes, the session ends (RFC 9687).
+    /// What to do next with transports: at most one message's worth of work. UPDATE messages are
+    /// made here, so whoever has no room to write does not ask; if nothing is taken for twice the
+    /// hold time, and 8 minutes, the session ends (RFC 9687).
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let transmit = self.transmits.pop_front().or_else(|| self.next_update(now));
         match &transmit {
@@ -214,9 +222,10 @@ impl Session {
         self.events.pop_front()
     }
 
-    /// From now on the neighbour shall have this route, instead of any with the same prefix and path: before, during and after
-    /// sessions. `path` tells several routes to a prefix apart where add-path is configured, and is disregarded elsewhere; to a
-    /// neighbour that does not take several ([`Session::sends_paths`]), path 0 alone is sent.
+    /// From now on the neighbour shall have this route, instead of any with the same prefix and
+    /// path: before, during and after sessions. `path` tells several routes to a prefix apart where
+    /// add-path is configured, and is disregarded elsewhere; to a neighbour that does not take
+    /// several ([`Session::sends_paths`]), path 0 alone is sent.
     ///
     /// # Errors
     ///
@@ -262,15 +271,16 @@ impl Session {
         was_there
     }
 
-    /// All routes of a family have been announced: the neighbour is told once it has them (RFC 4724). For those who do not
-    /// leave it to the session.
+    /// All routes of a family have been announced: the neighbour is told once it has them
+    /// (RFC 4724). For those who do not leave it to the session.
     pub fn end_of_rib(&mut self, family: Family, now: Instant) {
         self.rib_out.end_of_rib(family);
         self.expect_progress_of_backlog(now);
     }
 
-    /// Asks the neighbour for all routes of a family again (RFC 2918). Whether it was asked: the session is up, and the neighbour
-    /// answers such requests. Its end is told by [`Event::Refreshed`] where both sides mark it (RFC 7313).
+    /// Asks the neighbour for all routes of a family again (RFC 2918). Whether it was asked: the
+    /// session is up, and the neighbour answers such requests. Its end is told by
+    /// [`Event::Refreshed`] where both sides mark it (RFC 7313).
     pub fn request_refresh(&mut self, family: Family, now: Instant) -> bool {
         let Some((_, negotiated)) = self.established() else { return false };
         if !negotiated.route_refresh || negotiated.family(family).is_none() {

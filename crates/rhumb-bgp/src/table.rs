@@ -1,6 +1,7 @@
 //! A table of routes by prefix and path identifier.
 //!
-//! A B-tree: it needs no secret against chosen keys, gives the same order in each run, and holds the paths to one prefix side by side.
+//! A B-tree: it needs no secret against chosen keys, gives the same order in each run, and holds
+//! the paths to one prefix side by side.
 
 use std::collections::BTreeMap;
 

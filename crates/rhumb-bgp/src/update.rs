@@ -3,7 +3,8 @@
 //! 1. Families that the session does not carry are cut out before anything of them is read.
 //! 2. The codec reads the rest, and gives each wrong attribute the class that RFC 7606 has for it.
 //! 3. Prefixes that cannot be read end the session, or the family.
-//! 4. Any other error that is not confined to one attribute makes the message's routes withdrawn ones.
+//! 4. Any other error that is not confined to one attribute
+//!    makes the message's routes withdrawn ones.
 //! 5. So do routes that must not be used: loops, leaks, a path that begins with somebody else.
 
 use bytes::{Bytes, BytesMut};
@@ -103,7 +104,8 @@ impl Context<'_> {
         }
     }
 
-    /// Takes out what belongs to families that the session does not carry; says of which the rest speaks.
+    /// Takes out what belongs to families that the session
+    /// does not carry; says of which the rest speaks.
     fn cut_foreign(&self, message: &mut UpdateMessage, counters: &mut Counters) -> Reach {
         let mut is_foreign = false;
         let has_body = !message.nlri.is_empty() || !message.withdrawn_routes.is_empty();
@@ -198,7 +200,8 @@ impl Context<'_> {
             (None, Ok(())) => None,
         };
         let Some((code, subcode, data)) = error else { return Ok(self.accept(routes, counters)) };
-        // RFC 7606, section 5.2: without a reachable prefix, those that were meant may be lost with the error.
+        // RFC 7606, section 5.2: without a reachable prefix, those
+        // that were meant may be lost with the error.
         if !has_nlri && routes.has_attributes {
             return Err(Broken::Session(NotificationMessage::new(code, subcode, data)));
         }

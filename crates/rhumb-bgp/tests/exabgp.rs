@@ -1,4 +1,5 @@
-//! Against ExaBGP: routes of both families, several paths, signed segments. It writes what it hears into a file.
+//! Against ExaBGP: routes of both families, several paths, signed
+//! segments. It writes what it hears into a file.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

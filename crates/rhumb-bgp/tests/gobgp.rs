@@ -1,4 +1,5 @@
-//! Against GoBGP: routes of both families, several paths, refreshes, silence, restarts, signed segments.
+//! Against GoBGP: routes of both families, several paths,
+//! refreshes, silence, restarts, signed segments.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! Against OpenBGPD: routes of both families, several paths, requests for all again, signed segments.
+//! Against OpenBGPD: routes of both families, several
+//! paths, requests for all again, signed segments.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -117,8 +118,8 @@ fn routes_of_both_families_go_both_ways_and_again_when_asked() {
         .peer
         .run_until("OpenBGPD asks", |peer| peer.session.counters().refreshes_answered > answered);
 
-    // Releases 7.5 to 7.7 take what they have agreed on for what they have not, log that, and do not answer anybody. They have read it,
-    // though, or the count would not grow.
+    // Releases 7.5 to 7.7 take what they have agreed on for what they have not, log that, and do
+    // not answer anybody. They have read it, though, or the count would not grow.
     assert!(world.peer.session.request_refresh(Family::Ipv4, Instant::now()));
     assert!(world.peer.session.request_refresh(Family::Ipv6, Instant::now()));
     let two = |answer: &str| requests(answer) == Some("2");

@@ -1,4 +1,5 @@
-//! Real messages of four collectors through sessions: what is in the tables then is what `bgpkit-parser` reads in them.
+//! Real messages of four collectors through sessions: what is in the tables then is what
+//! `bgpkit-parser` reads in them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod mrt;

@@ -7,7 +7,8 @@ use pair::{Pair, v4, v6, via_v4, via_v6};
 use rhumb_bgp::wire::{BgpRole, PathAttribute, Prefix};
 use rhumb_bgp::{Config, DownReason, Event, Family, State};
 
-/// What became of a message, of the route 10.0.1.0/24 that it announces, and of the one that was there before it.
+/// What became of a message, of the route 10.0.1.0/24 that it
+/// announces, and of the one that was there before it.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// The route is there, with attributes of these types.

@@ -1,4 +1,5 @@
-//! Tables of both sides: packing, several paths, refreshes, restarts, and what becomes of routes on their way out.
+//! Tables of both sides: packing, several paths, refreshes, restarts,
+//! and what becomes of routes on their way out.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod pair;
@@ -72,7 +73,8 @@ fn of_a_route_that_changes_the_last_word_alone_is_sent() {
     pair.pump();
     let last = Event::Announced { prefix: v4(1), path: 0, attributes: via_v4(&[64500, 99]) };
     assert_eq!(pair.take(1), [last]);
-    // Withdrawn and announced again before anything was sent, with other attributes and with the same.
+    // Withdrawn and announced again before anything was
+    // sent, with other attributes and with the same.
     for path in [&[64500, 5], &[64500, 5]] {
         assert!(pair.sessions[0].withdraw(v4(1), 0, now));
         announce(&mut pair, [(v4(1), 0, via_v4(path))]);
@@ -430,7 +432,8 @@ fn attributes_that_fit_no_message_stay_here_and_take_the_old_route_along() {
 
 #[test]
 fn a_neighbour_with_short_numbers_gets_and_gives_whole_paths() {
-    // End 1 hears an OPEN without the capability for four octets, and from then on messages of a speaker with two.
+    // End 1 hears an OPEN without the capability for four octets, and
+    // from then on messages of a speaker with two.
     let mut pair = Pair::new(|left, right| {
         right.passive = true;
         (left.remote_as, right.remote_as) = (64501, 64500);

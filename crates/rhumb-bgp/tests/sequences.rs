@@ -1,4 +1,5 @@
-//! Whatever one side announces and takes back, and whatever happens meanwhile: once all is quiet, the other has the same.
+//! Whatever one side announces and takes back, and whatever happens
+//! meanwhile: once all is quiet, the other has the same.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod pair;

@@ -1,8 +1,8 @@
-//! Who sent how much: packets and bytes by principal, and by delegation below it. Nothing is counted before a packet has
-//! proven its capability and was found to be no replay.
+//! Who sent how much: packets and bytes by principal, and by delegation below it. Nothing is
+//! counted before a packet has proven its capability and was found to be no replay.
 //!
-//! Invariant: tables have room for all they may ever hold from the start, so counting allocates nothing. What finds no place
-//! is counted as unlisted: no packet is lost from the sum.
+//! Invariant: tables have room for all they may ever hold from the start, so counting allocates
+//! nothing. What finds no place is counted as unlisted: no packet is lost from the sum.
 
 use std::hash::Hash;
 
@@ -109,7 +109,8 @@ impl Accounts {
         self.unlisted
     }
 
-    /// What was sent by delegates that found no place in theirs. It is part of what their principals sent.
+    /// What was sent by delegates that found no place in
+    /// theirs. It is part of what their principals sent.
     pub fn unlisted_delegates(&self) -> Usage {
         self.unlisted_delegates
     }
@@ -164,7 +165,8 @@ impl Accounts {
     }
 }
 
-/// Packets that follow one another and are of one account, as packets often are: they are counted together.
+/// Packets that follow one another and are of one account, as
+/// packets often are: they are counted together.
 pub(crate) struct Run {
     account: Account,
     usage: Usage,

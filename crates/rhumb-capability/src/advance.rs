@@ -1,4 +1,5 @@
-//! What becomes of a packet that may pass: the pointer moves on, or the headers go. In place, nothing is copied but an IP header.
+//! What becomes of a packet that may pass: the pointer moves on, or the headers go. In place,
+//! nothing is copied but an IP header.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -41,7 +42,8 @@ impl Next {
     }
 }
 
-/// The IPv4 protocol that says: the payload is a whole packet, since its header could not be made again.
+/// The IPv4 protocol that says: the payload is a whole
+/// packet, since its header could not be made again.
 pub(crate) const WHOLE_PACKET: u8 = 4;
 
 /// Whether the payload is a whole IPv4 packet.
@@ -49,7 +51,8 @@ pub(crate) fn is_whole(layout: &Layout, fields: &Fields) -> bool {
     layout.family == Family::V4 && fields.protocol == WHOLE_PACKET
 }
 
-/// Checks a packet carried whole: bindings need not cover it, so it must be from and to whom its header says.
+/// Checks a packet carried whole: bindings need not cover it, so
+/// it must be from and to whom its header says.
 pub(crate) fn check_whole(packet: &[u8], fields: &Fields) -> Result<(), DropReason> {
     let header: &[u8; V4_LEN] = packet.first_chunk().ok_or(DropReason::InnerMismatch)?;
     let header_len = usize::from(header[0] & 0x0F) * 4;
@@ -69,7 +72,8 @@ pub(crate) fn original_len(layout: &Layout, is_whole: bool) -> usize {
     header + usize::from(layout.inner_len)
 }
 
-/// Moves the pointer on; the packet goes to the next waypoint, which is returned. Its range stays what it is, less padding.
+/// Moves the pointer on; the packet goes to the next waypoint, which is
+/// returned. Its range stays what it is, less padding.
 pub(crate) fn to_waypoint(packet: &mut [u8], outer: &Outer, layout: &Layout, is_ip: bool) -> Bits {
     let header = &mut packet[outer.header_at..];
     let count = header[POINTER_AT - 1];
@@ -118,7 +122,8 @@ pub(crate) fn to_destination(
     range
 }
 
-/// Whether an IPv4 packet can only travel whole: it has options, is a fragment, or carries a packet itself.
+/// Whether an IPv4 packet can only travel whole: it has
+/// options, is a fragment, or carries a packet itself.
 pub(crate) fn must_travel_whole(header: &[u8; V4_LEN]) -> bool {
     let fragment = u16::from_be_bytes([header[6], header[7]]);
     header[0] != 0x45 || fragment & MORE_OR_OFFSET != 0 || header[9] == WHOLE_PACKET

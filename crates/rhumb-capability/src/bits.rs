@@ -1,6 +1,8 @@
-//! Addresses as numbers, for the hot path: an `IpAddr` has 17 bytes, and comparing or moving one stalls on its odd layout.
+//! Addresses as numbers, for the hot path: an `IpAddr` has 17 bytes, and
+//! comparing or moving one stalls on its odd layout.
 //!
-//! Invariant: an IPv4 address stands in the upper 32 bits, so a prefix of `len` bits has the same mask in both families.
+//! Invariant: an IPv4 address stands in the upper 32 bits, so a prefix of
+//! `len` bits has the same mask in both families.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +10,8 @@ use crate::Family;
 
 /// An address of a family that is known from elsewhere.
 ///
-/// Two numbers and not one of 128 bits: that would be read at once after its halves were written one by one, and waited for.
+/// Two numbers and not one of 128 bits: that would be read at once after its
+/// halves were written one by one, and waited for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bits {
     high: u64,
@@ -65,7 +68,8 @@ impl Bits {
         }
     }
 
-    /// Whether it can be one host's: neither nobody, a group, all, loopback, nor of one link only (RFC 1122, 3.2.1.3).
+    /// Whether it can be one host's: neither nobody, a group, all,
+    /// loopback, nor of one link only (RFC 1122, 3.2.1.3).
     #[inline(always)]
     pub(crate) fn is_host(self, family: Family) -> bool {
         let Self { high, low } = self;

@@ -1,4 +1,5 @@
-//! A capability without its secret: who may pass which waypoint, when, and what was restricted on the way to the sender.
+//! A capability without its secret: who may pass which waypoint, when, and
+//! what was restricted on the way to the sender.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -35,7 +36,8 @@ pub struct Delegation {
     pub id: DelegationId,
 }
 
-/// The restrictions of a capability, the first delegator's first: at most three, each within the one before.
+/// The restrictions of a capability, the first delegator's
+/// first: at most three, each within the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Delegations {
     levels: [Option<Delegation>; MAX_LEVELS],
@@ -154,7 +156,8 @@ impl Capability {
         capability_len(self.family(), self.delegations.len())
     }
 
-    /// Writes it as a packet carries it, its binding zero. `out` has exactly [`Capability::wire_len`] bytes.
+    /// Writes it as a packet carries it, its binding zero. `out` has exactly
+    /// [`Capability::wire_len`] bytes.
     pub(crate) fn emit(&self, out: &mut [u8]) {
         let mut writer = Writer { rest: out };
         writer.address(self.waypoint);

@@ -1,8 +1,9 @@
-//! Reads the headers that nearly all packets have at once: IPv4 without options or UDP, and one capability that is not
-//! delegated. They have a fixed length, so every field is at a fixed place, and few comparisons tell that they are these.
+//! Reads the headers that nearly all packets have at once: IPv4 without options or UDP, and one
+//! capability that is not delegated. They have a fixed length, so every field is at a fixed place,
+//! and few comparisons tell that they are these.
 //!
-//! Invariant: what is read here is what [`Outer::parse`], [`Layout::parse`] and [`Fields::read`] find in the same packet; all else
-//! is left to them, and so is to say what is wrong with a packet.
+//! Invariant: what is read here is what [`Outer::parse`], [`Layout::parse`] and [`Fields::read`]
+//! find in the same packet; all else is left to them, and so is to say what is wrong with a packet.
 
 use crate::bits::Bits;
 use crate::header::{
@@ -16,7 +17,8 @@ pub(crate) const HEADER_LEN: usize = Family::V4.fixed_len() + capability_len(Fam
 /// With the IP header.
 const HEADERS: usize = V4_LEN + HEADER_LEN;
 
-/// Whether a packet is of this kind; if so, everything is written to where it belongs: to return it would mean to copy it.
+/// Whether a packet is of this kind; if so, everything is written to where it
+/// belongs: to return it would mean to copy it.
 #[inline(always)]
 pub(crate) fn read(
     packet: &[u8],

@@ -61,12 +61,13 @@ impl Credential {
         self.capability.delegations.iter().all(|level| level.prefix.contains(destination))
     }
 
-    /// The same capability for destinations in `prefix` alone, under the id given. Its holder can restrict it further, and
-    /// can undo nothing.
+    /// The same capability for destinations in `prefix` alone, under the id given. Its holder can
+    /// restrict it further, and can undo nothing.
     ///
     /// # Errors
-    /// When `prefix` is not within what was delegated already, when there are three levels, or when a scheme of the paper
-    /// forbids it: another id for a sub-delegate, or an XOR delegation to a single address.
+    /// When `prefix` is not within what was delegated already, when there are three
+    /// levels, or when a scheme of the paper forbids it: another id for a
+    /// sub-delegate, or an XOR delegation to a single address.
     pub fn delegate(&self, prefix: Prefix, id: DelegationId) -> Result<Self, CapabilityError> {
         let delegation = Delegation { prefix, id };
         let (delegations, held) = match self.capability.scheme {
@@ -77,7 +78,8 @@ impl Credential {
         Ok(Self { capability, held, not_after_s: self.not_after_s })
     }
 
-    /// A reply capability: for packets to `peer` alone. `peer` hands it to whom it talks to, whose answers then pass.
+    /// A reply capability: for packets to `peer` alone. `peer` hands it to
+    /// whom it talks to, whose answers then pass.
     ///
     /// # Errors
     /// As [`Credential::delegate`].

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! k  = PRF(master, "K" | suite | epoch)
-//! s  = PRF(k, "S" | scheme | flags | waypoint | principal | window)        double MAC, first half
-//! s' = PRF(s, "D" | level | prefix | length | id)                         caveat chain, level from 1
-//! m  = PRF(s, "M")                                                        caveat chain: what bindings are made with
+//! s  = PRF(k, "S" | scheme | flags | waypoint | principal | window)    double MAC, first half
+//! s' = PRF(s, "D" | level | prefix | length | id)                     caveat chain, level from 1
+//! m  = PRF(s, "M")                       caveat chain: what bindings are made with
 //! ```
 
 use std::fmt;
@@ -65,7 +65,8 @@ impl EpochKeys {
     /// ([`WindowClock::not_after_s`](crate::WindowClock::not_after_s)).
     ///
     /// # Errors
-    /// When the capability is already delegated, of another epoch, or of a scheme of the paper's and not IPv4.
+    /// When the capability is already delegated, of another epoch,
+    /// or of a scheme of the paper's and not IPv4.
     pub fn mint(
         &self,
         capability: Capability,

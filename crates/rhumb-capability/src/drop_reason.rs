@@ -42,7 +42,8 @@ pub enum DropReason {
     // The waypoint.
     /// The outer destination, the current capability's waypoint and this waypoint are not one.
     WrongWaypoint,
-    /// A scheme of the paper that this waypoint's configuration does not allow, here or for a single address.
+    /// A scheme of the paper that this waypoint's configuration
+    /// does not allow, here or for a single address.
     SchemeRefused,
     /// A delegation that is wider than the one before.
     NotNested,
@@ -158,7 +159,8 @@ impl DropReason {
         }
     }
 
-    /// Whether the packet had proven its capability before it was dropped. Only then may anybody be told by ICMP.
+    /// Whether the packet had proven its capability before it was
+    /// dropped. Only then may anybody be told by ICMP.
     pub fn is_proven(self) -> bool {
         self as u8 > Self::Binding as u8
     }
@@ -197,7 +199,8 @@ impl DropCounts {
         }
     }
 
-    /// Counts a packet. A verifier counts its own; whoever refuses packets beside it has counts of its own.
+    /// Counts a packet. A verifier counts its own; whoever
+    /// refuses packets beside it has counts of its own.
     pub fn add(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }

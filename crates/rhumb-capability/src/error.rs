@@ -1,4 +1,5 @@
-//! Why something could not be made, read or stamped. What is wrong with a packet is a [`DropReason`](crate::DropReason).
+//! Why something could not be made, read or stamped. What is wrong with a packet is a
+//! [`DropReason`](crate::DropReason).
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Capability files: a credential as text, to hand over. A principal's own, and delegated ones alike.
+//! Capability files: a credential as text, to hand over.
+//! A principal's own, and delegated ones alike.
 //!
 //! ```text
 //! rhumb-capability 1
@@ -14,8 +15,9 @@
 //! secret <32 digits of hex>           of an XOR delegation two, with a space between
 //! ```
 //!
-//! One text per credential: lines in this order, numbers without leading zeros. Whoever reads it can send at the
-//! principal's cost, so a file that others may read is refused, and a file is never overwritten.
+//! One text per credential: lines in this order, numbers without leading zeros.
+//! Whoever reads it can send at the principal's cost, so a file that others may read
+//! is refused, and a file is never overwritten.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -90,7 +92,8 @@ pub fn decode(text: &str) -> Result<Credential, CapabilityError> {
     let secret = lines.value("secret")?;
     let held = held(secret, &capability).ok_or(lines.here())?;
     let credential = Credential::from_parts(capability, held, not_after_s);
-    // What is written otherwise than we would: leading zeros, other spellings of an address, text after the end.
+    // What is written otherwise than we would: leading zeros, other
+    // spellings of an address, text after the end.
     let again = encode(&credential);
     let differs = again.lines().zip(text.lines()).position(|(ours, theirs)| ours != theirs);
     match differs {
@@ -195,5 +198,6 @@ fn held(text: &str, capability: &Capability) -> Option<Held> {
 }
 
 const MAGIC: &str = "rhumb-capability 1";
-/// Twice the longest file. Buffers of this size are not grown, so no copy of a secret is left behind.
+/// Twice the longest file. Buffers of this size are not
+/// grown, so no copy of a secret is left behind.
 const MAX_FILE_LEN: u64 = 1024;

@@ -1,4 +1,5 @@
-//! Properties for the fuzzer and for tests: no input makes a waypoint panic or grow, and what is read is written alike.
+//! Properties for the fuzzer and for tests: no input makes a waypoint
+//! panic or grow, and what is read is written alike.
 
 use std::net::IpAddr;
 

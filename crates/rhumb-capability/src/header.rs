@@ -1,7 +1,7 @@
 //! The Platypus header: a checked view over bytes. `docs/platypus.md`, section 2.
 //!
-//! Invariant: a [`Layout`] is made by [`Layout::parse`] alone, so every offset in it lies within the bytes it was made from,
-//! and every capability it tells of is in its one encoding.
+//! Invariant: a [`Layout`] is made by [`Layout::parse`] alone, so every offset in it lies within
+//! the bytes it was made from, and every capability it tells of is in its one encoding.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,8 @@ use crate::{
 pub const MAX_CAPABILITIES: usize = 4;
 /// Delegations of one capability, at most.
 pub const MAX_LEVELS: usize = 3;
-/// Bytes of a binding. With 64 bits, guesses at 10 million packets a second take 29,000 years for an even chance.
+/// Bytes of a binding. With 64 bits, guesses at 10 million packets a
+/// second take 29,000 years for an even chance.
 pub const BINDING_LEN: usize = 8;
 
 /// The family of all addresses of a packet.
@@ -109,8 +110,9 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The same, in place; returns the place of the current capability, which would be waited for if it were read back from
-    /// where it has just been written. What is left behind by a header that is refused says nothing.
+    /// The same, in place; returns the place of the current capability, which would be waited for
+    /// if it were read back from where it has just been written. What is left behind by a header
+    /// that is refused says nothing.
     #[inline(always)]
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Place, DropReason> {
         let Some(&[version_flags, suite, count, pointer]) = bytes.first_chunk::<4>() else {
@@ -307,7 +309,8 @@ pub(crate) fn address(bytes: &[u8]) -> IpAddr {
     Ipv6Addr::from(v6).into()
 }
 
-/// Prefix, length and id of delegation `level` of a capability on the wire that was found to be well-formed.
+/// Prefix, length and id of delegation `level` of a capability
+/// on the wire that was found to be well-formed.
 #[inline]
 pub(crate) fn delegation_bits(
     wire: &[u8],

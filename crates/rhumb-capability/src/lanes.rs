@@ -1,7 +1,8 @@
-//! The MACs of up to sixteen packets side by side: while one packet's cipher waits for itself, the processor works on the others.
+//! The MACs of up to sixteen packets side by side: while one packet's cipher waits for itself, the
+//! processor works on the others.
 //!
-//! Two kinds of packets: those of suites 1 and 3 under the caveat chain, which is nearly all, go through their steps
-//! together; the others each by itself.
+//! Two kinds of packets: those of suites 1 and 3 under the caveat chain, which is nearly all, go
+//! through their steps together; the others each by itself.
 
 use zeroize::Zeroize;
 
@@ -54,7 +55,8 @@ pub(crate) struct Load<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Where keys and messages of a group of packets are while they are worked on. Overwritten by each, wiped at the end.
+/// Where keys and messages of a group of packets are while they are
+/// worked on. Overwritten by each, wiped at the end.
 pub(crate) struct Lanes {
     keys: Row,
     inputs: Inputs,

@@ -1,17 +1,22 @@
-//! Platypus: packets that prove they may pass. Capabilities, their secrets and bindings, delegation, and what a waypoint and
-//! a stamper do with a packet. The normative text is `docs/platypus.md`; the idea is the paper's (Raghavan and Snoeren,
-//! SIGCOMM 2004, sections 4.4 to 6.1).
+//! Platypus: packets that prove they may pass. Capabilities, their secrets and
+//! bindings, delegation, and what a waypoint and a stamper do with a packet. The
+//! normative text is `docs/platypus.md`; the idea is the paper's (Raghavan and
+//! Snoeren, SIGCOMM 2004, sections 4.4 to 6.1).
 //!
-//! 1. A waypoint has a [`Master`] per [`Epoch`], and from it [`EpochKeys`], which mint a [`KeyRecord`] for a [`Principal`]
-//!    and a [`Window`]. Nothing per principal is stored.
-//! 2. The principal gets the record; it is now a [`Credential`]: a [`Capability`] with its secret. A credential can be
-//!    delegated to a prefix and an id, at most three times, and handed over as a [file](mod@file).
-//! 3. A [`Stamper`] puts up to four capabilities with their bindings in front of a packet's payload, in place.
-//! 4. A [`Verifier`] checks batches of packets, and advances each to the next waypoint or to its destination, in place. It
-//!    drops what proves nothing, repeats itself, or is [revoked](Revocations), and counts by [`DropReason`]; for what it
-//!    forwards it keeps [`Accounts`].
-//! 5. A [`Waypoint`] is a verifier that also tells original sources, by ICMP, why their packets did not get on; an [`ErrorRelay`]
-//!    hands them what others say about packets that the waypoint has sent.
+//! 1. A waypoint has a [`Master`] per [`Epoch`], and from it [`EpochKeys`], which mint a
+//!    [`KeyRecord`] for a [`Principal`] and a [`Window`]. Nothing per principal is stored.
+//! 2. The principal gets the record; it is now a [`Credential`]: a [`Capability`] with
+//!    its secret. A credential can be delegated to a prefix and an id, at most three
+//!    times, and handed over as a [file](mod@file).
+//! 3. A [`Stamper`] puts up to four capabilities with their
+//!    bindings in front of a packet's payload, in place.
+//! 4. A [`Verifier`] checks batches of packets, and advances each to the next
+//!    waypoint or to its destination, in place. It drops what proves nothing,
+//!    repeats itself, or is [revoked](Revocations), and counts by [`DropReason`];
+//!    for what it forwards it keeps [`Accounts`].
+//! 5. A [`Waypoint`] is a verifier that also tells original sources, by ICMP,
+//!    why their packets did not get on; an [`ErrorRelay`] hands them what others
+//!    say about packets that the waypoint has sent.
 //!
 //! Sans-IO: bytes, time and randomness are arguments. Nothing is allocated per packet.
 

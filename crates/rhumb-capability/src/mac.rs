@@ -1,13 +1,16 @@
 //! Bindings: a MAC over what of a packet must not change. `docs/platypus.md`, section 3.
 //!
 //! ```text
-//! message = length of the header, 2 | index of the capability, 1 | "B" | the header, its pointer and all bindings zero
+//! message = length of the header, 2 | index of the capability, 1 | "B"
+//!           | the header, its pointer and all bindings zero
 //! suite 1   CBC-MAC with AES-128 over the message, padded with zeros
 //! suite 2   SipHash-2-4-128 over the message
-//! suite 3   AES-128(m, POLYVAL(h, message padded | payload padded | lengths of both in bits)), h = PRF(m, "H")
+//! suite 3   AES-128(m, POLYVAL(h, message padded | payload padded | lengths of both in bits)),
+//!           h = PRF(m, "H")
 //! ```
 //!
-//! The binding is the first half. The second half never leaves the waypoint; its replay filter knows packets by it.
+//! The binding is the first half. The second half never leaves the
+//! waypoint; its replay filter knows packets by it.
 
 use aes::cipher::consts::U16;
 use polyval::Polyval;

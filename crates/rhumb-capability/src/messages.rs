@@ -1,6 +1,8 @@
-//! The headers of a group of packets as bindings of suite 1 see them, in rows of blocks. `docs/platypus.md`, section 3.
+//! The headers of a group of packets as bindings of suite 1 see them, in rows of blocks.
+//! `docs/platypus.md`, section 3.
 //!
-//! Invariant: a lane's blocks are those that [`Message::write`](crate::mac::Message::write) makes of the same header.
+//! Invariant: a lane's blocks are those that
+//! [`Message::write`](crate::mac::Message::write) makes of the same header.
 
 use crate::BINDING_LEN;
 use crate::commonest;
@@ -87,7 +89,8 @@ impl Messages {
     }
 }
 
-/// Made of numbers and stored at once: whoever reads a block back from bytes just written waits for them.
+/// Made of numbers and stored at once: whoever reads a block
+/// back from bytes just written waits for them.
 #[inline(always)]
 fn first_block(start: &[u8; START], layout: &Layout) -> [u8; BLOCK] {
     let [a, b, c, _, rest @ ..] = *start;

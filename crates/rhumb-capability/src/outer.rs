@@ -1,7 +1,8 @@
-//! The IP header, and perhaps the UDP header, around a Platypus header. `docs/platypus.md`, section 1.
+//! The IP header, and perhaps the UDP header, around a
+//! Platypus header. `docs/platypus.md`, section 1.
 //!
-//! Checksums of what comes in are not looked at: they protect nothing that a binding does not, and whoever receives for us
-//! has looked at them. Those of what goes out are made anew.
+//! Checksums of what comes in are not looked at: they protect nothing that a binding does not, and
+//! whoever receives for us has looked at them. Those of what goes out are made anew.
 
 use crate::bits::Bits;
 use crate::{DropReason, Family};
@@ -185,7 +186,8 @@ impl IpHeader {
     }
 }
 
-/// Sends an IP packet on: hop limit, addresses and checksums; `pointer` is the word of the Platypus header that changed.
+/// Sends an IP packet on: hop limit, addresses and checksums; `pointer` is
+/// the word of the Platypus header that changed.
 pub(crate) fn redirect(
     packet: &mut [u8],
     outer: &Outer,
@@ -264,7 +266,8 @@ pub(crate) fn write_v4_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// An internet checksum of bytes and of what was summed before; `bytes` of an odd number end as if a zero followed.
+/// An internet checksum of bytes and of what was summed before;
+/// `bytes` of an odd number end as if a zero followed.
 pub(crate) fn checksum(before: u64, bytes: &[u8]) -> u16 {
     let odd = if bytes.len() % 2 == 1 { u64::from(bytes[bytes.len() - 1]) << 8 } else { 0 };
     !fold(before + words(bytes).map(u64::from).sum::<u64>() + odd)
@@ -276,8 +279,9 @@ pub(crate) fn pseudo_header_v6(packet: &[u8], len: usize, protocol: u8) -> u64 {
     addresses + len as u64 + u64::from(protocol)
 }
 
-/// Writes the checksum of an IPv6 packet that is one UDP datagram, whose own is zero. Over IPv6 there has to be one: kernels
-/// drop what has none, unless they were told about the port (RFC 6935).
+/// Writes the checksum of an IPv6 packet that is one UDP datagram, whose own
+/// is zero. Over IPv6 there has to be one: kernels drop what has none,
+/// unless they were told about the port (RFC 6935).
 pub(crate) fn write_udp_checksum_v6(packet: &mut [u8]) {
     let before = pseudo_header_v6(packet, packet.len() - V6_LEN, UDP);
     // Zero would say that there is none, and all ones is the same number.

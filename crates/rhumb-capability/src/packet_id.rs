@@ -1,4 +1,5 @@
-//! Packet ids: 44 bits of microseconds, 20 bits that tell packets of one microsecond apart. `docs/platypus.md`, section 2.2.
+//! Packet ids: 44 bits of microseconds, 20 bits that tell packets of one microsecond apart.
+//! `docs/platypus.md`, section 2.2.
 
 use crate::DropReason;
 
@@ -32,9 +33,9 @@ pub(crate) struct InTime {
 }
 
 impl InTime {
-    /// At `now_us`: what is neither older than three seconds nor from the future, nor of a time of which a verifier that
-    /// started at `start_us` does not know what was taken. Before it, packets were taken that were dated up to
-    /// [`MAX_AHEAD_US`] ahead.
+    /// At `now_us`: what is neither older than three seconds nor from the future, nor of a time of
+    /// which a verifier that started at `start_us` does not know what was taken. Before it, packets
+    /// were taken that were dated up to [`MAX_AHEAD_US`] ahead.
     #[inline]
     pub(crate) fn at(now_us: u64, start_us: u64) -> Self {
         let last_us = now_us.saturating_add(MAX_AHEAD_US);
@@ -64,8 +65,8 @@ pub struct PacketIds {
 }
 
 impl PacketIds {
-    /// Ids of one of up to 64 cores. `random` makes it unlikely that another program, or the same one after a restart with
-    /// its clock set back, gives the same ones.
+    /// Ids of one of up to 64 cores. `random` makes it unlikely that another program, or the same
+    /// one after a restart with its clock set back, gives the same ones.
     pub fn new(core: u8, random: u32) -> Self {
         let core = u64::from(core % CORES) << CORE_SHIFT;
         Self { core, counter: u64::from(random) % PER_MICROSECOND, last_us: 0 }
@@ -73,13 +74,15 @@ impl PacketIds {
 
     /// The next id, at `now_us`, microseconds of Unix time.
     ///
-    /// Beyond 16,384 ids in a microsecond, and while the clock is back by less than a second, its time runs ahead.
+    /// Beyond 16,384 ids in a microsecond, and while the clock is back
+    /// by less than a second, its time runs ahead.
     pub fn next(&mut self, now_us: u64) -> PacketId {
         self.counter = (self.counter + 1) % PER_MICROSECOND;
         if now_us > self.last_us || self.last_us - now_us > MAX_LEAD_US {
             self.last_us = now_us;
         } else {
-            // Time stands still: each id takes the next counter, and each round of them the next microsecond.
+            // Time stands still: each id takes the next counter, and
+            // each round of them the next microsecond.
             self.last_us += u64::from(self.counter == 0);
         }
         PacketId((self.last_us & TIME_MASK) << COUNTER_BITS | self.core | self.counter)

@@ -1,6 +1,7 @@
 //! The pseudorandom function that all secrets come from. `docs/platypus.md`, section 4.
 //!
-//! Invariant: inputs are prefix-free, since the first byte is the length; CBC-MAC is a PRF on such inputs and on no others.
+//! Invariant: inputs are prefix-free, since the first byte is the length;
+//! CBC-MAC is a PRF on such inputs and on no others.
 
 use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -32,8 +33,8 @@ impl PrfInput {
         Self { bytes, len: len as u8 }
     }
 
-    /// Three bytes, 8 bytes of the wire and 4 more are one block, here made of numbers and stored at once: whoever reads a
-    /// block back from bytes just written waits for them.
+    /// Three bytes, 8 bytes of the wire and 4 more are one block, here made of numbers and stored
+    /// at once: whoever reads a block back from bytes just written waits for them.
     #[inline(always)]
     pub(crate) fn one_block(head: [u8; 3], wire: [u8; 8], tail: [u8; 4]) -> [u8; BLOCK] {
         let [a, b, c] = head;
@@ -42,7 +43,8 @@ impl PrfInput {
         (u128::from(start) | u128::from(wire) << 32 | u128::from(tail) << 96).to_le_bytes()
     }
 
-    /// Three bytes, and what of the wire follows them. Its length is a constant, so copying it takes no call.
+    /// Three bytes, and what of the wire follows them. Its length
+    /// is a constant, so copying it takes no call.
     #[inline(always)]
     pub(crate) fn with_wire<const N: usize>(head: [u8; 3], wire: &[u8; N], tail: [u8; 4]) -> Self {
         let mut bytes = [0; 2 * BLOCK];

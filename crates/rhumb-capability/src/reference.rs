@@ -1,10 +1,12 @@
-//! Reference only: the two delegation schemes of the paper's Table 2, for IPv4, exactly as printed. Their weaknesses are named
-//! tests (`tests/known_breaks.rs`); a waypoint takes them only where its configuration says so.
+//! Reference only: the two delegation schemes of the paper's Table 2, for IPv4, exactly
+//! as printed. Their weaknesses are named tests (`tests/known_breaks.rs`); a waypoint
+//! takes them only where its configuration says so.
 //!
 //! ```text
-//! F(k, x) = PRF(k, x), bits and counters as one byte each        H(x) = first 16 bytes of SHA-256(x)
-//! chaining   s0 = s ^ H(id);  si = F(s(i-1), pi)                  key: s|p|           handed over: s|p|
-//! XOR        s0 = s, d = H(s) ^ H(id);                            key: d              handed over: d, s|p|
+//! F(k, x) = PRF(k, x), bits and counters as one byte each
+//! H(x) = first 16 bytes of SHA-256(x)
+//! chaining   s0 = s ^ H(id);  si = F(s(i-1), pi)          key: s|p|   handed over: s|p|
+//! XOR        s0 = s, d = H(s) ^ H(id);                    key: d      handed over: d, s|p|
 //!            d ^= F(s(i-1), pi | i);  si = F(s(i-1), i)
 //! ```
 

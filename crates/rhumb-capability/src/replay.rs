@@ -1,21 +1,25 @@
-//! The replay filter of one core: what was here within the time that a packet is taken. `docs/platypus.md`, section 7.
+//! The replay filter of one core: what was here within the time that a packet is taken.
+//! `docs/platypus.md`, section 7.
 //!
-//! A packet is known by 64 bits of its MAC that are on no wire: equal for the same packet under the same capability, and
-//! for no other. They are kept in one of 256 parts, which its id's own time selects; so a packet and its repetition meet
-//! in the same part, however late the repetition comes, and there is no moment of rotation between them. A part serves
-//! 16 ms; 256 of them are longer than a packet is taken, so what a part held before is over when it is
-//! used again. A line of it begins anew with the first packet that finds it so: nothing is ever cleared.
+//! A packet is known by 64 bits of its MAC that are on no wire: equal for the same packet under the
+//! same capability, and for no other. They are kept in one of 256 parts, which its id's own time
+//! selects; so a packet and its repetition meet in the same part, however late the repetition
+//! comes, and there is no moment of rotation between them. A part serves 16 ms; 256 of them are
+//! longer than a packet is taken, so what a part held before is over when it is used again. A line
+//! of it begins anew with the first packet that finds it so: nothing is ever cleared.
 //!
-//! Packets of one moment are all in one part or two, which the processor therefore has at hand: a part of a quarter of a second
-//! cost 20 ns a packet in waiting for memory and for page tables.
+//! Packets of one moment are all in one part or two, which the processor therefore has at hand: a
+//! part of a quarter of a second cost 20 ns a packet in waiting for memory and for page tables.
 //!
-//! No principal can take a part from the others: it has a place for a packet only while it has less of the part than is left to
-//! all. So one has half of it at most, and of several with all they can get each has as much as is left over. What
-//! each has is counted under a keyed hash that is another one in each slice of time. Lines are chosen by a keyed hash, too, so a
-//! principal, which can compute its own marks, cannot choose those that all land in a few lines.
+//! No principal can take a part from the others: it has a place for a packet only while it has less
+//! of the part than is left to all. So one has half of it at most, and of several with all they can
+//! get each has as much as is left over. What each has is counted under a keyed hash that is
+//! another one in each slice of time. Lines are chosen by a keyed hash, too, so a principal, which
+//! can compute its own marks, cannot choose those that all land in a few lines.
 //!
-//! Invariant: a packet is never taken twice. Where there is no place, it is refused; where 32 bits and the place happen to
-//! be another's (once in 300 million packets in a line that is full), it is refused as well.
+//! Invariant: a packet is never taken twice. Where there is no place, it is refused;
+//! where 32 bits and the place happen to be another's (once in 300 million packets in
+//! a line that is full), it is refused as well.
 
 use std::hash::BuildHasher;
 
@@ -26,7 +30,8 @@ use crate::{DropReason, PacketId, Principal};
 /// What was here.
 #[derive(Debug)]
 pub(crate) struct ReplayFilter {
-    /// Lines of 16 words: part and fill, then marks. Zeroed memory that nobody touched costs nothing.
+    /// Lines of 16 words: part and fill, then marks.
+    /// Zeroed memory that nobody touched costs nothing.
     words: Vec<u32>,
     /// Words before the first line, so that each is one cache line.
     offset: usize,
@@ -111,7 +116,8 @@ impl ReplayFilter {
         if let Some(verdict) = take_in(self.line(first + place), slice, mark, has_share) {
             return verdict;
         }
-        // A line that is full stays so while its part serves; whoever comes later looks here as well.
+        // A line that is full stays so while its part
+        // serves; whoever comes later looks here as well.
         let other = self.place(fingerprint.rotate_left(32));
         take_in(self.line(first + other), slice, mark, has_share)
             .unwrap_or(Err(DropReason::ReplayFull))
@@ -153,7 +159,8 @@ impl Share {
     }
 }
 
-/// The slice of time that a packet belongs to, as far as a line's first word has room for it: 51 days.
+/// The slice of time that a packet belongs to, as far as
+/// a line's first word has room for it: 51 days.
 #[inline]
 fn slice_of(id: PacketId) -> u32 {
     (id.time_us() >> SLICE_BITS) as u32 & (u32::MAX >> FILL_BITS)
@@ -168,8 +175,8 @@ fn take_in(
     has_share: bool,
 ) -> Option<Result<(), DropReason>> {
     let head = line[0];
-    // What a part held before it was used again is over, and left to be written over: without a branch, which could not be
-    // foreseen.
+    // What a part held before it was used again is over, and left to be written over: without a
+    // branch, which could not be foreseen.
     let fill = if head >> FILL_BITS == slice { head & FILL_MASK } else { 0 };
     let mut same = 0_u32;
     for (at, other) in line[1..].iter().enumerate() {
@@ -195,19 +202,23 @@ const LINE: usize = 16;
 const FILL_BITS: u32 = 4;
 const FILL_MASK: u32 = (1 << FILL_BITS) - 1;
 const PARTS: usize = 256;
-/// A part serves 2^14 microseconds, 16 ms: at a million packets a second, it takes a quarter of a usual second-level cache.
+/// A part serves 2^14 microseconds, 16 ms: at a million packets a second, it
+/// takes a quarter of a usual second-level cache.
 const SLICE_BITS: u32 = 14;
-/// Marks per line at the greatest rate, which one principal alone may have: less than half of [`MOST_FILL`].
+/// Marks per line at the greatest rate, which one principal
+/// alone may have: less than half of [`MOST_FILL`].
 const USUAL_FILL: u64 = 4;
-/// Marks per line that a part takes in all, of 15 that a line has room for: of a thousand packets in lines this full ten find
-/// both their lines full.
+/// Marks per line that a part takes in all, of 15 that a line has room for: of a thousand packets
+/// in lines this full ten find both their lines full.
 const MOST_FILL: usize = 10;
-/// Principals that happen to be counted together have one share, in one slice out of as many as this: 2 MB for the larger filters.
+/// Principals that happen to be counted together have one share, in one slice out of as many as
+/// this: 2 MB for the larger filters.
 const MOST_SHARES: usize = 1024;
 /// Small filters, too, tell some principals apart.
 const LEAST_SHARES: usize = 64;
 
-// A part is used again only when nothing that it held can be taken any more: one slice begins as another ends.
+// A part is used again only when nothing that it held can be
+// taken any more: one slice begins as another ends.
 const _: () = assert!(((PARTS as u64 - 1) << SLICE_BITS) >= MAX_AGE_US + MAX_AHEAD_US);
 
 #[cfg(test)]
@@ -265,7 +276,8 @@ mod tests {
         assert_eq!(filter.take(id(7 + (1 << SLICE_BITS), 100), ONE, fingerprint(100)), Ok(()));
     }
 
-    /// Packets, of 1,000 of another principal, that are lost in a slice in which these have taken all they can get.
+    /// Packets, of 1,000 of another principal, that are lost in a slice
+    /// in which these have taken all they can get.
     fn lost_beside(greedy: u32, choose: impl Fn(u64) -> bool) -> usize {
         let mut filter = ReplayFilter::new(1_000_000);
         let chosen: Vec<u64> =
@@ -282,7 +294,8 @@ mod tests {
         assert_eq!(lost_beside(1, |_| true), 0);
         let lost = lost_beside(4, |_| true);
         assert!(lost <= 2, "{lost} beside four");
-        // Who computes marks and sends only those that would be in the same few lines gets no further.
+        // Who computes marks and sends only those that would
+        // be in the same few lines gets no further.
         let lost = lost_beside(1, |fingerprint| fingerprint & 0xFFF < 0x400);
         assert!(lost <= 1, "{lost}");
     }

@@ -1,4 +1,5 @@
-//! What a waypoint takes no longer, before its window ends. Pushed by the operator under a serial that only grows.
+//! What a waypoint takes no longer, before its window ends. Pushed by
+//! the operator under a serial that only grows.
 
 use hashbrown::HashMap;
 
@@ -11,7 +12,8 @@ pub struct Revocation {
     pub principal: Principal,
     /// Only those delegated under this id, on any level; `None` for all of them.
     pub delegation: Option<DelegationId>,
-    /// The last second of Unix time for which it must be known: when the last window that could be meant is over.
+    /// The last second of Unix time for which it must be known: when
+    /// the last window that could be meant is over.
     pub until_s: u64,
 }
 
@@ -38,8 +40,9 @@ impl Revocations {
         self.serial
     }
 
-    /// Takes orders under `serial`, all or none. False when the serial is not above the last: an old message, and nothing
-    /// was changed. An order that is there already is prolonged, never shortened.
+    /// Takes orders under `serial`, all or none. False when the serial is not
+    /// above the last: an old message, and nothing was changed. An order that is
+    /// there already is prolonged, never shortened.
     ///
     /// # Errors
     /// When there would be more than [`Revocations::MOST`].

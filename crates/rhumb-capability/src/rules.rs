@@ -1,4 +1,5 @@
-//! What a verifier checks of a packet before any key is touched. `docs/platypus.md`, section 7, steps 1 to 5.
+//! What a verifier checks of a packet before any key is touched.
+//! `docs/platypus.md`, section 7, steps 1 to 5.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +32,8 @@ pub(crate) struct Rules {
     pub(crate) revocations: Arc<Revocations>,
 }
 
-/// Keys of live epochs: two at most of each address, and of all, the present epoch's and the one before or after.
+/// Keys of live epochs: two at most of each address, and of all, the
+/// present epoch's and the one before or after.
 #[derive(Default)]
 pub(crate) struct Epochs {
     keys: Vec<EpochKeys>,
@@ -123,8 +125,9 @@ impl Rules {
         self.check(bytes, place, now_us, in_time, opened)
     }
 
-    /// What follows once headers are read. There are two copies of it: in that for the commonest packets, what they have in
-    /// common is known, and what was read is in registers, where it would be waited for if it were read back from memory.
+    /// What follows once headers are read. There are two copies of it: in that for the commonest
+    /// packets, what they have in common is known, and what was read is in registers, where it
+    /// would be waited for if it were read back from memory.
     #[inline(always)]
     fn check(
         &self,
@@ -160,7 +163,8 @@ impl Rules {
         let epoch = epoch.ok_or(DropReason::Epoch)?;
         let window = self.clock.select(fields.window_byte, now_us)?;
         in_time.check(fields.id)?;
-        // Said only to who proves that it is the one who was revoked: nobody is told anything about a forged packet.
+        // Said only to who proves that it is the one who was revoked:
+        // nobody is told anything about a forged packet.
         *is_revoked = !self.revocations.is_empty()
             && self.revocations.refuses(account.principal, account.ids(), now_us / 1_000_000);
         *work = Work { suite: layout.suite, family: layout.family, place, epoch, window };
@@ -212,7 +216,8 @@ impl Rules {
         may_be(Bits::read(family, &header[at..]))
     }
 
-    /// Whether a packet asks this waypoint, its last one, whether it is there: an ICMP echo request to the address by which it came.
+    /// Whether a packet asks this waypoint, its last one, whether it is there: an ICMP echo request
+    /// to the address by which it came.
     #[cold]
     pub(crate) fn is_echo(&self, payload: &[u8], layout: &Layout, fields: &Fields) -> bool {
         let (protocol, kind) = match layout.family {
@@ -279,7 +284,8 @@ impl Epochs {
         &self.keys
     }
 
-    /// Adds an epoch of a waypoint's address, or of all, and removes the one before the last of the same.
+    /// Adds an epoch of a waypoint's address, or of all, and
+    /// removes the one before the last of the same.
     pub(crate) fn install(&mut self, waypoint: Option<IpAddr>, keys: EpochKeys) {
         self.retire(waypoint, keys.epoch());
         let scope = waypoint.map(scope_of);

@@ -1,8 +1,9 @@
-//! AES-128 CBC-MACs of sixteen packets side by side, each under a key of its own that is used for this alone: while one
-//! packet's cipher waits for itself, the processor works on the others.
+//! AES-128 CBC-MACs of sixteen packets side by side, each under a key of its own that is used for
+//! this alone: while one packet's cipher waits for itself, the processor works on the others.
 //!
-//! Invariant: `portable`, `narrow` and `wide` give the same bytes; the latter two are called on processors that have what they
-//! were compiled for, and on no others. `unsafe` stands only here and in `wide`.
+//! Invariant: `portable`, `narrow` and `wide` give the same bytes; the latter two
+//! are called on processors that have what they were compiled for, and on no
+//! others. `unsafe` stands only here and in `wide`.
 
 #[cfg(target_arch = "x86_64")]
 mod narrow;
@@ -14,7 +15,8 @@ use zeroize::Zeroize;
 
 use crate::prf::BLOCK;
 
-/// Packets side by side: four wide registers of four blocks. Fewer would leave the cipher waiting for itself.
+/// Packets side by side: four wide registers of four blocks.
+/// Fewer would leave the cipher waiting for itself.
 pub(crate) const LANES: usize = 16;
 
 /// A block of each lane, next to each other, so that a wide register takes four of them at once.
@@ -33,7 +35,8 @@ impl Zeroize for Row {
     }
 }
 
-/// CBC-MAC of each lane's message under its key: of its blocks in the first `lens` rows. Zeros where there are none.
+/// CBC-MAC of each lane's message under its key: of its blocks in the
+/// first `lens` rows. Zeros where there are none.
 ///
 /// # Panics
 /// When a message has more blocks than there are rows.
@@ -45,8 +48,8 @@ pub(crate) fn cbc_macs(keys: &Row, rows: &[Row], lens: &[u8; LANES]) -> Row {
     #[cfg(target_arch = "x86_64")]
     {
         if wide::is_possible() {
-            // SAFETY: the only condition of `wide::cbc_macs` is that the processor has what it was compiled for, which the
-            // line above has asked for.
+            // SAFETY: the only condition of `wide::cbc_macs` is that the processor has what it was
+            // compiled for, which the line above has asked for.
             return unsafe { wide::cbc_macs(keys, rows, lens) };
         }
         if narrow::is_possible() {
@@ -113,7 +116,8 @@ impl Drop for LongKey {
 #[allow(unsafe_code, reason = "the instruction takes a pointer")]
 pub(crate) fn prefetch<T>(line: &T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64. The instruction changes nothing that a program can see, whatever the pointer.
+    // SAFETY: SSE is part of x86-64. The instruction changes nothing
+    // that a program can see, whatever the pointer.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast());

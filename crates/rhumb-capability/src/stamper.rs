@@ -1,7 +1,8 @@
 //! Puts capabilities in front of a packet's payload, in place. The sender's side, or a gateway's.
 //!
-//! Flow: 1. read the IP header; 2. decide whether it can be made again, or the packet travels whole; 3. write the Platypus header
-//! over it, from a template; 4. bind each capability; 5. write the header around.
+//! Flow: 1. read the IP header; 2. decide whether it can be made again, or the
+//! packet travels whole; 3. write the Platypus header over it, from a template; 4.
+//! bind each capability; 5. write the header around.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -27,13 +28,15 @@ pub enum Encapsulation {
         /// The outer source; `None` for the packet's own.
         source: Option<IpAddr>,
     },
-    /// UDP. Over IPv4 without a checksum; over IPv6 with one, since hosts and translators drop datagrams that have none.
+    /// UDP. Over IPv4 without a checksum; over IPv6 with one, since hosts and
+    /// translators drop datagrams that have none.
     Udp {
         /// The outer source; `None` for the packet's own.
         source: Option<IpAddr>,
         /// The source port.
         source_port: u16,
-        /// The outer destination, where an address translator has the first waypoint; `None` for the waypoint itself.
+        /// The outer destination, where an address translator has the first
+        /// waypoint; `None` for the waypoint itself.
         destination: Option<IpAddr>,
         /// The destination port.
         port: u16,
@@ -103,7 +106,8 @@ impl Stamper {
     /// A stamper for packets that pass the waypoints of `credentials`, in this order.
     ///
     /// # Errors
-    /// When there are none or more than four, or they differ in suite, or in family from each other or an outer address.
+    /// When there are none or more than four, or they differ in suite, or in
+    /// family from each other or an outer address.
     pub fn new(
         credentials: &[&Credential],
         encapsulation: Encapsulation,
@@ -171,8 +175,9 @@ impl Stamper {
             && levels.into_iter().all(|level| level.prefix.contains(destination))
     }
 
-    /// Bytes by which an IP packet grows: what the path's MTU is to be lowered by. A UDP socket's headers are counted.
-    /// The few that travel whole (IPv4 with options, fragments, tunnels) grow by 20 bytes more.
+    /// Bytes by which an IP packet grows: what the path's MTU is to be lowered by. A UDP
+    /// socket's headers are counted. The few that travel whole (IPv4 with options,
+    /// fragments, tunnels) grow by 20 bytes more.
     pub fn overhead(&self) -> usize {
         let udp = match self.encapsulation {
             Encapsulation::Ip { .. } => 0,
@@ -186,12 +191,13 @@ impl Stamper {
         self.template.len() + self.outer_len()
     }
 
-    /// Stamps the IP packet that stands at `packet` of `buffer`, with [`Stamper::headroom`] bytes free before it, at `now_us`,
-    /// microseconds of Unix time. Returns where the stamped packet stands; it goes to [`Stamper::first_waypoint`].
+    /// Stamps the IP packet that stands at `packet` of `buffer`, with [`Stamper::headroom`] bytes
+    /// free before it, at `now_us`, microseconds of Unix time. Returns where the stamped packet
+    /// stands; it goes to [`Stamper::first_waypoint`].
     ///
     /// # Errors
-    /// When it is no IP packet of this family, has no room, would be too large, or may not go where it goes. It is then
-    /// as it was.
+    /// When it is no IP packet of this family, has no room, would be too large, or may not go where
+    /// it goes. It is then as it was.
     ///
     /// # Panics
     /// When `packet` is not within `buffer`.
@@ -208,8 +214,9 @@ impl Stamper {
         Ok(stamped)
     }
 
-    /// [`Stamper::stamp`] for each of the packets that stand at `packets` of `arena`, in order, which takes less time than
-    /// one after the other. What became of packet `n` of them is told by `done(n, ..)`, in no order.
+    /// [`Stamper::stamp`] for each of the packets that stand at `packets` of `arena`, in
+    /// order, which takes less time than one after the other. What became of packet `n` of
+    /// them is told by `done(n, ..)`, in no order.
     ///
     /// # Panics
     /// As [`Stamper::stamp`].
@@ -265,8 +272,9 @@ impl Stamper {
         Ok(start..payload.end)
     }
 
-    /// Stamps what is no IP packet but goes from one address to another: the payload that stands at `payload` of `buffer`, with
-    /// [`Stamper::headroom`] bytes free before it. For [`Encapsulation::Datagram`] alone. Returns where header and payload stand.
+    /// Stamps what is no IP packet but goes from one address to another: the payload that stands at
+    /// `payload` of `buffer`, with [`Stamper::headroom`] bytes free before it. For
+    /// [`Encapsulation::Datagram`] alone. Returns where header and payload stand.
     ///
     /// # Errors
     /// When the encapsulation is another, or as [`Stamper::stamp`].
@@ -405,7 +413,8 @@ impl Stamper {
             traffic_class: original.traffic_class,
             flow_label: original.flow_label,
             identification: 0,
-            // Always: waypoints drop fragments, and a router on the way had better say that a packet is too big.
+            // Always: waypoints drop fragments, and a router on the way
+            // had better say that a packet is too big.
             do_not_fragment: true,
         };
         header.write(packet);

@@ -1,11 +1,13 @@
-//! Which core a packet belongs to: a function of what its binding covers, so that a repetition comes to the same filter.
+//! Which core a packet belongs to: a function of what its binding covers,
+//! so that a repetition comes to the same filter.
 
 use std::net::IpAddr;
 
 /// The core, of `cores`, of packets from `source` to `destination` (those of the Platypus header).
 ///
-/// All packets between two hosts go to one core, in order. Simple enough for a BPF program: with every address folded into
-/// 32 bits by XOR of its words, `((source + destination) * 0x9E3779B1 >> 16) % cores`.
+/// All packets between two hosts go to one core, in order. Simple enough for a BPF
+/// program: with every address folded into 32 bits by XOR of its words,
+/// `((source + destination) * 0x9E3779B1 >> 16) % cores`.
 #[inline]
 pub fn steer(source: IpAddr, destination: IpAddr, cores: u16) -> u16 {
     let sum = fold(source).wrapping_add(fold(destination));

@@ -1,11 +1,13 @@
-//! How bindings are computed, and how capabilities are delegated: one byte and four bits on the wire.
+//! How bindings are computed, and how capabilities are
+//! delegated: one byte and four bits on the wire.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::CapabilityError;
 
-/// How a packet's bindings, and all secrets below them, are computed. One for all capabilities of a packet.
+/// How a packet's bindings, and all secrets below them, are
+/// computed. One for all capabilities of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Suite {
     /// 1: the header, AES-128 CBC-MAC with the length first. The default.
@@ -17,17 +19,18 @@ pub enum Suite {
     PacketPolyval,
 }
 
-/// How a capability is delegated. Part of what its secret is derived from, so a scheme's weakness stays its own.
+/// How a capability is delegated. Part of what its secret is
+/// derived from, so a scheme's weakness stays its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Scheme {
     /// 1: a chain of caveats, each a prefix and an id, at most three. The default.
     #[default]
     CaveatChain,
-    /// 2: reference only. Chaining delegation of the paper's Table 2, IPv4: sub-delegates share an id, and a delegation of
-    /// the empty prefix gives the secret away.
+    /// 2: reference only. Chaining delegation of the paper's Table 2, IPv4: sub-delegates share an
+    /// id, and a delegation of the empty prefix gives the secret away.
     BitChain,
-    /// 3: reference only. XOR delegation of the paper's Table 2, IPv4: delegates who work together, and some who do not,
-    /// make capabilities that nobody gave them.
+    /// 3: reference only. XOR delegation of the paper's Table 2, IPv4: delegates who work together,
+    /// and some who do not, make capabilities that nobody gave them.
     Xor,
 }
 
@@ -63,7 +66,8 @@ impl Suite {
         }
     }
 
-    /// Whether bindings prove the payload, too. Where they do not, whoever is on the way can put another one in its place.
+    /// Whether bindings prove the payload, too. Where they do not, whoever is
+    /// on the way can put another one in its place.
     pub const fn covers_payload(self) -> bool {
         matches!(self, Self::PacketPolyval)
     }

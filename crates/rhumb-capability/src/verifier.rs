@@ -1,10 +1,12 @@
 //! A waypoint's verifier, one per core: batches of packets in, verdicts out. This is the hot path.
 //!
-//! Flow, for sixteen packets at a time, each step for all of them before the next: 1. structure, waypoint, time, revocation;
-//! 2. the binding's key; 3. the binding; 4. what it proved: not here before, whose account; 5. the packet moves on, in place.
+//! Flow, for sixteen packets at a time, each step for all of them before the
+//! next: 1. structure, waypoint, time, revocation;
+//! 2. the binding's key; 3. the binding; 4. what it proved: not here before, whose
+//!    account; 5. the packet moves on, in place.
 //!
-//! Invariant: nothing is allocated, and nothing is written that outlives the call but drop counts, before a binding has been
-//! found right.
+//! Invariant: nothing is allocated, and nothing is written that outlives the call but drop counts,
+//! before a binding has been found right.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +26,8 @@ use crate::{
     Family, Next, PLATYPUS_PORT, Revocations, Suite, WindowClock,
 };
 
-/// Which schemes of the paper's Table 2 a waypoint takes. They are there for reference; their breaks are known.
+/// Which schemes of the paper's Table 2 a waypoint takes. They are
+/// there for reference; their breaks are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReferenceSchemes {
     /// None: what everybody should have.
@@ -46,26 +49,29 @@ pub struct VerifierConfig {
     pub clock: WindowClock,
     /// Which of the paper's schemes are taken.
     pub reference_schemes: ReferenceSchemes,
-    /// What one core forwards at most; the replay filter takes 67 to 136 bytes for each of them, as far as it is used.
+    /// What one core forwards at most; the replay filter takes 67 to 136
+    /// bytes for each of them, as far as it is used.
     pub packets_per_s: u32,
     /// Principals, and lines of delegates, that are counted apart.
     pub accounts: usize,
-    /// Of `cores`, which one this is: packets that [`steer`](crate::steer) gives to another are refused.
+    /// Of `cores`, which one this is: packets that
+    /// [`steer`](crate::steer) gives to another are refused.
     pub core: u16,
     /// Verifiers that share the traffic, each with its own filter.
     pub cores: u16,
     /// The UDP port of Platypus.
     pub port: u16,
-    /// When it starts, in microseconds of Unix time. What another one could have taken before is refused: all that is dated before
-    /// this and the 500 ms by which a packet may be ahead. 0 for one that nothing was before.
+    /// When it starts, in microseconds of Unix time. What another one could have taken before is
+    /// refused: all that is dated before this and the 500 ms by which a packet may be ahead. 0 for
+    /// one that nothing was before.
     pub start_us: u64,
     /// Suites that are taken.
     pub suites: Vec<Suite>,
-    /// Addresses that nothing is delivered to: those of this host, unless it is to be reached through itself. What comes
-    /// from here passes no firewall for what comes from elsewhere.
+    /// Addresses that nothing is delivered to: those of this host, unless it is to be reached
+    /// through itself. What comes from here passes no firewall for what comes from elsewhere.
     pub refused_destinations: Vec<IpAddr>,
-    /// Whether sources, destinations and next waypoints must be possible hosts. Not so where addresses stand for something else,
-    /// and nothing is sent to them.
+    /// Whether sources, destinations and next waypoints must be possible hosts. Not so where
+    /// addresses stand for something else, and nothing is sent to them.
     pub only_hosts: bool,
 }
 
@@ -182,7 +188,8 @@ impl Verifier {
         })
     }
 
-    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the last one, for all addresses.
+    /// Takes capabilities of another epoch as well, and no longer those of the epoch before the
+    /// last one, for all addresses.
     pub fn install_epoch(&mut self, keys: EpochKeys) {
         self.rules.epochs.install(None, keys);
     }
@@ -222,11 +229,13 @@ impl Verifier {
         &self.drops
     }
 
-    /// Gives each packet its verdict, at `now_us`, microseconds of Unix time. What may pass is changed in place, and its
-    /// `start` and `len` tell what to send; what is dropped stays as it was.
+    /// Gives each packet its verdict, at `now_us`, microseconds of Unix
+    /// time. What may pass is changed in place, and its `start` and `len`
+    /// tell what to send; what is dropped stays as it was.
     ///
-    /// A clock that goes back by up to five seconds is taken to stand still. If it is set back further, or at all between two
-    /// verifiers of one waypoint, packets that were here before that can be repeated once.
+    /// A clock that goes back by up to five seconds is taken to stand still. If it is
+    /// set back further, or at all between two verifiers of one waypoint, packets that
+    /// were here before that can be repeated once.
     ///
     /// # Panics
     /// When a packet is not within the arena.
@@ -252,7 +261,8 @@ impl Verifier {
         }
     }
 
-    /// INSECURE, for measurements: forwards whatever is well-formed. No binding, no replay filter, no account.
+    /// INSECURE, for measurements: forwards whatever is
+    /// well-formed. No binding, no replay filter, no account.
     #[cfg(feature = "null-bindings")]
     pub fn forward_unverified(&mut self, arena: &mut [u8], packets: &mut [Packet], now_us: u64) {
         for packet in packets {
@@ -403,14 +413,16 @@ fn advance(arena: &mut [u8], packet: &mut Packet, opened: &Opened) {
     }
     let range = to_destination(bytes, outer, layout, fields);
     (packet.start, packet.len) = (packet.start + range.start, range.len());
-    // Once for each family, so that the verdict is written where it belongs and not put together elsewhere first.
+    // Once for each family, so that the verdict is written where it
+    // belongs and not put together elsewhere first.
     packet.verdict = match layout.family {
         Family::V4 => forward(Next::Destination(IpAddr::V4(fields.destination.octets_v4().into()))),
         Family::V6 => forward(Next::Destination(IpAddr::V6(fields.destination.octets_v6().into()))),
     };
 }
 
-/// Time servers step a clock back by less. Above what the replay filter remembers, so that it stays whole.
+/// Time servers step a clock back by less. Above what the
+/// replay filter remembers, so that it stays whole.
 const STANDS_STILL_US: u64 = 5_000_000;
 /// What one core is known to forward in this project.
 const DEFAULT_PACKETS_PER_S: u32 = 1_000_000;

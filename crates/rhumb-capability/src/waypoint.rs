@@ -1,12 +1,14 @@
-//! A waypoint: a verifier that tells original sources why their packets did not get on. `docs/platypus.md`, section 9.
+//! A waypoint: a verifier that tells original sources why their packets did not get on.
+//! `docs/platypus.md`, section 9.
 //!
-//! Flow of a batch: 1. [`Waypoint::handle_batch`] verifies, and changes what may pass in place; whoever is out of hops is told
-//! so; 2. the caller sends; 3. [`Waypoint::handle_undelivered`] tells about what did not fit the next link, or has no way.
+//! Flow of a batch: 1. [`Waypoint::handle_batch`] verifies, and changes what may pass in place;
+//! whoever is out of hops is told so; 2. the caller sends; 3. [`Waypoint::handle_undelivered`]
+//! tells about what did not fit the next link, or has no way.
 //!
 //! What others say by ICMP about packets that the waypoint sent goes through an [`ErrorRelay`].
 //!
-//! Invariant: nobody is told anything about a packet that has not proven its capability; a message is never larger than the
-//! packet it is about, and the number of messages is bounded ([`limits`]).
+//! Invariant: nobody is told anything about a packet that has not proven its capability; a message
+//! is never larger than the packet it is about, and the number of messages is bounded ([`limits`]).
 
 mod counters;
 mod fragments;
@@ -59,7 +61,8 @@ pub struct Waypoint {
     limits: IcmpLimits,
     answer_limits: IcmpLimits,
     icmp: IcmpCounters,
-    /// Packets that were dropped after they had proven whose they are. Has room for all it may hold from the start.
+    /// Packets that were dropped after they had proven whose they are.
+    /// Has room for all it may hold from the start.
     dropped: HashMap<Principal, u64, RandomState>,
     most_dropped: usize,
 }
@@ -121,7 +124,8 @@ impl Waypoint {
         self.verifier.accounts()
     }
 
-    /// Packets of each principal that were dropped although they had proven whose they are, in no order.
+    /// Packets of each principal that were dropped although
+    /// they had proven whose they are, in no order.
     pub fn dropped(&self) -> impl Iterator<Item = (Principal, u64)> {
         self.dropped.iter().map(|(principal, count)| (*principal, *count))
     }
@@ -136,8 +140,8 @@ impl Waypoint {
         &self.icmp
     }
 
-    /// Gives each packet its verdict, as [`Verifier::verify_batch`] does, and hands `reply` whole IP packets with what
-    /// original sources are to be told.
+    /// Gives each packet its verdict, as [`Verifier::verify_batch`] does, and hands `reply` whole
+    /// IP packets with what original sources are to be told.
     ///
     /// # Panics
     /// When a packet is not within the arena.
@@ -159,7 +163,8 @@ impl Waypoint {
         }
     }
 
-    /// Tells the original source of a packet, as it stood to be sent to `next`, that it did not get on.
+    /// Tells the original source of a packet, as it stood to
+    /// be sent to `next`, that it did not get on.
     pub fn handle_undelivered(
         &mut self,
         packet: &[u8],
@@ -191,7 +196,8 @@ impl Waypoint {
         }
     }
 
-    /// Counts a packet that was dropped after its binding was found right, and tells its source what it has to know.
+    /// Counts a packet that was dropped after its binding was found
+    /// right, and tells its source what it has to know.
     fn note_proven(
         &mut self,
         packet: &[u8],
@@ -236,7 +242,8 @@ impl Waypoint {
         self.icmp.sent(IcmpSent::EchoReply);
     }
 
-    /// Tells the source of a packet something, if it may be told. `from` is the waypoint's address, if that matters.
+    /// Tells the source of a packet something, if it may be told. `from`
+    /// is the waypoint's address, if that matters.
     fn tell(
         &mut self,
         original: &Original<'_>,
@@ -270,8 +277,8 @@ impl Waypoint {
     }
 }
 
-/// The core that a packet belongs to, of `cores`: the one of its original source and destination ([`steer`]), and the first
-/// where it has none.
+/// The core that a packet belongs to, of `cores`: the one of its original source and destination
+/// ([`steer`]), and the first where it has none.
 pub fn core_of(packet: &[u8], port: u16, cores: u16) -> u16 {
     let header =
         Outer::parse(packet, port).ok().map(|outer| (&packet[outer.header_at..], outer.family));
@@ -283,8 +290,9 @@ pub fn core_of(packet: &[u8], port: u16, cores: u16) -> u16 {
     ends.map_or(0, |(source, destination)| steer(source, destination, cores))
 }
 
-/// Puts the UDP header of Platypus between the IP header of a packet of IP protocol 253 at `packet` of `buffer` and what follows
-/// it. Returns where the packet stands then; `None`, and nothing is changed, without eight bytes before it.
+/// Puts the UDP header of Platypus between the IP header of a packet of IP protocol 253 at `packet`
+/// of `buffer` and what follows it. Returns where the packet stands then; `None`, and nothing is
+/// changed, without eight bytes before it.
 pub fn into_udp(buffer: &mut [u8], packet: Range<usize>, port: u16) -> Option<Range<usize>> {
     let start = packet.start.checked_sub(UDP_LEN)?;
     let outer = Outer::parse(&buffer[packet.clone()], port).ok().filter(|outer| !outer.is_udp)?;

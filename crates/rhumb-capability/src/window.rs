@@ -1,6 +1,7 @@
 //! Key windows: time in steps of 2^10 to 2^12 seconds. `docs/platypus.md`, section 5.
 //!
-//! Invariant: the byte of a capability selects at most one window, whatever the time, so that one key is tried and no more.
+//! Invariant: the byte of a capability selects at most one window, whatever
+//! the time, so that one key is tried and no more.
 
 use crate::{CapabilityError, DropReason, Window};
 
@@ -13,7 +14,8 @@ pub struct WindowClock {
 }
 
 impl WindowClock {
-    /// Windows of `2^bits` seconds. A window is taken `grace_ms` after its end, and `skew_ms` before its start.
+    /// Windows of `2^bits` seconds. A window is taken `grace_ms`
+    /// after its end, and `skew_ms` before its start.
     ///
     /// # Errors
     /// When `bits` is not 10, 11 or 12, or `grace_ms` and `skew_ms` together reach half a window.
@@ -48,7 +50,8 @@ impl WindowClock {
         (u64::from(window.0) + 1) << self.bits
     }
 
-    /// The last second in which a waypoint may take a capability of `window`: its end and the grace.
+    /// The last second in which a waypoint may take a
+    /// capability of `window`: its end and the grace.
     pub fn not_after_s(&self, window: Window) -> u64 {
         self.end_s(window) + u64::from(self.grace_ms).div_ceil(1000)
     }
@@ -90,7 +93,8 @@ const MIN_BITS: u8 = 10;
 const MAX_BITS: u8 = 12;
 /// 34 minutes: the middle of what is allowed.
 const DEFAULT_BITS: u8 = 11;
-/// As long as a sender may take to notice that a window has ended: its clock may be off, and packets are under way.
+/// As long as a sender may take to notice that a window has ended: its
+/// clock may be off, and packets are under way.
 const DEFAULT_GRACE_MS: u32 = 10_000;
 /// A sender's clock may be ahead by this much.
 const DEFAULT_SKEW_MS: u32 = 5_000;

@@ -1,5 +1,6 @@
-//! A batch is what its packets are one by one: verdicts, packets, accounts and drops, whatever is mixed in it. Packets are worked
-//! on in groups, of which two are under way at a time, and those of one kind go other ways than the rest.
+//! A batch is what its packets are one by one: verdicts, packets, accounts and drops, whatever is
+//! mixed in it. Packets are worked on in groups, of which two are under way at a time, and those of
+//! one kind go other ways than the rest.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 

@@ -1,5 +1,5 @@
-//! A flood of packets that prove nothing: nothing is allocated for them, nothing is remembered, and good ones pass between them. Nor does a
-//! good packet cost an allocation, to verify or to stamp.
+//! A flood of packets that prove nothing: nothing is allocated for them, nothing is remembered, and
+//! good ones pass between them. Nor does a good packet cost an allocation, to verify or to stamp.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 

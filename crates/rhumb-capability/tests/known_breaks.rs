@@ -1,5 +1,6 @@
-//! The five known breaks of the paper's Table 2, each done to a waypoint that takes its schemes, and each shown to fail under
-//! the caveat chain. An attacker here has what it was given, as the text of its capability file, and nothing else.
+//! The five known breaks of the paper's Table 2, each done to a waypoint that takes its schemes,
+//! and each shown to fail under the caveat chain. An attacker here has what it was given, as the
+//! text of its capability file, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -179,7 +180,8 @@ fn break_4_two_xor_delegates_widen_one_of_their_prefixes() {
     let principal = own(Scheme::Xor);
     let wide = delegate(&principal, "10.0.0.0/8", 1);
     let narrow = delegate(&principal, "172.16.5.0/24", 2);
-    // States do not depend on the prefix, so the /8's holder knows what bits 9 to 24 of the other one added.
+    // States do not depend on the prefix, so the /8's holder
+    // knows what bits 9 to 24 of the other one added.
     let mut state = secrets(&wide)[1];
     let mut key = secrets(&narrow)[0];
     let prefix = 0xAC10_0500_u32;

@@ -1,4 +1,5 @@
-//! Every reason for which a packet is dropped, by the least change that leads to it; and nothing passes truncated.
+//! Every reason for which a packet is dropped, by the least change
+//! that leads to it; and nothing passes truncated.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -92,7 +93,8 @@ fn the_fixed_header() {
 
 #[test]
 fn capabilities() {
-    // Waypoint 4, principal 4, window, epoch, scheme and levels, flags; then prefix 4, length, id 3, twice.
+    // Waypoint 4, principal 4, window, epoch, scheme and levels,
+    // flags; then prefix 4, length, id 3, twice.
     let first = 44;
     refused(Family::V4, first, 193, DropReason::WrongWaypoint);
     refused(Family::V4, first + 9, 4, DropReason::Epoch);

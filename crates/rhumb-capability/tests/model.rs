@@ -1,5 +1,6 @@
-//! Against an independent model in Python (`tests/python/rhumb/platypus.py`), both ways: vectors that this crate makes and the model
-//! makes again (`tests/python/test_platypus.py`), and packets that the model stamps and this crate verifies.
+//! Against an independent model in Python (`tests/python/rhumb/platypus.py`), both ways: vectors
+//! that this crate makes and the model makes again (`tests/python/test_platypus.py`), and packets
+//! that the model stamps and this crate verifies.
 //!
 //! `RHUMB_WRITE_VECTORS=1` writes the vectors, as `cargo xtask vectors` does.
 

@@ -1,5 +1,6 @@
-//! A packet is taken once: within a batch, late, around the change of the filter's parts, when clocks are set, and when the
-//! verifier is another one; and nobody takes the room for that from others.
+//! A packet is taken once: within a batch, late, around the change of the
+//! filter's parts, when clocks are set, and when the verifier is another one;
+//! and nobody takes the room for that from others.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -89,7 +90,8 @@ fn duplicates_across_cores_meet_in_one_filter() {
         let mut config = config(Family::V4, 1);
         (config.core, config.cores) = (core, cores);
         let mut verifier = verifier_of(config, 1);
-        // Somebody on the way changes the outer source, so that the system steers the copy elsewhere.
+        // Somebody on the way changes the outer source, so
+        // that the system steers the copy elsewhere.
         for outer_source in [packet[15], 200] {
             let mut copy = packet.clone();
             copy[15] = outer_source;
@@ -111,7 +113,8 @@ fn two_senders_of_one_principal_may_give_the_same_id() {
     };
     assert_eq!(reason(&mut verifier, &packet(&own, b"one")), None);
     assert_eq!(reason(&mut verifier, &packet(&delegate, b"one")), None);
-    // The same sender, id and header, with another payload: the header binding cannot tell, so it is a repetition.
+    // The same sender, id and header, with another payload: the header
+    // binding cannot tell, so it is a repetition.
     assert_eq!(reason(&mut verifier, &packet(&own, b"two")), Some(DropReason::Replay));
 }
 
@@ -158,7 +161,8 @@ fn a_verifier_that_starts_takes_nothing_that_could_have_been_taken_before() {
         }
     }
     assert_eq!(after.accounts().total().packets, 0);
-    // What is stamped later is taken from the first moment on that it may be, and a clock that is put right stops nobody.
+    // What is stamped later is taken from the first moment on that it may be,
+    // and a clock that is put right stops nobody.
     for passed_us in [0, 500_000, 7_000_000] {
         let mut after = start();
         let fresh = stamp_with(&stamper, &packet, NOW_US + 500_001 + passed_us);

@@ -1,4 +1,5 @@
-//! What a binding covers: every bit but those of the mask, and nothing can be exchanged between packets or capabilities.
+//! What a binding covers: every bit but those of the mask, and nothing can
+//! be exchanged between packets or capabilities.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -81,7 +82,8 @@ fn every_masked_bit_of_the_outer_header_may_change() {
             let mut whole = packet(family, suite, 2);
             // A hop limit that no single bit makes too small.
             whole[if family == Family::V4 { 8 } else { 7 }] = 0x55;
-            // TOS, identification, DF, TTL, checksum, source; traffic class and flow label, hop limit, source.
+            // TOS, identification, DF, TTL, checksum, source; traffic
+            // class and flow label, hop limit, source.
             let masked: Vec<usize> = if family == Family::V4 {
                 (8..16).chain(32..48).chain([49]).chain(64..72).chain(80..128).collect()
             } else {
@@ -159,7 +161,8 @@ fn the_same_capability_twice_has_two_bindings() {
     let whole = stamped(&[&credential, &credential], &ip_packet(Family::V4, PAYLOAD));
     let places = bindings(Family::V4, &whole);
     assert_ne!(whole[places[0].clone()], whole[places[1].clone()]);
-    // The second one's, where the pointer says first; and the pointer at the second, with the first one's.
+    // The second one's, where the pointer says first; and the
+    // pointer at the second, with the first one's.
     let mut exchanged = whole.clone();
     exchanged.copy_within(places[1].clone(), places[0].start);
     assert_eq!(reason(&mut verifier(Family::V4, 1), &exchanged), Some(DropReason::Binding));
@@ -181,7 +184,8 @@ fn the_pointer_can_neither_be_skipped_nor_rewound() {
         let expected = if pointer < 3 { DropReason::WrongWaypoint } else { DropReason::Pointer };
         assert_eq!(reason(&mut verifier(Family::V4, 1), &skipped), Some(expected));
     }
-    // Rewound: back to the first, at the second waypoint; and sent back to the first, which knows it.
+    // Rewound: back to the first, at the second waypoint;
+    // and sent back to the first, which knows it.
     let mut first = verifier(Family::V4, 1);
     let (_, mut second) = forwarded(&mut first, &whole);
     second[23] = 0;
@@ -217,7 +221,8 @@ fn what_travels_whole_goes_where_the_header_says() {
     let whole = stamped(&[&credential(Family::V4, 1, Suite::HeaderAes)], &original);
     let inner = whole.len() - original.len();
     assert_eq!(reason(&mut verifier(Family::V4, 1), &whole), None);
-    // Version, header length, total length, source, destination: the header binding does not cover them.
+    // Version, header length, total length, source,
+    // destination: the header binding does not cover them.
     for at in [0, 2, 3, 12, 15, 16, 19] {
         let mut changed = whole.clone();
         changed[inner + at] ^= 0x0C;

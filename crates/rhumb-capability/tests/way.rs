@@ -1,4 +1,5 @@
-//! The whole way of a packet: stamped, over one to four waypoints, and made again at the end as it was at the start.
+//! The whole way of a packet: stamped, over one to four waypoints, and
+//! made again at the end as it was at the start.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 

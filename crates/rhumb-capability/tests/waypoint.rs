@@ -1,5 +1,6 @@
-//! What a waypoint tells by ICMP, and what it does not: its own errors for proven packets alone, and those of others handed to
-//! the original source, with the original packet in them where the quoted one is proven.
+//! What a waypoint tells by ICMP, and what it does not: its own errors for proven
+//! packets alone, and those of others handed to the original source, with the original
+//! packet in them where the quoted one is proven.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -115,7 +116,8 @@ fn relayed(relay: &mut ErrorRelay, message: &[u8], now_us: u64) -> Option<Vec<u8
     out
 }
 
-/// A message is to the original source, sound, and quotes the packet that the source sent, but for its hop limit and id.
+/// A message is to the original source, sound, and quotes the packet that
+/// the source sent, but for its hop limit and id.
 #[track_caller]
 fn is_about(family: Family, message: &[u8], kind: u8, original: &[u8]) {
     let at = header_at(family);
@@ -409,7 +411,8 @@ fn each_address_has_epochs_of_its_own() {
     assert_eq!(core.live_epochs().count(), 2);
 }
 
-/// Whoever was revoked is told so, and nobody else: not about a packet whose binding is wrong, never with more bytes than it sent, and seldom.
+/// Whoever was revoked is told so, and nobody else: not about a packet whose binding is wrong,
+/// never with more bytes than it sent, and seldom.
 #[test]
 fn who_was_revoked_is_told_if_it_proves_to_be_that_one() {
     for family in FAMILIES {

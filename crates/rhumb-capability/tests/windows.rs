@@ -1,4 +1,5 @@
-//! Key windows and epochs: which secret is taken when, to the millisecond, and that nothing is lost when they change.
+//! Key windows and epochs: which secret is taken when, to the
+//! millisecond, and that nothing is lost when they change.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
@@ -61,7 +62,8 @@ fn the_byte_wraps_and_means_one_window_only() {
     let next_start_ms = clock.end_s(window) * 1000;
     assert_eq!(verdict(clock, window, next_start_ms + 1), None);
     assert_eq!(verdict(clock, Window(0x1_0100), next_start_ms - 1), None);
-    // The byte of a window long ago, with its secret, means the present window: the binding does not fit.
+    // The byte of a window long ago, with its secret, means
+    // the present window: the binding does not fit.
     for rounds in [1, 2, 7] {
         let old = verdict(clock, Window(0x1_00FF - 256 * rounds), next_start_ms - 500_000);
         assert_eq!(old, Some(DropReason::Binding));

@@ -1,8 +1,10 @@
-//! How a TLS handshake proves names: the same self-signed certificate as on links carries the metadata that a name is the hash of.
+//! How a TLS handshake proves names: the same self-signed certificate as on links carries the
+//! metadata that a name is the hash of.
 //!
-//! One protocol version, one cipher suite, one key exchange: both ends are ours, so there is nothing to negotiate down to. The
-//! key exchange is a hybrid with ML-KEM, because party two's traffic crosses the exchange's own fabric: recorded today and opened by a
-//! quantum computer later, it would join the shares of both parties.
+//! One protocol version, one cipher suite, one key exchange: both ends are ours, so there is
+//! nothing to negotiate down to. The key exchange is a hybrid with ML-KEM, because party two's
+//! traffic crosses the exchange's own fabric: recorded today and opened by a quantum computer
+//! later, it would join the shares of both parties.
 
 use std::fmt;
 use std::sync::Arc;

@@ -135,7 +135,8 @@ impl From<io::Error> for ChannelError {
 }
 
 impl ChannelError {
-    /// The same, where an alert of the server means that it does not admit `own`, or does not speak `protocol`.
+    /// The same, where an alert of the server means that it does not
+    /// admit `own`, or does not speak `protocol`.
     pub(crate) fn explained(self, own: Name, protocol: &str) -> Self {
         use rustls::AlertDescription as Alert;
         match self {

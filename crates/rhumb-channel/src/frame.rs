@@ -1,8 +1,8 @@
 //! Frames on a stream, and the task that writes them.
 //!
-//! The inbox is read by whoever has it; the outbox is a queue, bounded in bytes, to a task that writes as much as there is with
-//! one call. When the last outbox is dropped, the task sends what waits and says goodbye. When the inbox is dropped, the
-//! channel ends at once.
+//! The inbox is read by whoever has it; the outbox is a queue, bounded in bytes, to a task that
+//! writes as much as there is with one call. When the last outbox is dropped, the task sends what
+//! waits and says goodbye. When the inbox is dropped, the channel ends at once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Why the channel has ended: [`ChannelError::Closed`] is a goodbye. There are no further messages then.
+    /// Why the channel has ended: [`ChannelError::Closed`] is a
+    /// goodbye. There are no further messages then.
     pub async fn next(&mut self) -> Result<Vec<u8>, ChannelError> {
         loop {
             match self.take_frame()? {
@@ -158,8 +159,8 @@ impl Inbox {
         }
     }
 
-    /// Waits until the peer has ended the channel, too, for at most `patience`. To be called when all outboxes are dropped, so that
-    /// what they still hold arrives.
+    /// Waits until the peer has ended the channel, too, for at most `patience`. To be called when
+    /// all outboxes are dropped, so that what they still hold arrives.
     pub async fn finish(mut self, patience: Duration) {
         let _ = timeout(patience, async { while self.next().await.is_ok() {} }).await;
     }
@@ -184,7 +185,8 @@ pub struct Outbox {
 type Queued = (Vec<u8>, OwnedSemaphorePermit);
 
 impl Outbox {
-    /// Sends a message, if there is room for it to wait. An empty one arrives nowhere: it only says that we are there.
+    /// Sends a message, if there is room for it to wait. An empty one
+    /// arrives nowhere: it only says that we are there.
     ///
     /// # Errors
     ///

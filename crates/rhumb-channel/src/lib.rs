@@ -1,17 +1,21 @@
-//! Channels between names over TCP: TLS 1.3 in which both ends prove a name, messages of bounded length in order, queues of
-//! bounded size. The servers of the private exchange and the members' proxies talk over them.
+//! Channels between names over TCP: TLS 1.3 in which both ends prove a name, messages
+//! of bounded length in order, queues of bounded size. The servers of the private
+//! exchange and the members' proxies talk over them.
 //!
-//! 1. [`Credentials`] are made of an identity: `rhumb keygen` makes its file. There is no certificate authority: who is at the other
-//!    end is a name that was agreed on beforehand.
-//! 2. A server [`Listener::bind`]s and takes channels with [`Listener::accept`]; a closure says which names it admits. A client
-//!    [`connect`]s to an address at which one name must answer.
-//! 3. A [`Channel`] has an [`Inbox`] and an [`Outbox`], which may be cloned. What waits to be sent is bounded: [`Outbox::try_send`] refuses,
-//!    [`Outbox::send`] waits. Both ends say every now and then that they are there.
+//! 1. [`Credentials`] are made of an identity: `rhumb keygen` makes its file. There is no
+//!    certificate authority: who is at the other end is a name that was agreed on beforehand.
+//! 2. A server [`Listener::bind`]s and takes channels with [`Listener::accept`]; a closure says
+//!    which names it admits. A client [`connect`]s to an address at which one name must answer.
+//! 3. A [`Channel`] has an [`Inbox`] and an [`Outbox`], which may be cloned. What waits to
+//!    be sent is bounded: [`Outbox::try_send`] refuses, [`Outbox::send`] waits. Both ends
+//!    say every now and then that they are there.
 //!
-//! On the stream a frame is its length, 4 bytes little-endian, and as many bytes. An empty frame says that its sender is there. The
-//! server's first frame is empty: it tells the client that it is admitted, which TLS 1.3 alone does not.
+//! On the stream a frame is its length, 4 bytes little-endian, and as many bytes. An empty frame
+//! says that its sender is there. The server's first frame is empty: it tells the client that it is
+//! admitted, which TLS 1.3 alone does not.
 //!
-//! What strangers can do: hold one of [`MAX_HANDSHAKES`] places for up to [`HANDSHAKE_TIMEOUT`], until others need it. No frame of theirs is read.
+//! What strangers can do: hold one of [`MAX_HANDSHAKES`] places for up to [`HANDSHAKE_TIMEOUT`],
+//! until others need it. No frame of theirs is read.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +38,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{TlsConnector, TlsStream};
 
-/// What is spoken on a channel, and its bounds. Both ends must name the same one; what one may send, the other must take.
+/// What is spoken on a channel, and its bounds. Both ends must name the same
+/// one; what one may send, the other must take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     /// Name and version, as in `rhumb-member/1`: who speaks another version is told so.
@@ -51,8 +56,8 @@ pub struct Protocol {
 ///
 /// # Errors
 ///
-/// [`ChannelError::WrongName`] when somebody else answers, [`ChannelError::Refused`] when our name is not admitted there,
-/// [`ChannelError::OtherProtocol`], and whatever TCP and TLS say.
+/// [`ChannelError::WrongName`] when somebody else answers, [`ChannelError::Refused`] when our name
+/// is not admitted there, [`ChannelError::OtherProtocol`], and whatever TCP and TLS say.
 pub async fn connect(
     credentials: &Credentials,
     address: SocketAddr,
@@ -75,9 +80,11 @@ pub async fn connect(
     outcome.map_err(|error: ChannelError| error.explained(credentials.name(), protocol.name))
 }
 
-/// Between neighbours a handshake takes milliseconds; a machine at its limits gets a thousand times as long.
+/// Between neighbours a handshake takes milliseconds; a machine
+/// at its limits gets a thousand times as long.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often an end that has nothing to say says that it is there.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// After this long without a byte the other end is gone: three times it did not say that it is there.
+/// After this long without a byte the other end is gone:
+/// three times it did not say that it is there.
 pub const SILENCE: Duration = Duration::from_secs(16);

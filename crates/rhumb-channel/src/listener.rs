@@ -1,7 +1,8 @@
-//! The door: handshakes are made side by side, in a bounded number of places, and only names that are admitted come out.
+//! The door: handshakes are made side by side, in a bounded number of
+//! places, and only names that are admitted come out.
 //!
-//! When all places are taken, the oldest handshake makes room, and one source never has more than its share. So strangers who
-//! connect and say nothing cost a member at most a second try.
+//! When all places are taken, the oldest handshake makes room, and one source never has more than
+//! its share. So strangers who connect and say nothing cost a member at most a second try.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -204,7 +205,8 @@ async fn shake(
     Ok(Channel::start(TlsStream::Server(stream), peer, address, *protocol, welcome))
 }
 
-/// Handshakes at a time: each holds some 50 kB. All members of a large exchange that come back at once take some rounds.
+/// Handshakes at a time: each holds some 50 kB. All members of a large
+/// exchange that come back at once take some rounds.
 pub const MAX_HANDSHAKES: usize = 256;
 /// Of one address: sites of a member behind one router, or an exchange's test host, come at once.
 pub const MAX_HANDSHAKES_A_SOURCE: usize = 64;

@@ -1,4 +1,5 @@
-//! Channels over loopback: who gets in and who does not, what is told to whom, and what a slow or rude peer costs others.
+//! Channels over loopback: who gets in and who does not, what is told to
+//! whom, and what a slow or rude peer costs others.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

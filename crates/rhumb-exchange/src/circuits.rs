@@ -1,6 +1,7 @@
-//! What the two servers compute on shares: [`SelectBest`] (paper, section 5.5), with the inputs that a party gives and the shares that it gets;
-//! and [`ExportAll`] (section 5.4), the paper's, for comparison: announcers share keys so that nothing is left to compute. [`oracle`] is the same in
-//! the clear.
+//! What the two servers compute on shares: [`SelectBest`] (paper, section 5.5), with the
+//! inputs that a party gives and the shares that it gets; and [`ExportAll`]
+//! (section 5.4), the paper's, for comparison: announcers share keys so that nothing is
+//! left to compute. [`oracle`] is the same in the clear.
 //!
 //! A lane is a member. Rows are words of 64 lanes, the first in the lowest bit ([`rows`]).
 //!
@@ -18,10 +19,12 @@ mod select_best;
 pub use export_all::{ExportAll, SharedRoute};
 pub use select_best::{Candidate, Choice, Form, SelectBest};
 
-/// Routes that a run compares: what an order of the engine holds. No exchange has seen more than 27 to a prefix.
+/// Routes that a run compares: what an order of the engine holds.
+/// No exchange has seen more than 27 to a prefix.
 pub const MAX_ROUTES: usize = rhumb_mpc::MAX_ORDER;
 
-/// Bits of a member's class: 16 of them, the highest the best. Section 5.3 divides 8 bits of preference like this.
+/// Bits of a member's class: 16 of them, the highest the best.
+/// Section 5.3 divides 8 bits of preference like this.
 pub const CLASS_BITS: usize = 4;
 
 /// Bits of the exchange's own preference, which decides among routes of one class.

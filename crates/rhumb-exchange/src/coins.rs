@@ -42,7 +42,8 @@ impl Coins {
     }
 }
 
-/// So many blocks of a stretched seed of 16 bytes, from one of them on: AES-128 in counter mode. The seed is used for nothing else.
+/// So many blocks of a stretched seed of 16 bytes, from one of them on: AES-128 in counter mode.
+/// The seed is used for nothing else.
 pub(crate) fn stretch(seed: &[u8; 16], from: usize, count: usize) -> Zeroizing<Vec<u128>> {
     let cipher = Aes128Enc::new(&(*seed).into());
     let mut stretched = Zeroizing::new(Vec::with_capacity(count));

@@ -55,8 +55,8 @@ impl Common {
         Hello { speaker, roster, lanes, shards: self.shards, form: self.form }
     }
 
-    /// Whether the other side was started alike. Between a member and a party one roster may extend the other: whoever has the longer sees
-    /// whether it does.
+    /// Whether the other side was started alike. Between a member and a party one roster may extend
+    /// the other: whoever has the longer sees whether it does.
     ///
     /// # Errors
     ///
@@ -90,7 +90,8 @@ pub struct ServerConfig {
     pub ranking: Duration,
     /// How long a lane's routes stay after its connection to either party ended.
     pub stale: Duration,
-    /// How long after a pair has begun members' tables are waited for before members are told what is gone.
+    /// How long after a pair has begun members' tables are
+    /// waited for before members are told what is gone.
     pub settle: Duration,
     /// Party one: how long it takes until everything was chosen anew, or longer if that is much.
     pub pass: Duration,
@@ -126,7 +127,8 @@ impl ServerConfig {
             let what = "the number of routes of a run";
             return Err(ExchangeError::OutOfRange { what, least: 1, most: MAX_BATCH });
         }
-        // What does not fit a pool, with a batch that is made when one word is missing, could at some time not run.
+        // What does not fit a pool, with a batch that is made when one
+        // word is missing, could at some time not run.
         let (words, places) = (self.common.roster.words(), crate::circuits::MAX_ROUTES);
         let (bits, vectors) = match self.common.form {
             Form::Paper => (35 * places, places),
@@ -148,8 +150,8 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// What a shard of a party lets a lane have. Party two has no sealed routes, and counts its shares, of as many lanes as the roster has
-    /// and a word more.
+    /// What a shard of a party lets a lane have. Party two has no sealed routes, and counts its
+    /// shares, of as many lanes as the roster has and a word more.
     pub(crate) fn quota(&self, party: Party, lane: Lane) -> Quota {
         let quota = self.common.roster.quota(lane).in_shard(self.common.shards);
         match party {
@@ -161,13 +163,15 @@ impl ServerConfig {
         }
     }
 
-    /// A party's hello for a connection to a member or to the other party. The nonce is drawn for the connection.
+    /// A party's hello for a connection to a member or to the other
+    /// party. The nonce is drawn for the connection.
     #[must_use]
     pub fn hello(&self, party: Party, nonce: [u8; 32]) -> Hello {
         self.common.hello(Speaker::Party { party, nonce, engine: self.engine })
     }
 
-    /// Judges a member's hello; `lane` is whose key it has connected with. Gives whether it takes part in Select-Best.
+    /// Judges a member's hello; `lane` is whose key it has connected with.
+    /// Gives whether it takes part in Select-Best.
     ///
     /// # Errors
     ///
@@ -224,26 +228,32 @@ impl ServerConfig {
 /// A shard is a thread; no machine has more for this.
 pub const MAX_SHARDS: usize = 256;
 
-/// Routes under one order by default. One order is under way at a time: this is a table of 3,200 routes a second at a round trip of 20 ms.
+/// Routes under one order by default. One order is under way at a time: this is a table of 3,200
+/// routes a second at a round trip of 20 ms.
 pub const BATCH: usize = 64;
-/// More would make what waits for members' connections grow in leaps: at 1,000 members and 250 bytes these are 64 MB.
+/// More would make what waits for members' connections grow in leaps: at
+/// 1,000 members and 250 bytes these are 64 MB.
 pub const MAX_BATCH: usize = 256;
 
-/// Routes that a member keeps for a shard itself, whatever its quota is: a full table of the Internet has a million.
+/// Routes that a member keeps for a shard itself, whatever its quota
+/// is: a full table of the Internet has a million.
 pub const MAX_ROUTES_PER_LANE: usize = 1 << 21;
 
-/// Ranking takes a proxy microseconds; a member that takes longer than this goes without the exchange's help.
+/// Ranking takes a proxy microseconds; a member that takes
+/// longer than this goes without the exchange's help.
 pub const RANKING: Duration = Duration::from_secs(1);
 /// Long enough for a proxy or a server to start again, below BGP's usual hold time of 90 s.
 pub const STALE: Duration = Duration::from_secs(30);
 /// As long: who is not back by then has lost its routes anyway.
 pub const SETTLE: Duration = Duration::from_secs(30);
 
-/// Load is of minutes: what was a moment's is over then, and what stays is acted on in twice or three times as long.
+/// Load is of minutes: what was a moment's is over then, and what stays
+/// is acted on in twice or three times as long.
 pub const PASS: Duration = Duration::from_secs(120);
 
 /// Routes that one order replays to a member.
 pub const REPLAY_LANES: usize = 4096;
-/// Bytes of routes that a shard replays to a member before it has put together what came earlier: what waits for a member that reads slowly stays
-/// within it, and at a round trip of 20 ms it is no bound on 400 Mbit/s.
+/// Bytes of routes that a shard replays to a member before it has put together what
+/// came earlier: what waits for a member that reads slowly stays within it, and at a
+/// round trip of 20 ms it is no bound on 400 Mbit/s.
 pub const REPLAY_AHEAD: usize = 1 << 20;

@@ -1,4 +1,5 @@
-//! What is wrong, by whose fault. An error of a connection is final for that connection, and for nothing else.
+//! What is wrong, by whose fault. An error of a connection is
+//! final for that connection, and for nothing else.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
-//! A map of few entries, most often one, of which there are many: per destination, say. A node of `BTreeMap` has room for eleven, which for a
-//! full table is a multiple of all else; here one entry takes the room of one.
+//! A map of few entries, most often one, of which there are many: per destination, say.
+//! A node of `BTreeMap` has room for eleven, which for a full table is a multiple of
+//! all else; here one entry takes the room of one.
 
 /// A map as a sorted list. Adding takes time in proportion to what is there.
 #[derive(Debug, Clone)]

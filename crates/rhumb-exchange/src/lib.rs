@@ -1,19 +1,24 @@
-//! The private exchange (SIXPACK, CoNEXT 2017), sans-IO: two route servers that hand out routes without seeing to whom, or which
-//! their members prefer. It knows no BGP: a [`Destination`] is public bytes, a [`Route`] secret bytes. The protocol is in
-//! `docs/exchange-protocol.md`, who learns what in `docs/exchange-privacy.md`.
+//! The private exchange (SIXPACK, CoNEXT 2017), sans-IO: two route servers that hand out routes
+//! without seeing to whom, or which their members prefer. It knows no BGP: a [`Destination`] is
+//! public bytes, a [`Route`] secret bytes. The protocol is in `docs/exchange-protocol.md`, who
+//! learns what in `docs/exchange-privacy.md`.
 //!
 //! Whoever drives a party:
 //!
 //! 1. makes a [`Server`], or a [`Shard`] per thread;
-//! 2. says [`ServerConfig::hello`] on each connection, and judges the other side's with [`ServerConfig::check_member`] (then
-//!    [`Server::member_joined`]) or [`ServerConfig::check_party`] (then [`Server::pair_begun`] with the epoch that it gives);
-//! 3. hands each further message to [`Server::member_message`] or [`Server::peer_message`]: one frame is one message;
-//! 4. after each call takes [`Server::poll_output`] until there is nothing. [`Output::PairFailed`] means: close the connection to the other
-//!    party and begin anew; [`Output::MemberFailed`] and an error of `member_message` mean: close that member's connection;
-//! 5. calls [`Server::handle_timeout`] at [`Server::poll_timeout`], and [`Server::refill`] while idle.
+//! 2. says [`ServerConfig::hello`] on each connection, and judges the other side's with
+//!    [`ServerConfig::check_member`] (then [`Server::member_joined`]) or
+//!    [`ServerConfig::check_party`] (then [`Server::pair_begun`] with the epoch that it gives);
+//! 3. hands each further message to [`Server::member_message`] or
+//!    [`Server::peer_message`]: one frame is one message;
+//! 4. after each call takes [`Server::poll_output`] until there is nothing. [`Output::PairFailed`]
+//!    means: close the connection to the other party and begin anew; [`Output::MemberFailed`] and
+//!    an error of `member_message` mean: close that member's connection;
+//! 5. calls [`Server::handle_timeout`] at
+//!    [`Server::poll_timeout`], and [`Server::refill`] while idle.
 //!
-//! A standby is a server that hears members and has no pair. Whoever drives a member makes a [`Member`], connects it to all servers, and
-//! gets [`Event`]s. Time and randomness are arguments.
+//! A standby is a server that hears members and has no pair. Whoever drives a member makes a
+//! [`Member`], connects it to all servers, and gets [`Event`]s. Time and randomness are arguments.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
@@ -29,7 +34,8 @@
 //! let config = Arc::new(ServerConfig::new(common.clone()));
 //! let now = Instant::now();
 //!
-//! // The two servers say hello to each other and are a pair. Nonces and seeds come from the system's generator.
+//! // The two servers say hello to each other and are a pair. Nonces and seeds come from the
+//! // system's generator.
 //! let mut servers = [Server::new(Party::One, &config)?, Server::new(Party::Two, &config)?];
 //! let hellos = [config.hello(Party::One, [1; 32]), config.hello(Party::Two, [2; 32])];
 //! let epoch = config.check_party(&hellos[0], &Hello::parse(&hellos[1].emit())?)?;
@@ -38,7 +44,8 @@
 //!
 //! // Three members connect to both.
 //! let mut members = [0, 1, 2].map(|lane| {
-//!     Member::new(common.clone(), Lane(lane), true, 1, [5 + lane as u8; 32]).expect("of the roster")
+//!     let seed = [5 + lane as u8; 32];
+//!     Member::new(common.clone(), Lane(lane), true, 1, seed).expect("of the roster")
 //! });
 //! for (lane, member) in members.iter_mut().enumerate() {
 //!     for (number, party) in [(0, Party::One), (1, Party::Two)] {
@@ -70,7 +77,8 @@
 //!                 Output::Member { lane, message } => {
 //!                     members[usize::from(lane.0)].handle(Connection(number as u32), &message)?;
 //!                 }
-//!                 Output::PairFailed(error) | Output::MemberFailed { error, .. } => return Err(error),
+//!                 Output::PairFailed(error) => return Err(error),
+//!                 Output::MemberFailed { error, .. } => return Err(error),
 //!             }
 //!         }
 //!     }
@@ -79,7 +87,8 @@
 //!     }
 //! }
 //! let has_route = members.map(|mut member| {
-//!     std::iter::from_fn(|| member.poll_event()).any(|event| matches!(event, Event::Offered { .. }))
+//!     let mut events = std::iter::from_fn(|| member.poll_event());
+//!     events.any(|event| matches!(event, Event::Offered { .. }))
 //! });
 //! assert_eq!(has_route, [false, false, true]);
 //! # Ok::<(), ExchangeError>(())
@@ -120,7 +129,8 @@ pub use route::{Destination, Route, RouteId, SIZE_CLASSES};
 pub use server::Server;
 pub use shard::{Counters, Output, Shard, Status};
 
-/// Of the protocol between members and parties, and between parties. Those of different versions do not talk.
+/// Of the protocol between members and parties, and between
+/// parties. Those of different versions do not talk.
 pub const VERSION: u8 = 3;
 
 /// Bytes of a destination: a prefix of IP takes 17, a name 32; this leaves room for a type.
@@ -129,7 +139,8 @@ pub const MAX_DESTINATION: usize = 64;
 /// Bytes of a route: what a message of BGP holds.
 pub const MAX_ROUTE: usize = 4096;
 
-/// Bytes of a message to or from a member: the longest are lists of ids, which are cut at this, and a bucket of what a member holds.
+/// Bytes of a message to or from a member: the longest are lists of ids, which are cut at this, and
+/// a bucket of what a member holds.
 pub const MAX_MEMBER_MESSAGE: usize = 1 << 20;
 
 /// Bytes of a message between the parties: the engine's, with three bytes before it.

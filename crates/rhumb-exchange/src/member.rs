@@ -1,12 +1,16 @@
 //! A member's side: what it announces to both parties, and what it makes of their halves.
 //!
 //! 1. Each connection to a party begins with hellos in both directions ([`Member::connected`]).
-//! 2. The party says how far it has heard this member; from there on it gets the member's words (`words.rs`), as fast as it takes them.
-//! 3. Once both parties of a pair have marked the same place, the member says what it holds, and gets what it lacks (`streams.rs`).
-//! 4. Halves that both parties send under the same tag are put together. What opens to a key opens a route.
+//! 2. The party says how far it has heard this member; from there on it gets the member's words
+//!    (`words.rs`), as fast as it takes them.
+//! 3. Once both parties of a pair have marked the same place, the member says what it holds, and
+//!    gets what it lacks (`streams.rs`).
+//! 4. Halves that both parties send under the same tag are put
+//!    together. What opens to a key opens a route.
 //! 5. Asked to, the member ranks what it holds of a destination, and gets a result (`rounds.rs`).
 //!
-//! Invariant: nothing is installed that did not come from both parties of the same pair, for the same order, under the same id.
+//! Invariant: nothing is installed that did not come from both parties of the same pair, for the
+//! same order, under the same id.
 
 pub(crate) mod rounds;
 mod streams;
@@ -64,7 +68,8 @@ pub enum Event {
         /// The route in whose place it comes.
         replaces: Option<RouteId>,
     },
-    /// A route is no more. If it was in use, the member's own ranking says what is until the next selection.
+    /// A route is no more. If it was in use, the member's own
+    /// ranking says what is until the next selection.
     Retracted {
         /// Where it led.
         destination: Destination,
@@ -73,7 +78,8 @@ pub enum Event {
         /// Its id.
         id: RouteId,
     },
-    /// Rank these, by [`Member::rank`], also if there are none: so that nobody sees which destinations this member has routes to.
+    /// Rank these, by [`Member::rank`], also if there are none: so that nobody sees which
+    /// destinations this member has routes to.
     Rank {
         /// The round.
         round: Round,
@@ -103,7 +109,8 @@ pub enum Event {
 pub struct MemberStatus {
     /// Routes that it announces.
     pub announced: usize,
-    /// Of these, routes that a server refused: they are beyond this member's quota, and nobody gets them.
+    /// Of these, routes that a server refused: they are beyond
+    /// this member's quota, and nobody gets them.
     pub refused: usize,
     /// Routes of others that it may have.
     pub routes: usize,
@@ -113,13 +120,15 @@ pub struct MemberStatus {
     pub live_shards: usize,
     /// Of these, shards in which all that the exchange has is here.
     pub synced_shards: usize,
-    /// Announcements whose key opened nothing: the fault of the announcer, or of a party that altered its share.
+    /// Announcements whose key opened nothing: the fault of the
+    /// announcer, or of a party that altered its share.
     pub unopened: u64,
     /// Results that the parties did not make together.
     pub inconsistent: u64,
     /// Messages of pairs that are no more, or out of their order.
     pub stale: u64,
-    /// Lanes of the roster of the last server that said hello: more than the member's own say that there is another roster to be had.
+    /// Lanes of the roster of the last server that said hello: more than the member's own say that
+    /// there is another roster to be had.
     pub server_lanes: usize,
 }
 
@@ -141,7 +150,8 @@ struct Link {
     /// The other side has said hello, and it was right.
     is_met: bool,
     outbox: VecDeque<Vec<u8>>,
-    /// For each shard, the number of the last word that it has or was sent; none before it has said so.
+    /// For each shard, the number of the last word that it
+    /// has or was sent; none before it has said so.
     cursors: Vec<Option<u64>>,
     /// Shards take turns.
     next_shard: usize,
@@ -166,8 +176,9 @@ struct Live {
 }
 
 impl Member {
-    /// Has no connection, and announces nothing. The seed is fresh from the system's generator. The incarnation is greater than that of any
-    /// process of this lane before, such as the time in milliseconds.
+    /// Has no connection, and announces nothing. The seed is fresh from the
+    /// system's generator. The incarnation is greater than that of any process of
+    /// this lane before, such as the time in milliseconds.
     ///
     /// # Errors
     ///
@@ -203,7 +214,8 @@ impl Member {
         })
     }
 
-    /// Another roster from now on, which extends the former one. Connections, announcements and what is held stay; servers need not have it yet.
+    /// Another roster from now on, which extends the former one. Connections, announcements and
+    /// what is held stay; servers need not have it yet.
     ///
     /// # Errors
     ///
@@ -216,7 +228,8 @@ impl Member {
         Ok(())
     }
 
-    /// A connection to a server of this party has begun. An earlier one of the same number has ended.
+    /// A connection to a server of this party has begun.
+    /// An earlier one of the same number has ended.
     pub fn connected(&mut self, connection: Connection, party: Party) {
         self.disconnected(connection);
         let speaker = Speaker::Member { lane: self.lane, participates: self.participates };
@@ -305,12 +318,14 @@ impl Member {
         Ok(())
     }
 
-    /// The next message for a server that follows from what servers have said: how late it is sent may tell what this member thinks.
+    /// The next message for a server that follows from what servers have said: how late it is sent
+    /// may tell what this member thinks.
     pub fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
         self.links.get_mut(&connection)?.outbox.pop_front()
     }
 
-    /// The next message for a server, answers first. Words are made when they are asked for, so take no more than the connection does.
+    /// The next message for a server, answers first. Words are made when they are asked for, so
+    /// take no more than the connection does.
     pub fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
         let link = self.links.get_mut(&connection)?;
         if let Some(message) = link.outbox.pop_front() {
@@ -335,12 +350,13 @@ impl Member {
         self.events.pop_front()
     }
 
-    /// Announces a route to those whom the policy has, in place of an earlier one to the same destination. Its own lane is left out.
+    /// Announces a route to those whom the policy has, in place of an earlier one to the same
+    /// destination. Its own lane is left out.
     ///
     /// # Errors
     ///
-    /// [`ExchangeError::Policy`] if the policy was made for another number of lanes; [`ExchangeError::TooMany`] above
-    /// [`MAX_ROUTES_PER_LANE`].
+    /// [`ExchangeError::Policy`] if the policy was made for another number of lanes;
+    /// [`ExchangeError::TooMany`] above [`MAX_ROUTES_PER_LANE`].
     pub fn announce(
         &mut self,
         destination: &Destination,
@@ -381,12 +397,14 @@ impl Member {
         was_there
     }
 
-    /// All that the member announces at first has been announced: what an earlier process of it did besides is gone.
+    /// All that the member announces at first has been announced: what an
+    /// earlier process of it did besides is gone.
     pub fn end_of_table(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.words.end());
     }
 
-    /// Leaves, and all its routes with it. Messages to the servers come of it; then the connections can be closed.
+    /// Leaves, and all its routes with it. Messages to the servers come
+    /// of it; then the connections can be closed.
     pub fn leave(&mut self) {
         for (at, shard) in self.shards.iter_mut().enumerate() {
             shard.words = Words::new(shard.words.incarnation() + 1);

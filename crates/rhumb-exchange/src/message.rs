@@ -1,7 +1,9 @@
-//! What members and parties say to each other. Each message is one frame of a connection that is ordered, authenticated and
-//! encrypted; all but the hello begin with a kind and the shard they are for.
+//! What members and parties say to each other. Each message is one frame of a
+//! connection that is ordered, authenticated and encrypted; all but the hello
+//! begin with a kind and the shard they are for.
 //!
-//! Invariant: what parses is emitted as it was. Nothing here judges; lengths that depend on the roster are checked where it is known.
+//! Invariant: what parses is emitted as it was. Nothing here judges; lengths that depend on the
+//! roster are checked where it is known.
 
 pub(crate) mod hello;
 pub(crate) mod member;
@@ -9,7 +11,8 @@ pub(crate) mod pair;
 
 use crate::ExchangeError;
 
-/// A member's announcements to a shard in order. A member that begins anew has a greater incarnation.
+/// A member's announcements to a shard in order. A
+/// member that begins anew has a greater incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Mark {
     pub(crate) incarnation: u64,
@@ -44,8 +47,8 @@ pub fn is_announcement(message: &[u8]) -> bool {
     matches!(message, [1 | 2, ..])
 }
 
-/// What a message to a member has to do with a round of Select-Best: a number that names the round in its shard, and whether it is its end.
-/// For whoever measures.
+/// What a message to a member has to do with a round of Select-Best: a number that names the round
+/// in its shard, and whether it is its end. For whoever measures.
 #[must_use]
 pub fn round_of(message: &[u8]) -> Option<(u64, bool)> {
     let [kind @ (8 | 9), _, _, tag @ ..] = message else { return None };

@@ -1,6 +1,7 @@
-//! Privacy of shares, by exact enumeration of all coins for two routes, two members and keys of a bit: what either party gets from members
-//! has the same distribution whatever the policies, keys and rankings are; and with a member that may have none of the routes, whatever the keys
-//! are. What the engine opens is enumerated in `rhumb-mpc`.
+//! Privacy of shares, by exact enumeration of all coins for two routes, two members and keys of a
+//! bit: what either party gets from members has the same distribution whatever the policies, keys
+//! and rankings are; and with a member that may have none of the routes, whatever the keys are.
+//! What the engine opens is enumerated in `rhumb-mpc`.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,13 @@ use crate::route::mask;
 /// Two members, two routes.
 const M: usize = 2;
 const R: usize = 2;
-/// Of secrets: policies, keys, rankings. Each lane of a route has a share of the key, so there are more coins.
+/// Of secrets: policies, keys, rankings. Each lane of a route has
+/// a share of the key, so there are more coins.
 const SECRETS: usize = R * M + R + M * R;
 const COINS: usize = R * M + R * M + M * R;
 
-/// What a party gets: its shares of each route's policy and of its key for each lane, and of each member's ranking.
+/// What a party gets: its shares of each route's policy and of its key
+/// for each lane, and of each member's ranking.
 type View = (Vec<(u64, Vec<u128>)>, Vec<u8>);
 
 fn bits(value: usize, from: usize, count: usize) -> usize {

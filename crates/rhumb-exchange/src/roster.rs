@@ -1,7 +1,8 @@
 //! Who takes part: each site of each member is a lane, the same at both servers and at all members.
 //!
-//! Invariant: a lane's number is one site's for as long as servers run. Lanes are added at the end, and a lane whose site is gone stays, closed: so a
-//! roster that has more lanes extends the former, and those who have either agree about all lanes that both have.
+//! Invariant: a lane's number is one site's for as long as servers run. Lanes are added at the end,
+//! and a lane whose site is gone stays, closed: so a roster that has more lanes extends the former,
+//! and those who have either agree about all lanes that both have.
 
 use std::collections::HashMap;
 
@@ -48,7 +49,8 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// What a shard lets a site have of it: its part, and some more, as destinations do not divide evenly.
+    /// What a shard lets a site have of it: its part, and some
+    /// more, as destinations do not divide evenly.
     pub(crate) fn in_shard(self, shards: u16) -> Self {
         if shards < 2 {
             return self;
@@ -78,8 +80,9 @@ impl Roster {
     ///
     /// # Errors
     ///
-    /// [`ExchangeError::OutOfRange`] without a site or above [`MAX_LANES`]; [`ExchangeError::BadRoster`] if an id or a key is there twice,
-    /// or a text is empty or above [`MAX_TEXT`].
+    /// [`ExchangeError::OutOfRange`] without a site or above
+    /// [`MAX_LANES`]; [`ExchangeError::BadRoster`] if an id or a key is
+    /// there twice, or a text is empty or above [`MAX_TEXT`].
     pub fn new(sites: Vec<Site>) -> Result<Self, ExchangeError> {
         if !(1..=MAX_LANES).contains(&sites.len()) {
             let what = "the number of lanes";
@@ -123,7 +126,8 @@ impl Roster {
         self
     }
 
-    /// The same where these sites may announce so much. It is no part of the digest: of two parties with different quotas the lower one counts.
+    /// The same where these sites may announce so much. It is no part of the digest: of two parties
+    /// with different quotas the lower one counts.
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl IntoIterator<Item = Quota>) -> Self {
         self.quotas.iter_mut().zip(quotas).for_each(|(mine, given)| *mine = given);
@@ -148,7 +152,8 @@ impl Roster {
         self.sites.len().div_ceil(64)
     }
 
-    /// What all must have alike: each lane's AS and key. What sites are called, and which are gone, is no part of it.
+    /// What all must have alike: each lane's AS and key. What sites are
+    /// called, and which are gone, is no part of it.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         *self.digests.last().expect("invariant: a roster has a lane")

@@ -1,8 +1,11 @@
-//! A route on its way: an opaque destination, an opaque secret, and what is made of them for the servers.
+//! A route on its way: an opaque destination, an opaque
+//! secret, and what is made of them for the servers.
 //!
-//! 1. [`seal`]: destination, announcer and route, filled up to a size class, are encrypted under a key used once.
-//! 2. [`split`]: the policy is shared between the parties, and for each lane the key if it may have the route, zero if not. Party one's
-//!    share of all is a seed of 16 bytes. What a lane may not have is not there, so neither party can give it away.
+//! 1. [`seal`]: destination, announcer and route, filled up to a size
+//!    class, are encrypted under a key used once.
+//! 2. [`split`]: the policy is shared between the parties, and for each lane the key if it may have
+//!    the route, zero if not. Party one's share of all is a seed of 16 bytes. What a lane may not
+//!    have is not there, so neither party can give it away.
 //! 3. A member that opens the key of a sealed route opens it with [`open`].
 
 use std::sync::Arc;
@@ -36,9 +39,10 @@ impl Destination {
     }
 }
 
-/// Names one announcement: a digest of who announces, where it leads, the sealed route, and a nonce that the announcer drew and no member
-/// sees that may not have the route. Both parties make it. So nobody can take another's id, and nobody who opens a route can be lied to about any
-/// of these: not even by a party that knows the key, since one of its own members may have the route.
+/// Names one announcement: a digest of who announces, where it leads, the sealed route, and a nonce
+/// that the announcer drew and no member sees that may not have the route. Both parties make it. So
+/// nobody can take another's id, and nobody who opens a route can be lied to about any of these:
+/// not even by a party that knows the key, since one of its own members may have the route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteId(pub [u8; 16]);
 
@@ -92,7 +96,8 @@ fn check_len(what: &'static str, len: usize, most: usize) -> Result<(), Exchange
     if len <= most { Ok(()) } else { Err(ExchangeError::TooLong { what, len, most }) }
 }
 
-/// A party's share of one announcement: who may have the route, and for each lane the key, or zero. Wiped when dropped.
+/// A party's share of one announcement: who may have the route, and for
+/// each lane the key, or zero. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub(crate) enum Share {
     /// Party one's: all of it comes of the seed. The announcer knew so many lanes.
@@ -102,7 +107,8 @@ pub(crate) enum Share {
 }
 
 impl Share {
-    /// A row of so many words: lanes that the announcer did not know are zero at both parties. Bits beyond its last lane are alike at both.
+    /// A row of so many words: lanes that the announcer did not know are zero at both parties. Bits
+    /// beyond its last lane are alike at both.
     pub(crate) fn policy(&self, words: usize) -> Zeroizing<Vec<u64>> {
         let mut row = match self {
             Self::Seed { seed, lanes } => policy_mask(seed, usize::from(*lanes).div_ceil(64)),
@@ -142,7 +148,8 @@ impl Share {
     }
 }
 
-/// What party two gets of a route for so many lanes, where party one gets the seed: shares of the policy and of each lane's key.
+/// What party two gets of a route for so many lanes, where party one gets the seed: shares of the
+/// policy and of each lane's key.
 pub(crate) fn split(
     policy: &LaneSet,
     lanes: u16,
@@ -174,7 +181,8 @@ fn policy_mask(seed: &[u8; 16], words: usize) -> Zeroizing<Vec<u64>> {
     Zeroizing::new(halves.take(words).collect())
 }
 
-/// The block of the stretched seed that belongs to the first lane's key: behind those of the longest policy.
+/// The block of the stretched seed that belongs to the first
+/// lane's key: behind those of the longest policy.
 const KEYS_FROM: usize = MAX_LANES / 128;
 
 /// What a member finds in a sealed route.
@@ -185,7 +193,8 @@ pub(crate) struct Opened {
     pub(crate) route: Route,
 }
 
-/// Destination, announcer and route under a key that is used for nothing else, so that one nonce does.
+/// Destination, announcer and route under a key that is
+/// used for nothing else, so that one nonce does.
 pub(crate) fn seal(
     nonce: &[u8; 16],
     key: &[u8; 16],
@@ -211,8 +220,8 @@ pub(crate) fn seal(
     bytes
 }
 
-/// None if the key is another's, or the sealed route is, or the announcer made nonsense, or says to be another or to lead elsewhere than it told
-/// the servers.
+/// None if the key is another's, or the sealed route is, or the announcer made nonsense, or says to
+/// be another or to lead elsewhere than it told the servers.
 pub(crate) fn open(id: RouteId, key: &[u8; 16], sealed: &[u8]) -> Option<Opened> {
     let mut bytes = Zeroizing::new(sealed.to_vec());
     let used_once = Nonce::assume_unique_for_key([0; 12]);
@@ -244,8 +253,8 @@ fn cipher(key: &[u8; 16]) -> LessSafeKey {
 const HEAD_LEN: usize = 16 + 5;
 const TAG_LEN: usize = 16;
 
-/// Bytes to which what is sealed is filled up. The class is what everybody learns of a route's length: of the routes at
-/// exchanges nearly all fit the first two.
+/// Bytes to which what is sealed is filled up. The class is what everybody learns of a route's
+/// length: of the routes at exchanges nearly all fit the first two.
 pub const SIZE_CLASSES: [usize; 6] =
     [128, 256, 512, 1024, 2048, HEAD_LEN + MAX_DESTINATION + MAX_ROUTE];
 

@@ -1,5 +1,5 @@
-//! A party whole, on one thread: all its shards. Whoever has a thread per shard takes [`Shard`]s instead, and finds whose a message is
-//! by [`shard_of`](crate::shard_of).
+//! A party whole, on one thread: all its shards. Whoever has a thread per shard takes [`Shard`]s
+//! instead, and finds whose a message is by [`shard_of`](crate::shard_of).
 
 use std::sync::Arc;
 use std::time::Instant;

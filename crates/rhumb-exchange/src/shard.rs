@@ -1,13 +1,19 @@
 //! A shard of a party: the destinations that are its own, and its side of the computations on them.
 //!
-//! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a standby is a shard without one.
-//! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one orders what both do (`lead.rs`, `follow.rs`).
-//! 3. Orders change the table at both parties alike, and what the announcers shared of each lane's key goes to the members (`orders.rs`).
-//! 4. After a change, members rank the routes of a destination, and what is best is computed (`rounds.rs`, `select.rs`); results are shares.
-//! 5. Party one has all of it chosen anew, slowly and for ever, by the load that there is (`sweep.rs`).
+//! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a
+//!    standby is a shard without one.
+//! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one
+//!    orders what both do (`lead.rs`, `follow.rs`).
+//! 3. Orders change the table at both parties alike, and what the announcers shared of each lane's
+//!    key goes to the members (`orders.rs`).
+//! 4. After a change, members rank the routes of a destination, and what is best is computed
+//!    (`rounds.rs`, `select.rs`); results are shares.
+//! 5. Party one has all of it chosen anew, slowly and for
+//!    ever, by the load that there is (`sweep.rs`).
 //! 6. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
 //!
-//! Invariant: what is current at one party is current at the other after the same order; whatever contradicts that ends the pair.
+//! Invariant: what is current at one party is current at the other after the same order; whatever
+//! contradicts that ends the pair.
 
 #[cfg(test)]
 mod deviates;
@@ -265,8 +271,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Party one: how much the exchange prefers routes of each lane, 0 to 15, more is better. Once something was chosen, this comes into force with a
-    /// pass over all destinations, if it is so for a whole pass before, and by a margin.
+    /// Party one: how much the exchange prefers routes of each lane, 0 to 15, more is better. Once
+    /// something was chosen, this comes into force with a pass over all destinations, if it is so
+    /// for a whole pass before, and by a margin.
     ///
     /// # Errors
     ///
@@ -286,13 +293,15 @@ impl Shard {
         Ok(())
     }
 
-    /// Another roster from now on, which extends the former one. With more lanes a pair has ended: the other party must have the roster, too, before
-    /// another can begin. What is held stays, and so do connections.
+    /// Another roster from now on, which extends the former one. With more lanes a pair
+    /// has ended: the other party must have the roster, too, before another can begin.
+    /// What is held stays, and so do connections.
     ///
     /// # Errors
     ///
-    /// [`ExchangeError::Roster`] if it does not extend the former one; [`ExchangeError::Unexpected`] if something else has changed that both
-    /// parties must have alike; [`ExchangeError::OutOfRange`]. Then nothing has changed.
+    /// [`ExchangeError::Roster`] if it does not extend the former one;
+    /// [`ExchangeError::Unexpected`] if something else has changed that both parties must have
+    /// alike; [`ExchangeError::OutOfRange`]. Then nothing has changed.
     pub fn set_roster(
         &mut self,
         config: Arc<ServerConfig>,
@@ -320,8 +329,8 @@ impl Shard {
         Ok(())
     }
 
-    /// What to do next. To be called until there is nothing, after each other call, or after several messages of members: what they say at once is
-    /// ordered at once.
+    /// What to do next. To be called until there is nothing, after each other call, or after
+    /// several messages of members: what they say at once is ordered at once.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outbox.is_empty() {
             if let Some(now) = self.unheeded {
@@ -406,12 +415,14 @@ impl Shard {
         }
     }
 
-    /// Words of a lane that may wait: a full table, announced and taken back, and some of a few routes that change again and again.
+    /// Words of a lane that may wait: a full table, announced and taken back, and some of a few
+    /// routes that change again and again.
     fn most_waiting(&self, lane: Lane) -> usize {
         2 * self.config.quota(self.party, lane).routes as usize + MORE_WAITING
     }
 
-    /// A route that is beyond its lane's quota is held nowhere; what it would have replaced is gone. The member is told.
+    /// A route that is beyond its lane's quota is held nowhere; what it would
+    /// have replaced is gone. The member is told.
     fn refuse(&mut self, item: Item, destination: &Destination) {
         let (lane, mark) = item;
         let before = self.table.last(lane);
@@ -493,5 +504,6 @@ fn check_lanes(lanes: usize) -> Result<(), ExchangeError> {
     Err(ExchangeError::Malformed("the number of lanes of a share"))
 }
 
-/// Routes of a destination that a round compares; more are left to the members' own ranking. The paper's circuit has a place less.
+/// Routes of a destination that a round compares; more are left to the members' own ranking. The
+/// paper's circuit has a place less.
 const MAX_COMPARED: usize = MAX_ROUTES - 1;

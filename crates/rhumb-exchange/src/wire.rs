@@ -1,4 +1,5 @@
-//! A cursor over input bytes and its counterpart: the only way in which messages are read and written. Numbers are little-endian.
+//! A cursor over input bytes and its counterpart: the only way in which messages are read and
+//! written. Numbers are little-endian.
 
 use crate::ExchangeError;
 use crate::message::{Mark, Tag};
@@ -77,7 +78,8 @@ impl<'a> Reader<'a> {
         self.take(usize::from(len))
     }
 
-    /// A count of 4 bytes, and so many items of at least `least` bytes: what could not be there is refused before room is made for it.
+    /// A count of 4 bytes, and so many items of at least `least` bytes: what could not be there is
+    /// refused before room is made for it.
     pub(crate) fn list<T>(
         &mut self,
         least: usize,

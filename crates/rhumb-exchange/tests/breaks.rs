@@ -19,7 +19,8 @@ fn retractions(world: &World, lane: u16) -> usize {
     world.events(lane).iter().filter(|event| matches!(event, Event::Retracted { .. })).count()
 }
 
-/// Members 0 and 1 have announced one destination to 2 and 3, who were asked; member 3 has not answered.
+/// Members 0 and 1 have announced one destination to 2 and
+/// 3, who were asked; member 3 has not answered.
 fn asked() -> (World, RouteId) {
     let mut world = World::with(small(4, Form::TopClass, 1), 21);
     world.settle();
@@ -32,7 +33,8 @@ fn asked() -> (World, RouteId) {
     (world, first)
 }
 
-/// The others have their result though no time has passed, and the one that was lost has installed nothing.
+/// The others have their result though no time has passed, and
+/// the one that was lost has installed nothing.
 fn check_result(world: &mut World, first: RouteId, how: &str) {
     world.settle();
     assert_eq!(world.selected(2, b"d"), Some(Some(first)), "{how}");
@@ -105,7 +107,8 @@ fn a_member_killed_at_any_message_of_a_round_holds_up_nobody() {
     }
 }
 
-/// Routes `x` and `b` of member 0, 1 and so on; `x` of member 0 is withdrawn while a server is away.
+/// Routes `x` and `b` of member 0, 1 and so on; `x` of
+/// member 0 is withdrawn while a server is away.
 fn withdrawn_while_away(server: usize) -> World {
     let mut world = World::with(small(4, Form::TopClass, 1), 23);
     // Its router never says that its table has ended.
@@ -188,7 +191,8 @@ fn after_the_loss_of_both_servers_all_lanes_are_waited_for() {
     assert_eq!((world.offered(3).len(), retractions(&world, 3)), (3, 1));
 }
 
-/// A member that takes part joins, is to be asked about hundreds of destinations, and answers slowly.
+/// A member that takes part joins, is to be asked about
+/// hundreds of destinations, and answers slowly.
 #[test]
 fn what_changes_does_not_wait_for_what_a_newcomer_is_asked() {
     let mut world = World::with(small(4, Form::TopClass, 1), 24);
@@ -223,7 +227,8 @@ fn what_changes_does_not_wait_for_what_a_newcomer_is_asked() {
     assert!(world.selected(3, &7_u16.to_le_bytes()).is_some());
 }
 
-/// The places of ids and shares in party one's offers and party two's shares: after kind, shard, tag and count; each offer has its route behind it.
+/// The places of ids and shares in party one's offers and party two's shares: after kind, shard,
+/// tag and count; each offer has its route behind it.
 fn shares_in(frame: &[u8]) -> Vec<(usize, usize)> {
     let (mut at, mut places) = (3 + 16 + 4, Vec::new());
     while frame[0] == 3 && at < frame.len() {

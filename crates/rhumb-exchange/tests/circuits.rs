@@ -34,7 +34,8 @@ fn circuits_cost_what_the_paper_and_the_design_say() {
         assert_eq!((cost.ands, cost.vector_ands, cost.rounds), (0, routes, 1));
     }
     assert!((kib(ExportAll::new(1).unwrap().program()) - 24.2).abs() < 1e-9);
-    // Paper, Table 1: 106, 247, 528 and 1091 KiB. Here each of the 8 bits of a choice opens its selecting bit anew.
+    // Paper, Table 1: 106, 247, 528 and 1091 KiB. Here each of the 8
+    // bits of a choice opens its selecting bit anew.
     for (inputs, gates, rounds, traffic) in
         [(4, 497, 11, 115.0), (8, 1149, 16, 264.2), (16, 2453, 21, 562.7), (32, 5061, 26, 1159.7)]
     {
@@ -46,7 +47,8 @@ fn circuits_cost_what_the_paper_and_the_design_say() {
         assert_eq!(cost.rounds, rounds);
         assert!((kib(circuit.program()) - traffic).abs() < 0.1, "{}", kib(circuit.program()));
     }
-    // The design's 230 and 1046 have a comparator of 24 ANDs for 9 bits; that of the engine takes 21.
+    // The design's 230 and 1046 have a comparator of 24
+    // ANDs for 9 bits; that of the engine takes 21.
     for (routes, gates, rounds) in [(8, 230, 19), (32, 1046, 31)] {
         let cost = SelectBest::index(routes).unwrap().program().cost();
         assert_eq!(cost.ands, gates - 3 * (routes - 1));

@@ -1,4 +1,5 @@
-//! What is wrong ends the connection it came over, with an error that says what it is, and nothing else.
+//! What is wrong ends the connection it came over, with an
+//! error that says what it is, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -171,7 +172,8 @@ fn oversized_policies_routes_and_destinations_are_refused() {
     assert_eq!(member.status().announced, 0);
 }
 
-/// Announcements whose half is the other party's, too short, of another shard, or no message at all.
+/// Announcements whose half is the other party's, too
+/// short, of another shard, or no message at all.
 #[test]
 fn a_member_that_misbehaves_is_told_apart_and_others_go_on() {
     let mut world = World::new(4, 5);
@@ -216,7 +218,8 @@ fn words_that_wait_are_bounded_also_if_they_are_no_routes() {
     config.common.roster = Arc::new(Roster::clone(&roster(3)).with_quotas([quota; 3]));
     let mut world = World::with(config, 8);
     world.settle();
-    // Party one alone hears of a route, which all that comes after it waits for; then of another's end, over and over.
+    // Party one alone hears of a route, which all that comes after it waits
+    // for; then of another's end, over and over.
     world.announce(0, b"first", &[1], b"r");
     let mut said = vec![world.member(0).poll_message(Connection(0)).unwrap()];
     let (most, what) = (8 + 256, "words of one lane that wait");
@@ -281,7 +284,8 @@ fn a_round_goes_on_without_those_who_do_not_answer() {
     assert_eq!(world.offered(3).len(), 2);
 }
 
-/// Neither a lost connection nor the loss of a server retracts anything; a member that says goodbye is gone at once.
+/// Neither a lost connection nor the loss of a server retracts
+/// anything; a member that says goodbye is gone at once.
 #[test]
 fn nothing_flaps() {
     let mut world = World::with(small(4, Form::TopClass, 1), 9);
@@ -441,7 +445,8 @@ fn a_member_that_tells_the_parties_different_things_is_cut_alone() {
         world.settle();
         let ended = world.status(0).counters.pairs_ended;
 
-        // New ones, one that takes the place of a route that is current, and one that is taken back at once.
+        // New ones, one that takes the place of a route that is
+        // current, and one that is taken back at once.
         world.announce(1, b"shared", &[4, 5], b"before");
         world.settle();
         tells_them_different_things(&mut world);
@@ -454,7 +459,8 @@ fn a_member_that_tells_the_parties_different_things_is_cut_alone() {
         world.settle();
         assert_eq!(world.failed.first().map(|(lane, _)| *lane), Some(1));
 
-        // It comes back, and does it again: every time it alone is cut, and what others say arrives.
+        // It comes back, and does it again: every time it
+        // alone is cut, and what others say arrives.
         for number in 0..5_u8 {
             world.failed.clear();
             [0, 2].into_iter().for_each(|server| world.connect(1, server));
@@ -502,7 +508,8 @@ fn a_silent_member_costs_others_less_and_less() {
         }
         world.pass(Duration::from_secs(1));
     }
-    // It was waited for after 2 s, 4, 8 and 16 more: of 40 rounds in 40 s five took the time that is allowed.
+    // It was waited for after 2 s, 4, 8 and 16 more: of 40 rounds
+    // in 40 s five took the time that is allowed.
     assert!(world.now - begun > Duration::from_secs(40));
     assert!(waited <= 6 * world.config.ranking, "{waited:?}");
 

@@ -1,4 +1,5 @@
-//! The whole way in memory: members announce, get what they may have, and nothing else; a best route is found; routes go.
+//! The whole way in memory: members announce, get what they may have, and
+//! nothing else; a best route is found; routes go.
 
 mod world;
 
@@ -78,7 +79,8 @@ fn all_circuits_choose_what_is_best() {
     }
 }
 
-/// What changes at the same time is computed together, and an order of announcers serves destinations of some of them.
+/// What changes at the same time is computed together, and an order of announcers serves
+/// destinations of some of them.
 #[test]
 fn a_burst_takes_few_runs_and_few_orders() {
     let mut config = small(10, Form::TopClass, 1);

@@ -1,4 +1,5 @@
-//! Whatever is killed, alone or together, and begins anew a little later: then all hold what the policies say, and who says that all is here, has all.
+//! Whatever is killed, alone or together, and begins anew a little later: then all hold what the
+//! policies say, and who says that all is here, has all.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -154,7 +155,8 @@ fn a_party_and_some_members_are_killed_together_while_nothing_is_announced() {
     }
 }
 
-/// Servers with their standbys, any pair of them, members: killed under updates, in any order and together.
+/// Servers with their standbys, any pair of them, members:
+/// killed under updates, in any order and together.
 #[test]
 fn anything_is_killed_under_updates() {
     for seed in 100..105 {

@@ -1,4 +1,5 @@
-//! The load of ports moves choices that were made before: slowly, without a withdrawal, and without anybody seeing when it changes.
+//! The load of ports moves choices that were made before: slowly, without a withdrawal, and without
+//! anybody seeing when it changes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -79,7 +80,8 @@ fn a_load_that_goes_up_and_down_or_differs_little_moves_nothing() {
     }
 }
 
-/// Everybody's view, second by second: neither party two, nor a member, nor party one's messages show that the load has changed.
+/// Everybody's view, second by second: neither party two, nor a member, nor party one's messages
+/// show that the load has changed.
 #[test]
 fn who_is_asked_when_and_in_which_order_says_nothing_about_the_load() {
     let watch = |changes: &[(u64, [u8; 4])]| {

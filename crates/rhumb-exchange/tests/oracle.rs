@@ -1,4 +1,5 @@
-//! After any seeded schedule of announcements, losses and restarts, members hold what the policies say, and nothing else.
+//! After any seeded schedule of announcements, losses and restarts, members
+//! hold what the policies say, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -151,7 +152,8 @@ fn members_begin_anew() {
     }
 }
 
-/// Servers restart with nothing, pairs change between primaries and standbys, connections break, members begin anew.
+/// Servers restart with nothing, pairs change between primaries and
+/// standbys, connections break, members begin anew.
 #[test]
 fn everything_fails_at_times() {
     for seed in 0..10 {

@@ -1,5 +1,6 @@
-//! What the servers see, on whole servers: the same for all secrets, in length, number and order; and nothing that a simulator without the
-//! secrets does not make as well, as far as a trained distinguisher can tell.
+//! What the servers see, on whole servers: the same for all secrets, in length,
+//! number and order; and nothing that a simulator without the secrets does not make
+//! as well, as far as a trained distinguisher can tell.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -41,7 +42,8 @@ impl Secrets {
     }
 }
 
-/// The same public history with any secrets: who announces and withdraws what, when; who comes and goes.
+/// The same public history with any secrets: who announces
+/// and withdraws what, when; who comes and goes.
 fn history(secrets: &Secrets, form: Form) -> World {
     let mut world = World::with(small(LANES, form, 1), 21);
     world.tap = Some(Vec::new());
@@ -80,7 +82,8 @@ fn lengths_numbers_and_order_of_messages_do_not_depend_on_secrets() {
         let shapes = shape(&first);
         assert!(shapes.len() > 500, "{}", shapes.len());
         for seed in 2..6 {
-            // Ids are digests of what is sealed, too, and what is handed out together is in their order.
+            // Ids are digests of what is sealed, too, and what
+            // is handed out together is in their order.
             let mut secrets = Secrets::drawn(seed);
             secrets.routes.clone_from(&Secrets::drawn(1).routes);
             let other = history(&secrets, form);
@@ -116,8 +119,9 @@ fn lengths_numbers_and_order_of_messages_do_not_depend_on_what_routes_say() {
     assert!((2..6).all(|seed| shapes(&Secrets::drawn(seed)) == first));
 }
 
-/// With the members' coins fixed, what party one gets from them is the same to the byte, whatever policies and rankings are: seeds, masks,
-/// and sealed routes that say nothing of whom they are for.
+/// With the members' coins fixed, what party one gets from them is the same to
+/// the byte, whatever policies and rankings are: seeds, masks, and sealed
+/// routes that say nothing of whom they are for.
 #[test]
 fn what_members_send_to_party_one_does_not_depend_on_policies_and_rankings() {
     let from_members = |world: &World| {
@@ -137,7 +141,8 @@ fn what_members_send_to_party_one_does_not_depend_on_policies_and_rankings() {
     assert!(frames != from_members(&history(&second, Form::TopClass)));
 }
 
-/// Views of one announcement and of the round that follows it, one for each of two secrets or of a simulator: bits of what a server got.
+/// Views of one announcement and of the round that follows it, one for each of two secrets or of a
+/// simulator: bits of what a server got.
 fn views(server: usize, count: usize, mut secret: impl FnMut(usize) -> Vec<u16>) -> Vec<Vec<f32>> {
     let mut world = World::with(small(LANES, Form::TopClass, 1), 22);
     world.announce(1, b"d", &[2, 3], b"to choose from");
@@ -167,11 +172,13 @@ fn views(server: usize, count: usize, mut secret: impl FnMut(usize) -> Vec<u16>)
     views
 }
 
-/// Sparse logistic regression by gradient descent: what does not stand out of the noise of so many bits gets no weight, so that a single
-/// bit that leaks is found. Gives the share of unseen samples that it tells apart.
+/// Sparse logistic regression by gradient descent: what does not stand out of the noise
+/// of so many bits gets no weight, so that a single bit that leaks is found. Gives the
+/// share of unseen samples that it tells apart.
 fn accuracy(samples: &[(Vec<f32>, bool)]) -> f64 {
     const STEP: f32 = 0.5;
-    /// A bit that means nothing moves its weight by 0.03 at random, the worst of some thousands by 0.1.
+    /// A bit that means nothing moves its weight by 0.03 at
+    /// random, the worst of some thousands by 0.1.
     const NOISE: f32 = 0.1;
     let (train, test) = samples.split_at(samples.len() / 2);
     let mut weights = vec![0.0_f32; samples[0].0.len()];
@@ -252,7 +259,8 @@ fn the_distinguisher_sees_a_leak() {
     assert!(!is_a_coin(accuracy(&samples)));
 }
 
-/// Each word of triples is used once: both parties have used as many as the runs take, no more and no fewer.
+/// Each word of triples is used once: both parties have used as
+/// many as the runs take, no more and no fewer.
 #[test]
 fn triples_are_used_as_often_as_runs_take_them() {
     let mut world = history(&Secrets::drawn(1), Form::TopClass);
@@ -264,7 +272,8 @@ fn triples_are_used_as_often_as_runs_take_them() {
         let [one, two] = [ONE, TWO].map(|server| world.status(server));
         assert_eq!(one.counters.exported, two.counters.exported);
         assert_eq!(one.counters.selected, two.counters.selected);
-        // Handing out takes none. A round of two places takes 3 words for up to 64 lanes, one of four takes 8.
+        // Handing out takes none. A round of two places takes 3
+        // words for up to 64 lanes, one of four takes 8.
         assert_eq!([one, two].map(|status| status.stock.vector_words_used), [0, 0]);
         let (used, selected) = (one.stock.bit_words_used, one.counters.selected);
         assert_eq!(used, two.stock.bit_words_used);
@@ -273,7 +282,8 @@ fn triples_are_used_as_often_as_runs_take_them() {
     }
 }
 
-/// Who can put together what: each coalition of parties and members against each secret. The page says the same.
+/// Who can put together what: each coalition of parties and members
+/// against each secret. The page says the same.
 #[test]
 fn coalitions_learn_what_the_page_says_and_no_more() {
     let text = include_str!("../../../docs/exchange-privacy.md");
@@ -297,8 +307,9 @@ fn coalitions_learn_what_the_page_says_and_no_more() {
     assert_eq!(checked, 9 * 5);
 }
 
-/// What a coalition sees in one of two worlds that differ in a secret, with all coins the same, less what is masked or sealed by coins of
-/// others. Member 0 (in one case 4) announces to members 1 and 2, then member 3 does. The coalition's members are 1 and 5, the outsider is 2.
+/// What a coalition sees in one of two worlds that differ in a secret, with all coins the same,
+/// less what is masked or sealed by coins of others. Member 0 (in one case 4) announces to members
+/// 1 and 2, then member 3 does. The coalition's members are 1 and 5, the outsider is 2.
 fn learned(coalition: &[&str], secret: &str, flip: bool) -> Vec<Vec<u8>> {
     let (mut policy, mut bytes, mut liking, mut loads) =
         (vec![1, 2], "zero", 1, [1, 0, 0, 2, 0, 0]);
@@ -345,8 +356,8 @@ fn learned(coalition: &[&str], secret: &str, flip: bool) -> Vec<Vec<u8>> {
     for (server, way, frame) in &tap {
         let party = if SERVERS[*server] == Party::One { "party one" } else { "party two" };
         let (is_theirs, open) = match way {
-            // Kind, shard, mark, nonce, destination, and party one's seed with the number of lanes. A sealed route, its digest and party two's
-            // shares are not looked at.
+            // Kind, shard, mark, nonce, destination, and party one's seed with the number of lanes.
+            // A sealed route, its digest and party two's shares are not looked at.
             Way::ToServer { .. } if frame[0] == 1 => (has(party), 3 + 16 + 16 + 2 + 1 + 16 + 2),
             Way::ToServer { .. } if frame[0] == 2 => (has(party), 3 + 16 + 16 + 2 + 1),
             // Party one's share of a ranking is a mask, party two's is masked.
@@ -375,7 +386,8 @@ fn learned(coalition: &[&str], secret: &str, flip: bool) -> Vec<Vec<u8>> {
     learned
 }
 
-/// What both parties open together: the outsider's key of the first route, the route if it is none, and the outsider's ranking.
+/// What both parties open together: the outsider's key of the first route, the
+/// route if it is none, and the outsider's ranking.
 fn put_together(tap: &[(usize, Way, Vec<u8>)]) -> [Vec<u8>; 3] {
     let frame = |server, way: &dyn Fn(&Way) -> bool, kind: u8| {
         let is_it = |(at, found, frame): &&(usize, Way, Vec<u8>)| {
@@ -396,7 +408,8 @@ fn put_together(tap: &[(usize, Way, Vec<u8>)]) -> [Vec<u8>; 3] {
     [key, sealed, ranking]
 }
 
-/// Lanes are dealt in turn, so that all have their share of each run; members must not see the order of the deal.
+/// Lanes are dealt in turn, so that all have their share of each
+/// run; members must not see the order of the deal.
 #[test]
 fn the_order_of_offers_tells_no_announcers() {
     let mut config = small(8, Form::TopClass, 1);
@@ -410,7 +423,8 @@ fn the_order_of_offers_tells_no_announcers() {
         }
     }
     world.settle();
-    // Of an offer: kind, shard, tag, their number; each begins with its id, and a byte and an id of what it replaces follow, a share, and the sealed route.
+    // Of an offer: kind, shard, tag, their number; each begins with its id, and a byte and an id of
+    // what it replaces follow, a share, and the sealed route.
     let mut runs = 0;
     for (_, way, frame) in world.tap.take().unwrap() {
         if !matches!(way, Way::ToMember { lane: 7, server: 0 }) || frame[0] != 3 {

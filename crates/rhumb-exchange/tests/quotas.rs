@@ -1,4 +1,5 @@
-//! A member that announces more than its quota harms itself alone: what fits stays, the rest is refused by both parties, and the member knows.
+//! A member that announces more than its quota harms itself alone: what fits stays, the rest is
+//! refused by both parties, and the member knows.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

@@ -1,5 +1,5 @@
-//! The whole exchange on tables and policies of a real one: each member holds what its peers let it have, and is given what a route server
-//! would choose that sees everything.
+//! The whole exchange on tables and policies of a real one: each member holds what its peers let it
+//! have, and is given what a route server would choose that sees everything.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

@@ -1,4 +1,5 @@
-//! The circuits on tables and policies of real exchanges: all forms choose what a route server would that sees everything.
+//! The circuits on tables and policies of real exchanges: all forms choose
+//! what a route server would that sees everything.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -162,8 +163,9 @@ fn many_announcers() {
     }
 }
 
-/// Every prefix with several routes of the tables that the excerpts are from, made by the same rule without steps. To be run
-/// optimized: `RHUMB_IXBR_TABLE=FILE cargo test --release -p rhumb-exchange --test real_tables -- --ignored`.
+/// Every prefix with several routes of the tables that the excerpts are from, made by the same rule
+/// without steps. To be run optimized: `RHUMB_IXBR_TABLE=FILE cargo test --release -p
+/// rhumb-exchange --test real_tables -- --ignored`.
 #[test]
 #[ignore = "takes a table that is not in the repository, and minutes"]
 fn a_whole_table() {

@@ -1,4 +1,5 @@
-//! The roster changes while the exchange runs: lanes are added at the end, and sites go. Whoever stays loses nothing.
+//! The roster changes while the exchange runs: lanes are added at the
+//! end, and sites go. Whoever stays loses nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -64,7 +65,8 @@ fn lanes_are_added_while_members_stay_connected() {
     world.settle();
     world.connect(3, 0);
     world.settle();
-    // The servers have it one after the other; there is no pair meanwhile, and what is said is not lost.
+    // The servers have it one after the other; there is no
+    // pair meanwhile, and what is said is not lost.
     let longer = config(roster(66));
     world.set_roster(0, &longer);
     world.announce(2, b"c", &[3], b"c by 2");

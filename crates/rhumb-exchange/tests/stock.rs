@@ -1,4 +1,5 @@
-//! When triples are made: what is more urgent does not wait behind many batches, and a burst is served from what was made before.
+//! When triples are made: what is more urgent does not wait behind many batches, and a burst is
+//! served from what was made before.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

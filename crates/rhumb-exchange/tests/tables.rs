@@ -1,4 +1,5 @@
-//! Large tables: what waits for a member that reads slowly, and what others see of a member that says all of it anew.
+//! Large tables: what waits for a member that reads slowly, and what
+//! others see of a member that says all of it anew.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -25,7 +26,8 @@ fn config() -> ServerConfig {
     config
 }
 
-/// With a table of the longest routes, three times as many as may be ahead of a member; the late member is not there.
+/// With a table of the longest routes, three times as many as may be
+/// ahead of a member; the late member is not there.
 fn with_table() -> (World, usize) {
     let mut world = World::with(config(), 7);
     world.settle();

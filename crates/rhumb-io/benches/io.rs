@@ -1,9 +1,11 @@
-//! What segments (GSO) and superpackets (GRO) are worth on UDP over loopback, per datagram, sending and receiving.
+//! What segments (GSO) and superpackets (GRO) are worth on UDP over
+//! loopback, per datagram, sending and receiving.
 //!
-//! One thread sends a batch and then receives it, in turns, so nothing is lost and each half is measured by itself. On
-//! loopback the sending half includes delivery into the receiver's queue. The four pairings of a sender with or without
-//! GSO and a receiver with or without GRO are interleaved in short slices: rates and CPU times are medians over the
-//! rounds, and a ratio is the median of the ratios of CPU time within a round. Only ratios travel between machines.
+//! One thread sends a batch and then receives it, in turns, so nothing is lost and each half is
+//! measured by itself. On loopback the sending half includes delivery into the receiver's queue.
+//! The four pairings of a sender with or without GSO and a receiver with or without GRO are
+//! interleaved in short slices: rates and CPU times are medians over the rounds, and a ratio is the
+//! median of the ratios of CPU time within a round. Only ratios travel between machines.
 //!
 //! Run by `cargo xtask bench io`; `--json` prints one object. Takes about 6 seconds.
 
@@ -23,8 +25,9 @@ const BATCH_DATAGRAMS: usize = 512;
 /// More than the kernel charges to the receive queue for a datagram of any of the sizes.
 const QUEUE_BYTES_PER_DATAGRAM: usize = 4096;
 
-/// How much cheaper, at least, a datagram should be to send by segments and to receive in superpackets. One datagram costs
-/// the kernel about 3 us to send by itself and a sixteenth of that in a full run; copying the bytes is not saved.
+/// How much cheaper, at least, a datagram should be to send by segments and to receive in
+/// superpackets. One datagram costs the kernel about 3 us to send by itself and a sixteenth of that
+/// in a full run; copying the bytes is not saved.
 const TARGETS: [(&str, [f64; 3]); 2] =
     [("gso_send", [5.0, 4.0, 3.0]), ("gro_receive", [3.0, 2.0, 2.0])];
 
@@ -169,9 +172,10 @@ impl Ratio {
     }
 }
 
-/// The two ratios for size number `at`. That of GSO is taken with a receiver without GRO, so that the kernel has to cut the
-/// runs in software, as it does for a device that cannot: the fair case. That of GRO is the best case, since loopback
-/// carries the superpackets whole; a device builds them in software first.
+/// The two ratios for size number `at`. That of GSO is taken with a receiver without GRO,
+/// so that the kernel has to cut the runs in software, as it does for a device that cannot:
+/// the fair case. That of GRO is the best case, since loopback carries the superpackets
+/// whole; a device builds them in software first.
 fn ratios(at: usize, four: &[Pairing]) -> [Ratio; 2] {
     let find = |gso, gro| {
         four.iter()
@@ -262,7 +266,8 @@ fn print_json(results: &[Vec<Pairing>], ratios: &[Ratio]) {
     );
 }
 
-/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+/// What the figures depend on, in words without
+/// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

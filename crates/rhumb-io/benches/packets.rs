@@ -1,16 +1,19 @@
-//! What it costs to take an IP packet of a host's protocol in and send it on unchanged (null forwarding), by each backend, beside
-//! what the kernel's own IPv4 forwarding costs.
+//! What it costs to take an IP packet of a host's protocol in and send it on unchanged (null
+//! forwarding), by each backend, beside what the kernel's own IPv4 forwarding costs.
 //!
-//! source - forwarder - sink, over two veth pairs. Source and sink are on core 0, the forwarder on core 1: a thread that
-//! rewrites the destination, takes one off the TTL and mends the checksum; for the kernel, nothing but `ip_forward`. Packets
-//! have protocol 253 and the lengths of the Platypus paper's Table 3.
+//! source - forwarder - sink, over two veth pairs. Source and sink are on core 0, the
+//! forwarder on core 1: a thread that rewrites the destination, takes one off the TTL and
+//! mends the checksum; for the kernel, nothing but `ip_forward`. Packets have protocol 253 and
+//! the lengths of the Platypus paper's Table 3.
 //!
-//! What is measured is CPU time per packet at the forwarder, of two threads: the forwarder's own, and the one in which its
-//! kernel handles arrival (threaded NAPI, on core 0), which does all of the kernel's own forwarding. What the sink's kernel
-//! does is not counted: it is on the core that does not send to the sink, which is core 0 for our forwarders, and core 1, with
-//! nothing else to do, for the kernel's. Per kind a slice of [`PACKETS`], in turns; medians over the rounds.
+//! What is measured is CPU time per packet at the forwarder, of two threads: the forwarder's own,
+//! and the one in which its kernel handles arrival (threaded NAPI, on core 0), which does all of
+//! the kernel's own forwarding. What the sink's kernel does is not counted: it is on the core that
+//! does not send to the sink, which is core 0 for our forwarders, and core 1, with nothing else to
+//! do, for the kernel's. Per kind a slice of [`PACKETS`], in turns; medians over the rounds.
 //!
-//! Run by `cargo xtask bench packets`; `--json` prints one object. Needs root; takes about 20 seconds.
+//! Run by `cargo xtask bench packets`; `--json` prints
+//! one object. Needs root; takes about 20 seconds.
 
 mod rig;
 
@@ -40,8 +43,9 @@ const FORWARDER_CORE: usize = 1;
 /// Where the stack gives packets to the TUN device.
 const BEHIND_TUN: &str = "10.77.0.2";
 
-/// How many times as many packets frames carry as raw sockets do, at least, all CPU time of the forwarder counted: a packet is
-/// copied more often, but sees neither the stack nor a socket's queue.
+/// How many times as many packets frames carry as raw sockets do, at least,
+/// all CPU time of the forwarder counted: a packet is copied more often, but
+/// sees neither the stack nor a socket's queue.
 const XDP_OVER_RAW: f64 = 1.4;
 
 fn main() {
@@ -249,7 +253,8 @@ struct Row {
 }
 
 impl Row {
-    /// Thousands of packets per second of the forwarding thread's CPU time; of the kernel's, where there is none.
+    /// Thousands of packets per second of the forwarding thread's CPU
+    /// time; of the kernel's, where there is none.
     fn kpps(&self) -> f64 {
         1e6 / if self.kind == Kind::Linux { self.all_ns } else { self.thread_ns }
     }
@@ -364,7 +369,8 @@ fn print_json(sizes: &[Size]) {
     );
 }
 
-/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+/// What the figures depend on, in words without
+/// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

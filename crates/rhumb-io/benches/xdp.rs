@@ -1,15 +1,16 @@
-//! What AF_XDP is worth on a veth pair, per datagram, against plain sockets and against sockets with segments and
-//! superpackets.
+//! What AF_XDP is worth on a veth pair, per datagram, against plain sockets and against sockets
+//! with segments and superpackets.
 //!
-//! A source and a sink on one end of the wire, a forwarder on the other that sends each datagram back to the sink and does
-//! nothing else. Source and sink share core 0, the forwarder has core 1. The source's runs are cut into datagrams before
-//! they enter the wire (the fair case); with GRO the forwarder's end puts them together again. Per kind of forwarder
-//! a slice of [`DATAGRAMS`], in turns; medians over the rounds, and a ratio is the median of the ratios within a round.
+//! A source and a sink on one end of the wire, a forwarder on the other that sends each datagram
+//! back to the sink and does nothing else. Source and sink share core 0, the forwarder has core 1.
+//! The source's runs are cut into datagrams before they enter the wire (the fair case); with GRO
+//! the forwarder's end puts them together again. Per kind of forwarder a slice of [`DATAGRAMS`], in
+//! turns; medians over the rounds, and a ratio is the median of the ratios within a round.
 //!
-//! What the kernel does for the end that receives is on core 0 in both directions, as if a device had interrupted there
-//! (on veth the receive path of the far end would otherwise count as the forwarder's sending, and be half of it). So the
-//! CPU time of the forwarder has its system calls, sending down to the device, and nothing of arrival. veth has no zero
-//! copy.
+//! What the kernel does for the end that receives is on core 0 in both directions, as if a device
+//! had interrupted there (on veth the receive path of the far end would otherwise count as the
+//! forwarder's sending, and be half of it). So the CPU time of the forwarder has its system calls,
+//! sending down to the device, and nothing of arrival. veth has no zero copy.
 //!
 //! Run by `cargo xtask bench xdp`; `--json` prints one object. Needs root; takes about 20 seconds.
 
@@ -36,7 +37,8 @@ const WINDOW: usize = 1024;
 /// What has not come back after this long is lost.
 const LOST_AFTER: Duration = Duration::from_millis(200);
 
-/// The design's measurement, with encryption, was 3.2 times as many datagrams at 64 bytes and 3.0 at 1000.
+/// The design's measurement, with encryption, was 3.2 times
+/// as many datagrams at 64 bytes and 3.0 at 1000.
 const CHEAPER_THAN_PLAIN: f64 = 2.5;
 /// Mpps by size: the same measurement.
 const MPPS_PER_CPU_SECOND: [(usize, f64); 2] = [(64, 0.68), (1000, 0.60)];
@@ -44,7 +46,8 @@ const MPPS_PER_CPU_SECOND: [(usize, f64); 2] = [(64, 0.68), (1000, 0.60)];
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
     let results = Wire::new().map(|wire| {
-        // Whole runs neither leave the source nor the forwarder; superpackets are made where the forwarder receives.
+        // Whole runs neither leave the source nor the forwarder;
+        // superpackets are made where the forwarder receives.
         wire.far.run("ip link set far gso_max_segs 1");
         wire.near.run("ip link set near gso_max_segs 1");
         // Arrivals are handled on core 0. Each namespace sees its devices in a /sys of its own.
@@ -156,7 +159,8 @@ fn run(wire: &Wire, kind: Kind, bytes: usize) -> Slice {
     })
 }
 
-/// Sends all there is to send, receives what comes back, and returns how many those are and when the last one came.
+/// Sends all there is to send, receives what comes back, and returns
+/// how many those are and when the last one came.
 fn load(
     source: &mut UdpSocket,
     sink: &mut UdpSocket,
@@ -314,7 +318,8 @@ fn print_json(sizes: &[Size]) {
     );
 }
 
-/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+/// What the figures depend on, in words without
+/// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -333,7 +338,8 @@ fn conditions() -> [(&'static str, String); 5] {
     ]
 }
 
-/// System calls. Source: clock_gettime(2), sched_setaffinity(2), Linux `include/uapi/linux/ethtool.h`.
+/// System calls. Source: clock_gettime(2), sched_setaffinity(2), Linux
+/// `include/uapi/linux/ethtool.h`.
 #[allow(unsafe_code)]
 mod sys {
     use std::io;
@@ -379,8 +385,8 @@ mod sys {
             *to = from.cast_signed() as libc::c_char;
         }
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request names a device, ends with a zero, and points to a value of the form that this command
-        // takes; both are valid for the whole call.
+        // SAFETY: the request names a device, ends with a zero, and points to a value of the form
+        // that this command takes; both are valid for the whole call.
         let result =
             unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! The backend of a daemon, chosen when it starts: a UDP socket, or AF_XDP with one.
 //!
-//! Invariant: whatever was chosen, there is a backend as soon as the address can be bound; why it is not the one that was
-//! wished for is told along with it.
+//! Invariant: whatever was chosen, there is a backend as soon as the address can be bound; why it
+//! is not the one that was wished for is told along with it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,8 @@ pub enum Choice {
     /// A UDP socket.
     #[default]
     Socket,
-    /// AF_XDP where it is surely better, which is where the driver has zero copy; else a UDP socket.
+    /// AF_XDP where it is surely better, which is where
+    /// the driver has zero copy; else a UDP socket.
     Auto {
         /// As [`xdp::Options::interface`].
         interface: Option<String>,

@@ -1,7 +1,8 @@
 //! The ones' complement sum of IP, UDP and TCP. Source: RFC 1071.
 
-/// Sum of the 16-bit words in the order of this machine, which the ones' complement sum does not care about, not folded
-/// yet. An odd byte at the end counts as the first of a word. Four words at a time, so that it is done in wide registers.
+/// Sum of the 16-bit words in the order of this machine, which the ones' complement sum does not
+/// care about, not folded yet. An odd byte at the end counts as the first of a word. Four words at
+/// a time, so that it is done in wide registers.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(4);
     let whole: u64 = words

@@ -11,8 +11,8 @@ pub fn pin_thread(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: a cpu_set_t is integers, for which zero is a value; `core` is below the set's size; the set is valid for the
-    // whole call; thread 0 is the calling one.
+    // SAFETY: a cpu_set_t is integers, for which zero is a value; `core` is below the set's size;
+    // the set is valid for the whole call; thread 0 is the calling one.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);

@@ -1,7 +1,9 @@
-//! What a backend has done since it was made. Plain numbers: the daemon names and exports them as metrics.
+//! What a backend has done since it was made. Plain numbers:
+//! the daemon names and exports them as metrics.
 //!
-//! How to read them: datagrams divided by messages is the length of the runs, on which the cost per datagram depends more
-//! than on anything else; messages divided by calls is how well the system calls are shared.
+//! How to read them: datagrams divided by messages is the length of the runs, on
+//! which the cost per datagram depends more than on anything else; messages divided
+//! by calls is how well the system calls are shared.
 
 use crate::SendReport;
 
@@ -23,8 +25,9 @@ pub struct Counters {
     pub receive_malformed: u64,
     /// Errors met on receiving that concern an earlier datagram or pass by themselves.
     pub receive_errors: u64,
-    /// Messages that the system dropped because the receive queue was full. Superpackets count once. The system keeps
-    /// this number in 32 bits, so it wraps. 0 where the system does not tell.
+    /// Messages that the system dropped because the receive queue was full.
+    /// Superpackets count once. The system keeps this number in 32 bits, so
+    /// it wraps. 0 where the system does not tell.
     pub receive_queue_overflows: u64,
     /// System calls made to send, those that failed included.
     pub send_calls: u64,

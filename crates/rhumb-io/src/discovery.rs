@@ -1,11 +1,13 @@
-//! Discovery on the local network: where queries go, and a router's side of it (GDP paper, section 3.6).
+//! Discovery on the local network: where queries go, and a
+//! router's side of it (GDP paper, section 3.6).
 //!
-//! A node asks every link it is on, by IPv6 link-local multicast and by IPv4 broadcast ([`Links::query_targets`]). A
-//! router's [`Beacon`] hears queries on a port of its own and answers from the router's socket, so that the address an
-//! answer comes from is the one to connect to.
+//! A node asks every link it is on, by IPv6 link-local multicast and by IPv4 broadcast
+//! ([`Links::query_targets`]). A router's [`Beacon`] hears queries on a port of its own and answers
+//! from the router's socket, so that the address an answer comes from is the one to connect to.
 //!
-//! Invariant: an answer goes only to an address on a link of this host, is smaller than its query, and is one of a
-//! bounded number per second: discovery is no amplifier, and nobody outside hears of the router.
+//! Invariant: an answer goes only to an address on a link of this host, is smaller
+//! than its query, and is one of a bounded number per second: discovery is no
+//! amplifier, and nobody outside hears of the router.
 
 mod beacon;
 mod links;

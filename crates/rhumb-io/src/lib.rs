@@ -1,14 +1,18 @@
-//! Batched packet I/O. Datagrams behind one name, [`PacketIo`]: [`udp`] for real sockets, [`xdp`] past the kernel's network
-//! stack, [`memory`] for tests; [`open`] chooses between the first two as told. Whole IP packets behind another, `IpIo`, in
-//! `ip`; `steering` and `marks` say which packets of this host come there (on Linux). And [`discovery`]: the links of this host, and how a router is found on them.
+//! Batched packet I/O. Datagrams behind one name, [`PacketIo`]: [`udp`] for real sockets,
+//! [`xdp`] past the kernel's network stack, [`memory`] for tests; [`open`] chooses between
+//! the first two as told. Whole IP packets behind another, `IpIo`, in `ip`; `steering` and
+//! `marks` say which packets of this host come there (on Linux). And [`discovery`]: the links
+//! of this host, and how a router is found on them.
 //!
-//! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch edits the batch
-//! between the two, so that no datagram is copied on its way through a worker. What a backend may not do is grow slow
-//! with the number of datagrams per system call: on UDP, received superpackets are split where they stand (GRO), and
-//! datagrams of one size to one peer leave as one message (GSO). See `docs/benchmarks.md` for what that is worth.
+//! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch
+//! edits the batch between the two, so that no datagram is copied on its way through a worker. What
+//! a backend may not do is grow slow with the number of datagrams per system call: on UDP, received
+//! superpackets are split where they stand (GRO), and datagrams of one size to one peer leave as
+//! one message (GSO). See `docs/benchmarks.md` for what that is worth.
 //!
-//! Invariant: `unsafe` stands only in the modules that call the system or share memory with it: `cores`, `ip::sys`,
-//! `poll`, `tcp_md5`, `udp::address`, `udp::sys`, `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
+//! Invariant: `unsafe` stands only in the modules that call the system or share memory
+//! with it: `cores`, `ip::sys`, `poll`, `tcp_md5`, `udp::address`, `udp::sys`,
+//! `xdp::bpf`, `xdp::queue`, `xdp::ring` and `xdp::sys`.
 
 #![deny(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The mark on sockets, by which rules of routing know their packets: on one that is at hand, and on all that the processes of a
-//! control group make, by a BPF program of three instructions.
+//! The mark on sockets, by which rules of routing know their packets: on one that is at hand, and
+//! on all that the processes of a control group make, by a BPF program of three instructions.
 //!
-//! Invariant: nothing but the mark of a socket is changed. Source: socket(7), Linux `include/uapi/linux/bpf.h`
-//! (`struct bpf_sock`).
+//! Invariant: nothing but the mark of a socket is changed. Source: socket(7), Linux
+//! `include/uapi/linux/bpf.h` (`struct bpf_sock`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,7 +34,8 @@ pub fn is_internet_socket(socket: BorrowedFd<'_>) -> bool {
     matches!(domain, Ok(libc::AF_INET | libc::AF_INET6))
 }
 
-/// Whether two sockets are of the same network namespace. True where the kernel does not tell (before 5.14).
+/// Whether two sockets are of the same network namespace. True
+/// where the kernel does not tell (before 5.14).
 pub fn share_namespace(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     match (namespace_cookie(one), namespace_cookie(other)) {
         (Ok(one), Ok(other)) => one == other,
@@ -42,12 +43,12 @@ pub fn share_namespace(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Marks each socket that a process in this control group (version 2), or in one below, makes from now on, also when this
-/// process is gone: it ends with the group.
+/// Marks each socket that a process in this control group (version 2), or in one below, makes from
+/// now on, also when this process is gone: it ends with the group.
 ///
 /// # Errors
-/// When the kernel has no such programs, the process may not load them (CAP_BPF or CAP_SYS_ADMIN, and CAP_NET_ADMIN), or a group
-/// above has one that allows no other.
+/// When the kernel has no such programs, the process may not load them (CAP_BPF or CAP_SYS_ADMIN,
+/// and CAP_NET_ADMIN), or a group above has one that allows no other.
 pub fn mark_sockets_of_group(group: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     let program = load_for_sockets(mark)?;
     attach_to_group(program.as_fd(), group)

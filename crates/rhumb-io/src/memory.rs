@@ -1,8 +1,8 @@
-//! A network in memory for tests: endpoints with addresses and bounded queues, and between them seeded loss, duplication
-//! and reordering, wiretaps and forged senders.
+//! A network in memory for tests: endpoints with addresses and bounded queues, and between them
+//! seeded loss, duplication and reordering, wiretaps and forged senders.
 //!
-//! Invariant: with the same seed and the same calls in the same order, the same datagrams arrive in the same order. No
-//! time passes: what is sent and not lost can be received at once.
+//! Invariant: with the same seed and the same calls in the same order, the same datagrams arrive in
+//! the same order. No time passes: what is sent and not lost can be received at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,7 +20,8 @@ pub struct Conditions {
     pub loss: f64,
     /// Share of datagrams that arrive twice, 0 to 1.
     pub duplication: f64,
-    /// Share of datagrams that overtake up to [`REORDER_SPAN`] of those that wait in front of them, 0 to 1.
+    /// Share of datagrams that overtake up to [`REORDER_SPAN`]
+    /// of those that wait in front of them, 0 to 1.
     pub reordering: f64,
     /// Datagrams that wait at one endpoint at most; what comes when so many wait is lost.
     pub queue_datagrams: usize,
@@ -107,15 +108,16 @@ impl Network {
         self.lock().conditions = conditions;
     }
 
-    /// Records all datagrams sent from now on between two addresses, both ways, those that will be lost included.
+    /// Records all datagrams sent from now on between two addresses,
+    /// both ways, those that will be lost included.
     pub fn capture(&self, one: SocketAddr, other: SocketAddr) -> Capture {
         let capture = Capture { datagrams: Arc::default() };
         self.lock().taps.push(Tap { one, other, capture: capture.clone() });
         capture
     }
 
-    /// Delivers a datagram with a sender's address of the caller's choice, as an attacker on the path can: past chance
-    /// and wiretaps. Says whether there was an endpoint with room.
+    /// Delivers a datagram with a sender's address of the caller's choice, as an attacker on the
+    /// path can: past chance and wiretaps. Says whether there was an endpoint with room.
     pub fn inject(&self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
         self.lock().deliver(from, to, datagram)
     }
@@ -126,7 +128,8 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A test thread that panicked leaves the queues whole: each change to them is a single call.
+        // A test thread that panicked leaves the queues
+        // whole: each change to them is a single call.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -266,8 +269,8 @@ impl State {
         }
     }
 
-    /// Puts a datagram at the end of the receiver's queue; says whether there is one with room. Datagrams to nobody
-    /// vanish, as they do on a real network.
+    /// Puts a datagram at the end of the receiver's queue; says whether there is one with room.
+    /// Datagrams to nobody vanish, as they do on a real network.
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
         let Some(queue) = self.queues.get_mut(&to) else { return false };
         if queue.len() >= self.conditions.queue_datagrams {
@@ -313,7 +316,8 @@ impl Chance {
         ((self.next() >> 11) as f64 / (1u64 << 53) as f64) < probability
     }
 
-    /// A number below `bound`, which is not 0. The bias is below 2^-32 for the small bounds used here.
+    /// A number below `bound`, which is not 0. The bias is
+    /// below 2^-32 for the small bounds used here.
     fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

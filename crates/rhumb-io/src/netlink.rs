@@ -1,8 +1,11 @@
-//! What the kernel knows about the way to a peer: interfaces, addresses, routes, neighbours. Asked for over rtnetlink,
-//! one question and its answers at a time. And what it is told of an interface of ours: size, addresses, up.
+//! What the kernel knows about the way to a peer: interfaces, addresses, routes, neighbours. Asked
+//! for over rtnetlink, one question and its answers at a time. And what it is told of an interface
+//! of ours: size, addresses, up.
 //!
-//! Invariant: an answer that is not understood counts as none, and then the kernel carries the datagram itself.
-//! Source: rtnetlink(7), Linux `include/uapi/linux/{netlink,rtnetlink,if_link,if_addr,neighbour}.h`.
+//! Invariant: an answer that is not understood counts as none, and
+//! then the kernel carries the datagram itself.
+//! Source: rtnetlink(7), Linux
+//! `include/uapi/linux/{netlink,rtnetlink,if_link,if_addr,neighbour}.h`.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,7 +56,8 @@ impl Netlink {
             Type::DGRAM,
             Some(Protocol::from(libc::NETLINK_ROUTE)),
         )?;
-        // The kernel answers before the question's system call is over; this is for the day it does not.
+        // The kernel answers before the question's system call
+        // is over; this is for the day it does not.
         socket.set_read_timeout(Some(ANSWER_DEADLINE))?;
         Ok(Self { socket, sequence: 0, buffer: vec![0; ANSWER_LEN] })
     }
@@ -91,8 +95,9 @@ impl Netlink {
         Ok(found)
     }
 
-    /// The way to `destination`, from `source` if that is given, and by interface `through` where it is on one link only.
-    /// None where the kernel would not just send a packet to one host: no route, this host itself, a group, a tunnel.
+    /// The way to `destination`, from `source` if that is given, and by interface `through` where
+    /// it is on one link only. None where the kernel would not just send a packet to one host: no
+    /// route, this host itself, a group, a tunnel.
     pub(crate) fn route(
         &mut self,
         destination: IpAddr,
@@ -151,14 +156,16 @@ impl Netlink {
         self.order(order)
     }
 
-    /// Gives an interface an address, and with it the network of the first `prefix` bits. One that it has already stays.
+    /// Gives an interface an address, and with it the network of the first
+    /// `prefix` bits. One that it has already stays.
     pub(crate) fn add_address(
         &mut self,
         interface: u32,
         address: IpAddr,
         prefix: u8,
     ) -> io::Result<()> {
-        // Nobody else can have an address on a device of ours: no reason to ask the link about duplicates.
+        // Nobody else can have an address on a device of ours:
+        // no reason to ask the link about duplicates.
         let mut header = [family(address), prefix, libc::IFA_F_NODAD as u8, 0, 0, 0, 0, 0];
         header[4..].copy_from_slice(&interface.to_ne_bytes());
         let mut order = Message::new(libc::RTM_NEWADDR, &header);
@@ -168,8 +175,8 @@ impl Netlink {
         self.order(order)
     }
 
-    /// Leads what goes to `address`, which is not this host's own, out by an interface. A way to it that is there is
-    /// replaced.
+    /// Leads what goes to `address`, which is not this host's own, out by an
+    /// interface. A way to it that is there is replaced.
     pub(crate) fn add_route(&mut self, interface: u32, address: IpAddr) -> io::Result<()> {
         let (bits, scope) = match address {
             IpAddr::V4(_) => (32, libc::RT_SCOPE_LINK),
@@ -426,7 +433,8 @@ const RTA_ENCAP: u16 = 22;
 const RTAX_MTU: u16 = 2;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// The states in which the kernel itself would send: reachable, stale, delayed, probing, without ARP, permanent.
+/// The states in which the kernel itself would send: reachable,
+/// stale, delayed, probing, without ARP, permanent.
 const NEIGHBOUR_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 
 #[cfg(test)]

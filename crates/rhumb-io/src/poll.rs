@@ -1,6 +1,8 @@
-//! Waiting for descriptors, and the event descriptor behind [`Wake`](crate::Wake): thin safe wrappers over the system.
+//! Waiting for descriptors, and the event descriptor behind
+//! [`Wake`](crate::Wake): thin safe wrappers over the system.
 //!
-//! Invariant: nothing here keeps a pointer or a borrowed descriptor beyond the call. Source: ppoll(2), eventfd(2).
+//! Invariant: nothing here keeps a pointer or a borrowed descriptor
+//! beyond the call. Source: ppoll(2), eventfd(2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,8 +22,8 @@ pub(crate) enum Interest<'a> {
     Nothing,
 }
 
-/// Waits until one of the descriptors is ready or the time is over (`None`: for ever), and says which are ready.
-/// Returns early, with none ready, when a signal arrives.
+/// Waits until one of the descriptors is ready or the time is over (`None`: for ever), and says
+/// which are ready. Returns early, with none ready, when a signal arrives.
 pub(crate) fn poll<const N: usize>(
     interests: &[Interest<'_>; N],
     timeout: Option<Duration>,
@@ -44,7 +46,8 @@ pub(crate) fn poll<const N: usize>(
     Ok(entries.map(|entry| entry.revents != 0))
 }
 
-/// Has waits of this thread end when their time is over, not up to 50 us later, as the system does by itself to save wakes.
+/// Has waits of this thread end when their time is over, not up to 50 us
+/// later, as the system does by itself to save wakes.
 /// Source: PR_SET_TIMERSLACK(2const).
 #[cfg(target_os = "linux")]
 pub(crate) fn keep_time() {

@@ -1,9 +1,11 @@
-//! Regrouping a batch into runs: datagrams of one size to one peer, which leave as one message (UDP_SEGMENT).
+//! Regrouping a batch into runs: datagrams of one size to one
+//! peer, which leave as one message (UDP_SEGMENT).
 //!
-//! Invariants: every datagram that was not dropped is in exactly one run; the datagrams of a run have one peer and one
-//! size, but for the last, which may be shorter; a run holds at most [`MAX_SEGMENTS`] datagrams and [`MAX_RUN_BYTES`]
-//! bytes (a datagram that is larger by itself is a run by itself); over all runs in order, the datagrams of a peer stand
-//! in the order of their slots. Per batch: linear in the number of slots, no allocation once warm.
+//! Invariants: every datagram that was not dropped is in exactly one run; the datagrams of a run
+//! have one peer and one size, but for the last, which may be shorter; a run holds at most
+//! [`MAX_SEGMENTS`] datagrams and [`MAX_RUN_BYTES`] bytes (a datagram that is larger by itself is a
+//! run by itself); over all runs in order, the datagrams of a peer stand in the order of their
+//! slots. Per batch: linear in the number of slots, no allocation once warm.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,8 +17,9 @@ pub(crate) const MAX_SEGMENTS: usize = 64;
 /// Most bytes in a run: the largest UDP payload over IPv4, 65535 - 20 - 8, which IPv6 allows too.
 pub(crate) const MAX_RUN_BYTES: usize = 65_507;
 
-/// Places in the table of open runs. Peers that fall on the same place close each other's runs: that costs length of
-/// runs, never order. So no keyed hash is needed, although strangers choose their addresses.
+/// Places in the table of open runs. Peers that fall on the same place close each
+/// other's runs: that costs length of runs, never order. So no keyed hash is
+/// needed, although strangers choose their addresses.
 const PLACES: usize = 256;
 
 /// Marks the end of a run's chain, and an empty place.

@@ -1,11 +1,12 @@
-//! Which packets of this host go where, beside where their destination alone would lead them: rules, and tables of routes of
-//! our own.
+//! Which packets of this host go where, beside where their destination alone would lead them:
+//! rules, and tables of routes of our own.
 //!
-//! All rules made here carry [`RULE_PROTOCOL`], so that they are found again, also by another process after a crash.
+//! All rules made here carry [`RULE_PROTOCOL`], so that they are found
+//! again, also by another process after a crash.
 //!
-//! Invariant: a table holds a default route that says "unreachable" beside the one through a device, so packets for which
-//! the device is gone go nowhere rather than by the usual way. Source: ip-rule(8), rtnetlink(7), Linux
-//! `include/uapi/linux/fib_rules.h`.
+//! Invariant: a table holds a default route that says "unreachable" beside the one through a
+//! device, so packets for which the device is gone go nowhere rather than by the usual way. Source:
+//! ip-rule(8), rtnetlink(7), Linux `include/uapi/linux/fib_rules.h`.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,13 +14,15 @@ use std::ops::RangeInclusive;
 
 use crate::netlink::{FRA_PRIORITY, FRA_PROTOCOL, Message, Netlink, family, octets};
 
-/// Adds and removes rules and routes. It belongs to the network namespace of the thread that made it.
+/// Adds and removes rules and routes. It belongs to the
+/// network namespace of the thread that made it.
 #[derive(Debug)]
 pub struct Steering {
     netlink: Netlink,
 }
 
-/// A rule: packets that fit all of `selector` are treated by `action`. Rules are asked in the order of their priorities.
+/// A rule: packets that fit all of `selector` are treated by `action`.
+/// Rules are asked in the order of their priorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// Its place: a lower one is asked before.
@@ -32,7 +35,8 @@ pub struct Rule {
     pub action: Action,
 }
 
-/// Which packets a rule is for: those that fit everything that is said. Nothing said is all packets.
+/// Which packets a rule is for: those that fit
+/// everything that is said. Nothing said is all packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
     /// From an address in this prefix.
@@ -93,7 +97,8 @@ impl Steering {
         self.netlink.order(rule_order(libc::RTM_DELRULE, rule))
     }
 
-    /// Priorities of all rules of ours, and whether each is for IPv6. One that several rules have is there several times.
+    /// Priorities of all rules of ours, and whether each is for IPv6. One that
+    /// several rules have is there several times.
     ///
     /// # Errors
     /// When the system does not tell.
@@ -122,8 +127,8 @@ impl Steering {
         self.netlink.order(order)
     }
 
-    /// Lets a table lead everything of a family through a device, from `source` where a packet has none yet. Without a device,
-    /// nowhere.
+    /// Lets a table lead everything of a family through a device, from `source` where a packet has
+    /// none yet. Without a device, nowhere.
     ///
     /// # Errors
     /// When the process may not, there is no such device, or `source` is not of this host.
@@ -246,7 +251,8 @@ fn default_route(order: u16, table: u32, is_v6: bool, kind: u8) -> Message {
     message
 }
 
-/// Who made a rule or a route, as `ip rule` shows it (`proto 82`): a number that nobody else uses; 82 is an R.
+/// Who made a rule or a route, as `ip rule` shows it (`proto
+/// 82`): a number that nobody else uses; 82 is an R.
 pub const RULE_PROTOCOL: u8 = 82;
 
 /// Behind every other route of a table.

@@ -1,8 +1,8 @@
-//! TCP segments signed with a shared secret (RFC 2385), as BGP neighbours demand it of each other: a weak signature, yet nobody
-//! beside the path ends a session by a forged segment.
+//! TCP segments signed with a shared secret (RFC 2385), as BGP neighbours demand it of each other:
+//! a weak signature, yet nobody beside the path ends a session by a forged segment.
 //!
-//! Invariant: the secret is in no message of an error, and no copy of it stays here. Source: Linux `include/uapi/linux/tcp.h`
-//! (`struct tcp_md5sig`), tcp(7).
+//! Invariant: the secret is in no message of an error, and no copy of it stays here. Source: Linux
+//! `include/uapi/linux/tcp.h` (`struct tcp_md5sig`), tcp(7).
 
 use std::io;
 use std::net::IpAddr;
@@ -13,11 +13,13 @@ use zeroize::Zeroizing;
 
 use crate::udp::sys::option;
 
-/// Signs segments to `peer`, and drops those from it that are not signed by the same secret. To be set before connecting; on a
-/// listener, for each neighbour, before it accepts. An empty secret ends it for this peer.
+/// Signs segments to `peer`, and drops those from it that are not signed by the same
+/// secret. To be set before connecting; on a listener, for each neighbour, before it
+/// accepts. An empty secret ends it for this peer.
 ///
 /// # Errors
-/// A secret beyond 80 bytes; an IPv6 peer of an IPv4 socket; a kernel without it; no TCP socket; an empty secret where none was set.
+/// A secret beyond 80 bytes; an IPv6 peer of an IPv4 socket; a kernel without it; no TCP socket; an
+/// empty secret where none was set.
 pub fn set_tcp_md5_secret(socket: BorrowedFd<'_>, peer: IpAddr, secret: &[u8]) -> io::Result<()> {
     if secret.len() > MAX_SECRET {
         return Err(io::Error::new(
@@ -44,7 +46,8 @@ pub fn set_tcp_md5_secret(socket: BorrowedFd<'_>, peer: IpAddr, secret: &[u8]) -
     request[LENGTH_AT..LENGTH_AT + 2].copy_from_slice(&(secret.len() as u16).to_ne_bytes());
     request[SECRET_AT..SECRET_AT + secret.len()].copy_from_slice(secret);
     let (value, len) = (request.as_ptr(), REQUEST_LEN as socklen_t);
-    // SAFETY: `value` is valid for reads of `len` bytes, all initialized, which the kernel copies before it returns.
+    // SAFETY: `value` is valid for reads of `len` bytes, all initialized,
+    // which the kernel copies before it returns.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MD5SIG, value.cast(), len)
     };

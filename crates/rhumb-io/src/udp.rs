@@ -1,8 +1,9 @@
-//! UDP sockets. On Linux many datagrams per system call and per message (recvmmsg with UDP_GRO, sendmmsg with
-//! UDP_SEGMENT); elsewhere one datagram per call behind the same name.
+//! UDP sockets. On Linux many datagrams per system call and per message (recvmmsg with UDP_GRO,
+//! sendmmsg with UDP_SEGMENT); elsewhere one datagram per call behind the same name.
 //!
-//! Invariant: a socket behaves alike whatever the system can do; [`UdpSocket::capabilities`] says how fast it will be.
-//! A socket bound to the unspecified IPv6 address serves IPv4 too, and IPv4 peers have IPv4 addresses on it.
+//! Invariant: a socket behaves alike whatever the system can do; [`UdpSocket::capabilities`] says
+//! how fast it will be. A socket bound to the unspecified IPv6 address serves IPv4 too, and IPv4
+//! peers have IPv4 addresses on it.
 //! Source: udp(7), Linux `Documentation/networking/segmentation-offloads.rst`.
 
 #[cfg(target_os = "linux")]
@@ -43,15 +44,17 @@ pub struct Options {
     pub receive_buffer_bytes: Option<usize>,
     /// Bytes of the send queue to ask for; the system may give less. `None` leaves its default.
     pub send_buffer_bytes: Option<usize>,
-    /// Let several sockets of one user bind the same address; the system spreads the peers over them.
+    /// Let several sockets of one user bind the same
+    /// address; the system spreads the peers over them.
     pub reuse_port: bool,
-    /// How long [`UdpSocket::wait`] may let datagrams gather while they come close upon each other: fewer and larger batches, for as
-    /// much latency at most. `None`: not at all. Without effect where one datagram is received at a time.
+    /// How long [`UdpSocket::wait`] may let datagrams gather while they come close upon each other:
+    /// fewer and larger batches, for as much latency at most. `None`: not at all. Without effect
+    /// where one datagram is received at a time.
     pub coalesce: Option<Duration>,
     /// Let datagrams go to broadcast addresses.
     pub broadcast: bool,
-    /// Have datagrams go whole or not at all, whatever anybody says of the path's MTU (Linux). Without, the system cuts them, and
-    /// believes messages of ICMP, which anybody can write.
+    /// Have datagrams go whole or not at all, whatever anybody says of the path's MTU (Linux).
+    /// Without, the system cuts them, and believes messages of ICMP, which anybody can write.
     pub whole: bool,
 }
 
@@ -70,8 +73,8 @@ impl Default for Options {
     }
 }
 
-/// Default bytes of each queue. 5 ms at 6 Gbit/s: a worker that is busy for that long loses nothing. It is also what
-/// many distributions allow without privilege.
+/// Default bytes of each queue. 5 ms at 6 Gbit/s: a worker that is busy for that long loses
+/// nothing. It is also what many distributions allow without privilege.
 pub const DEFAULT_BUFFER_BYTES: usize = 4 << 20;
 
 /// What a socket does, as the system allowed it.
@@ -80,7 +83,8 @@ pub const DEFAULT_BUFFER_BYTES: usize = 4 << 20;
 pub struct Capabilities {
     /// Superpackets are received.
     pub gro: bool,
-    /// Runs of segments are sent. Becomes false when the system refuses one: not every device and tunnel can.
+    /// Runs of segments are sent. Becomes false when the system
+    /// refuses one: not every device and tunnel can.
     pub gso: bool,
     /// Bytes of the receive queue, by the system's own account.
     pub receive_buffer_bytes: usize,

@@ -1,7 +1,8 @@
 //! Waking a worker that waits for datagrams, from another thread.
 //!
-//! Invariant: a wake is never lost: it ends the current wait of the worker or else its next one. Wakes that come before
-//! the worker looks count as one. A `Wake` belongs to one worker; its clones are what others wake that worker with.
+//! Invariant: a wake is never lost: it ends the current wait of the worker or else its next one.
+//! Wakes that come before the worker looks count as one. A `Wake` belongs to one worker; its clones
+//! are what others wake that worker with.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -33,7 +34,8 @@ impl Wake {
 
     /// Ends the worker's wait, the current one or the next.
     pub fn wake(&self) {
-        // The only possible failure is a full counter or pipe, and then the worker is about to wake anyway.
+        // The only possible failure is a full counter or pipe,
+        // and then the worker is about to wake anyway.
         let _ = (&self.ends.write).write(&1u64.to_ne_bytes());
     }
 

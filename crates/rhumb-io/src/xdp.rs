@@ -1,17 +1,20 @@
-//! AF_XDP: the datagrams of one UDP port ([`XdpSocket`]), or the packets of one IP protocol ([`XdpPackets`]), past the kernel's
-//! network stack, beside the kernel on the same interface.
+//! AF_XDP: the datagrams of one UDP port ([`XdpSocket`]), or the packets of one IP protocol
+//! ([`XdpPackets`]), past the kernel's network stack, beside the kernel on the same interface.
 //!
-//! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we share with the kernel;
-//! everything else that arrives goes on as before. We answer through the same rings, on ways that the kernel tells. What
-//! cannot go by frames (a peer beyond another interface, a neighbour not known yet, a datagram larger than a packet) goes
-//! by an ordinary UDP socket on the same port, which also receives what the program passes. So whatever a socket reaches,
-//! this reaches; the rings make the usual case cheaper.
+//! An XDP program of a few dozen instructions leads whole datagrams to our port into rings that we
+//! share with the kernel; everything else that arrives goes on as before. We answer through the
+//! same rings, on ways that the kernel tells. What cannot go by frames (a peer beyond another
+//! interface, a neighbour not known yet, a datagram larger than a packet) goes by an ordinary UDP
+//! socket on the same port, which also receives what the program passes. So whatever a socket
+//! reaches, this reaches; the rings make the usual case cheaper.
 //!
-//! What goes by the rings is seen by nothing between the driver and us: no netfilter, no traffic control, no tcpdump.
-//! With zero copy, frames lie where the device writes them; without, the kernel copies once. See
+//! What goes by the rings is seen by nothing between the driver and us: no
+//! netfilter, no traffic control, no tcpdump. With zero copy, frames lie where the
+//! device writes them; without, the kernel copies once. See
 //! `docs/decisions/0012-af-xdp.md`, and `docs/benchmarks.md` for what it is worth.
 //!
-//! Invariant: the program is tied to this process. When it ends, however it ends, the interface is as it was before.
+//! Invariant: the program is tied to this process. When it ends,
+//! however it ends, the interface is as it was before.
 
 #[cfg(target_os = "linux")]
 mod attached;
@@ -63,16 +66,17 @@ pub struct Refused<S = crate::udp::UdpSocket> {
 /// What to ask of AF_XDP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The interface to work on. `None`: the one that has the address of the socket or, for a socket bound to all
-    /// addresses, the only Ethernet interface there is.
+    /// The interface to work on. `None`: the one that has the address of the socket or, for a
+    /// socket bound to all addresses, the only Ethernet interface there is.
     pub interface: Option<String>,
-    /// The one receive queue to take. `None`: all of them, as many as [`MAX_QUEUES`]. What arrives on others reaches us
-    /// through the socket.
+    /// The one receive queue to take. `None`: all of them, as many as [`MAX_QUEUES`]. What arrives
+    /// on others reaches us through the socket.
     pub queue: Option<u32>,
     /// Refuse where the driver copies each frame.
     pub zero_copy_only: bool,
-    /// Where the driver runs no programs, let the kernel run ours in its place (SKB mode). Slower than plain sockets, and
-    /// what senders on this machine hand over as segments is lost without a trace: for experiments only.
+    /// Where the driver runs no programs, let the kernel run ours in its place (SKB mode). Slower
+    /// than plain sockets, and what senders on this machine hand over as segments is lost without a
+    /// trace: for experiments only.
     pub generic: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Whole IP packets by raw sockets and UDP, between namespaces: what arrives is what was sent, and what becomes of the rest.
+//! Whole IP packets by raw sockets and UDP, between namespaces: what arrives is
+//! what was sent, and what becomes of the rest.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -23,7 +24,8 @@ fn a_packet_arrives_as_it_was_sent() {
     for (from, to) in NEAR.into_iter().zip(FAR) {
         for len in [0, 1, 20, 1000, 1432] {
             let mut sent = packet(from, to, PROTOCOL, len);
-            // What a router between has to keep: class, hop limit, flow label, and that it may not be cut.
+            // What a router between has to keep: class, hop limit,
+            // flow label, and that it may not be cut.
             if sent[0] >> 4 == 4 {
                 (sent[1], sent[5], sent[8]) = (0xB8, 7, 9);
                 packets::right_checksum(&mut sent);
@@ -89,7 +91,8 @@ fn what_cannot_go_has_its_own_fate_and_the_others_go() {
     assert_eq!((counters.send_dropped_too_big, counters.send_dropped_unreachable), (2, 6));
 }
 
-/// A router on the way says that a packet is too big. From then on the kernel says so at once, and how large it may be.
+/// A router on the way says that a packet is too big. From then on the
+/// kernel says so at once, and how large it may be.
 #[test]
 fn a_narrow_path_is_known_once_it_has_been_met() {
     let Some(line) = Line::new() else { return };

@@ -15,7 +15,8 @@ fn pair(network: &Network) -> (Endpoint, Endpoint) {
     (endpoint(1), endpoint(2))
 }
 
-/// Sends `count` numbered datagrams from one end to the other; returns the numbers that arrive, in order.
+/// Sends `count` numbered datagrams from one end to the
+/// other; returns the numbers that arrive, in order.
 fn flood(from: &mut Endpoint, to: &mut Endpoint, count: u32) -> Vec<u32> {
     let (mut batch, mut arrived) = (Batch::new(), Vec::new());
     for number in 0..count {

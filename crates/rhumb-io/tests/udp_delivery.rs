@@ -1,4 +1,5 @@
-//! What is sent over UDP arrives complete, byte for byte and in order per peer, whatever the two ends can do.
+//! What is sent over UDP arrives complete, byte for byte and in
+//! order per peer, whatever the two ends can do.
 #![cfg(target_os = "linux")]
 
 mod sockets;
@@ -10,7 +11,8 @@ use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_wire::Batch;
 use sockets::{bind, datagrams_of, loopback, receive_all, send_all};
 
-/// All combinations of a sender with and without segments and a receiver with and without superpackets.
+/// All combinations of a sender with and without segments
+/// and a receiver with and without superpackets.
 fn combinations() -> impl Iterator<Item = (Options, Options)> {
     [(false, false), (false, true), (true, false), (true, true)].into_iter().map(|(gso, gro)| {
         (Options { gso, ..Options::default() }, Options { gro, ..Options::default() })
@@ -24,7 +26,8 @@ fn mixed_sizes_to_several_peers() {
         let mut senders = [loopback(sending), loopback(sending)];
         let mut receivers = [loopback(receiving), loopback(receiving), loopback(receiving)];
         let peers = receivers.each_ref().map(PacketIo::local_address);
-        // Each receiver gets every third datagram of each sender, so that the sender has to regroup.
+        // Each receiver gets every third datagram of each
+        // sender, so that the sender has to regroup.
         let sent = datagrams_of(&sizes.repeat(3));
         for sender in &mut senders {
             let mut batch = Batch::new();

@@ -21,7 +21,8 @@ fn record(kind: RecordKind, lane: u8) -> Vec<u8> {
     [&header.emit()[..], &[7; 30]].concat()
 }
 
-/// Every lane with every kind of record, and what is no record. One address each, so that none are joined.
+/// Every lane with every kind of record, and what is no
+/// record. One address each, so that none are joined.
 fn send_everything(to: &Group) -> usize {
     let address = to.sockets[0].local_address();
     let mut sent = 0;

@@ -1,5 +1,5 @@
-//! Paths that loopback does not offer: one that takes only 1500 bytes, and a neighbour that does not answer. Each test runs
-//! itself again in a network namespace of its own.
+//! Paths that loopback does not offer: one that takes only 1500 bytes, and a neighbour that does
+//! not answer. Each test runs itself again in a network namespace of its own.
 #![cfg(target_os = "linux")]
 
 mod sockets;
@@ -17,8 +17,8 @@ use sockets::{bind, datagrams_of, loopback, receive_all, send_all};
 /// Set in the process that runs inside of a namespace.
 const INSIDE: &str = "RHUMB_TEST_INSIDE_NAMESPACE";
 
-/// Runs `inside` in a process of its own, in a network namespace that the shell command `set_up` has prepared. `test` is
-/// the name of the calling test.
+/// Runs `inside` in a process of its own, in a network namespace that the shell command `set_up`
+/// has prepared. `test` is the name of the calling test.
 fn in_namespace(test: &str, set_up: &str, inside: fn()) {
     if env::var_os(INSIDE).is_some() {
         return inside();
@@ -39,8 +39,8 @@ fn in_namespace(test: &str, set_up: &str, inside: fn()) {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// Where they may be cut, datagrams larger than the path takes are fragmented by the system, singly; segments are not given up for
-/// the others.
+/// Where they may be cut, datagrams larger than the path takes are fragmented by the system,
+/// singly; segments are not given up for the others.
 #[test]
 fn datagrams_larger_than_the_path_takes() {
     let set_up = "ip link set lo mtu 1500 up";
@@ -66,7 +66,8 @@ fn datagrams_larger_than_the_path_takes() {
     });
 }
 
-/// Where they go whole or not at all, which is usual, those that are too large are dropped and counted, and others are not harmed.
+/// Where they go whole or not at all, which is usual, those that are too large are dropped and
+/// counted, and others are not harmed.
 #[test]
 fn whole_datagrams_or_none() {
     in_namespace("whole_datagrams_or_none", "ip link set lo mtu 1500 up", || {
@@ -85,8 +86,9 @@ fn whole_datagrams_or_none() {
     });
 }
 
-/// Datagrams to a neighbour that does not answer wait in the system. A small send queue is then full: a send gives up soon
-/// and counts. The default queue is larger than what the system keeps for one neighbour, so others are still served.
+/// Datagrams to a neighbour that does not answer wait in the system. A small send queue is then
+/// full: a send gives up soon and counts. The default queue is larger than what the system keeps
+/// for one neighbour, so others are still served.
 #[test]
 fn a_neighbour_that_does_not_answer() {
     let set_up = "ip link set lo up && ip link add near type veth peer name far && \

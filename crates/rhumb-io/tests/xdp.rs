@@ -1,5 +1,5 @@
-//! AF_XDP on one end of a wire, an ordinary socket on the other: what is delivered, and what the kernel still does on the
-//! same interface.
+//! AF_XDP on one end of a wire, an ordinary socket on the other: what is delivered, and what the
+//! kernel still does on the same interface.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -87,7 +87,8 @@ impl Receive for XdpSocket {
     }
 }
 
-/// Sends from the near end until datagrams leave by the rings: the first one to a peer goes by the socket.
+/// Sends from the near end until datagrams leave by the
+/// rings: the first one to a peer goes by the socket.
 fn settle(near: &mut XdpSocket, to: SocketAddr, far: &mut UdpSocket) {
     let begin = Instant::now();
     let first = near.counters().xdp_sent_datagrams;
@@ -104,7 +105,8 @@ fn both_ways_at_every_size() {
     let mut near = near(&wire, "::");
     let mut far = far(&wire, "::");
     let [near_port, far_port] = [near.local_address().port(), far.local_address().port()];
-    // 1472 and 1452 bytes are the largest that fit; beyond, the kernel cuts packets and puts them together.
+    // 1472 and 1452 bytes are the largest that fit; beyond, the
+    // kernel cuts packets and puts them together.
     let sizes: Vec<usize> =
         [1, 2, 17, 18, 19, 63, 64, 65, 1000, 1451, 1452, 1453, 1471, 1472, 1473, 3000, 65_000]
             .into_iter()
@@ -152,7 +154,8 @@ fn packets_larger_than_usual() {
         let after = near.counters();
         assert_eq!(after.xdp_received_datagrams - before.xdp_received_datagrams, fits, "{size}");
     }
-    // The way is told to be narrower than the wire: what no longer fits goes by the socket, which cuts it.
+    // The way is told to be narrower than the wire: what no
+    // longer fits goes by the socket, which cuts it.
     wire.near.run("ip route replace 10.9.0.0/24 dev near mtu 1400 src 10.9.0.1");
     let begin = Instant::now();
     let datagrams = datagrams_of(&[3000; 5]);
@@ -187,7 +190,8 @@ fn between_link_local_addresses_and_in_one_batch() {
     let to = address(&format!("[{far_ip}%{near_index}]"), far.local_address().port());
     let from = address(&format!("[{near_ip}%{far_index}]"), near.local_address().port());
     settle(&mut near, to, &mut far);
-    // A datagram that is too large goes by the socket, and those behind it do too: they keep their order.
+    // A datagram that is too large goes by the socket, and
+    // those behind it do too: they keep their order.
     let datagrams = datagrams_of(&[100, 200, 3000, 300, 1452, 1453, 5]);
     for _ in 0..3 {
         assert_eq!(send(&mut near, to, &datagrams).sent, 7);
@@ -371,7 +375,8 @@ fn senders_that_nobody_outside_can_be() {
     let mut near = near(&wire, "0.0.0.0");
     near.wait(Some(Duration::ZERO), None).unwrap();
     let port = near.local_address().port();
-    // Protocol 255 is a socket whose datagrams begin with an IPv4 header; the kernel adds length and checksum.
+    // Protocol 255 is a socket whose datagrams begin with an IPv4
+    // header; the kernel adds length and checksum.
     let open = || Socket::new(Domain::IPV4, Type::from(3), Some(Protocol::from(255)));
     let raw = wire.far.enter(open).unwrap();
     let forge = |source: [u8; 4]| {

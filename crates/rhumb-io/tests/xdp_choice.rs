@@ -24,7 +24,8 @@ fn open_on(host: &Host, address: &str, choice: &Choice) -> Opened {
     host.enter(|| open(choice, address, Options::default()).unwrap())
 }
 
-/// The choice is not taken up, for a reason that says `why`; there is a socket that works in its place.
+/// The choice is not taken up, for a reason that says
+/// `why`; there is a socket that works in its place.
 #[track_caller]
 fn refused(host: &Host, address: &str, choice: &Choice, why: &str) {
     let Opened { mut backend, refusal } = open_on(host, address, choice);
@@ -45,7 +46,8 @@ fn has_program(host: &Host, device: &str) -> bool {
     host.run(&format!("ip link show dev {device}")).contains("xdp")
 }
 
-/// An interface has no program any more, soon: a process that another test starts holds our descriptors for a moment.
+/// An interface has no program any more, soon: a process that another
+/// test starts holds our descriptors for a moment.
 fn loses_program(host: &Host, device: &str) {
     let begin = Instant::now();
     while has_program(host, device) {

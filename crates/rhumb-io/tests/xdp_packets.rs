@@ -1,4 +1,5 @@
-//! Whole IP packets by AF_XDP beside the kernel: what goes by frames, what goes by raw sockets, and what stays the kernel's.
+//! Whole IP packets by AF_XDP beside the kernel: what goes by frames, what goes
+//! by raw sockets, and what stays the kernel's.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -107,7 +108,8 @@ fn a_batch_of_sixty_four_comes_by_the_rings() {
     assert_eq!(near.counters().xdp_received_datagrams, 64);
 }
 
-/// Fragments, options, and whatever else is no plain packet of the protocol, take the kernel's way; so do all others.
+/// Fragments, options, and whatever else is no plain packet of the
+/// protocol, take the kernel's way; so do all others.
 #[test]
 fn the_kernel_does_the_rest_on_the_same_interface() {
     let Some(wire) = Wire::new() else { return };
@@ -157,7 +159,8 @@ fn packets_to_any_address_of_this_host_are_ours() {
     }
 }
 
-/// What claims to come from ourselves, or from nobody, or is larger than the room, is dropped and counted.
+/// What claims to come from ourselves, or from nobody, or is
+/// larger than the room, is dropped and counted.
 #[test]
 fn what_no_neighbour_can_have_sent_is_counted() {
     let Some(wire) = Wire::new() else { return };

@@ -1,14 +1,17 @@
 //! A principal's side: has the key of each waypoint's window before it is needed.
 //!
-//! 1. [`KeyClient::poll_query`] says what to ask a resolver next: first the keys of the present windows, then, at a random time in
-//!    the second half of a window, those of the next. Random, so that not all principals ask at once.
-//! 2. [`KeyClient::handle_answer`] believes what opens with the shared key, whoever sent it, and goes on waiting
-//!    otherwise: a forged answer, or what a cache had left, delays nothing.
-//! 3. What is not answered in time is asked again, of the next resolver, after a pause that doubles up to
-//!    [`LONGEST_PAUSE_MS`]; what is truncated, over TCP.
-//! 4. [`KeyClient::credential`] gives the key for a time: that of its window, or, while a waypoint's grace lasts, the one before.
+//! 1. [`KeyClient::poll_query`] says what to ask a resolver next: first the keys of the present
+//!    windows, then, at a random time in the second half of a window, those of the next. Random, so
+//!    that not all principals ask at once.
+//! 2. [`KeyClient::handle_answer`] believes what opens with the shared key, whoever sent it, and
+//!    goes on waiting otherwise: a forged answer, or what a cache had left, delays nothing.
+//! 3. What is not answered in time is asked again, of the next resolver, after a pause that doubles
+//!    up to [`LONGEST_PAUSE_MS`]; what is truncated, over TCP.
+//! 4. [`KeyClient::credential`] gives the key for a time: that of its window, or, while a
+//!    waypoint's grace lasts, the one before.
 //!
-//! Invariant: one query is under way at a time. A dead resolver costs nothing as long as the keys last.
+//! Invariant: one query is under way at a time. A dead
+//! resolver costs nothing as long as the keys last.
 
 use std::net::IpAddr;
 
@@ -193,7 +196,8 @@ impl KeyClient {
         }
     }
 
-    /// Fetches the keys of the next windows at once: for who hands them on, and does not wait for the end of a window.
+    /// Fetches the keys of the next windows at once: for who hands them on,
+    /// and does not wait for the end of a window.
     pub fn hurry(&mut self, now_ms: u64, mut random: impl FnMut() -> u64) {
         self.plan(now_ms, &mut random);
         for fetch in self.fetches.iter_mut().filter(|fetch| fetch.attempts == 0) {
@@ -390,7 +394,8 @@ const DATAGRAM_PATIENCE_MS: u64 = 2_000;
 const STREAM_PATIENCE_MS: u64 = 5_000;
 /// Resolvers that fail have often recovered by then.
 const FIRST_PAUSE_MS: u64 = 1_000;
-/// Longer than a negative answer is kept ([`SOA minimum`](crate::Zone)), shorter than the least grace that makes sense.
+/// Longer than a negative answer is kept ([`SOA minimum`](crate::Zone)),
+/// shorter than the least grace that makes sense.
 pub const LONGEST_PAUSE_MS: u64 = 30_000;
 /// As the server's own.
 const PAYLOAD_SIZE: u16 = 1232;

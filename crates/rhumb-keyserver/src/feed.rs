@@ -1,12 +1,16 @@
 //! A waypoint's side: follows the key server's book over one TCP connection.
 //!
-//! 1. [`RevocationFeed::question`] makes a signed question: at first, and after a fault, "what is there since serial N?", which is
-//!    answered at once; then "what comes after serial N?", which also says that everything up to N is in force here.
-//! 2. The server answers that one as soon as there is something, or after [`HOLD_WORDS_MS`] that there is nothing.
-//! 3. [`RevocationFeed::handle_answer`] checks the signature, which covers the question's, so that no old answer passes, and
-//!    takes the words. Then 1 again, over the same connection; after a fault over another one.
+//! 1. [`RevocationFeed::question`] makes a signed question: at first, and after a fault, "what is
+//!    there since serial N?", which is answered at once; then "what comes after serial N?", which
+//!    also says that everything up to N is in force here.
+//! 2. The server answers that one as soon as there is something, or
+//!    after [`HOLD_WORDS_MS`] that there is nothing.
+//! 3. [`RevocationFeed::handle_answer`] checks the signature, which covers the question's,
+//!    so that no old answer passes, and takes the words. Then 1 again, over the same
+//!    connection; after a fault over another one.
 //!
-//! A feed that loses its server goes on with what it has, and says since when ([`RevocationFeed::current_ms`]).
+//! A feed that loses its server goes on with what it has, and says since when
+//! ([`RevocationFeed::current_ms`]).
 
 use std::io::{self, Read, Write};
 
@@ -42,11 +46,13 @@ pub enum FeedError {
     Connection(io::Error),
     /// Not the answer to the question, or not signed with the key for it.
     Forged,
-    /// The server does not know the key, or has another secret or clock: `BADKEY`, `BADSIG` or `BADTIME`.
+    /// The server does not know the key, or has another secret
+    /// or clock: `BADKEY`, `BADSIG` or `BADTIME`.
     KeyRefused(String),
     /// The server refuses the question, with this rcode.
     Refused(String),
-    /// The server knows fewer revocations than are in force here: it lost its journal. What is known here stays.
+    /// The server knows fewer revocations than are in force here: it
+    /// lost its journal. What is known here stays.
     Backward {
         /// The newest serial here.
         ours: u32,
@@ -74,14 +80,15 @@ impl RevocationFeed {
         })
     }
 
-    /// What is known as a text for [`RevocationFeed::resume`], to be kept while nobody follows. `None` when the server told more
-    /// than a book is to have.
+    /// What is known as a text for [`RevocationFeed::resume`], to be kept while nobody follows.
+    /// `None` when the server told more than a book is to have.
     #[must_use]
     pub fn keep(&self) -> Option<String> {
         kept::write(self.zone.text(), &self.book)
     }
 
-    /// Begins with what was kept, in place of nothing: it is in force at once, and the server is asked for what came since.
+    /// Begins with what was kept, in place of nothing: it is in force at once,
+    /// and the server is asked for what came since.
     ///
     /// # Errors
     /// When the text is not whole, or of another zone. Nothing of it is taken then.
@@ -145,7 +152,8 @@ impl RevocationFeed {
         Ok(changed)
     }
 
-    /// One question and its answer over a blocking stream, whose time to read is at least [`EXCHANGE_MS`].
+    /// One question and its answer over a blocking stream,
+    /// whose time to read is at least [`EXCHANGE_MS`].
     ///
     /// # Errors
     /// As [`FeedError`] says.
@@ -223,7 +231,8 @@ fn read_words(message: &Message<&[u8]>, zone: &Zone, now_s: u64) -> Option<(u32,
     Some((serial, batches))
 }
 
-/// One message over a stream and the next one that comes back, each with its length in front (RFC 7766).
+/// One message over a stream and the next one that comes
+/// back, each with its length in front (RFC 7766).
 ///
 /// # Errors
 /// Those of the stream.

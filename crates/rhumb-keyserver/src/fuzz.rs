@@ -1,4 +1,5 @@
-//! Properties for the fuzzer and for tests: whatever comes, it is answered or dropped, and nobody gets more than twice its bytes.
+//! Properties for the fuzzer and for tests: whatever comes, it is answered or dropped, and nobody
+//! gets more than twice its bytes.
 
 use std::collections::HashMap;
 
@@ -100,7 +101,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Questions whose compressed names are longer when they are written out than twice the message. Found by the fuzzer.
+    /// Questions whose compressed names are longer when they are written out than twice the
+    /// message. Found by the fuzzer.
     #[test]
     fn compressed_names_do_not_amplify() {
         let message = data_encoding::BASE64

@@ -5,12 +5,13 @@
 //! 1800000000 1800004100 revoke:42 revoke:42/7 restore:9 0123456789abcdef
 //! ```
 //!
-//! Serial, until when it matters, what was said, and the start of a SHA-256 over the line before it. A batch is one line, so it
-//! is there as a whole or not at all. A process killed in the middle of writing leaves a last line that does not
-//! verify; nobody was told of it, and it is cut off. A bad line elsewhere is damage, and refused.
+//! Serial, until when it matters, what was said, and the start of a SHA-256 over the line before
+//! it. A batch is one line, so it is there as a whole or not at all. A process killed in the middle
+//! of writing leaves a last line that does not verify; nobody was told of it, and it is cut off. A
+//! bad line elsewhere is damage, and refused.
 //!
-//! After a failed write nothing more is taken: what the system has of the file is not known then (a failed `fsync` may be
-//! forgotten by the next). A restart reads what is there.
+//! After a failed write nothing more is taken: what the system has of the file is not known then (a
+//! failed `fsync` may be forgotten by the next). A restart reads what is there.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

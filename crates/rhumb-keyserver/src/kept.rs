@@ -1,5 +1,5 @@
-//! What a follower keeps of the book while it does not run, as text: so that what was revoked stays so after a restart during which
-//! the key server is away.
+//! What a follower keeps of the book while it does not run, as text: so that what was revoked stays
+//! so after a restart during which the key server is away.
 //!
 //! ```text
 //! rhumb kept-revocations 1
@@ -8,9 +8,9 @@
 //! end 1 0123456789abcdef
 //! ```
 //!
-//! Lines as in the [`journal`](crate::journal), then how many there were, and the start of a SHA-256 over all before. It is written
-//! as a whole or not at all. Invariant: what cannot be read whole is not taken in part, since a line that is missing is a
-//! revocation that is not in force.
+//! Lines as in the [`journal`](crate::journal), then how many there were, and the start of a
+//! SHA-256 over all before. It is written as a whole or not at all. Invariant: what cannot be read
+//! whole is not taken in part, since a line that is missing is a revocation that is not in force.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! Platypus keys and revocations over DNS (Platypus paper, sections 4.4 and 5.1): the key server, and those who ask it.
+//! Platypus keys and revocations over DNS (Platypus paper, sections 4.4
+//! and 5.1): the key server, and those who ask it.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | [`client`], [`principal`] | a principal's side: has each window's key before it is needed |
 //! | [`tsig`] | signatures of messages |
 //!
-//! Sans-IO: messages, time and randomness are arguments; only the journal touches a file. `docs/keyserver.md` is the
-//! normative page.
+//! Sans-IO: messages, time and randomness are arguments; only the journal touches a file.
+//! `docs/keyserver.md` is the normative page.
 
 #![forbid(unsafe_code)]
 

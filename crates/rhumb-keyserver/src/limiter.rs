@@ -1,10 +1,12 @@
-//! Response-rate limiting: how many datagrams a source network is answered, so that nobody is flooded in another's name.
+//! Response-rate limiting: how many datagrams a source network is answered,
+//! so that nobody is flooded in another's name.
 //!
-//! A source is a /24 or a /56, since whoever forges addresses has neighbours to choose from. Of the answers beyond the rate
-//! every second one goes out truncated, no longer than the question: a real client comes again over TCP, where
-//! addresses cannot be forged.
+//! A source is a /24 or a /56, since whoever forges addresses has neighbours to choose from. Of the
+//! answers beyond the rate every second one goes out truncated, no longer than the question: a real
+//! client comes again over TCP, where addresses cannot be forged.
 //!
-//! Invariant: memory is fixed. Sources share a bucket when their keyed hashes meet; nobody can aim at another's bucket.
+//! Invariant: memory is fixed. Sources share a bucket when their keyed
+//! hashes meet; nobody can aim at another's bucket.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -75,7 +77,8 @@ fn capacity(rate_per_s: u32) -> u64 {
     u64::from(rate_per_s) * BURST_S * ANSWER
 }
 
-/// A resolver asks for many of its clients when a window begins; jitter spreads that over more than this.
+/// A resolver asks for many of its clients when a window
+/// begins; jitter spreads that over more than this.
 const BURST_S: u64 = 2;
 const ANSWER: u64 = 1000;
 /// Every second answer beyond the rate says "come by TCP": RFC 5358's and BIND's usual choice.

@@ -1,4 +1,5 @@
-//! Text files of the operator and of principals: what `rhumb capability` makes, and the daemons read.
+//! Text files of the operator and of principals: what
+//! `rhumb capability` makes, and the daemons read.
 //!
 //! A principal's, which the operator hands over once:
 //!
@@ -7,9 +8,10 @@
 //! principal 42
 //! zone _k.example.net
 //! key <64 digits of hex>
-//! waypoint 192.0.2.1 11 10000 5000          address, window bits, grace and skew in ms; one to 64 of them
+//! waypoint 192.0.2.1 11 10000 5000
 //! ```
 //!
+//! A waypoint's line has its address, its window bits, grace and skew in ms; there are one to 64.
 //! The operator's book of principals, one a line, and a waypoint's master key of one epoch:
 //!
 //! ```text

@@ -1,7 +1,9 @@
-//! The label that a key is asked by: `b32hex(waypoint | principal | flags | window)`, one label under the zone.
+//! The label that a key is asked by: `b32hex(waypoint |
+//! principal | flags | window)`, one label under the zone.
 //!
-//! Base 32 with the extended hex alphabet (RFC 4648, section 7), in lower case, without padding: letters may change their
-//! case on the way (0x20), the label is the same. 13 bytes for an IPv4 waypoint make 21 characters, 25 for IPv6 make 40.
+//! Base 32 with the extended hex alphabet (RFC 4648, section 7), in lower case, without padding:
+//! letters may change their case on the way (0x20), the label is the same. 13 bytes for an IPv4
+//! waypoint make 21 characters, 25 for IPv6 make 40.
 
 use std::net::IpAddr;
 

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! record = version and suite, 4 bits each | scheme 1 | epoch 1 | not after 4, Unix seconds | s 16
-//! sealed = AES-256-GCM-SIV(record), tag 16 at its end; nonce: zeros; associated data: the query name
+//! sealed = AES-256-GCM-SIV(record), tag 16 at its end;
+//!          nonce: zeros; associated data: the query name
 //! ```
 //!
-//! 39 bytes: so short that an answer is not twice its question, and goes in a datagram. Waypoint, principal, flags and
-//! window are in the query name, which the seal covers. The nonce is always the same, which this cipher (RFC 8452) allows: with
-//! it, equal records for one name are equal bytes, and that is all anybody learns. A cache may mix old and new.
+//! 39 bytes: so short that an answer is not twice its question, and goes in a datagram. Waypoint,
+//! principal, flags and window are in the query name, which the seal covers. The nonce is always
+//! the same, which this cipher (RFC 8452) allows: with it, equal records for one name are equal
+//! bytes, and that is all anybody learns. A cache may mix old and new.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
 use rhumb_capability::{Capability, Delegations, Epoch, KeyRecord, Scheme, Secret, Suite};
@@ -46,7 +48,8 @@ impl std::fmt::Debug for SharedKey {
     }
 }
 
-/// Seals `record` as the answer to `query_name`. `None` when it is over after 2106, or the cryptographic library fails.
+/// Seals `record` as the answer to `query_name`. `None` when it is over
+/// after 2106, or the cryptographic library fails.
 #[must_use]
 pub fn seal(record: &KeyRecord, key: &SharedKey, query_name: &str) -> Option<Vec<u8>> {
     let capability = &record.capability;

@@ -118,8 +118,8 @@ impl Extension {
     }
 }
 
-/// The most that a datagram may have which answers `question_len` bytes: never more than twice as many, so that nobody is worth
-/// flooding through us; never more than the asker takes.
+/// The most that a datagram may have which answers `question_len` bytes: never more than twice as
+/// many, so that nobody is worth flooding through us; never more than the asker takes.
 pub(crate) fn datagram_limit(question_len: usize, extension: Option<Extension>) -> usize {
     let accepted = extension.map_or(PLAIN_LIMIT, |extension| {
         usize::from(extension.payload_size.clamp(PLAIN_LIMIT as u16, OUR_PAYLOAD_SIZE))

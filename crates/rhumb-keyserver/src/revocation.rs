@@ -1,7 +1,8 @@
 //! What was revoked, by serial: the key server's book, which waypoints follow.
 //!
-//! Invariant: serials only grow. Of each subject only the newest word is kept; that is all a follower needs, since a newer
-//! word about a subject is also newer than whatever the follower has seen of it.
+//! Invariant: serials only grow. Of each subject only the newest word is kept;
+//! that is all a follower needs, since a newer word about a subject is also
+//! newer than whatever the follower has seen of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,8 @@ pub struct Word {
     pub action: Action,
     /// Whom.
     pub subject: Subject,
-    /// Unix seconds. No secret that was given out before this word is of use from then on, so followers may forget it.
+    /// Unix seconds. No secret that was given out before this word is of
+    /// use from then on, so followers may forget it.
     pub until_s: u64,
 }
 
@@ -82,7 +84,8 @@ impl Book {
         self.words.len() + batch.changes.len() <= MAX_WORDS
     }
 
-    /// Whether a principal gets no more keys. This does not end with time, only with a [`Action::Restore`].
+    /// Whether a principal gets no more keys. This does not end
+    /// with time, only with a [`Action::Restore`].
     #[must_use]
     pub fn is_revoked(&self, principal: Principal) -> bool {
         let word = self.words.get(&Subject { principal, delegation: None });
@@ -119,7 +122,8 @@ impl Book {
             .filter(move |word| word.serial > serial && word.until_s > now_s)
     }
 
-    /// Forgets what is of no use any more: all words whose time is over but those that withhold keys.
+    /// Forgets what is of no use any more: all words whose
+    /// time is over but those that withhold keys.
     pub fn sweep(&mut self, now_s: u64) {
         let keeps = |word: &Word| {
             word.until_s > now_s
@@ -129,7 +133,8 @@ impl Book {
         self.order.retain(|(_, subject)| self.words.contains_key(subject));
     }
 
-    /// Forgets all words whose time is over: for a follower, to whom the server says everything again that still matters.
+    /// Forgets all words whose time is over: for a follower, to whom the
+    /// server says everything again that still matters.
     pub fn expire(&mut self, now_s: u64) {
         self.words.retain(|_, word| word.until_s > now_s);
         self.order.retain(|(_, subject)| self.words.contains_key(subject));
@@ -163,7 +168,8 @@ impl Book {
 const LEAST: Subject = Subject { principal: Principal(0), delegation: None };
 /// Words of one update: fits a message, and the part of a feed's answer that must not be divided.
 pub const MAX_BATCH: usize = 64;
-/// About 10 MB. Revoked principals stay, so an operator that comes near reuses no numbers and starts a new zone.
+/// About 10 MB. Revoked principals stay, so an operator that comes
+/// near reuses no numbers and starts a new zone.
 pub const MAX_WORDS: usize = 1 << 16;
 
 #[cfg(test)]

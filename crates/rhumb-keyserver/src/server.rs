@@ -1,11 +1,12 @@
 //! The key server: messages in, answers out. No sockets, no clock, no disk.
 //!
-//! 1. What is no question is dropped. A datagram takes a token of its source, signed or not: a signature says who wrote a message once,
-//!    and not who sends it now.
+//! 1. What is no question is dropped. A datagram takes a token of its source, signed or not: a
+//!    signature says who wrote a message once, and not who sends it now.
 //! 2. A signature, where there is one, is checked.
-//! 3. A query is answered from the zone; a follower's query may be [held](Outcome::Hold) until there is something to tell.
-//! 4. An update is checked and [given out to be stored](Outcome::Store); its answer is made by [`KeyServer::stored`], when
-//!    it is durable.
+//! 3. A query is answered from the zone; a follower's query may be
+//!    [held](Outcome::Hold) until there is something to tell.
+//! 4. An update is checked and [given out to be stored](Outcome::Store); its answer is made by
+//!    [`KeyServer::stored`], when it is durable.
 //! 5. Over a datagram, an answer that is longer than twice its question becomes "ask over TCP".
 
 use std::collections::HashMap;
@@ -383,7 +384,8 @@ impl KeyServer {
         Reply { is_authoritative: true, answer, ..Reply::default() }
     }
 
-    /// The sealed record of a key and how long it may be kept; `None` where there is none to be had now.
+    /// The sealed record of a key and how long it may be
+    /// kept; `None` where there is none to be had now.
     fn record(&self, key: &KeyQuestion, now_ms: u64) -> Option<(Vec<u8>, u32)> {
         let waypoint = self.waypoints.iter().find(|known| known.address == key.waypoint)?;
         let shared_key = self.principals.get(&key.principal)?;
@@ -458,7 +460,8 @@ impl KeyServer {
         let mut words: Vec<_> = self.book.since(serial, now_s).take(MAX_TOLD + 1).collect();
         let mut complete_to = self.book.last_serial();
         if let (true, Some(cut)) = (words.len() > MAX_TOLD, words.last().map(|word| word.serial)) {
-            // What is said under one serial is told together, so the last one, which may go on, waits for the next answer.
+            // What is said under one serial is told together, so the last one, which may go on,
+            // waits for the next answer.
             words.retain(|word| word.serial < cut);
             complete_to = words.last().map_or(cut, |word| word.serial);
         }
@@ -566,7 +569,8 @@ impl KeyServer {
         if answer.len() <= limit {
             return answer;
         }
-        // Names that are compressed in a question are longer when they are written out: its header alone goes back.
+        // Names that are compressed in a question are longer when they
+        // are written out: its header alone goes back.
         sign(without_sections(truncated))
     }
 
@@ -602,7 +606,8 @@ enum Next {
 /// Bytes of a header of DNS, and of it, from where on it counts what follows.
 const HEADER_LEN: usize = 12;
 const COUNTS_AT: usize = 4;
-/// Words of one answer: some 20 kB. At least [`MAX_BATCH`](crate::revocation::MAX_BATCH), so that every answer gets on.
+/// Words of one answer: some 20 kB. At least
+/// [`MAX_BATCH`](crate::revocation::MAX_BATCH), so that every answer gets on.
 const MAX_TOLD: usize = 300;
 /// Below what resolvers and translators of addresses let a silent connection live.
 pub const HOLD_WORDS_MS: u64 = 20_000;

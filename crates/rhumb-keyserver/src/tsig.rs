@@ -1,8 +1,10 @@
-//! Transaction signatures, RFC 8945, with HMAC-SHA-256: who asks is who holds the key, and the answer is to this question.
+//! Transaction signatures, RFC 8945, with HMAC-SHA-256: who asks is who holds
+//! the key, and the answer is to this question.
 //!
-//! A signature is the last record of a message. It covers the message without it, the key's name, the time and, in an
-//! answer, the question's own signature: so an answer cannot be kept and shown for another question. The `domain`
-//! crate has the same behind `ring` or OpenSSL; the project's cryptography is aws-lc-rs alone.
+//! A signature is the last record of a message. It covers the message without it, the key's name,
+//! the time and, in an answer, the question's own signature: so an answer cannot be kept and shown
+//! for another question. The `domain` crate has the same behind `ring` or OpenSSL; the project's
+//! cryptography is aws-lc-rs alone.
 
 mod key;
 
@@ -149,7 +151,8 @@ impl SignatureFault {
 }
 
 impl RefusedSignature {
-    /// An error of BADKEY and BADSIG goes out unsigned: there is no key to sign it with (section 5.3.2).
+    /// An error of BADKEY and BADSIG goes out unsigned: there
+    /// is no key to sign it with (section 5.3.2).
     fn append(&self, error: TsigRcode, answer: &mut Vec<u8>) {
         let fields = Fields { time_s: self.time_s, error, other: &[] };
         append(&self.name, &self.algorithm, &[], &fields, answer);
@@ -168,7 +171,8 @@ pub struct QuestionMac(Mac);
 /// Whether an answer is signed with the key of its question, for this question, and now.
 ///
 /// # Errors
-/// The server's own word, when it says why it refused the question's signature: that word may be unsigned.
+/// The server's own word, when it says why it refused the
+/// question's signature: that word may be unsigned.
 pub fn check_answer(
     key: &TsigKey,
     question: &QuestionMac,
@@ -199,7 +203,8 @@ pub fn check_answer(
 pub enum AnswerFault {
     /// Not signed, with another key, for another question, or at another time.
     Forged,
-    /// Whoever answers says that the question's signature is refused; nothing vouches for that word.
+    /// Whoever answers says that the question's signature
+    /// is refused; nothing vouches for that word.
     Refused(TsigRcode),
 }
 
@@ -301,7 +306,8 @@ fn find(message: &[u8]) -> Result<Option<(usize, Found<'_>)>, SignatureFault> {
     Ok(Some((begin, record)))
 }
 
-/// The MAC of a message whose signature begins at `start`; `None` when it was not made with the key.
+/// The MAC of a message whose signature begins at
+/// `start`; `None` when it was not made with the key.
 fn verified(
     key: &TsigKey,
     message: &[u8],
@@ -355,7 +361,8 @@ fn time48(time_s: u64) -> Time48 {
     Time48::from_u64(time_s & ((1 << 48) - 1))
 }
 
-/// Clocks of server and client may differ by this much (section 10 recommends it); a larger wish of a client is cut to it.
+/// Clocks of server and client may differ by this much (section 10 recommends
+/// it); a larger wish of a client is cut to it.
 pub const FUDGE_S: u16 = 300;
 /// SHA-256's output.
 const MAC_LEN: usize = 32;
@@ -426,7 +433,8 @@ mod tests {
             let mut changed = message.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             let checked = ring.check(&changed, NOW_S);
-            // The case of the key's and the algorithm's name means nothing, and the bits of a record's count or type may hide it.
+            // The case of the key's and the algorithm's name means nothing, and the bits of a
+            // record's count or type may hide it.
             let same = changed.eq_ignore_ascii_case(&message);
             assert!(same || !matches!(checked, Ok(Some(_))), "bit {bit}: {checked:?}");
         }

@@ -6,7 +6,8 @@
 //! | `7.42.revoked.ZONE TXT "17"` | what 42 delegated under id 7 is revoked |
 //! | `42.restored.ZONE`, `7.42.restored.ZONE` | it is not, any more |
 //!
-//! All records of a message have one serial, and are taken together or not at all. Waypoints are told in the same form.
+//! All records of a message have one serial, and are taken together or not
+//! at all. Waypoints are told in the same form.
 
 use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::name::{Label, ToName};

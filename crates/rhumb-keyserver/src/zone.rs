@@ -58,7 +58,8 @@ pub(crate) enum Place {
 }
 
 impl Zone {
-    /// The zone `apex`, which these servers serve. Without any it is `ns` in the zone itself, at `addresses`.
+    /// The zone `apex`, which these servers serve. Without any it
+    /// is `ns` in the zone itself, at `addresses`.
     ///
     /// # Errors
     /// As [`ZoneError`] says.
@@ -161,7 +162,8 @@ impl Zone {
             Ttl::from_secs(EXPIRE_S),
             Ttl::from_secs(NEGATIVE_TTL_S),
         );
-        // A negative answer is kept for the lesser of the record's own TTL and its minimum (RFC 2308).
+        // A negative answer is kept for the lesser of the
+        // record's own TTL and its minimum (RFC 2308).
         entry(self.apex.clone(), NEGATIVE_TTL_S, ZoneRecordData::Soa(soa))
     }
 
@@ -244,7 +246,8 @@ const MAILBOX: &str = "hostmaster";
 pub(crate) const AFTER: &str = "after";
 pub(crate) const SINCE: &str = "since";
 pub(crate) const EVERYWHERE: &str = "everywhere";
-/// Whoever is given a principal's number today asks today: an old "there is none" must not outlive a coffee.
+/// Whoever is given a principal's number today asks today: an
+/// old "there is none" must not outlive a coffee.
 pub(crate) const NEGATIVE_TTL_S: u32 = 10;
 /// Servers move seldom.
 const SERVER_TTL_S: u32 = 3600;

@@ -170,7 +170,8 @@ fn another_resolver_is_asked_when_one_is_dead() {
 #[test]
 fn old_caches_and_liars_are_waited_out() {
     let mut world = World::new();
-    // A cache that still says "there is none", and one that has the key of another window, and others' answers.
+    // A cache that still says "there is none", and one that has the
+    // key of another window, and others' answers.
     let mut lies = 0;
     world.run(START_MS + 320_000, |server, query, now_ms| {
         let mut answer = honest(server, query, now_ms)?;

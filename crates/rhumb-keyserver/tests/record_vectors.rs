@@ -1,5 +1,5 @@
-//! Sealed records, byte for byte. The vectors are made here, and again by the model in Python (`tests/python/test_platypus.py`)
-//! from `docs/keyserver.md` alone.
+//! Sealed records, byte for byte. The vectors are made here, and again by the model in Python
+//! (`tests/python/test_platypus.py`) from `docs/keyserver.md` alone.
 //!
 //! `RHUMB_WRITE_VECTORS=1` writes them, as `cargo xtask vectors` does.
 

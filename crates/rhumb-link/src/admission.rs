@@ -1,9 +1,10 @@
-//! How many handshakes strangers may begin, and how many of them may be half-open, in all and from one source. Their addresses
-//! are proven.
+//! How many handshakes strangers may begin, and how many of them may be half-open, in all and from
+//! one source. Their addresses are proven.
 //!
 //! 1. No source begins more than its rate.
-//! 2. Sources that begin few draw on a pool that those who begin many cannot empty: it takes hundreds of addresses that begin
-//!    one a second each to hold anybody up. Sources where somebody is who is admitted have a pool of their own.
+//! 2. Sources that begin few draw on a pool that those who begin many cannot empty: it takes
+//!    hundreds of addresses that begin one a second each to hold anybody up. Sources where somebody
+//!    is who is admitted have a pool of their own.
 //! 3. So there are few half-open at once, and their number is bounded all the same.
 
 use std::collections::HashMap;
@@ -108,7 +109,8 @@ impl Rates {
     }
 }
 
-/// What a node begins, or a handful behind one address: a handshake, and one more when it moves or starts anew.
+/// What a node begins, or a handful behind one address: a
+/// handshake, and one more when it moves or starts anew.
 const FEW: Rate = Rate { per_s: 1, burst: 8 };
 
 #[cfg(test)]
@@ -140,7 +142,8 @@ mod tests {
         assert_eq!((admission.half_open(), admission.half_open_at.len()), (0, 0));
     }
 
-    /// Begins one every `step` from each host, for ten seconds, and gives each up at once. Returns how many were let in.
+    /// Begins one every `step` from each host, for ten seconds, and gives
+    /// each up at once. Returns how many were let in.
     fn begun(
         admission: &mut Admission,
         hosts: std::ops::Range<u32>,

@@ -1,11 +1,13 @@
-//! One epoch's key of one direction: seals and opens records in place. AES-GCM by aws-lc; nonce = salt XOR counter.
+//! One epoch's key of one direction: seals and opens records in place.
+//! AES-GCM by aws-lc; nonce = salt XOR counter.
 //!
-//! Invariant: a key never seals twice under one counter. A [`PacketKey`] for sealing lives in exactly one send lane, whose
-//! packet numbers only grow (see `lane.rs`), so the 64-bit counter differs each time, and with it the nonce.
+//! Invariant: a key never seals twice under one counter. A [`PacketKey`] for sealing lives in
+//! exactly one send lane, whose packet numbers only grow (see `lane.rs`), so the 64-bit counter
+//! differs each time, and with it the nonce.
 //!
-//! Built with `--cfg rhumb_null_cipher` the AEAD is a no-op that protects nothing: counters, windows and epochs still
-//! move, so a measurement can tell what encryption costs. It is a compiler flag, and not a feature, so that no
-//! dependency can switch it on.
+//! Built with `--cfg rhumb_null_cipher` the AEAD is a no-op that protects nothing: counters,
+//! windows and epochs still move, so a measurement can tell what encryption costs. It is a compiler
+//! flag, and not a feature, so that no dependency can switch it on.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, LessSafeKey, UnboundKey};
 #[cfg(not(rhumb_null_cipher))]
@@ -80,7 +82,8 @@ impl PacketKey {
         tag
     }
 
-    /// Measurement only: compares the nonce, so that keys of other epochs and sessions still do not fit.
+    /// Measurement only: compares the nonce, so that keys of
+    /// other epochs and sessions still do not fit.
     #[cfg(rhumb_null_cipher)]
     #[inline]
     pub(crate) fn open(

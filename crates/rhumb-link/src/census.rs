@@ -1,7 +1,8 @@
-//! Where sessions come from: how many strangers at each source have, and where somebody was who is admitted.
+//! Where sessions come from: how many strangers at each source
+//! have, and where somebody was who is admitted.
 //!
-//! Names cost nothing and addresses do, so sessions that strangers began are counted by source. Who is admitted counts nowhere,
-//! and neither does whom we connected to ourselves.
+//! Names cost nothing and addresses do, so sessions that strangers began are counted by source. Who
+//! is admitted counts nowhere, and neither does whom we connected to ourselves.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -1,8 +1,9 @@
-//! How a certificate proves a name: a self-signed X.509 certificate of the identity's key carries the metadata that the
-//! name is the hash of.
+//! How a certificate proves a name: a self-signed X.509 certificate of the identity's key carries
+//! the metadata that the name is the hash of.
 //!
-//! The handshake proves possession of the certificate's key; this file adds that the metadata hold that very key. The
-//! certificate is read by the same parser that the handshake library reads it with, so both see the same key.
+//! The handshake proves possession of the certificate's key; this file adds that the metadata hold
+//! that very key. The certificate is read by the same parser that the handshake library reads it
+//! with, so both see the same key.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ pub fn read(der: &[u8]) -> Result<Claim, IdentityError> {
     read_with_key(der).map(|(claim, _)| claim)
 }
 
-/// As [`read`], with the certificate's SubjectPublicKeyInfo, DER: what a handshake's signature is to be verified with.
+/// As [`read`], with the certificate's SubjectPublicKeyInfo, DER: what a
+/// handshake's signature is to be verified with.
 ///
 /// # Errors
 ///

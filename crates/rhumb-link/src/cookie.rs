@@ -1,15 +1,19 @@
-//! Stateless cookies for foreign peers: they prove that they receive at their address before anything is kept for them.
+//! Stateless cookies for foreign peers: they prove that they receive at
+//! their address before anything is kept for them.
 //!
-//! 1. A hello without a cookie is answered by one (HelloVerifyRequest, or HelloRetryRequest), made here and forgotten.
-//! 2. The cookie comes back with a hello from which the first can be written again. Only then is a handshake of the library
-//!    made. It has to have seen the first hello and to have sent the cookie by itself, since DTLS 1.3 signs both: so it is fed the
-//!    first hello, and what it answers, which is what was sent, is thrown away.
+//! 1. A hello without a cookie is answered by one (HelloVerifyRequest, or
+//!    HelloRetryRequest), made here and forgotten.
+//! 2. The cookie comes back with a hello from which the first can be written again. Only then is a
+//!    handshake of the library made. It has to have seen the first hello and to have sent the
+//!    cookie by itself, since DTLS 1.3 signs both: so it is fed the first hello, and what it
+//!    answers, which is what was sent, is thrown away.
 //!
-//! For that the library has to make the same cookie. It draws a secret from its generator, and its cookie is the HMAC-SHA256
-//! of the hello's random bytes under that secret. So the generator is given a seed, 64 bits of our HMAC over time, address and
-//! first hello: a cookie is good for one hello from one address, for 10 to 20 s. Nothing else that the library draws from that
-//! generator is secret: the server's random bytes, explicit nonces of DTLS 1.2 under keys that are never the same, and the
-//! spread of its timers. Ephemeral keys and signatures come from the system.
+//! For that the library has to make the same cookie. It draws a secret from its generator, and its
+//! cookie is the HMAC-SHA256 of the hello's random bytes under that secret. So the generator is
+//! given a seed, 64 bits of our HMAC over time, address and first hello: a cookie is good for one
+//! hello from one address, for 10 to 20 s. Nothing else that the library draws from that generator
+//! is secret: the server's random bytes, explicit nonces of DTLS 1.2 under keys that are never the
+//! same, and the spread of its timers. Ephemeral keys and signatures come from the system.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -93,8 +97,8 @@ impl Cookies {
     }
 }
 
-/// What `dimpl` 0.9 makes with this seed; a test compares them. It draws the spread of its first timer, in DTLS 1.3 that of its
-/// limit of records, and then the secret.
+/// What `dimpl` 0.9 makes with this seed; a test compares them. It draws the spread of its first
+/// timer, in DTLS 1.3 that of its limit of records, and then the secret.
 fn cookie(seed: u64, hello: &Hello<'_>) -> [u8; COOKIE_LEN] {
     let mut generator = StdRng::seed_from_u64(seed);
     let _: f32 = generator.random();
@@ -106,7 +110,8 @@ fn cookie(seed: u64, hello: &Hello<'_>) -> [u8; COOKIE_LEN] {
     *tag.as_ref().first_chunk().expect("invariant: an HMAC-SHA256 tag has 32 bytes")
 }
 
-/// A cookie is good in the slot that it was made in and in the next: longer than a round trip and a few retransmissions.
+/// A cookie is good in the slot that it was made in and in the next: longer
+/// than a round trip and a few retransmissions.
 const SLOT_S: u64 = 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Why a datagram was dropped, and how often. Noise on a datagram socket is an everyday event: it is counted by reason and
-//! never an error.
+//! Why a datagram was dropped, and how often. Noise on a datagram socket is an everyday event: it
+//! is counted by reason and never an error.
 
 use std::fmt;
 
@@ -37,10 +37,11 @@ drop_reasons! {
     BadSeal = "bad_seal",
     /// A record of a peer whose session parameters have not arrived yet.
     Early = "early",
-    /// A record sealed under a session's former keys that asks to end it: from before the last handshake.
+    /// A record sealed under a session's former keys that asks
+    /// to end it: from before the last handshake.
     StaleClose = "stale_close",
-    /// A record under a session's former keys from the address of before, after a handshake from another address: another
-    /// process that holds the peer's key.
+    /// A record under a session's former keys from the address of before, after a handshake from
+    /// another address: another process that holds the peer's key.
     FormerProcess = "former_process",
     /// To be sent on a session that has ended.
     StaleSession = "stale_session",
@@ -54,11 +55,13 @@ drop_reasons! {
     PlaintextAlert = "plaintext_alert",
     /// A handshake datagram that belongs to no handshake, or that its handshake does not wait for.
     UnexpectedHandshake = "unexpected_handshake",
-    /// A foreign peer's hello that cannot be answered: in fragments, or without a cipher suite or a share of a key that we have.
+    /// A foreign peer's hello that cannot be answered: in fragments, or without a cipher suite or a
+    /// share of a key that we have.
     HelloRefused = "hello_refused",
     /// A handshake with an endpoint that takes none.
     NotAccepting = "not_accepting",
-    /// A retry token or a cookie that is forged, of another address or hello, or expired; for a token a fresh one was sent.
+    /// A retry token or a cookie that is forged, of another address or hello, or
+    /// expired; for a token a fresh one was sent.
     BadToken = "bad_token",
     /// A retry that no handshake waits for.
     UnexpectedRetry = "unexpected_retry",
@@ -66,7 +69,8 @@ drop_reasons! {
     HalfOpenLimit = "half_open_limit",
     /// As many half-open handshakes from one source as allowed.
     SourceLimit = "source_limit",
-    /// More handshakes begun than one source may begin, or all strangers together; addresses were proven.
+    /// More handshakes begun than one source may begin, or all
+    /// strangers together; addresses were proven.
     HandshakeRate = "handshake_rate",
     /// As many sessions from one source as strangers there may have.
     SourceSessionLimit = "source_session_limit",

@@ -1,8 +1,9 @@
 //! Handshakes by `dimpl` on aws-lc. Only this file knows the library.
 //!
-//! Between native peers the handshake is DTLS 1.3 and nothing else, so that certificates, and with them names, are
-//! never in the clear; the address was proven by our retry token, so the library's own cookie is off. With a foreign peer
-//! the version is negotiated down to DTLS 1.2. Its cookie has come back already when a responder is made: `cookie`.
+//! Between native peers the handshake is DTLS 1.3 and nothing else, so that certificates, and with
+//! them names, are never in the clear; the address was proven by our retry token, so the library's
+//! own cookie is off. With a foreign peer the version is negotiated down to DTLS 1.2. Its cookie
+//! has come back already when a responder is made: `cookie`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +29,8 @@ pub(crate) struct Library {
     repeatable: Option<Repeatable>,
 }
 
-/// Where handshakes that are to be the same in each run take their chance from: the next number is the next one's seed.
+/// Where handshakes that are to be the same in each run take their chance
+/// from: the next number is the next one's seed.
 #[cfg(feature = "repeatable-handshakes")]
 struct Repeatable {
     next_seed: std::sync::atomic::AtomicU64,
@@ -90,7 +92,8 @@ impl Library {
         Box::new(DtlsHandshake { dtls: Dtls::new_13(config, self.certificate.clone(), now) })
     }
 
-    /// Awaits the hello of a foreign peer that has brought its cookie back: as if it had answered the first one itself.
+    /// Awaits the hello of a foreign peer that has brought its cookie back:
+    /// as if it had answered the first one itself.
     pub(crate) fn respond_again(
         &self,
         version: Version,
@@ -164,10 +167,11 @@ fn config(style: Style) -> ConfigBuilder {
         .handshake_timeout(HANDSHAKE_TIMEOUT)
 }
 
-/// What the library is told that an initiator's datagrams hold. It fills hellos up to that with padding, which nobody needs whose
-/// responder answers strangers with less than they sent, so it is as small as it can be: a hello with a cookie is one fragment,
-/// and a flight with our certificate fewer than twelve, which is all that `dimpl` 0.9 has room for. Fragments travel together in
-/// one datagram: `endpoint::handshakes`.
+/// What the library is told that an initiator's datagrams hold. It fills hellos up to that with
+/// padding, which nobody needs whose responder answers strangers with less than they sent, so it is
+/// as small as it can be: a hello with a cookie is one fragment, and a flight with our certificate
+/// fewer than twelve, which is all that `dimpl` 0.9 has room for. Fragments travel together in one
+/// datagram: `endpoint::handshakes`.
 fn hello_len(certificate_len: usize) -> usize {
     let fragment_len = certificate_len.div_ceil(MAX_CERTIFICATE_FRAGMENTS) + FRAGMENT_OVERHEAD;
     fragment_len.clamp(HELLO_WITH_COOKIE_LEN, HANDSHAKE_DATAGRAM_LEN)
@@ -188,7 +192,8 @@ impl Handshake for DtlsHandshake {
     }
 
     fn send(&mut self, message: &[u8]) -> Result<(), HandshakeError> {
-        // It may say that it took nothing, but only before the version is known, and we send once connected.
+        // It may say that it took nothing, but only before the
+        // version is known, and we send once connected.
         self.dtls.send_application_data(message)?;
         Ok(())
     }
@@ -212,8 +217,8 @@ impl Handshake for DtlsHandshake {
 
 /// Fits an IPv6 minimum MTU of 1,280 bytes together with our header and token.
 pub(crate) const HANDSHAKE_DATAGRAM_LEN: usize = 1200;
-/// The largest of our hellos with a cookie as our own responders make it, and some padding, which tells them what the hello
-/// without it was.
+/// The largest of our hellos with a cookie as our own responders make it, and some padding, which
+/// tells them what the hello without it was.
 const HELLO_WITH_COOKIE_LEN: usize = 224;
 /// What follows the certificate in a flight, signature and end, takes three more at most.
 const MAX_CERTIFICATE_FRAGMENTS: usize = 7;

@@ -1,16 +1,19 @@
 //! The public face: one socket's worth of sessions, sans-IO.
 //!
-//! 1. Datagrams come in: sealed ones by [`Endpoint::open`], all others by [`Endpoint::handle_handshake`].
+//! 1. Datagrams come in: sealed ones by [`Endpoint::open`], all others by
+//!    [`Endpoint::handle_handshake`].
 //! 2. Datagrams go out: sealed by [`Endpoint::seal`], and what the endpoint itself has to say by
 //!    [`Endpoint::poll_transmit`].
 //! 3. Time comes in by [`Endpoint::handle_timeout`], whenever [`Endpoint::poll_timeout`] says so.
 //! 4. What happened comes out by [`Endpoint::poll_event`].
 //!
-//! After each of 1 and 3, poll. `open` and `seal` are the fast path: an index into a table, a window, an AEAD, nothing
-//! allocated and nothing hashed; everything else is per handshake or per timer.
+//! After each of 1 and 3, poll. `open` and `seal` are the fast path: an index
+//! into a table, a window, an AEAD, nothing allocated and nothing hashed;
+//! everything else is per handshake or per timer.
 //!
-//! Invariant: a session sends to the address its newest handshake was made with, or that has since answered a challenge sent
-//! there, and to no other, wherever datagrams that belong to it come from. To an address that is being checked go path
+//! Invariant: a session sends to the address its newest handshake was made with, or
+//! that has since answered a challenge sent there, and to no other, wherever
+//! datagrams that belong to it come from. To an address that is being checked go path
 //! messages, and no more bytes than came from there.
 
 mod foreign;
@@ -68,7 +71,8 @@ pub struct Endpoint {
     /// Who is admitted.
     access: Access,
     exchanges: Slots<Exchange>,
-    /// The exchanges with each address. Addresses in hello messages are chosen by strangers, so the map is keyed.
+    /// The exchanges with each address. Addresses in hello messages
+    /// are chosen by strangers, so the map is keyed.
     routes: HashMap<SocketAddr, Route>,
     sessions: Slots<Session>,
     by_name: HashMap<Name, SessionId>,
@@ -122,11 +126,13 @@ pub enum Event {
     Established {
         /// The session.
         session: SessionId,
-        /// The attempt of ours that made it; none when the peer began, or when we renewed by ourselves.
+        /// The attempt of ours that made it; none when the
+        /// peer began, or when we renewed by ourselves.
         attempt: Option<AttemptId>,
         /// The proven name.
         peer: Name,
-        /// Whether there was a session with that name, which now has fresh keys, and perhaps another address.
+        /// Whether there was a session with that name, which now has
+        /// fresh keys, and perhaps another address.
         renewed: bool,
     },
     /// An attempt failed for good.
@@ -138,7 +144,8 @@ pub enum Event {
         /// Why.
         error: LinkError,
     },
-    /// The peer has another address, and showed that it is there. The session is the same, and so are its keys.
+    /// The peer has another address, and showed that it is there.
+    /// The session is the same, and so are its keys.
     Moved {
         /// The session.
         session: SessionId,
@@ -147,8 +154,9 @@ pub enum Event {
         /// Where it sends to.
         to: SocketAddr,
     },
-    /// The newest handshake of a session came from another address, and somebody still sends under the keys from before: another
-    /// process that holds the peer's key. Told every half second while that is so.
+    /// The newest handshake of a session came from another address, and somebody
+    /// still sends under the keys from before: another process that holds the peer's
+    /// key. Told every half second while that is so.
     Former {
         /// The session.
         session: SessionId,
@@ -162,7 +170,8 @@ pub enum Event {
         /// The largest from now on.
         now: u16,
     },
-    /// The peer of a watched session has left a first question unanswered: perhaps it is gone. Told once each time.
+    /// The peer of a watched session has left a first question
+    /// unanswered: perhaps it is gone. Told once each time.
     Doubtful {
         /// The session.
         session: SessionId,
@@ -175,17 +184,20 @@ pub enum Event {
         peer: Name,
         /// Why.
         reason: CloseReason,
-        /// If the peer was watched and fell silent: what was sealed from then on may not have reached it.
+        /// If the peer was watched and fell silent: what was
+        /// sealed from then on may not have reached it.
         doubtful_from: Option<Instant>,
     },
 }
 
 impl Endpoint {
-    /// An endpoint that proves `identity`. `secret` must be fresh and random: retry tokens are made with it.
+    /// An endpoint that proves `identity`. `secret` must be fresh
+    /// and random: retry tokens are made with it.
     ///
     /// # Errors
     /// When the certificate cannot be made, or `config` is out of bounds.
-    #[allow(clippy::needless_pass_by_value)] // An endpoint keeps its identity's secrets; the caller shows that by handing it over.
+    // An endpoint keeps its identity's secrets; the caller shows that by handing it over.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn new(
         identity: Arc<Identity>,
         config: Config,
@@ -233,8 +245,9 @@ impl Endpoint {
         })
     }
 
-    /// Begins a handshake with whoever is at `address`. If `expected` is given, any other name is refused. The outcome is
-    /// an [`Event`], within 12 s. An attempt in progress with the same address and expectation is joined.
+    /// Begins a handshake with whoever is at `address`. If `expected` is given, any other name is
+    /// refused. The outcome is an [`Event`], within 12 s. An attempt in progress with the same
+    /// address and expectation is joined.
     pub fn connect(
         &mut self,
         address: SocketAddr,
@@ -244,9 +257,10 @@ impl Endpoint {
         self.begin(address, expected, true, false, 0, now)
     }
 
-    /// As [`Endpoint::connect`], with an address that nobody vouches for: one datagram goes there, and no other before there is
-    /// an answer, for which it waits a second. `as_foreign`: the datagram is one that foreign peers understand, otherwise one that
-    /// native ones do. Returns the length of what was sent, too.
+    /// As [`Endpoint::connect`], with an address that nobody vouches for: one datagram goes there,
+    /// and no other before there is an answer, for which it waits a second. `as_foreign`: the
+    /// datagram is one that foreign peers understand, otherwise one that native ones do. Returns
+    /// the length of what was sent, too.
     pub fn connect_once(
         &mut self,
         address: SocketAddr,
@@ -274,8 +288,9 @@ impl Endpoint {
         }
     }
 
-    /// Appends what the endpoint has to send: handshakes, keep-alives, closes. Work: all that earlier calls queued, which
-    /// is at most a flight for each datagram handled and a flight for each deadline passed.
+    /// Appends what the endpoint has to send: handshakes, keep-alives, closes. Work:
+    /// all that earlier calls queued, which is at most a flight for each datagram
+    /// handled and a flight for each deadline passed.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
         for (peer, datagram) in self.outgoing.iter() {
             out.push(peer, datagram);
@@ -288,7 +303,8 @@ impl Endpoint {
         self.events.pop_front()
     }
 
-    /// When to call [`Endpoint::handle_timeout`]. It may turn out that nothing was due. Work: constant.
+    /// When to call [`Endpoint::handle_timeout`]. It may
+    /// turn out that nothing was due. Work: constant.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
@@ -328,8 +344,8 @@ impl Endpoint {
         self.admission.half_open()
     }
 
-    /// Records that were opened although they came from another address than their session sent to: the peer, or what
-    /// translates its address, has moved, or somebody passes its records on.
+    /// Records that were opened although they came from another address than their session sent to:
+    /// the peer, or what translates its address, has moved, or somebody passes its records on.
     pub fn records_from_elsewhere(&self) -> u64 {
         self.records_from_elsewhere
     }

@@ -1,15 +1,19 @@
-//! An exchange: one handshake with one address, from the first hello to the first record, and a little longer.
+//! An exchange: one handshake with one address, from the first
+//! hello to the first record, and a little longer.
 //!
 //! 1. `Handshaking`: DTLS. Ends with the peer's name proven and keys exported.
-//! 2. `Agreeing`: our lane exists; our session parameters are sent, 250 ms doubling, until the peer's arrive.
-//! 3. `Greeting`, only if there is a session with that name: empty records go out under the new keys, while the session
-//!    goes on sending under its own, because the peer may have given this handshake up. The first record of the peer's
-//!    renews the session.
-//! 4. `Established`: the session sends. Parameters are repeated until a record of the peer was opened, which shows that
-//!    it has ours; then the exchange stays for [`LINGER`], to answer what was lost, and is forgotten.
+//! 2. `Agreeing`: our lane exists; our session parameters are
+//!    sent, 250 ms doubling, until the peer's arrive.
+//! 3. `Greeting`, only if there is a session with that name: empty records go out under the new
+//!    keys, while the session goes on sending under its own, because the peer may have given this
+//!    handshake up. The first record of the peer's renews the session.
+//! 4. `Established`: the session sends. Parameters are repeated until a record of the
+//!    peer was opened, which shows that it has ours; then the exchange stays for
+//!    [`LINGER`], to answer what was lost, and is forgotten.
 //!
-//! An initiator goes through phases: it tries as to a native peer, then as to a foreign one, and again. An error of the
-//! library ends a phase, not the attempt, because anyone who can send from the peer's address can cause one.
+//! An initiator goes through phases: it tries as to a native peer, then as to a foreign one, and
+//! again. An error of the library ends a phase, not the attempt, because anyone who can send from
+//! the peer's address can cause one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -61,7 +65,8 @@ pub(crate) struct Initiation {
     pub(crate) retries_left: u8,
     /// Whether the peer's first DTLS datagram has come: ours go without wrapping from then on.
     pub(crate) answered: bool,
-    /// While only one datagram may go out, because nobody has answered at the address: whether it has.
+    /// While only one datagram may go out, because nobody
+    /// has answered at the address: whether it has.
     pub(crate) once: Option<bool>,
 }
 
@@ -207,7 +212,7 @@ pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 pub(crate) const AGREEMENT_TIME: Duration = Duration::from_secs(8);
 /// How long an exchange answers after the peer was confirmed.
 pub(crate) const LINGER: Duration = Duration::from_secs(3);
-/// How often a hello is sent again for a retry, until the library's own timer repeats it. A forged retry costs a hello,
-/// so this bounds what a forger can make us send.
+/// How often a hello is sent again for a retry, until the library's own timer repeats it. A forged
+/// retry costs a hello, so this bounds what a forger can make us send.
 pub(crate) const RETRIES_PER_HELLO: u8 = 3;
 const FIRST_REPEAT: Duration = Duration::from_millis(250);

@@ -1,8 +1,8 @@
-//! Properties for the fuzzer and for tests: whatever arrives in whatever order, nothing panics, nobody gains bytes, and no
-//! record opens that was not sealed.
+//! Properties for the fuzzer and for tests: whatever arrives in whatever order, nothing panics,
+//! nobody gains bytes, and no record opens that was not sealed.
 //!
-//! Structure-aware, because random bytes stop at the first check: input bytes choose operations, and real datagrams of a
-//! pair of endpoints are what gets altered.
+//! Structure-aware, because random bytes stop at the first check: input bytes choose operations,
+//! and real datagrams of a pair of endpoints are what gets altered.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -92,7 +92,8 @@ pub fn record(data: &[u8]) {
                 let (original, was_opened) = &mut sealed[place];
                 let mut bytes = original.clone();
                 let at = usize::from(byte(2)) % bytes.len();
-                // The receiver's index is read by whoever finds the lane, and sealed as clear bytes.
+                // The receiver's index is read by whoever
+                // finds the lane, and sealed as clear bytes.
                 let altered = choice == 3 && byte(3) != 0;
                 if altered {
                     bytes[at] ^= byte(3);
@@ -240,7 +241,8 @@ impl World {
         let mut batch = Batch::new();
         self.hosts[host].poll_transmit(&mut batch);
         while self.hosts[host].poll_event().is_some() {}
-        // A stranger who passed on a challenge and its answer is where the peer is, as far as anybody can tell.
+        // A stranger who passed on a challenge and its answer is
+        // where the peer is, as far as anybody can tell.
         let reached: Vec<_> = self.hosts[host].sessions().map(|(_, peer)| peer.address).collect();
         for (to, bytes) in batch.iter() {
             if reached.contains(&to) {

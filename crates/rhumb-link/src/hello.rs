@@ -1,9 +1,11 @@
-//! A foreign peer's ClientHello, read without keeping anything: whether it can be answered, and what the hello was that it
-//! answers a cookie for (RFC 6347, section 4.2.1; RFC 9147, sections 5.1 and 5.3).
+//! A foreign peer's ClientHello, read without keeping anything: whether it can be
+//! answered, and what the hello was that it answers a cookie for (RFC 6347,
+//! section 4.2.1; RFC 9147, sections 5.1 and 5.3).
 //!
-//! A hello with a cookie is the first hello, with the cookie in it, and in DTLS 1.3 perhaps with another length of padding. So
-//! the first is written again from the second, and nothing has to be remembered meanwhile. A hello is one record and one
-//! fragment; others are refused, because they could only be put together by keeping them.
+//! A hello with a cookie is the first hello, with the cookie in it, and in DTLS 1.3 perhaps with
+//! another length of padding. So the first is written again from the second, and nothing has to be
+//! remembered meanwhile. A hello is one record and one fragment; others are refused, because they
+//! could only be put together by keeping them.
 
 use std::ops::Range;
 
@@ -121,9 +123,9 @@ impl<'a> Hello<'a> {
         false
     }
 
-    /// What the first hello must have been, if this one answers a cookie; if this is the first, it is the only one. As
-    /// handshake messages, headers included, of number 0. In DTLS 1.2 extensions are left out: nobody signs them, and they may
-    /// differ.
+    /// What the first hello must have been, if this one answers a cookie; if this is the first, it
+    /// is the only one. As handshake messages, headers included, of number 0. In DTLS 1.2
+    /// extensions are left out: nobody signs them, and they may differ.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = Vec<u8>> {
         let without_cookie = match self.version {
             Version::Dtls12 => {
@@ -192,8 +194,8 @@ pub(crate) fn verify_request(cookie: &[u8; COOKIE_LEN]) -> Vec<u8> {
     first_datagram(HELLO_VERIFY_REQUEST, &body)
 }
 
-/// A HelloRetryRequest, as the first datagram of a server: to the byte what the library says, because it is a part of what both
-/// ends sign.
+/// A HelloRetryRequest, as the first datagram of a server: to the byte what the library says,
+/// because it is a part of what both ends sign.
 pub(crate) fn retry_request(suite: u16, cookie: &[u8; COOKIE_LEN]) -> Vec<u8> {
     let mut body = DTLS_12.to_vec();
     body.extend_from_slice(&HELLO_RETRY_RANDOM);

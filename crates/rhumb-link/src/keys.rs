@@ -1,14 +1,17 @@
-//! The key schedule: from what DTLS exports to the secret of each lane and the keys of each epoch. `docs/spec.md`.
+//! The key schedule: from what DTLS exports to the secret of each
+//! lane and the keys of each epoch. `docs/spec.md`.
 //!
 //! ```text
-//! export (88 bytes) = client_key 32 | server_key 32 | client_salt 12 | server_salt 12      RFC 5764, RFC 7714
-//! root     = HKDF-Extract(salt = "rhumb/1 root", ikm = key | salt)                          per direction
+//! export (88 bytes) = client_key 32 | server_key 32 | client_salt 12 | server_salt 12
+//! root = HKDF-Extract(salt = "rhumb/1 root", ikm = key | salt), per direction
 //! secret_0 = HKDF-Expand(root, "rhumb/1 lane" | u16 lane, 32)
-//! key_n    = HKDF-Expand(secret_n, "rhumb/1 key"), salt_n = HKDF-Expand(secret_n, "rhumb/1 salt", 12)
+//! key_n = HKDF-Expand(secret_n, "rhumb/1 key")
+//! salt_n = HKDF-Expand(secret_n, "rhumb/1 salt", 12)
 //! secret_n+1 = HKDF-Expand(secret_n, "rhumb/1 next", 32)
 //! ```
 //!
-//! All with SHA-256. A secret is wiped when it is replaced, so keys of past epochs cannot be derived again.
+//! The export is as RFC 5764 and RFC 7714 have it; all with SHA-256. A secret is wiped when it is
+//! replaced, so keys of past epochs cannot be derived again.
 
 use std::fmt;
 
@@ -29,7 +32,8 @@ impl ExportedKeys {
         Some(Self(Zeroizing::new(*bytes)))
     }
 
-    /// The secrets of all lanes, to send and to receive with. Nothing else is made of the export, so it can go.
+    /// The secrets of all lanes, to send and to receive with.
+    /// Nothing else is made of the export, so it can go.
     pub(crate) fn lane_secrets(&self, client: bool) -> (LaneSecrets, LaneSecrets) {
         (LaneSecret::all(&self.direction(client)), LaneSecret::all(&self.direction(!client)))
     }

@@ -1,11 +1,13 @@
-//! Lanes: one direction of a session's records. A lane has its own keys, counter and, on the receiving side, window.
+//! Lanes: one direction of a session's records. A lane has its own
+//! keys, counter and, on the receiving side, window.
 //!
-//! Sending: packet numbers grow by one and never reset; the epoch's key is replaced by its successor after
-//! [`EPOCH_PACKETS`] packets or [`EPOCH_LIFETIME`] of use. Receiving: the epoch of a record says which key opens it; an epoch
-//! ahead is believed only when a record opened under it.
+//! Sending: packet numbers grow by one and never reset; the epoch's key is replaced by its
+//! successor after [`EPOCH_PACKETS`] packets or [`EPOCH_LIFETIME`] of use. Receiving: the epoch of
+//! a record says which key opens it; an epoch ahead is believed only when a record opened under it.
 //!
-//! Why no nonce is ever used twice: the nonce is the epoch's salt XOR (epoch, packet number); within an epoch the packet
-//! number grows; a sender that has used the last packet number, or the last epoch, refuses to send.
+//! Why no nonce is ever used twice: the nonce is the epoch's salt XOR (epoch, packet
+//! number); within an epoch the packet number grows; a sender that has used the last
+//! packet number, or the last epoch, refuses to send.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -95,8 +97,8 @@ impl SendLane {
         self.packet_number
     }
 
-    /// Whether so few epochs are left that a fresh handshake is due: at the fastest conceivable 10^8 packets a second
-    /// an epoch lasts 40 ms, so what is left lasts 160 s.
+    /// Whether so few epochs are left that a fresh handshake is due: at the fastest conceivable
+    /// 10^8 packets a second an epoch lasts 40 ms, so what is left lasts 160 s.
     pub(crate) fn nearly_exhausted(&self) -> bool {
         self.epoch >= u16::MAX - 4096
             || self.packet_number >= Counter::MAX_PACKET_NUMBER - (1 << 34)
@@ -148,7 +150,8 @@ impl ReceiveLane {
         }
     }
 
-    /// Opens a whole datagram in place and says where its plaintext stands. After an error the bytes are garbage.
+    /// Opens a whole datagram in place and says where its plaintext
+    /// stands. After an error the bytes are garbage.
     #[inline(always)] // Called in two places, of which one is hot.
     pub(crate) fn open(
         &mut self,
@@ -180,7 +183,8 @@ impl ReceiveLane {
         Ok(RecordHeader::LEN..RecordHeader::LEN + len)
     }
 
-    /// Back to what it was made of. Only of a lane on which nothing was opened: any other goes on in a later epoch.
+    /// Back to what it was made of. Only of a lane on which nothing was
+    /// opened: any other goes on in a later epoch.
     pub(crate) fn into_secret(self) -> LaneSecret {
         debug_assert!(self.epoch == 0 && self.window.newest().is_none());
         self.secret
@@ -198,7 +202,8 @@ impl ReceiveLane {
         }
     }
 
-    /// Derives the keys of an epoch ahead, and keeps them if they open the record: a forged epoch changes nothing.
+    /// Derives the keys of an epoch ahead, and keeps them if they open
+    /// the record: a forged epoch changes nothing.
     #[cold]
     fn open_ahead(
         &mut self,
@@ -228,13 +233,15 @@ impl ReceiveLane {
     }
 }
 
-/// Packets sealed under one key. A datagram has at most 2^12 AES blocks, so an epoch has 2^34, and the advantage of an
-/// attacker on AES-GCM stays below 2^(2*34 - 128) = 2^-60; of the usual 1,452 bytes, below 2^-70.
+/// Packets sealed under one key. A datagram has at most 2^12 AES blocks, so an epoch
+/// has 2^34, and the advantage of an attacker on AES-GCM stays below 2^(2*34 - 128) =
+/// 2^-60; of the usual 1,452 bytes, below 2^-70.
 pub const EPOCH_PACKETS: u64 = 1 << 22;
 /// Longest use of one key, so that a stolen key opens little.
 pub const EPOCH_LIFETIME: Duration = Duration::from_secs(120);
-/// Epochs ahead of its own that a receiver tries. A keep-alive is sent every 5 s, so to be one behind, a receiver must
-/// have lost all of an epoch; to be five behind, ten minutes or 16 million packets.
+/// Epochs ahead of its own that a receiver tries. A keep-alive is sent every 5
+/// s, so to be one behind, a receiver must have lost all of an epoch; to be
+/// five behind, ten minutes or 16 million packets.
 pub const MAX_EPOCHS_AHEAD: u16 = 4;
 /// How long a datagram may be overtaken by those of the next epoch.
 const PREVIOUS_EPOCH_LIFETIME: Duration = Duration::from_secs(10);

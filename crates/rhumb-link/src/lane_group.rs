@@ -1,10 +1,10 @@
 //! The receiving side of a session's eight lanes, under the keys of one handshake.
 //!
-//! A lane is made at the first record that opens on it, so that an idle session keeps 32 bytes for each it does not use,
-//! and a forged record leaves nothing behind.
+//! A lane is made at the first record that opens on it, so that an idle session keeps 32 bytes for
+//! each it does not use, and a forged record leaves nothing behind.
 //!
-//! INVARIANT: a lane is in one place. Handing it to a worker takes it out of here, with its keys and its window; what is
-//! left is what the worker last told of it.
+//! INVARIANT: a lane is in one place. Handing it to a worker takes it out of here, with its keys
+//! and its window; what is left is what the worker last told of it.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -43,7 +43,8 @@ impl LaneGroup {
         Self { cipher, lanes: [const { Place::Elsewhere(None) }; _], opened_elsewhere: now }
     }
 
-    /// Opens a whole datagram in place and says where its plaintext stands. After an error the bytes are garbage.
+    /// Opens a whole datagram in place and says where its plaintext
+    /// stands. After an error the bytes are garbage.
     #[inline]
     pub(crate) fn open(
         &mut self,
@@ -66,7 +67,8 @@ impl LaneGroup {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<Range<usize>, DropReason> {
-        // A close is no sign of life, the first record of a lane or not: so the lane is as old as the group.
+        // A close is no sign of life, the first record of a lane
+        // or not: so the lane is as old as the group.
         let (cipher, since) = (self.cipher, self.opened_elsewhere);
         let place = self.place_mut(header.index);
         let Place::Unused(secret) = std::mem::replace(place, Place::Elsewhere(None)) else {
@@ -205,7 +207,8 @@ mod tests {
         assert!(group.has(index) && !open(&mut group, &first, now), "the window came back too");
     }
 
-    /// What an idle session takes: two groups while it is renewed, a lane used in each, and its own lane to send on.
+    /// What an idle session takes: two groups while it is renewed, a lane
+    /// used in each, and its own lane to send on.
     #[test]
     fn an_idle_session_takes_little_memory() {
         let lane = size_of::<ReceiveLane>();

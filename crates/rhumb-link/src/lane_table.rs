@@ -1,5 +1,6 @@
-//! Which session's lanes an index means. The index is a place in a table, a tag that changes whenever the place is used
-//! again, and the lane; so look-up costs one index and one comparison, and datagrams for a former session find nothing.
+//! Which session's lanes an index means. The index is a place in a table, a tag that changes
+//! whenever the place is used again, and the lane; so look-up costs one index and one comparison,
+//! and datagrams for a former session find nothing.
 //!
 //! | bits | what |
 //! |---|---|
@@ -7,8 +8,9 @@
 //! | 20 | place |
 //! | 3 | lane |
 //!
-//! A tag this short is enough, because it decides nothing: a record of a former session whose tag has come round is opened
-//! with other keys than it was sealed with, which fails, and costs what any forged record costs.
+//! A tag this short is enough, because it decides nothing: a record of a former session
+//! whose tag has come round is opened with other keys than it was sealed with, which
+//! fails, and costs what any forged record costs.
 
 use std::collections::VecDeque;
 
@@ -19,7 +21,8 @@ pub(crate) struct LaneTable<T> {
     places: Vec<Place<T>>,
     /// First freed, first used again, so that a tag returns as late as possible.
     free: VecDeque<u32>,
-    /// Where the tags of a place begin: differs from run to run, so that datagrams for the last run find nothing.
+    /// Where the tags of a place begin: differs from run to run, so
+    /// that datagrams for the last run find nothing.
     first_tag: u8,
 }
 

@@ -1,8 +1,8 @@
 //! Secure links between names: DTLS handshakes, sealed records, rekeying, liveness. Sans-IO.
 //!
-//! An [`Endpoint`] is one UDP socket's worth of sessions. Datagrams and time go in, datagrams, events and plaintext
-//! come out; it reads no clock and opens no socket. Paper: section 4.1 (dTLS at each hop, names proven by their keys);
-//! the normative text is `docs/spec.md`.
+//! An [`Endpoint`] is one UDP socket's worth of sessions. Datagrams and time go in, datagrams,
+//! events and plaintext come out; it reads no clock and opens no socket. Paper: section 4.1 (dTLS
+//! at each hop, names proven by their keys); the normative text is `docs/spec.md`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -18,9 +18,10 @@
 //! | `retry`, `hello`, `cookie`, `admission`, `peek` | what keeps strangers cheap |
 //! | `source`, `rate`, `census` | where strangers come from, how much they may cost, and how many they are |
 //!
-//! Threats and what answers them: forged and replayed records (`lane`, `replay`); spoofed hellos (`retry`, `cookie`); many
-//! half-open handshakes (`admission`); forged alerts and answers (`peek`); amplification (`endpoint::foreign`, `path`); sessions diverted by
-//! records from elsewhere (`path`).
+//! Threats and what answers them: forged and replayed records (`lane`, `replay`);
+//! spoofed hellos (`retry`, `cookie`); many half-open handshakes (`admission`); forged
+//! alerts and answers (`peek`); amplification (`endpoint::foreign`, `path`); sessions
+//! diverted by records from elsewhere (`path`).
 
 #![forbid(unsafe_code)]
 

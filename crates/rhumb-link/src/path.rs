@@ -1,10 +1,11 @@
-//! Whether the peer is where its records come from: the state of one check of one address (RFC 9000, sections 8.2 and 9;
-//! RFC 9853 has the same for DTLS 1.3).
+//! Whether the peer is where its records come from: the state of one check of one address (RFC
+//! 9000, sections 8.2 and 9; RFC 9853 has the same for DTLS 1.3).
 //!
-//! 1. The newest record of a lane came from another address than the session sends to: that address is asked.
+//! 1. The newest record of a lane came from another address than
+//!    the session sends to: that address is asked.
 //! 2. It answers, and nothing newer has come from elsewhere since: the session moves there.
-//! 3. Then the address it moved from is asked in its turn: if the peer still sends from there, the move was somebody's who
-//!    passes records on, and ends as soon as he stops.
+//! 3. Then the address it moved from is asked in its turn: if the peer still sends from there, the
+//!    move was somebody's who passes records on, and ends as soon as he stops.
 //!
 //! Invariant: no more bytes go to an address that was not asked about yet than came from there.
 
@@ -61,7 +62,8 @@ impl PathCheck {
         self.allowance = self.allowance.saturating_sub(PATH_RECORD_LEN);
     }
 
-    /// The challenge, if it is time to send it to an address that has just been heard of; `not_before` is about the session.
+    /// The challenge, if it is time to send it to an address that has just been heard of;
+    /// `not_before` is about the session.
     pub(crate) fn ask(
         &mut self,
         newest: Option<u64>,
@@ -98,14 +100,15 @@ impl PathCheck {
         self.challenge
     }
 
-    /// Whether `answer` shows that the peer is there, and not elsewhere since; `newest` is the lane's.
+    /// Whether `answer` shows that the peer is there, and
+    /// not elsewhere since; `newest` is the lane's.
     pub(crate) fn is_passed_by(&self, answer: NonZeroU64, newest: Option<u64>) -> bool {
         self.asked_at.is_some() && answer == self.challenge && self.highest >= newest
     }
 }
 
-/// Challenges: nobody can guess one that he was not sent, not even the peer, who might want the session to send to somebody
-/// else.
+/// Challenges: nobody can guess one that he was not sent, not even the peer, who might want the
+/// session to send to somebody else.
 pub(crate) struct Challenges {
     key: hmac::Key,
     count: u64,
@@ -124,15 +127,16 @@ impl Challenges {
     }
 }
 
-/// A path message as it travels. No longer than the shortest sealed PDU, so one PDU from a new address pays for a challenge
-/// to it; of keep-alives it takes two.
+/// A path message as it travels. No longer than the shortest sealed PDU, so one PDU from a new
+/// address pays for a challenge to it; of keep-alives it takes two.
 pub(crate) const PATH_RECORD_LEN: usize = RECORD_OVERHEAD + PathMessage::LEN;
-/// A session asks new addresses no more often than this: somebody who passes on records in other addresses' names causes
-/// ten datagrams a second, each no longer than what he sent. Longer than most round trips, so that one challenge is under
-/// way at a time.
+/// A session asks new addresses no more often than this: somebody who passes on records in other
+/// addresses' names causes ten datagrams a second, each no longer than what he sent. Longer than
+/// most round trips, so that one challenge is under way at a time.
 pub(crate) const CHALLENGE_INTERVAL: Duration = Duration::from_millis(100);
-/// How often the address is asked that a session has just left. Nobody need be there any more; if the peer is, all of them are
-/// lost by chance once in a hundred times where a third of round trips fail.
+/// How often the address is asked that a session has just left. Nobody need be
+/// there any more; if the peer is, all of them are lost by chance once in a
+/// hundred times where a third of round trips fail.
 const CHALLENGES_TO_FORMER: u8 = 4;
 
 const _: () = assert!(

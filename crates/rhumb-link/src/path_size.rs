@@ -1,18 +1,23 @@
-//! How large a datagram to the peer may be: what one end knows of the path (RFC 8899, for one session and one direction).
+//! How large a datagram to the peer may be: what one end knows of the path
+//! (RFC 8899, for one session and one direction).
 //!
-//! 1. A session begins with [`MIN_DATAGRAM_LEN`], which every path has to carry, and asks at once whether the
-//!    largest datagram that the peer takes does. A probe is a challenge with padding, and is answered as any challenge.
-//! 2. A size that is answered is used from then on. One that is left unanswered [`PROBES`] times is too big, and one between
-//!    is asked about, until little is left between what gets through and what does not.
-//! 3. While there is traffic the present size is confirmed every [`CONFIRM_INTERVAL`]. If it does not get through any more, the
-//!    session is back at the least size, and the search begins anew.
-//! 4. A search that found less than the peer takes begins anew after [`RAISE_INTERVAL`]: paths grow.
+//! 1. A session begins with [`MIN_DATAGRAM_LEN`], which every path has to carry, and asks at once
+//!    whether the largest datagram that the peer takes does. A probe is a challenge with padding,
+//!    and is answered as any challenge.
+//! 2. A size that is answered is used from then on. One that is left unanswered
+//!    [`PROBES`] times is too big, and one between is asked about, until little is left
+//!    between what gets through and what does not.
+//! 3. While there is traffic the present size is confirmed every [`CONFIRM_INTERVAL`]. If it does
+//!    not get through any more, the session is back at the least size, and the search begins anew.
+//! 4. A search that found less than the peer takes begins
+//!    anew after [`RAISE_INTERVAL`]: paths grow.
 //!
-//! A question counts as unanswered only when the peer was heard after it: a path that is cut says nothing of sizes. So that a
-//! peer with nothing to say is heard, each repetition has a challenge without padding beside it.
+//! A question counts as unanswered only when the peer was heard after it: a path that is
+//! cut says nothing of sizes. So that a peer with nothing to say is heard, each
+//! repetition has a challenge without padding beside it.
 //!
-//! Nothing but sealed answers is believed, so nobody off the path makes a session's datagrams smaller or larger. Probes go
-//! where the session sends to and nowhere else, one at a time.
+//! Nothing but sealed answers is believed, so nobody off the path makes a session's datagrams
+//! smaller or larger. Probes go where the session sends to and nowhere else, one at a time.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -96,8 +101,8 @@ impl PathSize {
         *self = Self::new(self.limit);
     }
 
-    /// There has been a handshake, or the peer has another port: the path is likely to be the same. What is known of it is
-    /// confirmed soon.
+    /// There has been a handshake, or the peer has another port: the path is likely to be the same.
+    /// What is known of it is confirmed soon.
     pub(crate) fn renewed(&mut self, limit: u16, now: Instant) {
         if limit != self.limit || matches!(self.phase, Phase::Searching) {
             let present = self.present.min(limit);
@@ -111,8 +116,8 @@ impl PathSize {
         }
     }
 
-    /// Finds out what to ask now, if anything. `heard`: when a record was opened last; `traffic` differs when anything was sealed
-    /// that is not the link's own.
+    /// Finds out what to ask now, if anything. `heard`: when a record was opened last; `traffic`
+    /// differs when anything was sealed that is not the link's own.
     pub(crate) fn look(
         &mut self,
         heard: Instant,
@@ -149,7 +154,8 @@ impl PathSize {
         Some(Question { len, challenge, companion: None })
     }
 
-    /// Whether it will soon be known that datagrams of `len` bytes get through: that is asked about, and no answer is overdue.
+    /// Whether it will soon be known that datagrams of `len` bytes get through: that is asked
+    /// about, and no answer is overdue.
     pub(crate) fn hopes_for(&self, len: usize) -> bool {
         let asked = |probe: &Probe| probe.companion.is_none() && usize::from(probe.len) >= len;
         len > usize::from(self.present) && self.probe.as_ref().is_some_and(asked)
@@ -195,7 +201,8 @@ impl PathSize {
             self.too_big = Some(len);
             return;
         }
-        // It got through before. Perhaps it does again in a moment, so the search is about all sizes.
+        // It got through before. Perhaps it does again in a
+        // moment, so the search is about all sizes.
         self.present = MIN_DATAGRAM_LEN.min(self.limit);
         self.too_big = None;
         self.phase = Phase::Searching;
@@ -231,7 +238,8 @@ impl PathSize {
         Some(self.present)
     }
 
-    /// Between what gets through and what does not: first a size that fills usual packets, then the middle.
+    /// Between what gets through and what does not: first a size
+    /// that fills usual packets, then the middle.
     fn candidate(&self) -> Option<u16> {
         if self.present >= self.limit {
             return None;
@@ -257,21 +265,25 @@ impl PathSize {
     }
 }
 
-/// Questions that have to be left unanswered before a size counts as too big: RFC 8899, section 5.1.2. By chance that happens
-/// once in a thousand times where a tenth is lost, and the next search mends it.
+/// Questions that have to be left unanswered before a size counts as too big: RFC
+/// 8899, section 5.1.2. By chance that happens once in a thousand times where a
+/// tenth is lost, and the next search mends it.
 pub(crate) const PROBES: u8 = 3;
-/// How often the present size is confirmed while it is used: with the time of three questions, a path that became smaller is
-/// noticed within two seconds.
+/// How often the present size is confirmed while it is used: with the time of three questions, a
+/// path that became smaller is noticed within two seconds.
 pub const CONFIRM_INTERVAL: Duration = Duration::from_secs(1);
-/// How long after a search another one begins, if there is anything to be found: RFC 8899, section 5.1.1.
+/// How long after a search another one begins, if there is
+/// anything to be found: RFC 8899, section 5.1.1.
 pub const RAISE_INTERVAL: Duration = Duration::from_secs(600);
-/// How long to wait for an answer, if three round trips are not longer: a busy peer answers later. Also the least time
-/// between two probes that are not answered.
+/// How long to wait for an answer, if three round trips are not longer: a busy peer answers later.
+/// Also the least time between two probes that are not answered.
 const LEAST_PATIENCE: Duration = Duration::from_millis(200);
 const MOST_PATIENCE: Duration = Duration::from_secs(5);
-/// A search ends when no more bytes than this lie between what gets through and what does not, or a share of one in as many.
+/// A search ends when no more bytes than this lie between what gets through and
+/// what does not, or a share of one in as many.
 const GRAIN: u16 = 32;
-/// UDP payloads that fill packets of usual sizes, from 1,280 to 1,500 bytes, less 28 bytes of IPv4 and UDP or 48 of IPv6.
+/// UDP payloads that fill packets of usual sizes, from 1,280 to 1,500 bytes,
+/// less 28 bytes of IPv4 and UDP or 48 of IPv6.
 const USUAL: [u16; 15] =
     [1252, 1272, 1292, 1312, 1332, 1352, 1372, 1392, 1402, 1412, 1422, 1432, 1444, 1452, 1472];
 

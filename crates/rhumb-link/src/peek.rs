@@ -1,7 +1,9 @@
-//! What can be told of a DTLS datagram before the library sees it (RFC 6347, section 4.1; RFC 9147, section 4).
+//! What can be told of a DTLS datagram before the library sees it
+//! (RFC 6347, section 4.1; RFC 9147, section 4).
 //!
-//! The library treats some inputs as fatal that anyone can forge: a plaintext alert, or a first answer that is no hello.
-//! What is refused here never reaches it. Nothing here is trusted: it only chooses who gets to see a datagram.
+//! The library treats some inputs as fatal that anyone can forge: a plaintext alert, or a first
+//! answer that is no hello. What is refused here never reaches it. Nothing here is trusted: it only
+//! chooses who gets to see a datagram.
 
 use crate::{DropReason, hello};
 
@@ -10,13 +12,15 @@ use crate::{DropReason, hello};
 pub(crate) enum Glimpse {
     /// A ClientHello, or a part of one.
     ClientHello {
-        /// Whether it is the beginning of a handshake: not a part further in, and not the answer to a cookie.
+        /// Whether it is the beginning of a handshake: not a part
+        /// further in, and not the answer to a cookie.
         first: bool,
     },
-    /// The beginning of a server's first answer: ServerHello, or HelloRetryRequest for another group.
+    /// The beginning of a server's first answer:
+    /// ServerHello, or HelloRetryRequest for another group.
     ServerHello,
-    /// A demand for a cookie and nothing else: HelloVerifyRequest or HelloRetryRequest. Anyone can have it sent, by a hello in our
-    /// name.
+    /// A demand for a cookie and nothing else: HelloVerifyRequest or HelloRetryRequest. Anyone can
+    /// have it sent, by a hello in our name.
     CookieRequest,
     /// Anything else: the middle of a handshake, or protected.
     Other,

@@ -1,9 +1,10 @@
 //! Rates that strangers are held to, by where they come from, in memory that does not grow.
 //!
-//! A [`TokenBucket`] holds one rate. [`TokenBuckets`] hold a rate for every source at once: each source has a bucket in each of
-//! two rows, chosen by keyed hashes, and may go on while either of them has tokens; what it takes, it takes from both. So a
-//! source never gets more than its rate, whatever it does, and is held up by others only if those have emptied both of its
-//! buckets: a hundred busy sources hold up one in two thousand.
+//! A [`TokenBucket`] holds one rate. [`TokenBuckets`] hold a rate for every source at once: each
+//! source has a bucket in each of two rows, chosen by keyed hashes, and may go on while either of
+//! them has tokens; what it takes, it takes from both. So a source never gets more than its rate,
+//! whatever it does, and is held up by others only if those have emptied both of its buckets: a
+//! hundred busy sources hold up one in two thousand.
 //!
 //! INVARIANT: nothing is evicted, because nothing is added: strangers cannot push each other out.
 

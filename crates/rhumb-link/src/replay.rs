@@ -1,8 +1,9 @@
 //! The replay window: which packet numbers were opened already, over all epochs of a receive lane.
 //!
-//! A ring of bits as in RFC 6479: advancing clears whole words instead of shifting. Invariant: a number is accepted at most
-//! once, because numbers below the window are refused and numbers inside it have a bit that is only cleared once they
-//! have left it. Check before opening, update after: a forged number must not move the window.
+//! A ring of bits as in RFC 6479: advancing clears whole words instead of shifting. Invariant: a
+//! number is accepted at most once, because numbers below the window are refused and numbers inside
+//! it have a bit that is only cleared once they have left it. Check before opening, update after: a
+//! forged number must not move the window.
 
 use crate::DropReason;
 
@@ -57,8 +58,8 @@ fn place(number: u64) -> (usize, u64) {
 }
 
 const WORDS: usize = 64;
-/// Numbers behind the highest that are still told apart. One word less than the ring holds: the word that is being
-/// entered was cleared whole. At 10^6 packets a second, 4 ms of reordering.
+/// Numbers behind the highest that are still told apart. One word less than the ring holds: the
+/// word that is being entered was cleared whole. At 10^6 packets a second, 4 ms of reordering.
 const WINDOW: u64 = (WORDS as u64 - 1) * 64;
 
 #[cfg(test)]
@@ -81,7 +82,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that remembers everything: never twice, and never refused inside of the window.
+        /// Against a model that remembers everything: never
+        /// twice, and never refused inside of the window.
         #[test]
         fn agrees_with_a_set(steps in prop::collection::vec((0u64..3 * WINDOW, any::<bool>()), 1..400)) {
             let (mut window, mut seen, mut highest) = (ReplayWindow::new(), HashSet::new(), None::<u64>);

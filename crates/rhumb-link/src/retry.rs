@@ -1,7 +1,9 @@
-//! Stateless retry: an initiator proves that it receives at its address before anything is kept for it.
+//! Stateless retry: an initiator proves that it receives
+//! at its address before anything is kept for it.
 //!
-//! The token is the time it was made and a MAC over time, address and hello, so one made for another address or another
-//! hello is worthless, and a stolen one can only repeat the very same hello for ten seconds. Verifying costs one HMAC.
+//! The token is the time it was made and a MAC over time, address and hello, so one made for
+//! another address or another hello is worthless, and a stolen one can only repeat the very same
+//! hello for ten seconds. Verifying costs one HMAC.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -67,7 +69,8 @@ impl RetryTokens {
     }
 }
 
-/// The hash of a hello, without its record header, whose sequence number differs when it is sent again.
+/// The hash of a hello, without its record header, whose
+/// sequence number differs when it is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HelloHash(pub(crate) [u8; 32]);
 

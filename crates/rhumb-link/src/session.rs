@@ -1,8 +1,9 @@
 //! A session: what two names share once a handshake has completed, renewed in place by later ones.
 //!
-//! A session sends on the lane of its newest handshake. It receives on that and on one older lane, because the other end
-//! may learn later of the newest handshake, or, when both ends connected at once, hold another one for the newest. The
-//! older lane ends when nothing was opened on it for [`SILENCE`].
+//! A session sends on the lane of its newest handshake. It receives on that and on one
+//! older lane, because the other end may learn later of the newest handshake, or, when
+//! both ends connected at once, hold another one for the newest. The older lane ends
+//! when nothing was opened on it for [`SILENCE`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::slots::Key;
 use crate::timers::Armed;
 use crate::watch::Watch;
 
-/// A session of this endpoint. It stays the same when the session is renewed, and goes stale when it ends.
+/// A session of this endpoint. It stays the same when the
+/// session is renewed, and goes stale when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub(crate) Key);
 
@@ -32,10 +34,11 @@ pub struct Peer {
     pub name: Name,
     /// What the name is the hash of.
     pub metadata: Arc<Metadata>,
-    /// Where datagrams go: where the newest handshake was made with, or where the peer has shown to be since.
+    /// Where datagrams go: where the newest handshake was made
+    /// with, or where the peer has shown to be since.
     pub address: SocketAddr,
-    /// The largest datagram to send to it now, in bytes of UDP payload: as far as is known the path carries it, and it is no
-    /// more than the peer receives.
+    /// The largest datagram to send to it now, in bytes of UDP payload: as far as is known the path
+    /// carries it, and it is no more than the peer receives.
     pub max_datagram_len: u16,
     /// Whether we began the newest handshake.
     pub initiator: bool,
@@ -118,7 +121,8 @@ impl ReceiveLanes {
         self.iter().filter_map(|index| Some(lanes.get(index)?.group.last_opened())).max()
     }
 
-    /// Takes a newer lane, and returns the one that has to go: of the two others the one not heard of for longer.
+    /// Takes a newer lane, and returns the one that has to go: of the
+    /// two others the one not heard of for longer.
     pub(crate) fn push(&mut self, index: SessionIndex, lanes: &Lanes) -> Option<SessionIndex> {
         let last = std::mem::replace(&mut self.newest, index);
         let older = self.older.replace(last)?;
@@ -183,9 +187,9 @@ impl Session {
     }
 }
 
-/// When a handshake made now has to be followed by another. The responder waits a little longer: it is there for
-/// sessions both ends of which believe that the other began. Names spread the times, so that a router's sessions, all
-/// made when it started, are not all renewed at once.
+/// When a handshake made now has to be followed by another. The responder waits a little longer: it
+/// is there for sessions both ends of which believe that the other began. Names spread the times,
+/// so that a router's sessions, all made when it started, are not all renewed at once.
 pub(crate) fn renewal_time(peer: &Name, initiator: bool, now: Instant) -> Instant {
     let spread = Duration::from_secs(u64::from(peer.0[31]) / 2);
     now + RENEWAL_INTERVAL - spread + if initiator { Duration::ZERO } else { RESPONDER_PATIENCE }
@@ -195,7 +199,8 @@ pub(crate) fn renewal_time(peer: &Name, initiator: bool, now: Instant) -> Instan
 pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// A session of which nothing was opened for this long is dead: four keep-alives were lost.
 pub const SILENCE: Duration = Duration::from_secs(20);
-/// Sessions get fresh keys from a fresh handshake this often, less up to 127 s that depend on the name.
+/// Sessions get fresh keys from a fresh handshake this
+/// often, less up to 127 s that depend on the name.
 pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(3600);
 /// How much later than the initiator the responder renews.
 const RESPONDER_PATIENCE: Duration = Duration::from_secs(180);

@@ -1,5 +1,6 @@
-//! A table whose keys go stale: a key is a slot and the slot's generation, so that a key to something removed finds
-//! nothing, even after the slot was used again. Look-up is one index and one comparison.
+//! A table whose keys go stale: a key is a slot and the slot's generation, so
+//! that a key to something removed finds nothing, even after the slot was used
+//! again. Look-up is one index and one comparison.
 
 /// A table of `T`.
 pub(crate) struct Slots<T> {

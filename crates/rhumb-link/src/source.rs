@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// What one site can send from: an IPv4 address, or a /48 of IPv6. Once an answer sent there has come back, that is the least
-/// that a stranger has to have, so bounds on strangers are counted by it.
+/// What one site can send from: an IPv4 address, or a /48 of IPv6. Once an
+/// answer sent there has come back, that is the least that a stranger has to
+/// have, so bounds on strangers are counted by it.
 ///
-/// A /64 would be too little to count by: whoever is given a /48, which brokers of tunnels do for nothing (RFC 6177), has
-/// 65,536 of them. Hosts of one /48 who are in each other's way are to be admitted.
+/// A /64 would be too little to count by: whoever is given a /48, which brokers
+/// of tunnels do for nothing (RFC 6177), has 65,536 of them. Hosts of one /48
+/// who are in each other's way are to be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// An IPv4 address, also one that was written as an IPv6 address.

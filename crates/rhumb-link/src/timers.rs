@@ -1,8 +1,8 @@
 //! When somebody has to be looked at again: one heap of deadlines for all sessions and handshakes.
 //!
-//! Deadlines that move later (a session was just used) are not moved in the heap: the early entry fires, its owner sees
-//! that nothing is due and arms itself again. So the paths that run per packet never touch the heap, and an owner
-//! causes at most one early look per deadline.
+//! Deadlines that move later (a session was just used) are not moved in the heap: the early entry
+//! fires, its owner sees that nothing is due and arms itself again. So the paths that run per
+//! packet never touch the heap, and an owner causes at most one early look per deadline.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,7 +51,8 @@ impl Timers {
 }
 
 impl Armed {
-    /// Whether a popped deadline is the one armed; if so it is disarmed. Others were overtaken by an earlier one.
+    /// Whether a popped deadline is the one armed; if so it is
+    /// disarmed. Others were overtaken by an earlier one.
     pub(crate) fn fires(&mut self, at: Instant) -> bool {
         let fires = self.0 == Some(at);
         if fires {

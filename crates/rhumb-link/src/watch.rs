@@ -1,18 +1,20 @@
 //! Whether the peer is still there: quick notice for those who have another one to go to.
 //!
 //! 1. While something is opened now and then, nothing is done.
-//! 2. When traffic goes one way only, or stops, the peer is asked after [`QUIET`]; on an idle session, in place of each
-//!    keep-alive.
-//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent. That the first was left
-//!    unanswered is told, for those who would get ready.
-//! 4. Once they are, fewer questions do where few were ever lost: as many as it takes to be as sure. So that this is known, a
-//!    busy peer is asked now and then, too ([`Loss`]).
+//! 2. When traffic goes one way only, or stops, the peer is asked after [`QUIET`]; on an idle
+//!    session, in place of each keep-alive.
+//! 3. While nothing is opened it is asked again, [`PROBES`] times in all; then it counts as silent.
+//!    That the first was left unanswered is told, for those who would get ready.
+//! 4. Once they are, fewer questions do where few were ever lost: as many as it takes to be as
+//!    sure. So that this is known, a busy peer is asked now and then, too ([`Loss`]).
 //!
-//! A question is a challenge to the present address, so any peer answers it and it costs no more than a keep-alive of each.
-//! Whoever has many sessions leaves this to the other ends, and finds out by [`SILENCE`](crate::SILENCE).
+//! A question is a challenge to the present address, so any peer answers it and it costs no more
+//! than a keep-alive of each. Whoever has many sessions leaves this to the other ends, and finds
+//! out by [`SILENCE`](crate::SILENCE).
 //!
-//! Of lanes that other workers have it is known once a second what was opened and sealed on them. So busy sessions of several
-//! workers may be asked needlessly, and the answer, which comes here, settles it.
+//! Of lanes that other workers have it is known once a second what was opened and
+//! sealed on them. So busy sessions of several workers may be asked needlessly,
+//! and the answer, which comes here, settles it.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -77,14 +79,16 @@ impl Watch {
         }
     }
 
-    /// Finds out what to do. `heard`: when a record was opened last; `sealed`: how many were sealed with the present keys.
+    /// Finds out what to do. `heard`: when a record was opened last; `sealed`:
+    /// how many were sealed with the present keys.
     pub(crate) fn look(&mut self, heard: Instant, sealed: u64, now: Instant) -> Finding {
         if self.probes.first().is_some_and(|first| heard > *first) {
             self.loss.note(self.probes.len(), std::mem::take(&mut self.answered));
             self.probes.clear();
         }
         if let Some(last) = self.probes.last() {
-            // A sample was sent while something came in: until that is in doubt, its answer may take its time.
+            // A sample was sent while something came in: until that is
+            // in doubt, its answer may take its time.
             self.look_at = (*last + self.interval()).max(heard + self.patience());
             if now < self.look_at {
                 return Finding::Present { idle: false };
@@ -104,7 +108,8 @@ impl Watch {
         }
     }
 
-    /// The challenge to send as a probe now. `fresh` is one that was never used. Call [`Watch::sealed`] after it.
+    /// The challenge to send as a probe now. `fresh` is one that was
+    /// never used. Call [`Watch::sealed`] after it.
     pub(crate) fn probe(&mut self, fresh: NonZeroU64, now: Instant) -> NonZeroU64 {
         if self.probes.is_empty() {
             self.first_challenge = fresh;
@@ -116,7 +121,8 @@ impl Watch {
         challenge
     }
 
-    /// So many records were sealed with the present keys, and what is sealed from now on is traffic.
+    /// So many records were sealed with the present keys,
+    /// and what is sealed from now on is traffic.
     pub(crate) fn sealed(&mut self, count: u64) {
         self.sealed_before = count;
     }
@@ -148,8 +154,9 @@ impl Watch {
         });
     }
 
-    /// From when on what was sealed may not have reached the peer, who fell silent after `heard`: that what was sent before
-    /// an answered probe has, and what was sent two round trips before it was heard.
+    /// From when on what was sealed may not have reached the peer, who fell silent
+    /// after `heard`: that what was sent before an answered probe has, and what
+    /// was sent two round trips before it was heard.
     pub(crate) fn doubtful_from(&self, heard: Instant) -> Option<Instant> {
         heard.checked_sub(self.round_trip() * 2).max(self.reached_at)
     }
@@ -172,7 +179,8 @@ impl Watch {
     }
 }
 
-/// How many questions were asked of late while the peer was there, and how many of them went unanswered.
+/// How many questions were asked of late while the peer was
+/// there, and how many of them went unanswered.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loss {
     asked: u32,
@@ -189,9 +197,10 @@ impl Loss {
         }
     }
 
-    /// How many in a row go unanswered by chance no more often than [`FALSE_ALARM`] says, by what was seen. The chance that the
-    /// next one is lost is (lost + 1) / (asked + 2), and those after it follow in the same way: Laplace's rule of succession,
-    /// which takes every share of loss for as likely as any other beforehand, and so needs many questions while it knows little.
+    /// How many in a row go unanswered by chance no more often than [`FALSE_ALARM`] says, by what
+    /// was seen. The chance that the next one is lost is (lost + 1) / (asked + 2), and those after
+    /// it follow in the same way: Laplace's rule of succession, which takes every share of loss for
+    /// as likely as any other beforehand, and so needs many questions while it knows little.
     fn questions_needed(self) -> usize {
         let (asked, lost) = (f64::from(self.asked), f64::from(self.lost));
         let mut chance = 1.0;
@@ -205,24 +214,28 @@ impl Loss {
     }
 }
 
-/// How long traffic goes unanswered before the peer is asked, if two round trips are not longer. So who only sends adds four
-/// probes a second at most, and none while anything comes back.
+/// How long traffic goes unanswered before the peer is asked, if two round trips are not longer. So
+/// who only sends adds four probes a second at most, and none while anything comes back.
 pub const QUIET: Duration = Duration::from_millis(250);
-/// How often a peer is asked before it counts as silent. Where a fifth of the datagrams is lost each way, a probe goes
-/// unanswered with probability 1 - 0.8^2 = 0.36, and all of them with 0.36^16 = 8e-8: once in 36 days of asking four
-/// times a second. With 3 of them it would be every few seconds.
+/// How often a peer is asked before it counts as silent. Where a fifth of the
+/// datagrams is lost each way, a probe goes unanswered with probability 1 - 0.8^2
+/// = 0.36, and all of them with 0.36^16 = 8e-8: once in 36 days of asking four times a
+/// second. With 3 of them it would be every few seconds.
 pub const PROBES: usize = 16;
 /// What [`PROBES`] come to where a fifth is lost.
 const FALSE_ALARM: f64 = 8e-8;
-/// Where nothing is ever lost: an interruption of half a second, as when a station changes its access point, is sat out.
+/// Where nothing is ever lost: an interruption of half a second, as when a
+/// station changes its access point, is sat out.
 const LEAST_PROBES: usize = 5;
-/// So many questions are remembered, half of them after a while: what a path was like an hour ago tells little.
+/// So many questions are remembered, half of them after a while:
+/// what a path was like an hour ago tells little.
 const LOSS_WINDOW: u32 = 512;
-/// A busy peer is asked once in so many records, and [`SAMPLE_INTERVAL`], at most: one percent of the traffic, which makes fifty
-/// answers, and six questions instead of sixteen, of a minute.
+/// A busy peer is asked once in so many records, and [`SAMPLE_INTERVAL`], at most: one percent of
+/// the traffic, which makes fifty answers, and six questions instead of sixteen, of a minute.
 const SAMPLED_RECORDS: u64 = 100;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Between probes at least, if two round trips are not longer: an interruption of a second and a half is sat out.
+/// Between probes at least, if two round trips are not longer: an
+/// interruption of a second and a half is sat out.
 pub const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Until one was measured: to most of the world.
 const ASSUMED_ROUND_TRIP: Duration = Duration::from_millis(100);

@@ -1,7 +1,9 @@
-//! The fast half of an endpoint, for another thread: opens and seals on the lanes that it was given, and nothing else.
+//! The fast half of an endpoint, for another thread: opens and seals on
+//! the lanes that it was given, and nothing else.
 //!
-//! A worker shares nothing with the endpoint. [`LaneUpdate`]s come in, in order; [`OpenedElsewhere`] and [`LaneReport`]s go
-//! back. What the endpoint alone can decide (handshakes, closes, addresses, silence) it decides there.
+//! A worker shares nothing with the endpoint. [`LaneUpdate`]s come in, in order;
+//! [`OpenedElsewhere`] and [`LaneReport`]s go back. What the endpoint alone can decide (handshakes,
+//! closes, addresses, silence) it decides there.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -56,7 +58,8 @@ pub struct LaneUpdate(pub(crate) Change);
 pub(crate) enum Change {
     /// A receiving lane, which is nowhere else.
     Receive { index: SessionIndex, session: SessionId, address: SocketAddr, lane: Place },
-    /// A sending lane, which is nowhere else, in place of the one that the worker has of that session.
+    /// A sending lane, which is nowhere else, in place of
+    /// the one that the worker has of that session.
     Send { session: SessionId, address: SocketAddr, max_datagram_len: u16, lane: UnusedLane },
     /// The peer is elsewhere.
     Address { session: SessionId, groups: ReceiveLanes, address: SocketAddr },
@@ -90,7 +93,8 @@ pub struct LaneReport {
 /// What became of a datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// It was opened, and holds a PDU from where its session sends to. Hand it to the endpoint if there is no flow for it.
+    /// It was opened, and holds a PDU from where its session sends to. Hand it
+    /// to the endpoint if there is no flow for it.
     Pdu(Opened, OpenedElsewhere),
     /// It was opened, and has to be handed to the endpoint.
     Rare(OpenedElsewhere),
@@ -194,10 +198,12 @@ impl WorkerLanes {
         Ok(Taken::Rare(record))
     }
 
-    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
+    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the
+    /// plaintext, 16 bytes of room.
     ///
     /// # Errors
-    /// With the reason, which is counted, when the session has ended or the datagram is larger than gets to the peer.
+    /// With the reason, which is counted, when the session has ended or
+    /// the datagram is larger than gets to the peer.
     #[inline]
     pub fn seal(
         &mut self,
@@ -240,8 +246,8 @@ impl WorkerLanes {
         self.send.get(session.0).is_some()
     }
 
-    /// What was opened and sealed since the last report; some seconds apart, lest the endpoint takes the peer for silent.
-    /// Work: one step for each lane that was used since.
+    /// What was opened and sealed since the last report; some seconds apart, lest the endpoint
+    /// takes the peer for silent. Work: one step for each lane that was used since.
     pub fn report(&mut self, now: Instant) -> LaneReport {
         let mut report = LaneReport::default();
         for index in self.opened.drain(..) {

@@ -1,4 +1,5 @@
-//! Nobody can have us send more to an address than they sent in its name, until that address is proven.
+//! Nobody can have us send more to an address than they
+//! sent in its name, until that address is proven.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

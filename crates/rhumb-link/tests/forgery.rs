@@ -1,4 +1,5 @@
-//! Forged plaintext at any moment of a handshake: alerts are dropped, anything else costs time at worst.
+//! Forged plaintext at any moment of a handshake: alerts
+//! are dropped, anything else costs time at worst.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

@@ -1,4 +1,5 @@
-//! Every bound holds, with one more refused and counted, and honest peers get through once there is room.
+//! Every bound holds, with one more refused and counted, and
+//! honest peers get through once there is room.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -18,7 +19,8 @@ fn limited(change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// Begins a native handshake with host 1 in the name of `from`, who answers the retry but nothing after it.
+/// Begins a native handshake with host 1 in the name of
+/// `from`, who answers the retry but nothing after it.
 fn half_open(net: &mut Net, initial: &Flying, from: SocketAddr) -> Result<(), DropReason> {
     let before = net.sent.len();
     net.deliver(&Flying { from, ..initial.clone() })?;
@@ -207,7 +209,8 @@ fn strangers_leave_sessions_for_who_is_admitted() {
     assert!(net.find_session(server, friend).is_some());
 }
 
-/// Two hellos of one address with good tokens, in turns, each of which ends what the other began: work without end.
+/// Two hellos of one address with good tokens, in turns, each of which
+/// ends what the other began: work without end.
 #[test]
 fn hellos_in_turns_begin_no_more_than_a_source_may() {
     let mut net = Net::pair();
@@ -227,7 +230,8 @@ fn hellos_in_turns_begin_no_more_than_a_source_may() {
         }
         net.now += Duration::from_micros(83);
     }
-    // In half a second a source begins 200 and 25 more. Of the others every second one is the one in progress.
+    // In half a second a source begins 200 and 25 more. Of the
+    // others every second one is the one in progress.
     assert!(refused > (6_000 - 2 * 230) / 2, "{refused} refused");
     net.set_fate(|_, _| Fate::Arrives);
     net.connect(third, 1);

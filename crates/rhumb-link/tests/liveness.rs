@@ -119,7 +119,8 @@ fn watching(peers: WatchPeers) -> Config {
     config
 }
 
-/// What a silent peer costs at most, over and above the wait for the first probe: the network's round trip is 20 ms.
+/// What a silent peer costs at most, over and above the wait for the
+/// first probe: the network's round trip is 20 ms.
 const PROBING: Duration = Duration::from_millis(100 * PROBES as u64);
 
 #[test]
@@ -201,7 +202,8 @@ fn watching_a_peer_that_answers_costs_four_probes_a_second_at_most() {
         net.send(1, 0, b"both ways");
         net.run(Duration::from_millis(10));
     }
-    // Traffic shows that the peer is there; that it is asked all the same, now and then, shows how much is lost.
+    // Traffic shows that the peer is there; that it is asked all the
+    // same, now and then, shows how much is lost.
     let sizes = net.sent[before..].iter().filter(|flying| flying.bytes.len() > 1000).count();
     let asked = net.sent.len() - before - 2000 - 2 * sizes;
     assert!((2..=20).contains(&asked), "{asked} path messages");

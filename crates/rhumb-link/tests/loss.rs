@@ -1,4 +1,5 @@
-//! A handshake survives what a network does to datagrams: any one of them lost, or many lost, late and repeated.
+//! A handshake survives what a network does to datagrams: any one
+//! of them lost, or many lost, late and repeated.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -116,7 +117,8 @@ fn fate(dice: (u8, u8)) -> Fate {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever happens to the first datagrams, both ends agree within an attempt and a retry of the caller.
+    /// Whatever happens to the first datagrams, both ends agree
+    /// within an attempt and a retry of the caller.
     #[test]
     fn a_bad_network_delays_but_does_not_prevent(dice in prop::collection::vec(any::<(u8, u8)>(), 40)) {
         let mut net = Net::pair();

@@ -1,4 +1,5 @@
-//! A session follows its peer to another address: by a path check, or by a fresh handshake. Nobody else moves it.
+//! A session follows its peer to another address: by a path check,
+//! or by a fresh handshake. Nobody else moves it.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -97,7 +98,8 @@ fn a_rebound_translator_that_still_passes_the_old_address_moves_it_once() {
         net.send(0, 1, b"as long as the least PDU");
         net.send(1, 0, b"down");
         net.run(10 * MS);
-        // What goes to the old address reaches the peer all the same, whose answers come from the new one.
+        // What goes to the old address reaches the peer all the
+        // same, whose answers come from the new one.
         for flying in std::mem::take(&mut net.outside) {
             assert_eq!(flying.to, home);
             passed_on += usize::from(is_path_message(&flying));
@@ -241,7 +243,8 @@ fn whoever_passes_records_on_diverts_a_session_only_while_he_does() {
     let (_, theirs) = net.establish();
     net.take_events(1);
     let (home, server) = (net.hosts[0].address, net.hosts[1].address);
-    // He sees all that the peer sends, before the network delivers it, and passes on what he is sent.
+    // He sees all that the peer sends, before the network
+    // delivers it, and passes on what he is sent.
     let mut seen = net.sent.len();
     let mut race = |net: &mut Net| {
         while let Some(mut flying) = net.sent.get(seen).cloned() {

@@ -61,7 +61,8 @@ proptest! {
                     net.hosts[host].endpoint.close(session, now);
                     net.collect(host);
                 },
-                // As after a crash: nothing is remembered. Elsewhere, so that keys are told apart by addresses.
+                // As after a crash: nothing is remembered. Elsewhere, so
+                // that keys are told apart by addresses.
                 Step::Restart(host) => {
                     restarts += 1;
                     let identity = identities[host].clone();

@@ -1,7 +1,9 @@
-//! OpenSSL as the foreign peer, over UDP on loopback, in both roles: names are proven, both ends export the same keys,
-//! and records made from OpenSSL's export by an independent derivation open on our side, and ours on theirs.
+//! OpenSSL as the foreign peer, over UDP on loopback, in both roles: names are proven, both ends
+//! export the same keys, and records made from OpenSSL's export by an independent derivation open
+//! on our side, and ours on theirs.
 //!
-//! Independent means: HKDF and AES by the `openssl` command, GHASH written here from NIST SP 800-38D.
+//! Independent means: HKDF and AES by the `openssl`
+//! command, GHASH written here from NIST SP 800-38D.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

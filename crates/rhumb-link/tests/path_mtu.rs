@@ -1,5 +1,5 @@
-//! How large datagrams may be: the largest that the path carries is found, followed, and confirmed, by nothing but what the peer
-//! has sealed.
+//! How large datagrams may be: the largest that the path carries is found, followed, and confirmed,
+//! by nothing but what the peer has sealed.
 
 mod pair;
 
@@ -10,7 +10,8 @@ use pair::{Fate, Flying, Net};
 use rhumb_link::{Config, DropReason, MIN_DATAGRAM_LEN, RAISE_INTERVAL, SessionId};
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 
-/// The network takes datagrams of so many bytes from one host to the other, and loses larger ones without a word.
+/// The network takes datagrams of so many bytes from one host to the
+/// other, and loses larger ones without a word.
 fn narrow(net: &mut Net, from: usize, to: usize) {
     let first = net.hosts[0].address;
     net.set_fate(move |_, flying| {
@@ -167,7 +168,8 @@ fn nobody_off_the_path_changes_a_size() {
     assert_eq!(net.hosts[0].sizes, [(session, 1452)]);
 }
 
-/// Somebody passes a record on from an address of their choice: nothing goes there but what the check of addresses allows.
+/// Somebody passes a record on from an address of their choice: nothing goes
+/// there but what the check of addresses allows.
 #[test]
 fn no_probe_goes_to_an_address_that_is_not_proven() {
     let mut net = Net::pair();
@@ -201,7 +203,8 @@ fn a_move_to_another_host_begins_anew_and_another_port_does_not() {
     }
 }
 
-/// A peer that answers no probes, as one that does not know them, and one that answers only some, cost little.
+/// A peer that answers no probes, as one that does not know them,
+/// and one that answers only some, cost little.
 #[test]
 fn probes_are_few_whatever_the_peer_answers() {
     let mut net = Net::pair();

@@ -1,4 +1,5 @@
-//! A capture of a native handshake and of what follows shows no name, no key and no metadata; Debug output shows no secret.
+//! A capture of a native handshake and of what follows shows no name, no key
+//! and no metadata; Debug output shows no secret.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

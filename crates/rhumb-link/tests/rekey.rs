@@ -1,4 +1,5 @@
-//! Epoch keys are replaced by count and by time, and receivers follow over reordering and loss, but not over forgery.
+//! Epoch keys are replaced by count and by time, and receivers follow
+//! over reordering and loss, but not over forgery.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -14,7 +15,8 @@ fn counter(flying: &Flying) -> Counter {
     RecordHeader::parse(&flying.bytes).unwrap().counter
 }
 
-/// Seals a record in each of `epochs` consecutive epochs, keeping the session alive without delivering them.
+/// Seals a record in each of `epochs` consecutive epochs,
+/// keeping the session alive without delivering them.
 fn one_record_per_epoch(net: &mut Net, epochs: u16) -> Vec<Flying> {
     let session = net.session(0, 1);
     (0..epochs)

@@ -1,4 +1,5 @@
-//! Every hour a session gets fresh keys from a fresh handshake, in place, and not one datagram is lost by it.
+//! Every hour a session gets fresh keys from a fresh handshake,
+//! in place, and not one datagram is lost by it.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -31,7 +32,8 @@ fn it_happens_every_hour_and_the_session_stays_the_same() {
     net.assert_carries("five hours later");
 }
 
-/// Sends in both directions every 3 ms while a renewal runs in which one handshake datagram, the n-th, is lost.
+/// Sends in both directions every 3 ms while a renewal runs in
+/// which one handshake datagram, the n-th, is lost.
 fn renew_under_traffic(lost: Option<usize>) -> Net {
     let mut net = Net::pair();
     net.establish();

@@ -1,4 +1,5 @@
-//! A record is opened once: repeated at once, later, across epochs and across a fresh handshake, it is dropped.
+//! A record is opened once: repeated at once, later, across epochs
+//! and across a fresh handshake, it is dropped.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

@@ -1,4 +1,5 @@
-//! Stateless retry: a hello from an unproven address is answered by a token and leaves nothing behind.
+//! Stateless retry: a hello from an unproven address is
+//! answered by a token and leaves nothing behind.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

@@ -1,4 +1,5 @@
-//! Both ends connect at once: one session with each other, and it works, however the two handshakes interleave.
+//! Both ends connect at once: one session with each other, and it
+//! works, however the two handshakes interleave.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

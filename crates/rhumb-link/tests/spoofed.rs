@@ -1,5 +1,5 @@
-//! Hellos in the name of others cost a responder no memory and its honest peers nothing, however many there are and whoever
-//! they claim to come from.
+//! Hellos in the name of others cost a responder no memory and its honest peers nothing, however
+//! many there are and whoever they claim to come from.
 
 #![allow(clippy::unwrap_used)] // A test may.
 

@@ -1,5 +1,5 @@
-//! Two processes that hold one key at one peer: the newer handshake has the session, the former process can still be told so, and
-//! neither its records nor its end touch the newer one.
+//! Two processes that hold one key at one peer: the newer handshake has the session, the former
+//! process can still be told so, and neither its records nor its end touch the newer one.
 
 mod pair;
 

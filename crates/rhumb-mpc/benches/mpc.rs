@@ -1,11 +1,12 @@
-//! What two-party computation costs: triples per second of one party's work, bytes per triple, and the time of a run with both
-//! parties on one thread, in memory, over 768 lanes.
+//! What two-party computation costs: triples per second of one party's work, bytes per triple, and
+//! the time of a run with both parties on one thread, in memory, over 768 lanes.
 //!
-//! All kinds take turns within a round, so that a noisy machine disturbs all alike; figures are medians over the rounds. Both
-//! parties' work is done one after the other and the whole is timed, so a party's is half of it.
+//! All kinds take turns within a round, so that a noisy machine disturbs all alike;
+//! figures are medians over the rounds. Both parties' work is done one after the other and
+//! the whole is timed, so a party's is half of it.
 //!
-//! `cargo bench -p rhumb-mpc`; `-- --json` prints one object, `--only TEXT` measures what has the text in its name. Takes about 10
-//! seconds.
+//! `cargo bench -p rhumb-mpc`; `-- --json` prints one object, `--only TEXT` measures what has the
+//! text in its name. Takes about 10 seconds.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 
@@ -96,8 +97,8 @@ fn fill((one, two): &mut (Session, Session)) -> Traffic {
     all
 }
 
-/// Times the making of triples: a pool that holds four batches of bits and one of vectors, and one that holds many of vectors. What
-/// the small one takes is measured beside, and taken off.
+/// Times the making of triples: a pool that holds four batches of bits and one of vectors, and one
+/// that holds many of vectors. What the small one takes is measured beside, and taken off.
 fn make(
     figures: &mut Vec<Figure>,
     name: &str,
@@ -201,7 +202,8 @@ fn level(ands: usize) -> Arc<Program> {
     Arc::new(circuit.finish())
 }
 
-/// Select-Best as in the paper: preferences masked by the policy, then a tournament of preferences and keys.
+/// Select-Best as in the paper: preferences masked by the
+/// policy, then a tournament of preferences and keys.
 fn tournament(routes: usize) -> Arc<Program> {
     let mut circuit = Circuit::new();
     let mut players: Vec<(Vec<Bit>, Vector)> = (0..routes)

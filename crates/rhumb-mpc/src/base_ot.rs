@@ -1,14 +1,16 @@
-//! The first 128 oblivious transfers, with public keys: "Endemic oblivious transfer" of Masny and Rindal (CCS 2019, figure 8,
-//! with Diffie-Hellman over ristretto255). One flow each way, which cross: neither waits for the other.
+//! The first 128 oblivious transfers, with public keys: "Endemic oblivious transfer" of Masny and
+//! Rindal (CCS 2019, figure 8, with Diffie-Hellman over ristretto255). One flow each way, which
+//! cross: neither waits for the other.
 //!
 //! ```text
-//! receiver  t random, R' a random point;  r[c] = tG - H(c, R'),  r[1-c] = R'          sends r[0], r[1]
-//! sender    a random                                                                  sends A = aG
+//! receiver  t random, R' a random point;  sends r[c] = tG - H(c, R'),  r[1-c] = R'
+//! sender    a random;                     sends A = aG
 //! keys      k[j] = KDF(j, a (r[j] + H(j, r[1-j])));  the receiver has k[c] = KDF(c, tA)
 //! ```
 //!
-//! It needs nothing but the random oracle and CDH, also against a receiver that deviates; the "simplest OT" of Chou and Orlandi
-//! saves a point per transfer, and lacks a proof of that. The receiver's choice shows in no branch and no index.
+//! It needs nothing but the random oracle and CDH, also against a receiver that deviates; the
+//! "simplest OT" of Chou and Orlandi saves a point per transfer, and lacks a proof of that. The
+//! receiver's choice shows in no branch and no index.
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -22,7 +24,8 @@ use crate::coins::{Seed, digest, low_half};
 /// As many as the correlation has bits.
 pub(crate) const COUNT: usize = 128;
 const POINT: usize = 32;
-/// The sender's point, and two of the receiver for each transfer: a party plays both in one message.
+/// The sender's point, and two of the receiver for each
+/// transfer: a party plays both in one message.
 pub(crate) const MESSAGE_LEN: usize = POINT + COUNT * 2 * POINT;
 
 /// What a party keeps until the other's message is here.

@@ -1,11 +1,13 @@
-//! AES-128 as two things: generators that stretch seeds, and the hash that breaks the correlation of extended OTs. How it is made fast
-//! is in `side_by_side.rs`.
+//! AES-128 as two things: generators that stretch seeds, and the hash that breaks the correlation
+//! of extended OTs. How it is made fast is in `side_by_side.rs`.
 //!
-//! The hash is that of Guo, Katz, Wang, Weng and Yu, "Better concrete security for half-gates garbling" (CRYPTO 2020,
-//! MITCCRH): `H(x, i) = E(start ^ i, s(x)) ^ s(x)` with `s(l | r) = l^r | l`. Its tweak `i` is a [`Place`] in the extension.
+//! The hash is that of Guo, Katz, Wang, Weng and Yu, "Better concrete security for half-gates
+//! garbling" (CRYPTO 2020, MITCCRH): `H(x, i) = E(start ^ i, s(x)) ^ s(x)` with `s(l | r) = l^r |
+//! l`. Its tweak `i` is a [`Place`] in the extension.
 //!
-//! Invariant: a place is used once. A session counts the blocks of each use upwards and never back, and a use's number is
-//! part of the place, so no two blocks of a direction share a key; 128 OTs of one block do, which costs 8 bits of security.
+//! Invariant: a place is used once. A session counts the blocks of each use upwards and never back,
+//! and a use's number is part of the place, so no two blocks of a direction share a key; 128 OTs of
+//! one block do, which costs 8 bits of security.
 
 use zeroize::Zeroizing;
 
@@ -36,7 +38,8 @@ impl Place {
     }
 }
 
-/// The streams of the generators in `which` from `first` on, one after the other, in equal parts of `streams`.
+/// The streams of the generators in `which` from `first` on, one
+/// after the other, in equal parts of `streams`.
 #[inline]
 pub(crate) fn stretch(
     generators: &Generators,

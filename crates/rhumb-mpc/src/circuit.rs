@@ -1,7 +1,9 @@
-//! Boolean circuits: what is computed, gate by gate, over wires of which each has as many lanes as the computation.
+//! Boolean circuits: what is computed, gate by gate, over wires of
+//! which each has as many lanes as the computation.
 //!
-//! Invariant: a gate's inputs are wires made before it, so the order of making is an order of evaluation. What is public (the
-//! circuit, the lanes) decides all lengths and counts; values decide nothing.
+//! Invariant: a gate's inputs are wires made before it, so the order of making
+//! is an order of evaluation. What is public (the circuit, the lanes) decides
+//! all lengths and counts; values decide nothing.
 
 use crate::coins::digest;
 use crate::program::Program;
@@ -14,7 +16,8 @@ pub struct Bit(pub(crate) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vector(pub(crate) u32);
 
-/// A slot for an order that party one knows; see [`Session::install_order`](crate::Session::install_order).
+/// A slot for an order that party one knows; see
+/// [`Session::install_order`](crate::Session::install_order).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSlot(pub u8);
 
@@ -92,7 +95,8 @@ pub(crate) enum Gate {
     },
 }
 
-/// A circuit while it is built. Gates that need the other party (AND, permutations) make depth; all others are free.
+/// A circuit while it is built. Gates that need the other party (AND,
+/// permutations) make depth; all others are free.
 ///
 /// # Panics
 ///
@@ -175,15 +179,16 @@ impl Circuit {
         out
     }
 
-    /// The vector where the bit is one, zero elsewhere: one vector triple per lane, and one level of depth.
+    /// The vector where the bit is one, zero elsewhere: one
+    /// vector triple per lane, and one level of depth.
     pub fn and_vector(&mut self, bit: Bit, vector: Vector) -> Vector {
         let out = self.vector(1 + self.depth(bit).max(self.vector_depth(vector)));
         self.gates.push(Gate::AndVector { out: out.0, bit: bit.0, vector: vector.0 });
         out
     }
 
-    /// Puts wires into an order that party one knows: wire `i` of the result is wire `order[i]` of `bits`. One level of depth and
-    /// no triple; the order is the same in all lanes.
+    /// Puts wires into an order that party one knows: wire `i` of the result is wire `order[i]` of
+    /// `bits`. One level of depth and no triple; the order is the same in all lanes.
     pub fn permute(&mut self, order: OrderSlot, bits: &[Bit]) -> Vec<Bit> {
         self.permutation(order, bits, false)
     }

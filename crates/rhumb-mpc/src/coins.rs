@@ -1,11 +1,14 @@
-//! All randomness of a session: one seed, given by the caller, stretched by SHA-512 with a label and a number per use.
+//! All randomness of a session: one seed, given by the caller, stretched
+//! by SHA-512 with a label and a number per use.
 //!
-//! Invariant: a seed makes one session. [`Session::new`](crate::Session::new) consumes it, and it cannot be copied.
+//! Invariant: a seed makes one session. [`Session::new`](crate::Session::new)
+//! consumes it, and it cannot be copied.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Thirty-two bytes from the system's generator. Whoever reuses them gives the secrets of both sessions away.
+/// Thirty-two bytes from the system's generator. Whoever reuses
+/// them gives the secrets of both sessions away.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
@@ -16,7 +19,8 @@ impl Seed {
         Self(bytes)
     }
 
-    /// Sixty-four bytes that are random to everybody else. `label` and `number` are never the same for two uses.
+    /// Sixty-four bytes that are random to everybody else. `label`
+    /// and `number` are never the same for two uses.
     pub(crate) fn derive(&self, label: &[u8], number: u64) -> [u8; 64] {
         let mut context = Context::new(&SHA512);
         for part in [&b"rhumb-mpc coins"[..], &self.0, &number.to_le_bytes(), label] {

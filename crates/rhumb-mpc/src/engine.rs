@@ -1,7 +1,8 @@
 //! A session that is set up: pools of triples, orders, and one run at a time.
 //!
-//! Invariant: triples leave a pool when a run starts, all that it needs, in the order of their serial numbers. Each
-//! message of the run says which they are, so the parties cannot be out of step unseen.
+//! Invariant: triples leave a pool when a run starts, all that it needs, in the
+//! order of their serial numbers. Each message of the run says which they are,
+//! so the parties cannot be out of step unseen.
 
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ pub(crate) struct Engine {
     run: Option<Run>,
     /// Of the last run, for the next.
     space: Workspace,
-    /// The peer's first level of a run that this party has not begun. There is no second: the peer waits.
+    /// The peer's first level of a run that this party has not
+    /// begun. There is no second: the peer waits.
     early: Option<(LevelTag, Vec<u8>)>,
     outputs: Option<Outputs>,
 }
@@ -356,7 +358,8 @@ fn check_slot(slot: u8) -> Result<(), MpcError> {
     Err(MpcError::OutOfRange { what: "the slot of an order", least: 0, most })
 }
 
-/// Every input that the party has a value or a share of must be there once, with the right number of lanes; and no other.
+/// Every input that the party has a value or a share of must be there once,
+/// with the right number of lanes; and no other.
 fn check_inputs(program: &Program, inputs: &Inputs) -> Result<(), MpcError> {
     if inputs.digest != program.digest {
         return Err(MpcError::Input("is made for another program"));

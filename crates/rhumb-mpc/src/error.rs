@@ -1,4 +1,5 @@
-//! Why a session between the two parties cannot begin or go on. Every error that a message causes is final.
+//! Why a session between the two parties cannot begin or go
+//! on. Every error that a message causes is final.
 
 use std::fmt;
 

@@ -1,13 +1,15 @@
-//! Many random oblivious transfers from 128: SoftSpoken OT (Roy, CRYPTO 2022), without its checks, since the parties are
-//! honest but curious.
+//! Many random oblivious transfers from 128: SoftSpoken OT (Roy, CRYPTO 2022), without its checks,
+//! since the parties are honest but curious.
 //!
-//! 1. The 128 transfers make `128 / k` trees of `2^k` leaves; of each the extension's receiver knows all leaves, and its
-//!    sender all but leaf `delta` of that tree (`tree.rs`).
-//! 2. Each leaf is stretched. The receiver has `u` = the sum of all leaves, and `v_j` = the sum of those whose number has bit
-//!    j. The sender, with its leaves renumbered by their distance from `delta`, has `w_j = v_j + delta_j u`.
-//! 3. `u` of the first tree are the receiver's choices. For each other tree it sends the difference, 1 bit per transfer.
-//! 4. Turned over, transfer `l` is a row `t` of the receiver and a row `q = t + u delta` of the sender. Hashed, the sender has two
-//!    random values, and the receiver the one it chose.
+//! 1. The 128 transfers make `128 / k` trees of `2^k` leaves; of each the extension's receiver
+//!    knows all leaves, and its sender all but leaf `delta` of that tree (`tree.rs`).
+//! 2. Each leaf is stretched. The receiver has `u` = the sum of all leaves, and `v_j` = the sum of
+//!    those whose number has bit j. The sender, with its leaves renumbered by their distance from
+//!    `delta`, has `w_j = v_j + delta_j u`.
+//! 3. `u` of the first tree are the receiver's choices. For each other tree it sends the
+//!    difference, 1 bit per transfer.
+//! 4. Turned over, transfer `l` is a row `t` of the receiver and a row `q = t + u delta` of the
+//!    sender. Hashed, the sender has two random values, and the receiver the one it chose.
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::{Zeroize, Zeroizing};
@@ -19,7 +21,8 @@ use crate::cipher::{CorrelationHash, Place, stretch};
 use crate::side_by_side::{Aligned, Generators, Quad, ROW_BLOCKS, Row, Squares, fold, turn};
 use crate::tree::{grow, grow_punctured};
 
-/// Blocks of 128 transfers that are extended with one call: with 128 rows of 256 bytes, the squares stay in a first-level cache.
+/// Blocks of 128 transfers that are extended with one call: with 128 rows of 256
+/// bytes, the squares stay in a first-level cache.
 pub(crate) const CHUNK_BLOCKS: usize = ROW_BLOCKS;
 /// Words of 64 transfers in a chunk.
 pub(crate) const CHUNK_WORDS: usize = 2 * CHUNK_BLOCKS;
@@ -27,8 +30,8 @@ pub(crate) const CHUNK_WORDS: usize = 2 * CHUNK_BLOCKS;
 pub(crate) const CHUNK: usize = 128 * CHUNK_BLOCKS;
 const ROW_BYTES: usize = CHUNK / 8;
 
-/// A chunk's rows: a bit of each transfer in each, and when they are turned over, the value of a transfer in each column. Wiped when
-/// dropped.
+/// A chunk's rows: a bit of each transfer in each, and when they are turned over, the value of a
+/// transfer in each column. Wiped when dropped.
 pub(crate) struct Rows(Box<Aligned<Squares>>);
 
 impl Rows {
@@ -85,7 +88,8 @@ pub(crate) struct ExtensionReceiver {
 }
 
 impl ExtensionReceiver {
-    /// Grows the trees, from the keys of the transfers that it sends; appends what the sender needs.
+    /// Grows the trees, from the keys of the transfers
+    /// that it sends; appends what the sender needs.
     pub(crate) fn new(
         field: FieldBits,
         keys: &BaseKeys,
@@ -100,7 +104,8 @@ impl ExtensionReceiver {
         Self { field, leaves, hash: CorrelationHash::new(start) }
     }
 
-    /// Fills `rows`, appends [`correction_len`] bytes, and gives the choices, 64 to a word. No place is used twice.
+    /// Fills `rows`, appends [`correction_len`] bytes, and gives the
+    /// choices, 64 to a word. No place is used twice.
     pub(crate) fn extend(
         &self,
         first: Place,
@@ -131,7 +136,8 @@ impl ExtensionReceiver {
         choices
     }
 
-    /// Puts the chosen values of all transfers into the rows that [`ExtensionReceiver::extend`] filled.
+    /// Puts the chosen values of all transfers into the rows
+    /// that [`ExtensionReceiver::extend`] filled.
     #[inline]
     pub(crate) fn values(&self, first: Place, rows: &mut Rows) {
         self.hash.apply(first, &mut rows.0.0[..]);
@@ -153,7 +159,8 @@ pub(crate) struct ExtensionSender {
 }
 
 impl ExtensionSender {
-    /// Grows the punctured trees. Bit `i` of `delta` is what this party did *not* choose in transfer `i`.
+    /// Grows the punctured trees. Bit `i` of `delta` is what
+    /// this party did *not* choose in transfer `i`.
     pub(crate) fn new(
         field: FieldBits,
         keys: &BaseKeys,
@@ -216,8 +223,8 @@ impl ExtensionSender {
         Ok(())
     }
 
-    /// Puts the first values of all transfers into the rows that [`ExtensionSender::extend`] filled, and the second ones into
-    /// `others`.
+    /// Puts the first values of all transfers into the rows that [`ExtensionSender::extend`]
+    /// filled, and the second ones into `others`.
     #[inline]
     pub(crate) fn values(&self, first: Place, rows: &mut Rows, others: &mut Rows) {
         let [low, high] = [*self.delta as u64, (*self.delta >> 64) as u64];
@@ -237,7 +244,8 @@ impl ExtensionSender {
     }
 }
 
-/// Row `level` of a tree is about bit `bits - 1 - level` of the leaves' numbers, as level `level` of the tree is.
+/// Row `level` of a tree is about bit `bits - 1 - level` of the
+/// leaves' numbers, as level `level` of the tree is.
 fn row_bit(level: usize, bits: usize) -> usize {
     bits - 1 - level
 }

@@ -1,4 +1,5 @@
-//! Messages on a stream of bytes, such as TLS over TCP: a length of four bytes, little-endian, and the message.
+//! Messages on a stream of bytes, such as TLS over TCP: a length
+//! of four bytes, little-endian, and the message.
 
 use crate::{MAX_MESSAGE, MpcError};
 
@@ -23,8 +24,8 @@ impl FrameReader {
         Self::default()
     }
 
-    /// Adds what came. Call [`FrameReader::next_message`] until it has nothing before adding more: what is buffered is bounded by
-    /// one message and one piece then.
+    /// Adds what came. Call [`FrameReader::next_message`] until it has nothing before adding more:
+    /// what is buffered is bounded by one message and one piece then.
     pub fn push(&mut self, piece: &[u8]) {
         self.bytes.drain(..self.read);
         self.read = 0;
@@ -35,7 +36,8 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// [`MpcError::MessageTooLong`] above [`MAX_MESSAGE`], before anything of it is kept. The stream is lost then.
+    /// [`MpcError::MessageTooLong`] above [`MAX_MESSAGE`], before
+    /// anything of it is kept. The stream is lost then.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, MpcError> {
         let Some((len, rest)) = self.bytes[self.read..].split_first_chunk() else {
             return Ok(None);

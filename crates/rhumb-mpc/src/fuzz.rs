@@ -3,7 +3,8 @@
 use crate::message::Message;
 use crate::{FrameReader, Parameters, Party, Seed, Session};
 
-/// What parses is emitted as it was; a stream gives messages or an error; a session survives none of it, whatever its phase.
+/// What parses is emitted as it was; a stream gives messages or an error; a
+/// session survives none of it, whatever its phase.
 pub fn mpc(data: &[u8]) {
     if let Ok(message) = Message::parse(data) {
         let mut emitted = Vec::new();

@@ -45,17 +45,20 @@ impl Circuit {
         }
     }
 
-    /// Whether two numbers of the same width are equal: one AND less than they have bits, depth the logarithm.
+    /// Whether two numbers of the same width are equal: one AND
+    /// less than they have bits, depth the logarithm.
     pub fn equal(&mut self, left: &[Bit], right: &[Bit]) -> Bit {
         let same: Vec<Bit> =
             left.iter().zip(right).map(|pair| self.same(*pair.0, *pair.1)).collect();
         self.all(&same)
     }
 
-    /// Whether `left > right`, numbers without sign and of the same width, lowest bit first. For 8 bits 19 ANDs, depth 4.
+    /// Whether `left > right`, numbers without sign and of the same width,
+    /// lowest bit first. For 8 bits 19 ANDs, depth 4.
     ///
-    /// Of a range of bits it is known whether `left` is greater there, and whether both are equal there; two ranges make
-    /// one. Whether the lowest range is equal is never asked, so it is not computed.
+    /// Of a range of bits it is known whether `left` is greater there, and whether
+    /// both are equal there; two ranges make one. Whether the lowest range is
+    /// equal is never asked, so it is not computed.
     pub fn greater(&mut self, left: &[Bit], right: &[Bit]) -> Bit {
         let mut ranges: Vec<(Bit, Bit)> = Vec::new();
         for (left, right) in left.iter().zip(right) {
@@ -83,7 +86,8 @@ impl Circuit {
         }
     }
 
-    /// Wire `i` is the OR of wires `0..=i` (Sklansky): for n wires, n a power of two, n/2 log n ANDs, depth log n.
+    /// Wire `i` is the OR of wires `0..=i` (Sklansky): for n wires, n a
+    /// power of two, n/2 log n ANDs, depth log n.
     pub fn prefix_or(&mut self, bits: &[Bit]) -> Vec<Bit> {
         let mut bits = bits.to_vec();
         let mut side = 1;

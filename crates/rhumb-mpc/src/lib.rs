@@ -1,16 +1,19 @@
-//! Two-party computation on bits, for two servers that are honest but curious and do not collude. It knows no routing. The
-//! protocol, its assumptions and its parameters are in `docs/exchange-mpc.md`.
+//! Two-party computation on bits, for two servers that are honest but curious
+//! and do not collude. It knows no routing. The protocol, its assumptions and
+//! its parameters are in `docs/exchange-mpc.md`.
 //!
-//! 1. A [`Circuit`] says what is computed, over wires with many lanes; finished it is a [`Program`], the same for both parties.
-//! 2. Two [`Session`]s, one for each [`Party`], are joined by a channel that is ordered, authenticated and encrypted. What one
-//!    gives by [`Session::poll_message`] goes to the other's [`Session::handle`]; [`FrameReader`] and [`write_frame`] put
-//!    messages on a stream of bytes.
-//! 3. While idle, [`Session::refill`] fills the pools of triples: the set-up phase, in which no input is known.
-//! 4. [`Session::start`] begins a run with a party's [`Inputs`]; it takes as many round trips as the program is deep, and
-//!    [`Session::take_outputs`] gives a party's shares of the results.
+//! 1. A [`Circuit`] says what is computed, over wires with many lanes; finished it is a
+//!    [`Program`], the same for both parties.
+//! 2. Two [`Session`]s, one for each [`Party`], are joined by a channel that is ordered,
+//!    authenticated and encrypted. What one gives by [`Session::poll_message`] goes to the other's
+//!    [`Session::handle`]; [`FrameReader`] and [`write_frame`] put messages on a stream of bytes.
+//! 3. While idle, [`Session::refill`] fills the pools of triples:
+//!    the set-up phase, in which no input is known.
+//! 4. [`Session::start`] begins a run with a party's [`Inputs`]; it takes as many round trips as
+//!    the program is deep, and [`Session::take_outputs`] gives a party's shares of the results.
 //!
-//! Sans-IO: bytes and randomness are arguments, and time plays no part. No branch and no index depends on a share, a key or
-//! an input.
+//! Sans-IO: bytes and randomness are arguments, and time plays no part. No branch and no index
+//! depends on a share, a key or an input.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -79,10 +82,12 @@ pub use translation::MAX_ORDER;
 /// Of the protocol. Parties of different versions do not begin a session.
 pub const VERSION: u8 = 2;
 
-/// Bytes of a message. A level of the paper's largest circuit over 768 lanes takes 0.2 MB; this leaves room for batches.
+/// Bytes of a message. A level of the paper's largest circuit over 768
+/// lanes takes 0.2 MB; this leaves room for batches.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// Lanes of a run: beyond that a row no longer fits a first-level cache, and several runs are as good.
+/// Lanes of a run: beyond that a row no longer fits a
+/// first-level cache, and several runs are as good.
 pub const MAX_LANES: usize = 1 << 18;
 
 /// Orders at a time. One of 64 wires takes 1.4 MB, one of 32 a quarter of that.

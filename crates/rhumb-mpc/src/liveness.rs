@@ -1,8 +1,9 @@
-//! Which row of memory each wire of a program has: rows are given to later wires when they are read for the last time, so that a run
-//! works in memory that stays in a cache.
+//! Which row of memory each wire of a program has: rows are given to later wires when they are read
+//! for the last time, so that a run works in memory that stays in a cache.
 //!
-//! A level reads and writes in this order, to which the rows keep: its local gates, one after the other; the inputs of its ANDs, which
-//! are masked and not read again; what party two permutes; the products; what party one permutes.
+//! A level reads and writes in this order, to which the rows keep: its local gates, one after the
+//! other; the inputs of its ANDs, which are masked and not read again; what party two permutes; the
+//! products; what party one permutes.
 
 use crate::program::{Level, LocalGate};
 
@@ -22,7 +23,8 @@ pub(crate) struct RowCounts {
     pub(crate) vectors: usize,
 }
 
-/// Replaces wires by rows: in the levels, in `inputs` (wires before, then rows), and in `outputs`. Bits come first, then vectors.
+/// Replaces wires by rows: in the levels, in `inputs` (wires before, then rows), and in `outputs`.
+/// Bits come first, then vectors.
 pub(crate) fn assign(
     levels: &mut [Level],
     wires: [usize; 2],

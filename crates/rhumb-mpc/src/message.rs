@@ -1,5 +1,6 @@
-//! What the parties say to each other: a version, a kind, the session, a number that counts up, and the body. Numbers are
-//! little-endian. One message is one frame of the channel, which is ordered and authenticated (TLS over TCP).
+//! What the parties say to each other: a version, a kind, the session, a number that counts up, and
+//! the body. Numbers are little-endian. One message is one frame of the channel, which is ordered
+//! and authenticated (TLS over TCP).
 
 use crate::session::Parameters;
 use crate::triples::Kind;

@@ -1,10 +1,12 @@
-//! A circuit made ready to run: what is local of each level, then what needs one message of each party.
+//! A circuit made ready to run: what is local of each
+//! level, then what needs one message of each party.
 
 use crate::MpcError;
 use crate::circuit::{Bit, Circuit, Gate, Owner, Vector};
 use crate::liveness::{RowCounts, assign};
 
-/// A gate that a party evaluates alone. Its numbers are wires until rows are assigned (`liveness.rs`), as those of all gates here.
+/// A gate that a party evaluates alone. Its numbers are wires until rows are assigned
+/// (`liveness.rs`), as those of all gates here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LocalGate {
     Constant { out: u32, value: bool },
@@ -48,7 +50,8 @@ pub(crate) struct Input {
     pub(crate) owner: Owner,
 }
 
-/// What both parties run, with the same digest. Made by [`Circuit::finish`]; cheap to share in an `Arc`.
+/// What both parties run, with the same digest. Made by
+/// [`Circuit::finish`]; cheap to share in an `Arc`.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// One more than there are rounds: the last has local gates only.
@@ -156,7 +159,8 @@ impl Program {
         self.cost
     }
 
-    /// Bytes that party one or two sends for all levels of a run over this many lanes, headers left out.
+    /// Bytes that party one or two sends for all levels of a
+    /// run over this many lanes, headers left out.
     #[must_use]
     pub fn payload_len(&self, party: crate::Party, lanes: usize) -> usize {
         self.levels.iter().map(|level| level.payload_len(party, words(lanes))).sum()

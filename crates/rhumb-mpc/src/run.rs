@@ -1,10 +1,13 @@
-//! One run of a program: GMW (Goldreich, Micali and Wigderson, STOC 1987) with triples after Beaver, on rows of words.
+//! One run of a program: GMW (Goldreich, Micali and Wigderson, STOC 1987)
+//! with triples after Beaver, on rows of words.
 //!
-//! 1. [`Run::begin_level`]: evaluate what is local, then mask the inputs of the level's ANDs with triples: that is the message.
-//! 2. [`Run::finish_level`]: with the peer's message the masked inputs are known, `d = x + a` and `e = y + b`, and
-//!    `xy = c + d b + e a + d e`, of which one party adds the last.
+//! 1. [`Run::begin_level`]: evaluate what is local, then mask the inputs of the level's ANDs with
+//!    triples: that is the message.
+//! 2. [`Run::finish_level`]: with the peer's message the masked inputs are known, `d = x + a` and
+//!    `e = y + b`, and `xy = c + d b + e a + d e`, of which one party adds the last.
 //!
-//! Invariant: each word of triples masks one pair of inputs; a run has exactly those it needs, in the order of its gates.
+//! Invariant: each word of triples masks one pair of inputs; a run has
+//! exactly those it needs, in the order of its gates.
 
 use std::sync::Arc;
 
@@ -271,7 +274,8 @@ impl Run {
         }
     }
 
-    /// Party two: masks the wires that are permuted, behind the ANDs, and has its shares of the result.
+    /// Party two: masks the wires that are permuted, behind
+    /// the ANDs, and has its shares of the result.
     fn give_permuted(&mut self, level: &Level, orders: &mut Orders) {
         let words = self.words;
         let mut at = self.space.opened.len() - self.permuted_len(level, Party::Two);

@@ -1,13 +1,14 @@
-//! A party's side of a session with the other, sans-IO: messages come in by [`Session::handle`] and go out by
-//! [`Session::poll_message`].
+//! A party's side of a session with the other, sans-IO: messages come in by [`Session::handle`] and
+//! go out by [`Session::poll_message`].
 //!
 //! 1. Hello: version, parameters, a nonce. What both said names the session.
 //! 2. Base: 128 transfers with public keys in each direction (`base_ot.rs`).
-//! 3. Trees: the seeds that they are extended from (`extension.rs`). Now it is ready (`engine.rs`): triples are made
-//!    while idle, and programs run with them.
+//! 3. Trees: the seeds that they are extended from (`extension.rs`). Now it is ready (`engine.rs`):
+//!    triples are made while idle, and programs run with them.
 //!
-//! Invariant: a message is handled only if it is the next of this session. Whatever is wrong with one ends the session for
-//! good, and wipes its secrets; both parties begin another, from new seeds. Nothing is ever stored, so nothing can be used again.
+//! Invariant: a message is handled only if it is the next of this session. Whatever is wrong with
+//! one ends the session for good, and wipes its secrets; both parties begin another, from new
+//! seeds. Nothing is ever stored, so nothing can be used again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ impl Party {
     }
 }
 
-/// How many bits of a field's element SoftSpoken OT works with: more make less traffic and more work.
+/// How many bits of a field's element SoftSpoken OT
+/// works with: more make less traffic and more work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldBits {
     /// 16 bytes per triple of both parties together.
@@ -78,13 +80,14 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The most words of bit triples: 0.4 GB; a pool that is refilled while idle has no use for more.
+    /// The most words of bit triples: 0.4 GB; a pool that
+    /// is refilled while idle has no use for more.
     pub const MAX_BIT_WORDS: u32 = 1 << 24;
     /// The most words of vector triples: 0.5 GB.
     pub const MAX_VECTOR_WORDS: u32 = 1 << 18;
 
-    /// How many words of bits and vectors the pools must hold for runs that take so many: another batch must fit beside what is
-    /// less than that.
+    /// How many words of bits and vectors the pools must hold for runs that take so many: another
+    /// batch must fit beside what is less than that.
     #[must_use]
     pub fn least_for([bits, vectors]: [u64; 2]) -> [u64; 2] {
         [bits, vectors].map(|words| words.max(1) + BATCH_WORDS - 1)
@@ -104,8 +107,9 @@ impl Parameters {
 }
 
 impl Default for Parameters {
-    /// Bit triples for nine runs of the paper's largest circuit (R = 32, 768 lanes: 13 thousand words), vectors for ten; or for a hundred rounds of
-    /// the top class and 340 routes to export. 12 MB.
+    /// Bit triples for nine runs of the paper's largest circuit (R = 32, 768
+    /// lanes: 13 thousand words), vectors for ten; or for a hundred rounds of the
+    /// top class and 340 routes to export. 12 MB.
     fn default() -> Self {
         Self { field: FieldBits::Two, bit_words: 1 << 17, vector_words: 1 << 12 }
     }
@@ -184,7 +188,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with it. The session has failed then, and every later call says [`MpcError::Failed`].
+    /// Whatever is wrong with it. The session has failed then, and
+    /// every later call says [`MpcError::Failed`].
     pub fn handle(&mut self, message: &[u8]) -> Result<(), MpcError> {
         let result = self.receive(message);
         if result.is_err() {
@@ -199,8 +204,8 @@ impl Session {
         self.outbox.pop_front()
     }
 
-    /// Takes back the memory of a message that was sent, for another. Worth it: a new message is as long as a level or a batch
-    /// of triples, for which memory often comes fresh from the system.
+    /// Takes back the memory of a message that was sent, for another. Worth it: a new message is as
+    /// long as a level or a batch of triples, for which memory often comes fresh from the system.
     pub fn recycle(&mut self, mut message: Vec<u8>) {
         if self.spare.len() < MAX_SPARE {
             message.clear();
@@ -235,8 +240,8 @@ impl Session {
         }
     }
 
-    /// Begins another batch of triples for each pool with room for it; true if it did. The peer answers on its own. To be called while
-    /// idle, until it is false.
+    /// Begins another batch of triples for each pool with room for it; true if it did. The peer
+    /// answers on its own. To be called while idle, until it is false.
     ///
     /// # Errors
     ///
@@ -245,7 +250,8 @@ impl Session {
         self.provide([u64::MAX; 2])
     }
 
-    /// As [`Session::refill`], for pools that have less than so many words of bits and of vectors with those that are under way.
+    /// As [`Session::refill`], for pools that have less than so many words of bits and of vectors
+    /// with those that are under way.
     ///
     /// # Errors
     ///
@@ -259,7 +265,8 @@ impl Session {
         Ok(self.sent > sent)
     }
 
-    /// Batches that this party has begun and the peer has not answered. What is sent after them waits until the peer has made its part of them.
+    /// Batches that this party has begun and the peer has not answered. What is sent after them
+    /// waits until the peer has made its part of them.
     #[must_use]
     pub fn batches_under_way(&self) -> usize {
         match &self.phase {
@@ -268,14 +275,15 @@ impl Session {
         }
     }
 
-    /// Party one: puts an order into a slot, in place of the one there. Wire `i` of [`Circuit::permute`](crate::Circuit::permute) is
-    /// wire `order[i]` of what it was given. Takes one round trip; both parties must be idle meanwhile, and
+    /// Party one: puts an order into a slot, in place of the one there. Wire `i` of
+    /// [`Circuit::permute`](crate::Circuit::permute) is wire `order[i]` of what it was given.
+    /// Takes one round trip; both parties must be idle meanwhile, and
     /// [`Session::order_epoch`] tells when it is there.
     ///
     /// # Errors
     ///
-    /// [`MpcError::Input`] if it is not a permutation of 2 to [`MAX_ORDER`](crate::MAX_ORDER) wires or this is party two;
-    /// [`MpcError::Busy`]; [`MpcError::OutOfRange`] if there is no such slot.
+    /// [`MpcError::Input`] if it is not a permutation of 2 to [`MAX_ORDER`](crate::MAX_ORDER) wires
+    /// or this is party two; [`MpcError::Busy`]; [`MpcError::OutOfRange`] if there is no such slot.
     pub fn install_order(&mut self, slot: OrderSlot, order: &[u32]) -> Result<(), MpcError> {
         self.with_engine(|engine, out| engine.install_order(slot, order, out))
     }
@@ -289,14 +297,15 @@ impl Session {
         }
     }
 
-    /// Begins a run. Both parties must begin the same programs with as many lanes in the same order, one at a time.
-    /// [`Session::take_outputs`] tells when it is done.
+    /// Begins a run. Both parties must begin the same programs with as many lanes in the same
+    /// order, one at a time. [`Session::take_outputs`] tells when it is done.
     ///
     /// # Errors
     ///
-    /// [`MpcError::Busy`] if a run is under way or its outputs are not taken; [`MpcError::NotEnoughTriples`];
-    /// [`MpcError::NoOrder`]; [`MpcError::Input`] if inputs are missing or not this party's. The session goes on then. But if the peer has
-    /// begun another program already, it fails, as by a message.
+    /// [`MpcError::Busy`] if a run is under way or its outputs are not taken;
+    /// [`MpcError::NotEnoughTriples`]; [`MpcError::NoOrder`]; [`MpcError::Input`] if inputs are
+    /// missing or not this party's. The session goes on then. But if the peer has begun another
+    /// program already, it fails, as by a message.
     pub fn start(&mut self, program: &Arc<Program>, inputs: &Inputs) -> Result<(), MpcError> {
         if inputs.party != self.party {
             return Err(MpcError::Input("is made for the other party"));

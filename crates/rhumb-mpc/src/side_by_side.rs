@@ -1,8 +1,9 @@
-//! What all transfers of a chunk go through, sixteen blocks of 128 bits side by side: AES under one key or under sixteen, and
-//! squares turned over their diagonal. It is nearly all of the work of the set-up phase.
+//! What all transfers of a chunk go through, sixteen blocks of 128 bits side by
+//! side: AES under one key or under sixteen, and squares turned over their diagonal.
+//! It is nearly all of the work of the set-up phase.
 //!
-//! Invariant: `portable` and `x86_64` give the same. `unsafe` stands only here, where the latter is called, and where it
-//! loads and stores.
+//! Invariant: `portable` and `x86_64` give the same. `unsafe` stands only here, where the latter is
+//! called, and where it loads and stores.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -16,7 +17,8 @@ pub(crate) const ROW_BLOCKS: usize = 16;
 pub(crate) type Quad = [u64; 8];
 /// Sixteen blocks.
 pub(crate) type Row = [Quad; ROW_BLOCKS / 4];
-/// Of bits, sixteen squares: block `b` of all rows is one. Of transfers, block `b` of row `j` is the value of transfer `128 b + j`.
+/// Of bits, sixteen squares: block `b` of all rows is one. Of transfers, block `b` of row `j` is
+/// the value of transfer `128 b + j`.
 pub(crate) type Squares = [Row; 128];
 
 /// On whole lines of the cache: a register's load or store then takes one, not two.
@@ -53,8 +55,9 @@ impl Generators {
         Self { ciphers: Ciphers::Portable(portable::ciphers(seeds)) }
     }
 
-    /// The streams of the generators in `which`, one after the other, in equal parts of `streams`. Block `i` of a stream is the
-    /// encryption of `first + i`; the sum must not carry into the high half.
+    /// The streams of the generators in `which`, one after the other, in equal
+    /// parts of `streams`. Block `i` of a stream is the encryption of `first + i`;
+    /// the sum must not carry into the high half.
     #[inline]
     pub(crate) fn stretch(&self, which: std::ops::Range<usize>, first: u128, streams: &mut [Quad]) {
         match &self.ciphers {
@@ -63,7 +66,8 @@ impl Generators {
                 unsafe_code,
                 reason = "a function for processors with AVX-512 is called on one"
             )]
-            // SAFETY: `Wide` is made only where `is_wide` says so, which is the condition of `x86_64`'s functions.
+            // SAFETY: `Wide` is made only where `is_wide` says so, which
+            // is the condition of `x86_64`'s functions.
             Ciphers::Wide(schedules) => unsafe {
                 x86_64::stretch(&schedules[which], first, streams);
             },
@@ -114,7 +118,8 @@ pub(crate) fn hash(rows: &mut [Row], keys: &[u128; ROW_BLOCKS]) {
     either!(hash(rows, keys));
 }
 
-/// The lowest bits of [`hash`] of all blocks plus `delta`, 64 to a word; the words of a column are one after the other.
+/// The lowest bits of [`hash`] of all blocks plus `delta`, 64 to a word;
+/// the words of a column are one after the other.
 #[inline]
 pub(crate) fn hash_to_bits(
     squares: &Squares,
@@ -124,14 +129,15 @@ pub(crate) fn hash_to_bits(
     either!(hash_to_bits(squares, delta, keys))
 }
 
-/// Leaves in `streams[0]` the sum of all streams, in `rows[level]` that of those whose number has the level's bit, the highest
-/// first.
+/// Leaves in `streams[0]` the sum of all streams, in `rows[level]` that of those whose number has
+/// the level's bit, the highest first.
 #[inline]
 pub(crate) fn fold(streams: &mut [Row], rows: &mut [Row]) {
     either!(fold(streams, rows));
 }
 
-/// Adds to each sum the vector of its lane, where the lane's bit is one. A word of bits has 64 lanes, in sixteen quads.
+/// Adds to each sum the vector of its lane, where the lane's bit is one. A
+/// word of bits has 64 lanes, in sixteen quads.
 #[inline]
 pub(crate) fn add_selected(sums: &mut [Aligned<Quad>], bits: &[u64], vectors: &[Aligned<Quad>]) {
     either!(add_selected(sums, bits, vectors));
@@ -152,8 +158,8 @@ fn is_wide() -> bool {
         && std::arch::is_x86_feature_detected!("vaes")
 }
 
-/// Swaps ever smaller squares (Hacker's Delight, section 7-3). A square of 64 goes across words; smaller ones do not, and
-/// compilers make wide instructions of their loops.
+/// Swaps ever smaller squares (Hacker's Delight, section 7-3). A square of 64 goes across words;
+/// smaller ones do not, and compilers make wide instructions of their loops.
 #[inline(always)]
 fn turn_rows(squares: &mut Squares) {
     let (upper, lower) = squares.split_at_mut(64);

@@ -1,7 +1,8 @@
-//! Several programs as one, for computations that wait at the same time: their messages of a level are one, so that all together take
-//! as many rounds as the longest alone.
+//! Several programs as one, for computations that wait at the same time: their messages of a level
+//! are one, so that all together take as many rounds as the longest alone.
 //!
-//! Invariant: each keeps its own wires and rows, shifted behind those of the programs before it; none reads another's.
+//! Invariant: each keeps its own wires and rows, shifted behind those of
+//! the programs before it; none reads another's.
 
 use std::sync::Arc;
 
@@ -105,7 +106,8 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// [`MpcError::Input`] if there is none, or they are of different parties, of different numbers of lanes, or not one for each program.
+    /// [`MpcError::Input`] if there is none, or they are of different parties, of different numbers
+    /// of lanes, or not one for each program.
     pub fn together(parts: &[Arc<Program>], inputs: Vec<Inputs>) -> Result<Inputs, MpcError> {
         let Some((party, lanes)) = inputs.first().map(|first| (first.party, first.lanes)) else {
             return Err(MpcError::Input("is of no program"));

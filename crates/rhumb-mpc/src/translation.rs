@@ -1,14 +1,16 @@
-//! Putting shared wires into an order that only party one knows: share translation (Chase, Ghosh and Poburinnaya, "Secret-shared
-//! shuffle", ASIACRYPT 2020), stretched so that an order is set up once and used for many computations.
+//! Putting shared wires into an order that only party one knows: share translation (Chase, Ghosh
+//! and Poburinnaya, "Secret-shared shuffle", ASIACRYPT 2020), stretched so that an order is set up
+//! once and used for many computations.
 //!
-//! 1. Party two grows a tree of seeds per place `i` of the order; party one learns all its leaves but leaf `order[i]`. Leaf `j` of tree
-//!    `i`, stretched, is `m[i][j]`: new bits for every use.
-//! 2. Party two has `a[j]` = the sum over `i`, and `b[i]` = the sum over `j`. Party one has, from what it knows,
-//!    `d[i] = a[order[i]] + b[i]`.
-//! 3. Party two sends its share plus `a`, and has `b` as its share of the result. Party one puts what came and its own share in
-//!    order, and adds `d`.
+//! 1. Party two grows a tree of seeds per place `i` of the order; party one learns all its leaves
+//!    but leaf `order[i]`. Leaf `j` of tree `i`, stretched, is `m[i][j]`: new bits for every use.
+//! 2. Party two has `a[j]` = the sum over `i`, and `b[i]` = the sum over `j`. Party one has, from
+//!    what it knows, `d[i] = a[order[i]] + b[i]`.
+//! 3. Party two sends its share plus `a`, and has `b` as its share of the result. Party one puts
+//!    what came and its own share in order, and adds `d`.
 //!
-//! Invariant: a use of a translation takes blocks of the streams that no other takes. The order is in no branch and no index.
+//! Invariant: a use of a translation takes blocks of the streams that no other
+//! takes. The order is in no branch and no index.
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -19,8 +21,8 @@ use crate::message::FLIPS_LEN;
 use crate::side_by_side::{Generators, Quad, add_streams};
 use crate::tree::{equal_mask, grow, grow_punctured};
 
-/// The most wires that an order has: more routes to a prefix than any exchange has seen, and both directions' transfers (768) fit
-/// into one chunk of the extension.
+/// The most wires that an order has: more routes to a prefix than any exchange has seen, and both
+/// directions' transfers (768) fit into one chunk of the extension.
 pub const MAX_ORDER: usize = 64;
 
 /// A party's side of one order, or of its inverse.
@@ -34,7 +36,8 @@ pub(crate) struct Translation {
     next: u64,
 }
 
-/// Sums over the trees, and over the leaves of a number: of each some quads, of which the first words count.
+/// Sums over the trees, and over the leaves of a number: of
+/// each some quads, of which the first words count.
 struct Sums {
     by_tree: Zeroizing<Vec<Quad>>,
     by_leaf: Zeroizing<Vec<Quad>>,
@@ -59,7 +62,8 @@ impl Translation {
         self.next
     }
 
-    /// Party two: `rows` are its shares, of which it writes what it sends, and which become its shares of the result.
+    /// Party two: `rows` are its shares, of which it writes what it sends,
+    /// and which become its shares of the result.
     pub(crate) fn give(&mut self, rows: &mut [u64], words: usize, out: &mut [u8]) {
         let sums = self.sums(words);
         let sent = out.chunks_exact_mut(8 * words).zip(rows.chunks_exact_mut(words));
@@ -136,8 +140,8 @@ pub(crate) struct PendingOrder {
 }
 
 impl PendingOrder {
-    /// From the random transfers of one chunk: `choices` and the values chosen. Gives also the flips that make
-    /// the random choices the wanted ones.
+    /// From the random transfers of one chunk: `choices` and the values chosen. Gives also the
+    /// flips that make the random choices the wanted ones.
     pub(crate) fn new(
         slot: u8,
         epoch: u64,
@@ -194,7 +198,8 @@ impl PendingOrder {
 }
 
 impl OrderPair {
-    /// Party two's: from both values of the random transfers of one chunk, and the flips. Appends the corrections.
+    /// Party two's: from both values of the random transfers of one
+    /// chunk, and the flips. Appends the corrections.
     pub(crate) fn grow(
         epoch: u64,
         size: usize,

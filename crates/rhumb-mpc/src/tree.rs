@@ -1,14 +1,17 @@
-//! Trees of seeds of which one leaf is missing (a punctured pseudorandom function after Goldreich, Goldwasser and Micali). Who
-//! grows the tree knows all leaves; the other, by one transfer per level, all but the one that it chose.
+//! Trees of seeds of which one leaf is missing (a punctured pseudorandom function after Goldreich,
+//! Goldwasser and Micali). Who grows the tree knows all leaves; the other, by one transfer per
+//! level, all but the one that it chose.
 //!
-//! Invariant: the place of the missing leaf shows in no branch and no index of the party that knows it.
+//! Invariant: the place of the missing leaf shows in no
+//! branch and no index of the party that knows it.
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroizing;
 
 use crate::cipher::children;
 
-/// Leaves from the root's left to its right, and per level below the first what lets the other party follow.
+/// Leaves from the root's left to its right, and per level
+/// below the first what lets the other party follow.
 pub(crate) fn grow(pairs: &[[u128; 2]], corrections: &mut Vec<[u128; 2]>) -> Zeroizing<Vec<u128>> {
     let mut nodes = Zeroizing::new(Vec::new());
     for (level, pair) in pairs.iter().enumerate() {
@@ -28,7 +31,8 @@ pub(crate) fn grow(pairs: &[[u128; 2]], corrections: &mut Vec<[u128; 2]>) -> Zer
     nodes
 }
 
-/// All leaves but leaf `missing`, which is zero. Of the pair of each level, `chosen` is the one that does not lead there.
+/// All leaves but leaf `missing`, which is zero. Of the pair of each level,
+/// `chosen` is the one that does not lead there.
 pub(crate) fn grow_punctured(
     chosen: &[u128],
     missing: u32,

@@ -1,13 +1,15 @@
-//! Triples: shares of random `a`, `b` and of their product, made from one random transfer in each direction, and the pool they
-//! wait in.
+//! Triples: shares of random `a`, `b` and of their product, made from one random transfer in each
+//! direction, and the pool they wait in.
 //!
-//! A party's `a` are its choices as receiver, its `b` the differences of the two values it has as sender. Of the cross term
-//! of one direction the receiver has the value it chose, and the sender the first of its values; they differ by `a b`. So a
-//! triple costs no message beyond the extension's. With one bit of the values they are triples of bits; with all 128, of a bit
-//! and a vector.
+//! A party's `a` are its choices as receiver, its `b` the differences of the two values
+//! it has as sender. Of the cross term of one direction the receiver has the value it
+//! chose, and the sender the first of its values; they differ by `a b`. So a triple
+//! costs no message beyond the extension's. With one bit of the values they are triples
+//! of bits; with all 128, of a bit and a vector.
 //!
-//! Invariant: a word of the pool has a serial number, is given out once, and is wiped where it stood. Nothing is stored: after a crash
-//! both parties begin a session with new keys, and so new triples.
+//! Invariant: a word of the pool has a serial number, is given out once, and
+//! is wiped where it stood. Nothing is stored: after a crash both parties
+//! begin a session with new keys, and so new triples.
 
 use std::collections::VecDeque;
 
@@ -22,8 +24,8 @@ use crate::{FieldBits, MpcError};
 /// Vectors of four lanes.
 pub(crate) type FourVectors = Aligned<Quad>;
 
-/// Chunks of 2048 that are made with one message: 65 kB of it at k = 2, and about a tenth of a millisecond of each party, for which a run may
-/// have to wait.
+/// Chunks of 2048 that are made with one message: 65 kB of it at k = 2, and about a tenth of a
+/// millisecond of each party, for which a run may have to wait.
 const CHUNKS: usize = 4;
 /// Words of triples in a batch.
 pub(crate) const BATCH_WORDS: u64 = (CHUNKS * CHUNK_WORDS) as u64;
@@ -233,8 +235,8 @@ pub(crate) struct Pool<P: Payload> {
 impl<P: Payload> Pool<P> {
     /// `capacity` in words.
     pub(crate) fn new(kind: Kind, capacity: u64) -> Self {
-        // What `expects` lets in, and what a run may have taken of as much: a vector that grew would leave its old place unwiped.
-        // Memory that is never reached is never got.
+        // What `expects` lets in, and what a run may have taken of as much: a vector that grew
+        // would leave its old place unwiped. Memory that is never reached is never got.
         let words = 4 * capacity as usize;
         Self {
             kind,
@@ -318,7 +320,8 @@ impl<P: Payload> Pool<P> {
         let Some(mut half) = self.halves.pop_front() else {
             return Err(MpcError::Unexpected("a part of triples"));
         };
-        // What is moved is less than what was used since the last time; and the stock stays together, in a cache if it is small.
+        // What is moved is less than what was used since the last time; and the stock stays
+        // together, in a cache if it is small.
         let (len, batch) = (self.stock.a.len(), BATCH_WORDS as usize);
         if self.spent >= len - self.spent || len + batch > 4 * self.capacity as usize {
             self.compact();
@@ -544,7 +547,8 @@ mod tests {
         let mut sides = sides::<u64>(field, Kind::Bits, 2);
         let places = |side: &Side<u64>| [side.pool.stock.a.as_ptr(), side.pool.stock.b.as_ptr()];
         let before = places(&sides[0]);
-        // As full as it may be, given to a run, and as full again; then all of it once more, from other places.
+        // As full as it may be, given to a run, and as full again;
+        // then all of it once more, from other places.
         for first in [512, 150, 256] {
             while sides[0].pool.expects(sides[0].pool.completed).is_ok() {
                 fill(&mut sides, field);

@@ -1,5 +1,6 @@
-//! Privacy of runs, by exact enumeration: what a party sees of a small circuit has the same distribution whatever the other
-//! party's inputs are; and what it sends has the same lengths, whatever anything is.
+//! Privacy of runs, by exact enumeration: what a party sees of a small circuit
+//! has the same distribution whatever the other party's inputs are; and what it
+//! sends has the same lengths, whatever anything is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ fn words<'a>(a: &'a [u64; 2], b: &'a [u64; 2], c: &'a [u64; 2]) -> Masks<'a> {
 
 const NO_VECTORS: TripleRows<'_, FourVectors> = TripleRows { a: &[], b: &[], c: &[] };
 
-/// All that a party knows in the end, in the lowest lane: its triples, what it received, its share of the result.
+/// All that a party knows in the end, in the lowest lane: its
+/// triples, what it received, its share of the result.
 type View = (Vec<u64>, Vec<u64>, u64);
 
 /// Runs the circuit with what a dealer dealt; both views, and the result.
@@ -105,7 +107,8 @@ fn the_enumeration_sees_a_leak() {
     assert_ne!(views_of_zero[0], views_of_one[0]);
 }
 
-/// One lane of a vector AND: the 129 bits that are opened are masked by 129 bits that are used once.
+/// One lane of a vector AND: the 129 bits that are
+/// opened are masked by 129 bits that are used once.
 #[test]
 fn what_a_vector_gate_opens_is_its_input_masked() {
     let mut circuit = Circuit::new();

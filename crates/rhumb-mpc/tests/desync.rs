@@ -1,4 +1,5 @@
-//! Whatever is lost, repeated, overtaken, cut, changed or out of step ends the session with an error that says so, and for good.
+//! Whatever is lost, repeated, overtaken, cut, changed or out of step ends the session with an
+//! error that says so, and for good.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -39,7 +40,8 @@ fn start(
     session.start(program, &inputs).unwrap();
 }
 
-/// Party one's error, once both have begun; it has nothing more to say, and whatever comes then is refused.
+/// Party one's error, once both have begun; it has nothing
+/// more to say, and whatever comes then is refused.
 fn error_of_one(pair: &mut Pair) -> MpcError {
     let mut error = None;
     while let Some(message) = pair.two.poll_message() {
@@ -104,7 +106,8 @@ fn a_run_that_only_one_party_has_done_is_noticed() {
     start(&mut pair.two, Party::Two, &plain, 64);
     exchange(&mut pair.one, &mut pair.two).unwrap();
     assert!(pair.one.take_outputs().is_some() && pair.two.take_outputs().is_some());
-    // A run without rounds takes no triples and no messages; the number of the run differs all the same.
+    // A run without rounds takes no triples and no messages;
+    // the number of the run differs all the same.
     let mut circuit = Circuit::new();
     let bit = circuit.input(Owner::Two);
     circuit.output(bit);
@@ -161,7 +164,8 @@ fn lost_repeated_and_overtaken_messages_are_noticed() {
                     result = pair.one.handle(&held);
                 }
             }
-            // After a lost level the peer waits for the answer: nothing comes, and nothing is computed.
+            // After a lost level the peer waits for the answer:
+            // nothing comes, and nothing is computed.
             if lost < 5 || fault == "repeated" {
                 let error = result.unwrap_err();
                 let in_order = matches!(error, MpcError::Sequence { .. } | MpcError::OtherSession);
@@ -297,7 +301,8 @@ fn parties_that_do_not_fit_say_why() {
 #[test]
 fn a_peer_cannot_fill_the_pool_beyond_its_bound() {
     let mut pair = Pair::new(SMALL, 13);
-    // The peer alone believes that it used up its stock: what it refills is more than this party holds.
+    // The peer alone believes that it used up its stock:
+    // what it refills is more than this party holds.
     let (program, bits) = program(None);
     let mut error = None;
     for _ in 0..6 {
@@ -349,7 +354,8 @@ fn nothing_runs_before_the_session_is_set_up() {
     assert!(!pair.one.has_failed());
 }
 
-/// Party two's view and party one's: lengths, counts and order of messages are those of the program, whatever the secrets.
+/// Party two's view and party one's: lengths, counts and order of messages are those of the
+/// program, whatever the secrets.
 #[test]
 fn transcripts_have_the_same_shape_for_all_secrets() {
     let shape = |values: [u64; 2], order: [u32; 2]| {

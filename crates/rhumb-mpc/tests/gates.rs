@@ -158,7 +158,8 @@ fn costs_are_the_published_ones() {
         });
         assert_eq!(first, ands(prefix, count.ilog2() as usize));
     }
-    // The tournament of the paper: per comparison 19 ANDs, 8 for the preference, one vector for the key; and 5 levels.
+    // The tournament of the paper: per comparison 19 ANDs, 8 for the
+    // preference, one vector for the key; and 5 levels.
     let mut circuit = Circuit::new();
     let [left, right] = bytes(&mut circuit);
     let keys = [(); 2].map(|()| circuit.input_vector(Owner::Shared));

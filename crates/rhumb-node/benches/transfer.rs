@@ -1,9 +1,11 @@
-//! What a file costs from node to node over one router on loopback, against the same bytes over bare sockets.
+//! What a file costs from node to node over one router on
+//! loopback, against the same bytes over bare sockets.
 //!
-//! Three threads share the cores: sending node, router, receiving node. The bare run moves datagrams of the same size in the
-//! same batches over the same two hops, one thread, without keys, names, acknowledgements or files: what remains of a
-//! transfer when all that this suite adds is taken away. Both runs alternate; the ratio is that of their CPU time, which
-//! other load on the machine moves less than it moves the wall clock.
+//! Three threads share the cores: sending node, router, receiving node. The bare run moves
+//! datagrams of the same size in the same batches over the same two hops, one thread, without keys,
+//! names, acknowledgements or files: what remains of a transfer when all that this suite adds is
+//! taken away. Both runs alternate; the ratio is that of their CPU time, which other load on the
+//! machine moves less than it moves the wall clock.
 //!
 //! Run by `cargo xtask bench transfer`; `--json` prints one object. Takes about 15 seconds.
 
@@ -30,8 +32,8 @@ const CHUNK_BYTES: u64 = 1322;
 const DATAGRAM_BYTES: usize = 1452;
 const BATCH_DATAGRAMS: u64 = 64;
 
-/// Two passes of AES-GCM at each of two hops and two of SHA-256, each about as dear as all that the bare run does to a byte,
-/// and half as much again for everything else.
+/// Two passes of AES-GCM at each of two hops and two of SHA-256, each about as dear as all that the
+/// bare run does to a byte, and half as much again for everything else.
 const AT_MOST: f64 = 10.0;
 
 fn main() {
@@ -164,7 +166,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// CPU time of this process, in user and system mode: fields 14 and 15 of its stat, in hundredths of a second.
+/// CPU time of this process, in user and system mode: fields 14
+/// and 15 of its stat, in hundredths of a second.
 fn process_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();
@@ -177,7 +180,8 @@ fn process_cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// What the figures depend on, in words without characters that JSON escapes otherwise than Rust does.
+/// What the figures depend on, in words without
+/// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

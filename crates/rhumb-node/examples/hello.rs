@@ -3,7 +3,7 @@
 //! With a router at 127.0.0.1:7460, in two terminals:
 //!
 //! ```sh
-//! cargo run -p rhumb-node --example hello -- 127.0.0.1:7460           # prints its name, and answers
+//! cargo run -p rhumb-node --example hello -- 127.0.0.1:7460        # prints its name, and answers
 //! cargo run -p rhumb-node --example hello -- 127.0.0.1:7460 NAME      # greets that name
 //! ```
 

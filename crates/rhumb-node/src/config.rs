@@ -1,4 +1,5 @@
-//! What a node is told when it joins: which router, and how. Every time and bound has a named default with its reason.
+//! What a node is told when it joins: which router, and how. Every time
+//! and bound has a named default with its reason.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,36 +8,40 @@ use rhumb_link::DEFAULT_MAX_DATAGRAM_LEN;
 use rhumb_trust::Access;
 use rhumb_wire::Name;
 
-/// What a node is told when it joins: [`Config::new`] and then whatever should differ from the defaults.
+/// What a node is told when it joins: [`Config::new`] and
+/// then whatever should differ from the defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Which router to join.
     pub router: RouterChoice,
-    /// The local address; when not given, any port, of the address family of a router that was given, or of both.
+    /// The local address; when not given, any port, of the address
+    /// family of a router that was given, or of both.
     pub bind: Option<SocketAddr>,
     /// Seconds for which the router may carry this node's traffic; renewed at half-life.
     pub lease_s: u64,
-    /// The only name to send to and to hear from, if there is but one: this node's router, and each router after it, carries nothing
-    /// else between this node and the world.
+    /// The only name to send to and to hear from, if there is but one: this node's router, and each
+    /// router after it, carries nothing else between this node and the world.
     pub only_peer: Option<Name>,
     /// The largest datagram to send or to receive, in bytes of UDP payload.
     pub max_datagram_len: u16,
     /// How long joining may take before it is an error.
     pub join_timeout: Duration,
-    /// How long a datagram is offered to the network, and how long a sender waits for room, before that is an error.
+    /// How long a datagram is offered to the network, and how long a
+    /// sender waits for room, before that is an error.
     pub give_up_after: Duration,
-    /// Whether joining succeeds only once the name is published in the RIB. Without that a node can send, and be
-    /// reached by nodes of the same router only.
+    /// Whether joining succeeds only once the name is published in the RIB. Without that a node can
+    /// send, and be reached by nodes of the same router only.
     pub require_published: bool,
-    /// How long joining waits for publication all the same where it is not required: RIBs that are there answer within a few
-    /// round trips.
+    /// How long joining waits for publication all the same where it is not required: RIBs that are
+    /// there answer within a few round trips.
     pub publish_within: Duration,
-    /// Whether to ask the router if it is still there, and so to notice within about two seconds of traffic when it is not.
-    /// Without that it takes 20 s. It costs four short datagrams a second at most while nothing comes back, and otherwise what
-    /// keep-alives do.
+    /// Whether to ask the router if it is still there, and so to notice within about two seconds of
+    /// traffic when it is not. Without that it takes 20 s. It costs four short datagrams a second
+    /// at most while nothing comes back, and otherwise what keep-alives do.
     pub watch_router: bool,
-    /// Who may send to this node, by name: pings and datagrams of others are dropped, and their files are declined. Strangers,
-    /// which is everybody by default, may; places for files are kept free for whoever is admitted.
+    /// Who may send to this node, by name: pings and datagrams of others are dropped, and their
+    /// files are declined. Strangers, which is everybody by default, may; places for files are kept
+    /// free for whoever is admitted.
     pub access: Access,
     /// INSECURE, for simulations only: as the link's option of this name says.
     #[cfg(feature = "repeatable-handshakes")]
@@ -52,8 +57,9 @@ pub enum RouterChoice {
     Discovered {
         /// Root routers, tried in this order when none is found on the local network.
         roots: Vec<Remote>,
-        /// Names of the only routers to join, root routers included. When empty, whoever answers on the local network may
-        /// carry this node's traffic: fit for networks whose members are trusted not to read it.
+        /// Names of the only routers to join, root routers included. When empty, whoever
+        /// answers on the local network may carry this node's traffic: fit for networks
+        /// whose members are trusted not to read it.
         only: Vec<Name>,
     },
 }
@@ -94,7 +100,8 @@ impl From<SocketAddr> for RouterChoice {
 }
 
 impl Config {
-    /// The defaults, and which router to join: the address of one, one that has to prove a name, or any that is found.
+    /// The defaults, and which router to join: the address of one, one that
+    /// has to prove a name, or any that is found.
     pub fn new(router: impl Into<RouterChoice>) -> Self {
         Self {
             router: router.into(),
@@ -116,7 +123,9 @@ impl Config {
 
 /// The paper's ten minutes (section 3.6).
 pub const DEFAULT_LEASE_S: u64 = 600;
-/// A handshake with one lost datagram takes about a second, and publishing a few round trips to the RIB.
+/// A handshake with one lost datagram takes about a second,
+/// and publishing a few round trips to the RIB.
 pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than a router needs to find a route anew, shorter than people wait before they ask what is wrong.
+/// Longer than a router needs to find a route anew, shorter
+/// than people wait before they ask what is wrong.
 pub const DEFAULT_GIVE_UP_AFTER: Duration = Duration::from_secs(5);

@@ -1,15 +1,17 @@
-//! A node's own thread: it moves datagrams between the socket and the [`Core`], serves the handles' orders, and runs the
-//! file transfers. It has a thread to itself because it encrypts, reads and writes files: work that would hold up
-//! the tasks of an executor.
+//! A node's own thread: it moves datagrams between the socket and the [`Core`], serves the handles'
+//! orders, and runs the file transfers. It has a thread to itself because it encrypts, reads and
+//! writes files: work that would hold up the tasks of an executor.
 //!
 //! One turn, over and over:
 //! 1. per batch: receive, [`Core::handle_batch`], deliver what arrived;
 //! 2. take orders and datagrams of the handles;
 //! 3. do what is due, and tell what happened;
 //! 4. per batch: gather what there is to send, and send it;
-//! 5. wait until a datagram comes, a handle calls, or a deadline passes; not at all while there is more to do.
+//! 5. wait until a datagram comes, a handle calls, or a deadline
+//!    passes; not at all while there is more to do.
 //!
-//! It ends when the node has left, which happens by itself when the last handle is dropped, or when the socket fails.
+//! It ends when the node has left, which happens by itself when the last
+//! handle is dropped, or when the socket fails.
 
 mod joining;
 mod ledger;
@@ -221,7 +223,8 @@ impl Driver {
                 }
             }
             Order::Renew { ad_cert, done } => {
-                // The name's handle is there: it asked. Whether anybody waits for the answer is their affair.
+                // The name's handle is there: it asked. Whether anybody
+                // waits for the answer is their affair.
                 let _ = done.send(self.core.serve(*ad_cert, now));
             }
             Order::StopServing { name } => {
@@ -294,7 +297,8 @@ impl Driver {
         }
     }
 
-    /// Tells whoever wants to know. What they do not take in time they do not learn: anybody can be refused, any number of times.
+    /// Tells whoever wants to know. What they do not take in time they do not learn: anybody can be
+    /// refused, any number of times.
     fn tell_refusal(&mut self, refusal: Refusal) {
         if let Some(refusals) = &self.refusals
             && matches!(refusals.try_send(refusal), Err(TrySendError::Closed(_)))
@@ -315,7 +319,8 @@ impl Driver {
         Ok(more_messages || self.core.has_more_to_send())
     }
 
-    /// Puts a query for every link into the batch, when one is due. Links come and go, so they are read each time.
+    /// Puts a query for every link into the batch, when one is due.
+    /// Links come and go, so they are read each time.
     fn ask_for_routers(&mut self, now: Now) {
         let Some(query) = self.core.poll_query(now) else { return };
         match Links::read(self.socket.local_address().ip()) {
@@ -381,7 +386,8 @@ impl Driver {
         }
     }
 
-    /// Answers whoever waits for the node to join. When it cannot, they drop their handle, and the node ends.
+    /// Answers whoever waits for the node to join. When it cannot,
+    /// they drop their handle, and the node ends.
     fn tell_joined(&mut self, now: Now) {
         let outcome = self.joining.as_ref().and_then(|it| it.outcome(&self.core, now.instant));
         let Some(outcome) = outcome else { return };

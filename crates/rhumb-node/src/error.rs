@@ -1,4 +1,5 @@
-//! What a program can be told went wrong. Each text is one line that says what happened and what to do about it.
+//! What a program can be told went wrong. Each text is one line
+//! that says what happened and what to do about it.
 
 use std::fmt;
 use std::io;
@@ -84,7 +85,8 @@ pub enum NodeError {
         /// Which port.
         port: u16,
     },
-    /// Another process with this node's key has claimed its name since; of two claims the later one counts.
+    /// Another process with this node's key has claimed its name
+    /// since; of two claims the later one counts.
     Displaced {
         /// Who carries for the name now.
         via: Name,
@@ -133,7 +135,8 @@ pub enum SendError {
     },
     /// No router is joined at the moment.
     NotJoined,
-    /// What was sent to that name shortly before could not be delivered. This was not sent; trying again is allowed.
+    /// What was sent to that name shortly before could not be delivered.
+    /// This was not sent; trying again is allowed.
     Undelivered {
         /// To whom.
         to: Name,

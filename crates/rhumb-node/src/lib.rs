@@ -20,9 +20,11 @@
 //! # }
 //! ```
 //!
-//! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the moment, renews the lease and
-//! reconnects; its methods are futures for any tokio runtime. Files go by [`Node::send_file`] and [`Node::receive_file`].
-//! [`Node::serve`] lets a node answer for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is reached.
+//! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the
+//! moment, renews the lease and reconnects; its methods are futures for any tokio runtime.
+//! Files go by [`Node::send_file`] and [`Node::receive_file`]. [`Node::serve`] lets a node
+//! answer for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell
+//! whether and over which routers a name is reached.
 //!
 //! `examples/hello.rs` is a whole program.
 //!

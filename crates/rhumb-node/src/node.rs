@@ -1,4 +1,5 @@
-//! The handles: what a program holds of a node. All work is done on the node's own thread; a handle queues and waits.
+//! The handles: what a program holds of a node. All work is done on the
+//! node's own thread; a handle queues and waits.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,14 +26,15 @@ use crate::{
     Service,
 };
 
-/// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone and the last [`Port`]
-/// are dropped, or when told to [`leave`](Node::leave).
+/// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone
+/// and the last [`Port`] are dropped, or when told to [`leave`](Node::leave).
 #[derive(Debug, Clone)]
 pub struct Node {
     handle: Handle,
 }
 
-/// A port of a node: receives the datagrams for it, and sends. There is one per number and node at a time.
+/// A port of a node: receives the datagrams for it, and
+/// sends. There is one per number and node at a time.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -40,7 +42,8 @@ pub struct Port {
     messages: mpsc::Receiver<Message>,
 }
 
-/// A datagram that arrived. It does not say from which port it was sent: programs that want an answer agree on one.
+/// A datagram that arrived. It does not say from which port it was
+/// sent: programs that want an answer agree on one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Who sent it: routers carry data only of names whose right to send they have verified.
@@ -69,8 +72,9 @@ pub struct Hop {
     pub label: Option<String>,
     /// How long its answer took.
     pub rtt: Option<Duration>,
-    /// The word of the one before, this node first, that the router may carry its traffic: verified, with the keys that
-    /// the routers before showed. `None` for the destination, and where a router showed nothing or nothing good.
+    /// The word of the one before, this node first, that the router may carry its traffic:
+    /// verified, with the keys that the routers before showed. `None` for the destination, and
+    /// where a router showed nothing or nothing good.
     pub right: Option<Verified<Certificate>>,
 }
 
@@ -105,11 +109,12 @@ pub struct Status {
 }
 
 impl Node {
-    /// Joins a router as `config` says under the name of `identity`, and stays joined: the lease is renewed, and a lost
-    /// router is sought again, or another one, until the node leaves.
+    /// Joins a router as `config` says under the name of `identity`, and stays joined: the lease is
+    /// renewed, and a lost router is sought again, or another one, until the node leaves.
     ///
     /// # Errors
-    /// When that does not succeed within `config.join_timeout`, or the local address cannot be used.
+    /// When that does not succeed within `config.join_timeout`,
+    /// or the local address cannot be used.
     pub async fn join(identity: Arc<Identity>, config: Config) -> Result<Self, NodeError> {
         let socket = open_socket(&config)?;
         let seed = random_seed()?;
@@ -152,7 +157,8 @@ impl Node {
         self.status().await.ok()?.router
     }
 
-    /// Tells how this node stands with its router, and of each change: of a name that was not published when it joined, too.
+    /// Tells how this node stands with its router, and of each change: of a name that was not
+    /// published when it joined, too.
     pub fn watch(&self) -> StandingWatch {
         StandingWatch::new(self.handle.standing.clone())
     }
@@ -169,13 +175,14 @@ impl Node {
         Ok(Port { number: port, handle: self.handle.clone(), messages })
     }
 
-    /// Answers for the owner of an AdCert that names this node: what is for that name arrives here as what is for the node's
-    /// own does, until the [`Service`] is dropped or the AdCert ends. Returns when everybody can find it; where
-    /// `Config::require_published` is off, when the router has accepted it and RIBs had `Config::publish_within` for it.
+    /// Answers for the owner of an AdCert that names this node: what is for that name arrives here
+    /// as what is for the node's own does, until the [`Service`] is dropped or the AdCert ends.
+    /// Returns when everybody can find it; where `Config::require_published` is off, when the
+    /// router has accepted it and RIBs had `Config::publish_within` for it.
     ///
     /// # Errors
-    /// When the AdCert is not for this node or does not hold now, when its owner has moved the name to another server
-    /// since, or it cannot be published within `Config::give_up_after`.
+    /// When the AdCert is not for this node or does not hold now, when its owner has moved the name
+    /// to another server since, or it cannot be published within `Config::give_up_after`.
     pub async fn serve(&self, ad_cert: AdCert) -> Result<Service, NodeError> {
         let name = ad_cert.owner();
         let (state, states) = watch::channel(ServiceState::Waiting);
@@ -226,8 +233,8 @@ impl Node {
         }
     }
 
-    /// The routers on the way to `to`, nearest first, and `to` itself at the end. A hop that does not answer within
-    /// `timeout` is unknown.
+    /// The routers on the way to `to`, nearest first, and `to` itself at the end. A hop that does
+    /// not answer within `timeout` is unknown.
     ///
     /// # Errors
     /// When a router says that there is no way.
@@ -238,7 +245,8 @@ impl Node {
         timeout: Duration,
     ) -> Result<Vec<Hop>, PingError> {
         let mut hops = Vec::new();
-        // Whose word the next router has to show; nobody's after a router that kept its metadata to itself.
+        // Whose word the next router has to show; nobody's after
+        // a router that kept its metadata to itself.
         let mut before = Some((*self.handle.metadata).clone());
         for ttl in 1..=max_hops {
             match self.handle.ping(to, ttl, timeout).await {
@@ -266,11 +274,13 @@ impl Node {
         Ok(hops)
     }
 
-    /// Sends a file to `to`. It gets there whole and with the SHA-256 of `offer`, or this fails. `progress` is told how
-    /// many bytes have arrived, on the node's thread, so it should return soon. Dropping the future stops the transfer.
+    /// Sends a file to `to`. It gets there whole and with the SHA-256 of `offer`, or this fails.
+    /// `progress` is told how many bytes have arrived, on the node's thread, so it should return
+    /// soon. Dropping the future stops the transfer.
     ///
     /// # Errors
-    /// When the receiver does not want the file, either end cannot go on, or nothing arrives for 30 s.
+    /// When the receiver does not want the file, either end
+    /// cannot go on, or nothing arrives for 30 s.
     pub async fn send_file(
         &self,
         to: Name,
@@ -292,9 +302,10 @@ impl Node {
         sent.await.unwrap_or(Err(TransferError::Stopped))
     }
 
-    /// Receives one file. `open` decides about each offer: it gives the place for the file, or a reason to decline, and
-    /// then the next offer is waited for. `progress` is told how many bytes have arrived. Both are called on the node's
-    /// thread, so they should return soon. Dropping the future stops the transfer.
+    /// Receives one file. `open` decides about each offer: it gives the place for the file,
+    /// or a reason to decline, and then the next offer is waited for. `progress` is told how
+    /// many bytes have arrived. Both are called on the node's thread, so they should return
+    /// soon. Dropping the future stops the transfer.
     ///
     /// # Errors
     /// When either end cannot go on, or the sender falls silent.
@@ -316,13 +327,15 @@ impl Node {
         received.await.unwrap_or(Err(TransferError::Stopped))
     }
 
-    /// Goes by other rules about who may send to this node ([`Config::access`]) from now on. What was taken before goes on.
+    /// Goes by other rules about who may send to this node ([`Config::access`])
+    /// from now on. What was taken before goes on.
     pub fn set_access(&self, access: Access) {
         self.handle.order(Order::SetAccess(access));
     }
 
-    /// What is refused by the rules about who may send to this node, from now on. There is one receiver at a time, the last one
-    /// asked for; of what it does not take in time it learns nothing. Everything is counted in [`Status::drops`].
+    /// What is refused by the rules about who may send to this node, from now on. There is one
+    /// receiver at a time, the last one asked for; of what it does not take in time it learns
+    /// nothing. Everything is counted in [`Status::drops`].
     pub fn refusals(&self) -> mpsc::Receiver<Refusal> {
         let (refusals, told) = mpsc::channel(QUEUED_REFUSALS);
         self.handle.order(Order::WatchRefusals { refusals });
@@ -339,8 +352,9 @@ impl Node {
         status.await.map_err(|_| self.handle.shared.end())
     }
 
-    /// Withdraws the name, ends all transfers, and closes the node for all handles. Says whether the router confirmed that
-    /// the withdrawal is published; if not, the name is forgotten when its lease ends. Takes two seconds at most.
+    /// Withdraws the name, ends all transfers, and closes the node for all handles. Says whether
+    /// the router confirmed that the withdrawal is published; if not, the name is forgotten when
+    /// its lease ends. Takes two seconds at most.
     pub async fn leave(self) -> bool {
         let (done, left) = oneshot::channel();
         self.handle.order(Order::Leave { done });
@@ -354,12 +368,14 @@ impl Port {
         self.number
     }
 
-    /// Sends a datagram to a port of `to`. Returns once it is queued; it waits for room, and for a lost router to come
-    /// back. It may get lost on the way. What the network refuses is sent again, as long as there is hope; if there is
-    /// none, the next datagram to the same name is refused with [`SendError::Undelivered`].
+    /// Sends a datagram to a port of `to`. Returns once it is queued; it waits for room, and for a
+    /// lost router to come back. It may get lost on the way. What the network refuses is sent
+    /// again, as long as there is hope; if there is none, the next datagram to the same name is
+    /// refused with [`SendError::Undelivered`].
     ///
     /// # Errors
-    /// When the body is too long, there is no room for as long as `Config::give_up_after`, or an earlier one failed.
+    /// When the body is too long, there is no room for as long as
+    /// `Config::give_up_after`, or an earlier one failed.
     pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
         self.handle.send_to(to, to_port, body).await
     }
@@ -377,8 +393,8 @@ impl Port {
         self.handle.send_as(message.to, message.from, to_port, body).await
     }
 
-    /// The next datagram for this port; `None` when the node has left. What a program does not receive in time is dropped,
-    /// oldest kept, and counted in [`Status::drops`].
+    /// The next datagram for this port; `None` when the node has left. What a program does not
+    /// receive in time is dropped, oldest kept, and counted in [`Status::drops`].
     pub async fn receive(&mut self) -> Option<Message> {
         self.messages.recv().await
     }
@@ -431,7 +447,8 @@ impl Handle {
         self.shared.end()
     }
 
-    /// Queues an order. When the thread has ended, the order is dropped, and with it the channel for the answer.
+    /// Queues an order. When the thread has ended, the order is
+    /// dropped, and with it the channel for the answer.
     pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
         self.shared.alert();

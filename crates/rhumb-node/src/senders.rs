@@ -1,7 +1,9 @@
-//! Who may send to this node: rules by name, looked at for each ping, datagram and offer of a file that comes in.
+//! Who may send to this node: rules by name, looked at for each
+//! ping, datagram and offer of a file that comes in.
 //!
-//! A receiver is told a source's name and nothing else of it, so rules that ask for a role or a label fit nobody here. The router
-//! joined vouches for the name: it, and the routers before it, have verified the source's certificates.
+//! A receiver is told a source's name and nothing else of it, so rules that ask for a role or a
+//! label fit nobody here. The router joined vouches for the name: it, and the routers before it,
+//! have verified the source's certificates.
 
 use std::collections::HashMap;
 

@@ -8,8 +8,8 @@ use crate::driver::{Order, ServiceState};
 use crate::node::Handle;
 use crate::{NodeError, SendError, ServeError};
 
-/// A name that a node answers for by its owner's AdCert. What is for it arrives at the node's ports and as its files; this
-/// handle sends in its name. The name is served until this is dropped.
+/// A name that a node answers for by its owner's AdCert. What is for it arrives at the node's ports
+/// and as its files; this handle sends in its name. The name is served until this is dropped.
 #[derive(Debug)]
 pub struct Service {
     name: Name,
@@ -33,8 +33,8 @@ impl Service {
         self.state.as_ref().map_or(ServiceState::Waiting, |state| *state.borrow())
     }
 
-    /// Waits until it stands otherwise than when this was asked last, and says how; `None` when the node has left. May be
-    /// dropped and called again.
+    /// Waits until it stands otherwise than when this was asked last, and says how; `None` when the
+    /// node has left. May be dropped and called again.
     pub async fn changed(&mut self) -> Option<ServiceState> {
         let state = self.state.as_mut()?;
         state.changed().await.ok()?;
@@ -64,11 +64,13 @@ impl Service {
         }
     }
 
-    /// Goes on by a newer AdCert of the same owner. The name is served all the while; [`Service::changed`] tells when routers and
-    /// RIB have the new one. After an error the one before is in use as long as it holds.
+    /// Goes on by a newer AdCert of the same owner. The name is served all the while;
+    /// [`Service::changed`] tells when routers and RIB have the new one. After an error the one
+    /// before is in use as long as it holds.
     ///
     /// # Errors
-    /// When it is of another owner, not for this node, does not hold now, or is older than the one there is.
+    /// When it is of another owner, not for this node, does not
+    /// hold now, or is older than the one there is.
     pub async fn renew(&self, ad_cert: AdCert) -> Result<(), NodeError> {
         let owner = ad_cert.owner();
         if owner != self.name {
@@ -80,7 +82,8 @@ impl Service {
         Ok(())
     }
 
-    /// Sends a datagram in the name served, as [`Port::send_to`](crate::Port::send_to) does in the node's own.
+    /// Sends a datagram in the name served, as
+    /// [`Port::send_to`](crate::Port::send_to) does in the node's own.
     ///
     /// # Errors
     /// As [`Port::send_to`](crate::Port::send_to).

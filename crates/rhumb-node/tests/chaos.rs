@@ -1,4 +1,5 @@
-//! Whatever a network and a router do to a node, it neither panics nor gets stuck: once they behave, it joins and sends.
+//! Whatever a network and a router do to a node, it neither panics nor gets
+//! stuck: once they behave, it joins and sends.
 
 mod world;
 

@@ -1,4 +1,5 @@
-//! A node finds a router on its local network, or falls back to root routers, and moves on when one does not do its work.
+//! A node finds a router on its local network, or falls back to root
+//! routers, and moves on when one does not do its work.
 
 mod lan;
 mod world;
@@ -92,8 +93,8 @@ fn who_takes_too_long_is_not_waited_for_and_joined_only_if_first() {
     let mut lan = Lan::new(1, 1, with_roots);
     lan.routers[0].latency = 300 * MS;
     lan.routers[1].latency = 50 * MS;
-    // The local one answers after 600 ms, and its handshake takes longer than the patience with it. The root, which is
-    // tried next, is done first.
+    // The local one answers after 600 ms, and its handshake takes longer than the patience with it.
+    // The root, which is tried next, is done first.
     let (router, after) = lan.run_until_joined();
     assert_eq!(router, 1, "{after:?}");
     lan.run_for(10 * SECOND);

@@ -1,4 +1,5 @@
-//! Labels in place of names, in both directions: used once they are known, given up once they are not.
+//! Labels in place of names, in both directions: used
+//! once they are known, given up once they are not.
 
 mod world;
 

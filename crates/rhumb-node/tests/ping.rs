@@ -1,4 +1,5 @@
-//! Pings: answered when they come in, and told of when their answers do, wherever on the way those are made.
+//! Pings: answered when they come in, and told of when their
+//! answers do, wherever on the way those are made.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! A router that falls silent, restarts or changes its mind is sought again, ever less eagerly, and nothing that waits is
-//! lost meanwhile.
+//! A router that falls silent, restarts or changes its mind is sought again, ever less eagerly, and
+//! nothing that waits is lost meanwhile.
 
 mod world;
 
@@ -30,7 +30,8 @@ fn a_silent_router_is_noticed_and_rejoined_when_it_is_back() {
     let mut world = World::joined();
     world.run_for(SECOND);
     world.cut = true;
-    // The last answer came within this second, so the next question is due four to five seconds from now.
+    // The last answer came within this second, so the next
+    // question is due four to five seconds from now.
     world.run_for(4 * SECOND);
     assert!(world.core.is_joined());
     world.run_for(KEEP_ALIVE + PROBING - 4 * SECOND);

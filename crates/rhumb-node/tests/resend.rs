@@ -1,4 +1,5 @@
-//! What a NACK says is done: data go out again, or are given up; and only for NACKs that can be true.
+//! What a NACK says is done: data go out again, or are
+//! given up; and only for NACKs that can be true.
 
 mod world;
 

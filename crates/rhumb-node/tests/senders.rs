@@ -1,4 +1,5 @@
-//! Who may send to a node: strangers are refused where it says so, and hold no place that is kept for others.
+//! Who may send to a node: strangers are refused where it says
+//! so, and hold no place that is kept for others.
 
 mod relay;
 

@@ -1,4 +1,5 @@
-//! A node answers for a name whose key it does not hold, by the owner's AdCert, as long as that lasts and the owner wishes.
+//! A node answers for a name whose key it does not hold, by the owner's
+//! AdCert, as long as that lasts and the owner wishes.
 
 mod world;
 
@@ -144,7 +145,8 @@ fn a_name_that_moved_is_let_go_and_asked_for_now_and_then_in_case_it_is_needed()
         let said = Nack::parse(&nack.data).unwrap();
         assert!(matches!(said.reason, Reason::Unreachable(_)));
     }
-    // It stands by: asks every five seconds or a little later, says nothing of it, and is let in when it is needed.
+    // It stands by: asks every five seconds or a little later, says
+    // nothing of it, and is let in when it is needed.
     let asked = |world: &World| {
         world.router.seen(Action::Advertise).iter().filter(|it| it.header.source == name).count()
     };

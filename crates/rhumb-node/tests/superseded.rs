@@ -1,5 +1,5 @@
-//! A node whose statements are older than its name's newest goes on from there, but only from what its own key has signed;
-//! and it leaves the name to whoever claims it later.
+//! A node whose statements are older than its name's newest goes on from there, but only from what
+//! its own key has signed; and it leaves the name to whoever claims it later.
 
 mod world;
 

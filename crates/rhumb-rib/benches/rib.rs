@@ -1,9 +1,10 @@
-//! What a directory over a file serves in a second: orders to publish by the size of a commit, and look-ups by where the
-//! answer comes from. One thread, requests and answers as bytes, no network.
+//! What a directory over a file serves in a second: orders to publish by the size of a commit, and
+//! look-ups by where the answer comes from. One thread, requests and answers as bytes, no network.
 //!
-//! Beside it, in the same rounds, what no directory can do without: the verification of one signature. Rates are medians
-//! over the rounds, in wall time, because commits wait for the disk; a ratio is the median of the ratios within a round.
-//! Only ratios travel between machines, and those of small commits only between like disks.
+//! Beside it, in the same rounds, what no directory can do without: the verification of one
+//! signature. Rates are medians over the rounds, in wall time, because commits wait for the disk; a
+//! ratio is the median of the ratios within a round. Only ratios travel between machines, and those
+//! of small commits only between like disks.
 //!
 //! Run by `cargo xtask bench rib`; `--json` prints one object. Takes about 10 seconds.
 
@@ -89,7 +90,8 @@ impl Bench {
             unknown: 0,
             at: 0,
         };
-        // Every name has a route to the one beside it, every other one an address as well: chains of two.
+        // Every name has a route to the one beside it, every
+        // other one an address as well: chains of two.
         let orders: Vec<Vec<u8>> = (0..NAMES)
             .map(|at| bench.order(at, bench.route(at)))
             .chain((0..NAMES).step_by(2).map(|at| bench.order(at, bench.locator(at, 1))))

@@ -1,8 +1,9 @@
 //! Signed answers that a name is not here, and the bound on making them.
 //!
-//! A signature costs a thousand times what the look-up does, so one is made per name and lifetime, kept until it expires,
-//! and no more than so many in a second, for one and for all of a kind. What is kept here is apart from the entries in use: random names cannot push
-//! those out. Nor need one be taken back when its name appears: entries are looked at first.
+//! A signature costs a thousand times what the look-up does, so one is made per name and lifetime,
+//! kept until it expires, and no more than so many in a second, for one and for all of a kind. What
+//! is kept here is apart from the entries in use: random names cannot push those out. Nor need one
+//! be taken back when its name appears: entries are looked at first.
 
 use rhumb_trust::{Identity, TrustError, Window};
 use rhumb_wire::{Certificate, Name, Statement};
@@ -35,7 +36,8 @@ impl Absences {
         (certificate.not_before_s..certificate.not_after_s).contains(&now_s).then_some(certificate)
     }
 
-    /// Whether another absence may be signed for `payer` in this second, of so many for it and so many for all of its kind.
+    /// Whether another absence may be signed for `payer` in this second, of so
+    /// many for it and so many for all of its kind.
     pub(crate) fn may_sign(
         &mut self,
         payer: Payer,
@@ -65,6 +67,6 @@ impl Absences {
     }
 }
 
-/// How long an absence holds. Short, because a name that appears is not found for so long by those who asked before; long
-/// enough to keep a busy router from asking for every packet.
+/// How long an absence holds. Short, because a name that appears is not found for so long by those
+/// who asked before; long enough to keep a busy router from asking for every packet.
 pub(crate) const ABSENCE_TTL_S: u64 = 2;

@@ -1,7 +1,8 @@
 //! Whom a RIB serves, and who was refused lately.
 //!
-//! The end of the session is judged by all rules: it is a router or a tool, and its name is proven. Issuers are judged by
-//! the rules that fit them and by nothing else: whoever serves only the routers that it names need not name their clients.
+//! The end of the session is judged by all rules: it is a router or a tool, and its name is proven.
+//! Issuers are judged by the rules that fit them and by nothing else: whoever serves only the
+//! routers that it names need not name their clients.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -54,8 +55,9 @@ impl Admission {
         self.askers.standing(name, metadata)
     }
 
-    /// How an order of `asker` with statements of these issuers is treated: as its session's end, or as well as the rules say
-    /// of every issuer in it, whose signatures are checked before anything comes of that.
+    /// How an order of `asker` with statements of these issuers is treated: as its
+    /// session's end, or as well as the rules say of every issuer in it, whose signatures
+    /// are checked before anything comes of that.
     ///
     /// # Errors
     /// The issuer that a rule refuses.
@@ -75,8 +77,8 @@ impl Admission {
         Ok(if all_admitted { Standing::Admitted } else { asker.standing })
     }
 
-    /// Somebody was refused. A source takes one place here, whatever names it makes; the source that has been here longest
-    /// makes room.
+    /// Somebody was refused. A source takes one place here, whatever names it makes; the source
+    /// that has been here longest makes room.
     pub(crate) fn note_refused(&mut self, source: Source, name: Name, now_s: u64) {
         if let Some(known) = self.refused.get_mut(&source) {
             (known.name, known.last_s) = (name, now_s);

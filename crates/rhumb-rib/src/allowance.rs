@@ -1,7 +1,7 @@
 //! How much public-key work may be done in a second: for one asker, or for all.
 //!
-//! A count that starts again with each second. It admits up to twice the rate across the border of two seconds, which is
-//! of no account here: it bounds a flood, it does not shape traffic.
+//! A count that starts again with each second. It admits up to twice the rate across the border of
+//! two seconds, which is of no account here: it bounds a flood, it does not shape traffic.
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Allowance {
@@ -10,7 +10,8 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Takes `amount` from what `per_s` leaves in this second; `false` when that is not there, and nothing is taken.
+    /// Takes `amount` from what `per_s` leaves in this second; `false`
+    /// when that is not there, and nothing is taken.
     pub(crate) fn take(&mut self, amount: u32, per_s: u32, now_s: u64) -> bool {
         if self.second != now_s {
             *self = Self { second: now_s, used: 0 };

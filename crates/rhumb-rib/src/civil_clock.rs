@@ -1,7 +1,9 @@
-//! Whether the civil clock can be believed: it is compared with the monotonic one, which nobody sets.
+//! Whether the civil clock can be believed: it is
+//! compared with the monotonic one, which nobody sets.
 //!
-//! What has expired is taken out of the store for good, so a clock that jumped years ahead would empty it. A clock that is
-//! set right by less than [`MAX_STEP_S`] is believed, and counts from there on.
+//! What has expired is taken out of the store for good, so a clock that jumped
+//! years ahead would empty it. A clock that is set right by less than
+//! [`MAX_STEP_S`] is believed, and counts from there on.
 
 use std::time::Instant;
 
@@ -19,8 +21,9 @@ impl CivilClock {
         Self { instant: now.instant, unix_s: now.unix_s() }
     }
 
-    /// How many seconds the clock is ahead of where it could be, if that is too much to be believed. A machine that slept
-    /// looks the same where its monotonic clock slept too; it is believed again after a restart.
+    /// How many seconds the clock is ahead of where it could be, if that is too much to be
+    /// believed. A machine that slept looks the same where its monotonic clock slept too; it is
+    /// believed again after a restart.
     pub(crate) fn jumped_ahead_s(&mut self, now: Now) -> Option<u64> {
         let passed_s = now.instant.saturating_duration_since(self.instant).as_secs();
         let ahead_s = now.unix_s().saturating_sub(self.unix_s.saturating_add(passed_s));
@@ -35,7 +38,8 @@ impl CivilClock {
     }
 }
 
-/// A day: more than any time zone, daylight saving or leap second mistaken, and as long as the longest statement.
+/// A day: more than any time zone, daylight saving or leap second
+/// mistaken, and as long as the longest statement.
 const MAX_STEP_S: u64 = 24 * 60 * 60;
 
 #[cfg(test)]

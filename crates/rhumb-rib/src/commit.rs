@@ -1,12 +1,15 @@
-//! Commits: what was verified becomes durable, many orders in one transaction, while look-ups go on.
+//! Commits: what was verified becomes durable, many
+//! orders in one transaction, while look-ups go on.
 //!
 //! 1. Verified orders are staged: each sees what those before it change.
 //! 2. [`Rib::poll_commit`] hands out all that is staged as one [`Commit`], unless one is under way.
-//! 3. [`Commit::run`] writes it, on another thread if the store can be shared ([`Embedded::share`](crate::store::Embedded::share)).
+//! 3. [`Commit::run`] writes it, on another thread if the store can be shared
+//!    ([`Embedded::share`](crate::store::Embedded::share)).
 //! 4. [`Rib::handle_committed`] answers the orders, and tells subscribers what changed.
 //!
-//! INVARIANT: look-ups see what is committed and nothing else; an order is acknowledged only when the commit it is in, and
-//! every commit that it builds on, is durable. So when one fails, whatever was staged upon it is refused with it.
+//! INVARIANT: look-ups see what is committed and nothing else; an order is acknowledged only when
+//! the commit it is in, and every commit that it builds on, is durable. So when one fails, whatever
+//! was staged upon it is refused with it.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -133,7 +136,8 @@ impl UnderWay {
 }
 
 impl<S: Store> Rib<S> {
-    /// All that is staged, to be written by [`Commit::run`]; `None` when nothing is, or while a commit is under way.
+    /// All that is staged, to be written by [`Commit::run`]; `None` when
+    /// nothing is, or while a commit is under way.
     pub fn poll_commit(&mut self) -> Option<Commit> {
         if self.under_way.is_some() {
             return None;
@@ -181,7 +185,8 @@ impl<S: Store> Rib<S> {
         moved
     }
 
-    /// Takes back what became of a commit: its orders are answered, and what can be looked up is what it left.
+    /// Takes back what became of a commit: its orders are answered,
+    /// and what can be looked up is what it left.
     pub fn handle_committed(&mut self, committed: Committed) {
         let Some(UnderWay { changes, moved, purpose }) = self.under_way.take() else { return };
         self.store.settle(&changes, committed.result.is_ok());
@@ -256,8 +261,9 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// Verifies what waits, makes all staged orders durable in one transaction and returns the answers, in the order in
-    /// which they came about: for who has no other thread. Work is bounded by the requests handled since the last call.
+    /// Verifies what waits, makes all staged orders durable in one transaction and returns the
+    /// answers, in the order in which they came about: for who has no other thread. Work is bounded
+    /// by the requests handled since the last call.
     pub fn commit(&mut self) -> Vec<RibResponse> {
         self.work();
         std::iter::from_fn(|| self.poll_answer()).map(|(_, response)| response).collect()
@@ -279,8 +285,9 @@ impl<S: Store> Rib<S> {
         self.answers.pop_front()
     }
 
-    /// Takes out what has expired from the next `budget` entries, in one transaction. Returns how many it looked at: fewer
-    /// than `budget` at the end of the store, from where the next sweep begins again. Does nothing while orders are staged.
+    /// Takes out what has expired from the next `budget` entries, in one transaction. Returns how
+    /// many it looked at: fewer than `budget` at the end of the store, from where the next sweep
+    /// begins again. Does nothing while orders are staged.
     pub fn sweep(&mut self, now_s: u64, budget: usize) -> usize {
         let seen = self.plan_sweep(now_s, budget);
         if let Some(commit) = self.poll_commit() {

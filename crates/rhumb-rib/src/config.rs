@@ -9,14 +9,17 @@ use crate::Held;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Tells its store from any other. Fresh and random for each start: nobody outside can tell a store that was there all the
-    /// time from an older one that took its place meanwhile, and what is there already costs a look only.
+    /// Tells its store from any other. Fresh and random for each start: nobody outside can tell a
+    /// store that was there all the time from an older one that took its place meanwhile, and what
+    /// is there already costs a look only.
     pub store: StoreId,
     /// Whom it serves, and who has a share that no stranger can touch.
     pub access: Access,
-    /// Most names with an entry. Names that are known already may be renewed when the store is full.
+    /// Most names with an entry. Names that are known
+    /// already may be renewed when the store is full.
     pub max_names: u64,
-    /// About the most bytes on disk. Renewals may go beyond it, by what they add to names that are known.
+    /// About the most bytes on disk. Renewals may go beyond
+    /// it, by what they add to names that are known.
     pub max_bytes: u64,
     /// The part of both that strangers may fill, in hundredths.
     pub strangers_percent: u8,
@@ -32,7 +35,8 @@ pub struct Config {
     pub signatures_per_admitted_per_s: u32,
     /// Most signatures to be verified in a second for all strangers of one source.
     pub signatures_per_source_per_s: u32,
-    /// Most absences signed in a second for one that was admitted, or for all strangers of one source.
+    /// Most absences signed in a second for one that was
+    /// admitted, or for all strangers of one source.
     pub absences_per_asker_per_s: u32,
     /// Most absences signed in a second for all strangers, and as many for all who were admitted.
     pub absences_per_s: u32,
@@ -71,7 +75,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Bounds that go with so many bytes of disk and of memory, of which strangers may fill so many hundredths.
+    /// Bounds that go with so many bytes of disk and of memory, of
+    /// which strangers may fill so many hundredths.
     pub fn sized(disk: u64, memory: u64, strangers_percent: u8) -> Self {
         let by_memory = |default: usize| {
             let scaled = default as u64 * (memory >> 20) / (MEMORY >> 20);
@@ -107,7 +112,8 @@ impl Config {
     }
 }
 
-/// What the bounds below that are kept in memory are for: a third of it, and as much for the pages of the store and for sessions.
+/// What the bounds below that are kept in memory are for: a third of it, and as much for the pages
+/// of the store and for sessions.
 const MEMORY: u64 = 512 << 20;
 /// About 0.75 GB on disk at 750 bytes each.
 const MAX_NAMES: u64 = 1_000_000;
@@ -115,19 +121,21 @@ const MAX_NAMES: u64 = 1_000_000;
 const MAX_BYTES: u64 = 1 << 30;
 /// Half: who is admitted finds as much again, whatever strangers do.
 const STRANGERS_PERCENT: u8 = 50;
-/// What strangers' capsules hold is held for thirty days, so it is an eighth of what strangers have.
+/// What strangers' capsules hold is held for thirty
+/// days, so it is an eighth of what strangers have.
 const CAPSULES_PART: u64 = 8;
 /// A tenth of the store, so that no single router fills it.
 const MAX_NAMES_PER_PUBLISHER: u64 = MAX_NAMES / 10;
-/// With 76 bytes of PDU header and 28 of sealing this is 1,404: it fits the default datagram of 1,452, and so any path of
-/// 1,500 bytes. Eight routes for any peer fit without metadata, or six with.
+/// With 76 bytes of PDU header and 28 of sealing this is 1,404: it fits the
+/// default datagram of 1,452, and so any path of 1,500 bytes. Eight routes
+/// for any peer fit without metadata, or six with.
 const MAX_ANSWER_LEN: usize = 1300;
 /// About 40 MB when full: an entry with a route takes some 600 bytes in memory.
 const CACHED_ENTRIES: usize = 1 << 16;
 /// About 5 MB when full. More would serve nobody: an absence lives for seconds.
 const CACHED_ABSENCES: usize = 1 << 14;
-/// A router with 100,000 clients renews 333 leases a second, and publishes all of them anew within 25 s when it has to; at about
-/// 60 µs each it cannot take more than a quarter of a core.
+/// A router with 100,000 clients renews 333 leases a second, and publishes all of them anew within
+/// 25 s when it has to; at about 60 µs each it cannot take more than a quarter of a core.
 const SIGNATURES_PER_ADMITTED_PER_S: u32 = 4000;
 /// A sixteenth of a core.
 const SIGNATURES_PER_SOURCE_PER_S: u32 = 1000;
@@ -135,8 +143,8 @@ const SIGNATURES_PER_SOURCE_PER_S: u32 = 1000;
 const ABSENCES_PER_ASKER_PER_S: u32 = 1000;
 /// At about 25 µs each, a tenth of a core.
 const ABSENCES_PER_S: u32 = 4000;
-/// A quarter of a second of verifying on one core; whoever is not answered by then repeats its order anyway. Strangers' orders
-/// may be half of them.
+/// A quarter of a second of verifying on one core; whoever is not answered by then repeats its
+/// order anyway. Strangers' orders may be half of them.
 const MAX_ORDERS_WAITING: usize = 4096;
 /// About 130 MB when full, at 250 bytes each.
 const MAX_SUBSCRIPTIONS: usize = 1 << 19;

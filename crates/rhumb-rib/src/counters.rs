@@ -88,7 +88,8 @@ pub enum DropReason {
     ForeignSource,
     /// The request is too short to be answered.
     UnreadableRequest,
-    /// Who asks, all strangers of its source, or all together, have used up the signatures of this second.
+    /// Who asks, all strangers of its source, or all together,
+    /// have used up the signatures of this second.
     OverBudget,
     /// Too many orders wait; the publisher repeats this one.
     TooManyOrders,

@@ -1,14 +1,16 @@
 //! All that a RIB knows of one name, and which of its holder's statements is in force.
 //!
-//! An entry has one register per kind of statement: route, locator, withdrawal. A register holds the statement of the
-//! highest sequence; a withdrawal also covers every route and locator of its own or a lower sequence. So the order in
-//! which statements arrive does not matter: whichever way they come, the same ones are in force in the end.
+//! An entry has one register per kind of statement: route, locator, withdrawal. A register holds
+//! the statement of the highest sequence; a withdrawal also covers every route and locator of its
+//! own or a lower sequence. So the order in which statements arrive does not matter: whichever way
+//! they come, the same ones are in force in the end.
 //!
-//! INVARIANT: the highest sequence of each register is remembered after its statement has expired, and until every
-//! statement with a lower sequence has expired too, so that nothing older can come back. A statement may last
-//! [`max_lifetime_s`]; so an older one, whose window began no later, is refused as expired once that time and the
-//! allowance for clocks have passed since the newer one was admitted ([`Entry::keep_until_s`]). A holder who dates windows
-//! ahead of their sequence gives up this protection for them.
+//! INVARIANT: the highest sequence of each register is remembered after its statement has
+//! expired, and until every statement with a lower sequence has expired too, so that nothing
+//! older can come back. A statement may last [`max_lifetime_s`]; so an older one, whose window
+//! began no later, is refused as expired once that time and the allowance for clocks have passed
+//! since the newer one was admitted ([`Entry::keep_until_s`]). A holder who dates windows ahead
+//! of their sequence gives up this protection for them.
 
 use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
 use rhumb_wire::rib::Refusal;
@@ -58,7 +60,8 @@ pub enum Admission {
 }
 
 impl Entry {
-    /// An entry without statements, by `publisher`, which becomes worth storing with the first admission.
+    /// An entry without statements, by `publisher`, which
+    /// becomes worth storing with the first admission.
     pub fn new(metadata: Metadata, publisher: Name) -> Self {
         Self {
             metadata,
@@ -129,12 +132,14 @@ impl Entry {
         self.admit_for(Share::Admitted, certificate, publisher, now_s)
     }
 
-    /// Takes a statement into its register. The caller has verified it, or does so before storing the entry. How long its
-    /// sequence is remembered depends on who brings it; on whose share the entry counts is for the caller to say.
+    /// Takes a statement into its register. The caller has verified it, or does so before storing
+    /// the entry. How long its sequence is remembered depends on who brings it; on whose share the
+    /// entry counts is for the caller to say.
     ///
     /// # Errors
-    /// [`Refusal::Superseded`] when a statement as new or newer is there; [`Refusal::NotPublishable`] when this kind of
-    /// statement has no register. The entry is then as before.
+    /// [`Refusal::Superseded`] when a statement as new or newer is
+    /// there; [`Refusal::NotPublishable`] when this kind of statement
+    /// has no register. The entry is then as before.
     pub fn admit_for(
         &mut self,
         share: Share,
@@ -175,7 +180,8 @@ impl Entry {
         Ok(Admission::Stored)
     }
 
-    /// The other server that a newer word of the holder names than this one for a server, which has not been withdrawn.
+    /// The other server that a newer word of the holder names than this one
+    /// for a server, which has not been withdrawn.
     pub(crate) fn newer_server(&self, older: &Certificate) -> Option<Name> {
         let Register::Holds(held) = &self.route else { return None };
         let is_withdrawn = self.withdrawal.sequence().is_some_and(|to| to >= older.sequence);
@@ -195,7 +201,8 @@ impl Entry {
         Admission::Stored
     }
 
-    /// The statement by which another one is superseded, unless all that is left of it is its sequence.
+    /// The statement by which another one is superseded,
+    /// unless all that is left of it is its sequence.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
         let register = match certificate.statement {
             Statement::Route { .. } | Statement::Service { .. } => &self.route,
@@ -215,7 +222,8 @@ impl Entry {
         now_s > self.keep_until_s
     }
 
-    /// Takes out the statements that have expired, and remembers their sequences; `false` when there are none.
+    /// Takes out the statements that have expired, and remembers
+    /// their sequences; `false` when there are none.
     pub(crate) fn trim(&mut self, now_s: u64) -> bool {
         let mut trimmed = false;
         for register in [&mut self.route, &mut self.locator, &mut self.withdrawal] {
@@ -271,11 +279,12 @@ impl Register {
 
 pub use rhumb_trust::{MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
 
-/// The longest that a stranger's statement may last, one hour, so that what strangers fill is soon free again.
+/// The longest that a stranger's statement may last, one hour, so
+/// that what strangers fill is soon free again.
 pub const MAX_STRANGERS_LIFETIME_S: u64 = 60 * 60;
 
-/// The longest that a published statement of an issuer of this role may last. Sequences are remembered for as long after
-/// their admission: an older statement then fails its window.
+/// The longest that a published statement of an issuer of this role may last. Sequences are
+/// remembered for as long after their admission: an older statement then fails its window.
 pub fn max_lifetime_s(statement: &Statement, issuer: Role, share: Share) -> u64 {
     match (statement, issuer, share) {
         (Statement::Service { .. }, Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,

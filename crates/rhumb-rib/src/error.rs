@@ -1,4 +1,5 @@
-//! Why a RIB could not be opened or could not go on. What a publisher did wrong is a `Refusal` on the wire, not an error.
+//! Why a RIB could not be opened or could not go on. What a publisher did
+//! wrong is a `Refusal` on the wire, not an error.
 
 use std::fmt;
 use std::io;

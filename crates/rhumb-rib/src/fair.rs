@@ -1,4 +1,5 @@
-//! What waits, in turns: each payer has one, and within a payer each asker, so that nobody waits for another's flood.
+//! What waits, in turns: each payer has one, and within a payer each
+//! asker, so that nobody waits for another's flood.
 //!
 //! INVARIANT: a payer is in the turn if and only if something of it waits and it is not parked.
 

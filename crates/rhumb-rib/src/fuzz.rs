@@ -1,4 +1,5 @@
-//! Properties for the fuzzer and for tests: whatever is asked of a directory, it answers or drops, and goes on.
+//! Properties for the fuzzer and for tests: whatever is asked of a
+//! directory, it answers or drops, and goes on.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,8 +10,9 @@ use rhumb_wire::{Name, Role};
 use crate::store::Memory;
 use crate::{Asker, Config, Outcome, Rib};
 
-/// `Rib::handle_request` and `Rib::commit`: `data` is a series of requests, each a length (2 bytes) and its bytes. The
-/// clock starts at 1 and ticks once per request; every second tick commits, so that orders also meet in one commit.
+/// `Rib::handle_request` and `Rib::commit`: `data` is a series of requests, each a length (2 bytes)
+/// and its bytes. The clock starts at 1 and ticks once per request; every second tick commits, so
+/// that orders also meet in one commit.
 pub fn requests(data: &[u8]) {
     static IDENTITY: LazyLock<Arc<Identity>> =
         LazyLock::new(|| Arc::new(Identity::generate(Role::Rib, 0).expect("a key can be made")));

@@ -1,8 +1,10 @@
-//! A bounded map that forgets what was not asked for lately: two generations, each of half the size.
+//! A bounded map that forgets what was not asked for
+//! lately: two generations, each of half the size.
 //!
-//! New and used values go to the young generation. When that is full it becomes the old one, and the old one is dropped.
-//! So a value survives at least half the size's worth of other insertions after its last use, every operation takes
-//! constant time, and nothing is kept in order. Keys are hashed with a random seed, because strangers choose them.
+//! New and used values go to the young generation. When that is full it becomes the old one, and
+//! the old one is dropped. So a value survives at least half the size's worth of other insertions
+//! after its last use, every operation takes constant time, and nothing is kept in order. Keys are
+//! hashed with a random seed, because strangers choose them.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,10 +1,12 @@
 //! Names that are not where their routes lead, by the word of the router that each route names.
 //!
-//! A route ends with its lease, minutes after its holder died; its router knows sooner. What it says ends nothing that is
-//! published: it only lets an older server of a capsule take the place of a newer one that is not there.
+//! A route ends with its lease, minutes after its holder died; its router knows sooner. What it
+//! says ends nothing that is published: it only lets an older server of a capsule take the place of
+//! a newer one that is not there.
 //!
-//! INVARIANT: only the router that a name itself has named is heard about it, and only about that very route: the next one makes the
-//! word void. Kept in memory; where it is lost, the end of the lease says the same later.
+//! INVARIANT: only the router that a name itself has named is heard about it, and only
+//! about that very route: the next one makes the word void. Kept in memory; where it is
+//! lost, the end of the lease says the same later.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,5 +38,6 @@ impl Gone {
     }
 }
 
-/// Routers tell of servers alone, and one that is forgotten costs the rest of a lease: 3 MB when full.
+/// Routers tell of servers alone, and one that is
+/// forgotten costs the rest of a lease: 3 MB when full.
 const MAX_GONE: usize = 1 << 15;

@@ -1,8 +1,10 @@
-//! The Routing Information Base: a directory of verified routes over a durable store (GDP paper, sections 3.2 and 3.6).
+//! The Routing Information Base: a directory of verified routes over a
+//! durable store (GDP paper, sections 3.2 and 3.6).
 //!
-//! Holders of names publish signed statements: who may carry their traffic, where they are, that what they said before no
-//! longer holds. Routers ask for the chain of such statements that leads to a name. Nothing is stored before it is
-//! verified, nothing is acknowledged before it is durable, and whoever asks verifies again.
+//! Holders of names publish signed statements: who may carry their traffic, where they are, that
+//! what they said before no longer holds. Routers ask for the chain of such statements that leads
+//! to a name. Nothing is stored before it is verified, nothing is acknowledged before it is
+//! durable, and whoever asks verifies again.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! From a name outward: the statements that lead to it, each issued by whom the one before names.
 //!
-//! The trail ends at an address, or where nothing more is known: who asks may be one of the routers in it. It is cut where
-//! it would not verify (a name twice, destinations that exclude each other) and where it would not fit an answer, so what
-//! is returned is the longest beginning that is of use. It takes at most [`MAX_CHAIN`] reads.
+//! The trail ends at an address, or where nothing more is known: who asks may be one of the routers
+//! in it. It is cut where it would not verify (a name twice, destinations that exclude each other)
+//! and where it would not fit an answer, so what is returned is the longest beginning that is of
+//! use. It takes at most [`MAX_CHAIN`] reads.
 
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
@@ -18,7 +19,8 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Follows `name` outward through the entries of `store`, in an answer of at most `max_answer_len` bytes.
+    /// Follows `name` outward through the entries of `store`, in
+    /// an answer of at most `max_answer_len` bytes.
     pub(crate) fn follow<S: Store>(
         store: &mut Cached<S>,
         name: Name,
@@ -58,7 +60,8 @@ impl Trail {
         Ok(Self { metadata, certificates })
     }
 
-    /// Whether the name is reached this way: that a server answers for it says nothing of where the server is.
+    /// Whether the name is reached this way: that a server answers
+    /// for it says nothing of where the server is.
     pub(crate) fn is_way(&self) -> bool {
         match &self.certificates[..] {
             [] => false,

@@ -1,8 +1,9 @@
 //! Whether there is room for an order, and on whose share it counts.
 //!
-//! What is new needs room on its publisher's account, in the store, and, of a stranger, in the pool and in its source's part
-//! of that. A name that is there may always be renewed: where there is no room for it on the share of who renews it, it stays
-//! on the share that it is on. So nobody who is there is lost, whatever else is full.
+//! What is new needs room on its publisher's account, in the store, and, of a stranger, in the pool
+//! and in its source's part of that. A name that is there may always be renewed: where there is no
+//! room for it on the share of who renews it, it stays on the share that it is on. So nobody who is
+//! there is lost, whatever else is full.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,12 @@
 //! Orders to publish: checked, verified elsewhere, then staged for a commit.
 //!
-//! 1. Shape, windows, rules, lifetimes, known keys, sequences, quotas: all cheap, so they come first.
-//! 2. Signatures, within the payer's budget and in its turn, as a [`Verification`] that another thread can run; not again for
-//!    the very statements that are stored already, or were found forged.
-//! 3. The order joins those staged before it, and sees what they change; what came in between is checked once more.
+//! 1. Shape, windows, rules, lifetimes, known keys,
+//!    sequences, quotas: all cheap, so they come first.
+//! 2. Signatures, within the payer's budget and in its turn, as a
+//!    [`Verification`] that another thread can run; not again for the very
+//!    statements that are stored already, or were found forged.
+//! 3. The order joins those staged before it, and sees what they change;
+//!    what came in between is checked once more.
 //!
 //! INVARIANT: an order is taken whole or not at all; nothing unverified is ever staged.
 
@@ -166,7 +169,8 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    /// Why an order is refused: where something newer is the reason, whoever signed both can go on from there.
+    /// Why an order is refused: where something newer is the
+    /// reason, whoever signed both can go on from there.
     fn not_taken(&mut self, refusal: Refusal, certificates: &[Certificate]) -> NotTaken {
         let newer = match refusal {
             Refusal::Superseded => certificates.iter().find_map(|certificate| {
@@ -212,7 +216,8 @@ impl<S: Store> Rib<S> {
         Ok((drafts, issuers))
     }
 
-    /// Whether an older word for a server may take the place of a newer one: by the newer one's server there is no way.
+    /// Whether an older word for a server may take the place of a newer one:
+    /// by the newer one's server there is no way.
     fn may_step_in(&mut self, entry: &Entry, older: &Certificate, now_s: u64) -> bool {
         let Some(server) = entry.newer_server(older) else { return false };
         match self.draft_of(server, server, &HashMap::new()) {
@@ -272,8 +277,8 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     if linked && ends_well && !to_itself { Ok(()) } else { Err(Refusal::Malformed) }
 }
 
-/// What lasts longer than anything may is refused for that before all else: it might also begin later, and then it would be
-/// refused for its time first, and for its length when that has come.
+/// What lasts longer than anything may is refused for that before all else: it might also begin
+/// later, and then it would be refused for its time first, and for its length when that has come.
 fn check_lifetimes_of_anybody(certificates: &[Certificate]) -> Result<(), Refusal> {
     let lifetime_s = |certificate: &Certificate| certificate.not_after_s - certificate.not_before_s;
     match certificates.iter().any(|certificate| lifetime_s(certificate) > MAX_SERVICE_LIFETIME_S) {

@@ -1,17 +1,20 @@
 //! Changes on their way to subscribers: each is sent again until it is acknowledged, a few times.
 //!
-//! 1. [`Pushes::start`] notes that an asker is to hear about a subject; what it hears is looked up when it is sent, so it
-//!    is always the newest.
-//! 2. [`Pushes::poll`] says what to send now: first those that were never sent, payer by payer in turns, then those that
-//!    were not acknowledged in [`REPEAT_AFTER`], up to [`MAX_REPEATS`] times. No more than [`BURST`] in [`BURST_INTERVAL`], of
-//!    which [`REPEATS`] are left for repetitions, so that the end of a router with a hundred thousand names does not drown
-//!    those who are told.
+//! 1. [`Pushes::start`] notes that an asker is to hear about a subject; what it hears is looked up
+//!    when it is sent, so it is always the newest.
+//! 2. [`Pushes::poll`] says what to send now: first those that were never sent, payer by payer
+//!    in turns, then those that were not acknowledged in [`REPEAT_AFTER`], up to
+//!    [`MAX_REPEATS`] times. No more than [`BURST`] in [`BURST_INTERVAL`], of which
+//!    [`REPEATS`] are left for repetitions, so that the end of a router with a hundred
+//!    thousand names does not drown those who are told.
 //! 3. [`Pushes::acknowledge`] ends one.
 //!
-//! Of each payer no more are under way than its window: one more for each acknowledgement, half as many for each that was
-//! given up, or overtaken after it was repeated. So whoever is silent, in however many sessions of one source, is soon sent one change at a time.
+//! Of each payer no more are under way than its window: one more for each acknowledgement, half as
+//! many for each that was given up, or overtaken after it was repeated. So whoever is silent, in
+//! however many sessions of one source, is soon sent one change at a time.
 //!
-//! INVARIANT: there is at most one for each asker and subject, so no more than there are subscriptions.
+//! INVARIANT: there is at most one for each asker and
+//! subject, so no more than there are subscriptions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -84,7 +87,8 @@ impl Default for Pushes {
 }
 
 impl Pushes {
-    /// A subject changed, of which an asker is to hear. What was under way about it before is overtaken.
+    /// A subject changed, of which an asker is to hear. What
+    /// was under way about it before is overtaken.
     pub(crate) fn start(&mut self, target: Target, payer: Payer) {
         if let Some(id) = self.by_target.get(&target).copied() {
             self.overtake(id);
@@ -96,8 +100,8 @@ impl Pushes {
         self.fresh.push(payer, target.asker, id);
     }
 
-    /// Ends one that a newer one takes the place of. It was not acknowledged, and so it counts as that: a little if it was
-    /// sent just now, as given up if it had to be repeated.
+    /// Ends one that a newer one takes the place of. It was not acknowledged, and so it counts as
+    /// that: a little if it was sent just now, as given up if it had to be repeated.
     fn overtake(&mut self, id: RequestId) {
         let unanswered = self.by_id.get(&id).map(|push| (push.payer, push.sent));
         self.end(id);
@@ -221,7 +225,8 @@ impl Pushes {
 
 /// Ten times what a busy network takes.
 const REPEAT_AFTER: Duration = Duration::from_millis(200);
-/// With a tenth of all datagrams lost, one change in a million is not heard of by this; it is found at the next renewal.
+/// With a tenth of all datagrams lost, one change in a million is not heard
+/// of by this; it is found at the next renewal.
 const MAX_REPEATS: u32 = 5;
 /// With [`BURST_INTERVAL`] 51,200 a second: half a core's worth.
 const BURST: usize = 256;

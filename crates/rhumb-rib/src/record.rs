@@ -10,8 +10,10 @@
 //! | 52 | .. | metadata |
 //! | .. | .. | three registers: route, locator, withdrawal |
 //!
-//! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a length (2 bytes) and a certificate.
-//! Version 1 has no share: its entries count as a stranger's of 0.0.0.0. Integers are big-endian. A store never holds anything that was not verified, so bytes that do not parse are damage.
+//! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a
+//! length (2 bytes) and a certificate. Version 1 has no share: its entries count as a
+//! stranger's of 0.0.0.0. Integers are big-endian. A store never holds anything that was not
+//! verified, so bytes that do not parse are damage.
 
 use rhumb_link::Source;
 use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};

@@ -1,13 +1,16 @@
 //! The directory itself: requests in, answers out. No sockets, no clock, no threads.
 //!
-//! 1. [`Rib::handle_request`] answers look-ups at once, from what is committed, and takes orders to publish.
-//! 2. [`Rib::poll_verification`] and [`Rib::poll_commit`] hand out what takes time, to be run on other threads and given
-//!    back; [`Rib::poll_answer`] then says what becomes of each order. [`Rib::commit`] does all of it on this thread.
-//! 3. [`Rib::poll_change`] says what to tell those who were answered something that holds no longer.
+//! 1. [`Rib::handle_request`] answers look-ups at once, from what
+//!    is committed, and takes orders to publish.
+//! 2. [`Rib::poll_verification`] and [`Rib::poll_commit`] hand out what takes time, to be run on
+//!    other threads and given back; [`Rib::poll_answer`] then says what becomes of each order.
+//!    [`Rib::commit`] does all of it on this thread.
+//! 3. [`Rib::poll_change`] says what to tell those who
+//!    were answered something that holds no longer.
 //! 4. [`Rib::sweep`], now and then, takes out what has expired.
 //!
-//! INVARIANT: whatever was acknowledged as stored, or something newer by the same issuer, is found until it expires, also
-//! after the process was killed.
+//! INVARIANT: whatever was acknowledged as stored, or something newer by the same issuer, is found
+//! until it expires, also after the process was killed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -167,8 +170,8 @@ impl<S: Store> Rib<S> {
         self.identity.name()
     }
 
-    /// Serves the data of one `RibRequest` PDU from `asker`. Bounded by the reads of one chain, or one signature of an
-    /// absence.
+    /// Serves the data of one `RibRequest` PDU from `asker`. Bounded by the reads of one chain, or
+    /// one signature of an absence.
     pub fn handle_request(&mut self, asker: Asker, data: &[u8], now_s: u64) -> Outcome {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
@@ -229,7 +232,8 @@ impl<S: Store> Rib<S> {
         self.store.store().names()
     }
 
-    /// The last failure of the store or of signing, once: for the log. The requests concerned were refused or dropped.
+    /// The last failure of the store or of signing, once: for the log. The
+    /// requests concerned were refused or dropped.
     pub fn poll_error(&mut self) -> Option<RibError> {
         self.last_error.take()
     }
@@ -239,7 +243,8 @@ impl<S: Store> Rib<S> {
         self.store.into_store()
     }
 
-    /// The next change to tell a subscriber, until it is acknowledged. No more than a few hundred at once.
+    /// The next change to tell a subscriber, until it is
+    /// acknowledged. No more than a few hundred at once.
     pub fn poll_change(&mut self, now: Now) -> Option<Push> {
         loop {
             let (id, Target { asker, subject }) = match self.pushes.poll(now.instant)? {
@@ -300,7 +305,8 @@ impl<S: Store> Rib<S> {
         self.subscriptions.forget(asker);
     }
 
-    /// Whoever was told something about `name` will be told what holds now, but for who brought it about.
+    /// Whoever was told something about `name` will be told
+    /// what holds now, but for who brought it about.
     pub(crate) fn push_to_subscribers(&mut self, subject: Name) {
         let publisher = self.store.entry(&subject).ok().flatten().map(|entry| entry.publisher());
         for asker in self.subscriptions.askers_of(&subject) {
@@ -375,7 +381,8 @@ impl<S: Store> Rib<S> {
                 },
             });
         }
-        // Who asks holds a session with us, and needs no route; so what we know of ourselves is not an absence.
+        // Who asks holds a session with us, and needs no route; so
+        // what we know of ourselves is not an absence.
         if name == self.name() {
             return self.found_metadata(id, name, (**self.identity.metadata()).clone());
         }

@@ -1,17 +1,20 @@
-//! The directory behind a secure endpoint: batches of datagrams in, batches of datagrams out. No socket, no clock.
+//! The directory behind a secure endpoint: batches of datagrams in,
+//! batches of datagrams out. No socket, no clock.
 //!
 //! Per datagram:
 //! 1. Tell it apart; handshakes go to the endpoint, records are opened in place.
-//! 2. Take the PDU inside only if it is a request, for this directory, by the very peer whose session it came on: routers
-//!    ask for themselves.
+//! 2. Take the PDU inside only if it is a request, for this directory, by the very peer whose
+//!    session it came on: routers ask for themselves.
 //! 3. Serve it. Look-ups are answered at once, orders to publish are taken.
 //!
 //! Per batch:
-//! 4. Verify what was taken, commit it, once, and answer it. So the busier the directory is, the more orders share a commit.
+//! 4. Verify what was taken, commit it, once, and answer it. So the busier the
+//!    directory is, the more orders share a commit.
 //! 5. Tell subscribers what changed, and append what the endpoint has to send.
 //!
-//! Step 4 takes milliseconds. Whoever has threads for it calls [`Server::defer_work`] and then runs what
-//! [`Server::poll_verification`] and [`Server::poll_commit`] hand out elsewhere, so that look-ups never wait for it.
+//! Step 4 takes milliseconds. Whoever has threads for it calls [`Server::defer_work`] and
+//! then runs what [`Server::poll_verification`] and [`Server::poll_commit`] hand out
+//! elsewhere, so that look-ups never wait for it.
 //!
 //! Whatever else comes in is dropped and counted by [`DropReason`].
 
@@ -58,8 +61,8 @@ struct ReturnPath {
 }
 
 impl<S: Store> Server<S> {
-    /// A server that proves `identity` and signs as it. `secret` must be fresh and random: the endpoint's cookies are made
-    /// with it.
+    /// A server that proves `identity` and signs as it. `secret` must be fresh and random: the
+    /// endpoint's cookies are made with it.
     ///
     /// # Errors
     /// When the endpoint cannot be made.
@@ -91,8 +94,9 @@ impl<S: Store> Server<S> {
         self.work_is_deferred = true;
     }
 
-    /// Takes the datagrams of a batch out of it and puts those to send into it. Work: for each datagram a look-up or a
-    /// step of a handshake; unless work is deferred, a verification for each order, and one commit for all of them.
+    /// Takes the datagrams of a batch out of it and puts those to send into it. Work: for each
+    /// datagram a look-up or a step of a handshake; unless work is deferred, a verification for
+    /// each order, and one commit for all of them.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         for index in 0..batch.len() {
             let (from, datagram) = batch.datagram_mut(index);
@@ -111,8 +115,8 @@ impl<S: Store> Server<S> {
         self.poll_transmit(batch);
     }
 
-    /// Does what is due: the endpoint's timers, changes to tell again, and a part of the sweep. Work: [`SWEEP_BUDGET`]
-    /// entries at most.
+    /// Does what is due: the endpoint's timers, changes to tell again, and a part of the sweep.
+    /// Work: [`SWEEP_BUDGET`] entries at most.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
         if self.sweep_at <= now.instant {
@@ -158,7 +162,8 @@ impl<S: Store> Server<S> {
         self.advance(now);
     }
 
-    /// Ends all sessions, so that routers ask another RIB at once; to be sent by [`Server::poll_transmit`].
+    /// Ends all sessions, so that routers ask another RIB at
+    /// once; to be sent by [`Server::poll_transmit`].
     pub fn close_all(&mut self, now: Now) {
         self.endpoint.close_all(now.instant);
     }
@@ -364,6 +369,7 @@ impl<S: Store> Server<S> {
 
 /// How often a part of the store is swept.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// Entries looked at in one part: about 3 ms of reading, so that no look-up waits long for it. A million entries take 17
-/// minutes, which is soon enough, because what has expired is not found anyway.
+/// Entries looked at in one part: about 3 ms of reading, so that no look-up
+/// waits long for it. A million entries take 17 minutes, which is soon enough,
+/// because what has expired is not found anyway.
 pub const SWEEP_BUDGET: usize = 1024;

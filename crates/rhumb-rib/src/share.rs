@@ -1,8 +1,8 @@
 //! What entries take of the store, and on whose share they count.
 //!
-//! An entry counts on its publisher, and either on the part of the admitted or on the pool of strangers. In the pool it counts
-//! on its source, too: names cost a stranger nothing, addresses do. Stores keep these accounts with the entries, so that a
-//! restart changes none.
+//! An entry counts on its publisher, and either on the part of the admitted or on the pool of
+//! strangers. In the pool it counts on its source, too: names cost a stranger nothing, addresses
+//! do. Stores keep these accounts with the entries, so that a restart changes none.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -88,8 +88,9 @@ impl Held {
         Self { names: part(self.names), bytes: part(self.bytes) }
     }
 
-    /// Whether somebody who holds so much may have more, `left` being what is left for all: an eighth of that, so that
-    /// whoever comes later finds something, too. Who holds nothing may always begin.
+    /// Whether somebody who holds so much may have more, `left` being what is
+    /// left for all: an eighth of that, so that whoever comes later finds
+    /// something, too. Who holds nothing may always begin.
     pub(crate) fn may_grow(self, left: Self) -> bool {
         let within = |held: u64, left: u64| held.saturating_mul(PARTS) <= left;
         within(self.names, left.names) && within(self.bytes, left.bytes)
@@ -163,14 +164,14 @@ impl Moves {
     }
 }
 
-/// A record of so many bytes takes about so many on disk: with its key, and with the room that trees leave. Measured: 1,000,000
-/// records of 270 bytes take 740 MB.
+/// A record of so many bytes takes about so many on disk: with its key, and with the room that
+/// trees leave. Measured: 1,000,000 records of 270 bytes take 740 MB.
 pub(crate) fn size_on_disk(record_len: usize) -> u64 {
     (record_len as u64 + Name::LEN as u64) * 5 / 2
 }
 
-/// Of what is left, a source may hold one in so many. One alone gets a ninth of the pool; after thirteen that took what they
-/// could, one after the other, 21 % are left, after fifty 0.3 %.
+/// Of what is left, a source may hold one in so many. One alone gets a ninth of the pool; after
+/// thirteen that took what they could, one after the other, 21 % are left, after fifty 0.3 %.
 const PARTS: u64 = 8;
 
 #[cfg(test)]

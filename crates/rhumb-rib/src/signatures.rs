@@ -1,8 +1,10 @@
-//! How much public-key work may be done in a second, for whom; what waits for it; and what need not be done again.
+//! How much public-key work may be done in a second, for whom; what
+//! waits for it; and what need not be done again.
 //!
-//! Orders to publish and absences have budgets of their own, so that a flood of look-ups for names that are not there stops
-//! no publication. Each who was admitted has one, and all strangers of a source share one. What waits to be verified is taken in turns
-//! by the same division, three of the admitted for one of strangers where both wait.
+//! Orders to publish and absences have budgets of their own, so that a flood of look-ups for names
+//! that are not there stops no publication. Each who was admitted has one, and all strangers of a
+//! source share one. What waits to be verified is taken in turns by the same division, three of the
+//! admitted for one of strangers where both wait.
 
 use crate::allowance::Allowance;
 use crate::fair::FairQueue;
@@ -39,7 +41,8 @@ impl Waiting {
         self.admitted.len() + self.strangers.len()
     }
 
-    /// Whether another order of `payer` has room: strangers have half of `bound`, and a source no more than what is left of it.
+    /// Whether another order of `payer` has room: strangers have half of `bound`, and a source no
+    /// more than what is left of it.
     pub(crate) fn has_room(&self, payer: &Payer, all_waiting: usize, bound: usize) -> bool {
         match payer {
             Payer::Admitted(_) => all_waiting < bound && self.admitted.len_of(payer) <= bound / 2,
@@ -71,7 +74,8 @@ impl Waiting {
     }
 }
 
-/// Orders that were refused for a signature, which will not become good: byte by byte the same ones are refused at once.
+/// Orders that were refused for a signature, which will not become good:
+/// byte by byte the same ones are refused at once.
 pub(crate) struct Forgeries(Generations<Box<[u8]>, ()>);
 
 impl Forgeries {
@@ -94,8 +98,8 @@ fn bytes_of(certificates: &[Certificate]) -> Box<[u8]> {
     bytes.into()
 }
 
-/// Payers whose budgets are kept. One that was forgotten has a fresh budget, but for that as many others must have asked in
-/// the same second, each from an address of its own.
+/// Payers whose budgets are kept. One that was forgotten has a fresh budget, but for that as many
+/// others must have asked in the same second, each from an address of its own.
 const PAYERS: usize = 1 << 14;
 const ADMITTED_IN_A_ROW: u32 = 3;
 /// About 1 MB, with most orders of one statement.

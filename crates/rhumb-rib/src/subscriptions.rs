@@ -1,12 +1,16 @@
 //! Who is to be told when a name's statements change: whoever was told something about it lately.
 //!
-//! A look-up subscribes its asker to every issuer in the answer, an absence to the absent name, an order to its issuers.
-//! What an answer holds ends within [`MAX_LIFETIME_S`](crate::MAX_LIFETIME_S), as the way to a server does that answers
-//! for a name for longer; so a subscription does too; whoever still needs the name has asked again. Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
+//! A look-up subscribes its asker to every issuer in the answer, an absence to the absent name,
+//! an order to its issuers. What an answer holds ends within
+//! [`MAX_LIFETIME_S`](crate::MAX_LIFETIME_S), as the way to a server does that answers for a
+//! name for longer; so a subscription does too; whoever still needs the name has asked again.
+//! Names that are absent are remembered for a minute, on a shelf of their own: look-ups of
 //! random names push out nothing but each other.
 //!
-//! INVARIANT: no asker holds more than its bounds, and all together no more than theirs; an asker at a bound loses its own
-//! oldest subscription, never another's. Strangers have half of all, and a source an eighth of what is left of that. A lost one costs its asker time: it asks again before its leases end.
+//! INVARIANT: no asker holds more than its bounds, and all together no more than theirs;
+//! an asker at a bound loses its own oldest subscription, never another's. Strangers have
+//! half of all, and a source an eighth of what is left of that. A lost one costs its
+//! asker time: it asks again before its leases end.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -50,8 +54,8 @@ pub(crate) struct Subscriber {
     pub(crate) max_answer_len: usize,
 }
 
-/// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was entered; one that was
-/// renewed since is entered again when its turn comes.
+/// Subscriptions of one kind and their ends. The queue has each name once, with its end when it was
+/// entered; one that was renewed since is entered again when its turn comes.
 #[derive(Default)]
 struct Shelf {
     until_s: HashMap<Name, u64>,

@@ -1,4 +1,5 @@
-//! Whom a RIB serves: routers by their sessions, issuers by the rules that fit them, and what changes while it runs.
+//! Whom a RIB serves: routers by their sessions, issuers by the rules
+//! that fit them, and what changes while it runs.
 
 mod world;
 

@@ -1,4 +1,5 @@
-//! Whoever was told something hears when it holds no longer: once, until it says so, and only what changed.
+//! Whoever was told something hears when it holds no longer:
+//! once, until it says so, and only what changed.
 
 mod world;
 
@@ -145,7 +146,8 @@ fn what_is_told_is_the_newest_whenever_it_is_told() {
     scene.directory.look_up(holder.name());
     scene.publish(&holder, holder.locator(1));
     let [(_, old, ..)] = scene.changes()[..] else { panic!("one change") };
-    // Withdrawn before the first was acknowledged: the acknowledgement that comes now is of nothing.
+    // Withdrawn before the first was acknowledged: the
+    // acknowledgement that comes now is of nothing.
     let withdrawal = holder.withdrawal(2);
     scene.publish(&holder, withdrawal.clone());
     assert!(matches!(scene.acknowledge(ASKER, old), Outcome::Dropped(_)));

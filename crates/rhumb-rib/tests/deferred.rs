@@ -1,4 +1,5 @@
-//! Verifications and commits on other threads: look-ups go on meanwhile, and no order is acknowledged too early.
+//! Verifications and commits on other threads: look-ups go on
+//! meanwhile, and no order is acknowledged too early.
 
 mod world;
 

@@ -16,7 +16,8 @@ use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibRespons
 use rhumb_wire::{Metadata, Name};
 use world::{Directory, Holder, NOW_S};
 
-/// The tests below that run in processes of their own, and the variable that tells them which store to use.
+/// The tests below that run in processes of their own, and the
+/// variable that tells them which store to use.
 const UNTIL_KILLED: &str = "publishes_until_it_is_killed";
 const UNTIL_FULL: &str = "publishes_until_the_disk_is_full";
 const CHILD_STORE: &str = "RHUMB_TEST_STORE";
@@ -51,7 +52,8 @@ impl Publisher {
         Self { child, lines }
     }
 
-    /// The next acknowledgement: a name and a sequence. None when the process has ended and all was read.
+    /// The next acknowledgement: a name and a sequence. None
+    /// when the process has ended and all was read.
     fn next(&mut self) -> Option<(Name, u64)> {
         let mut line = String::new();
         while self.lines.read_line(&mut line).expect("text") > 0 {
@@ -126,7 +128,8 @@ fn publishes_until_it_is_killed() {
     }
 }
 
-/// Ever new names, until there is no room; then what was acknowledged must still be found in this same process.
+/// Ever new names, until there is no room; then what was
+/// acknowledged must still be found in this same process.
 #[test]
 #[ignore = "runs in a child process, which may not write long files"]
 fn publishes_until_the_disk_is_full() {

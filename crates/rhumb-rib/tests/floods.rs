@@ -95,7 +95,8 @@ fn thirty_publishers_of_forgeries_hold_up_others_by_one_turn() {
         }
     }
     assert!(dropped > 3_000, "{dropped}");
-    // A stranger from elsewhere and an admitted router come last, and are among the next few all the same.
+    // A stranger from elsewhere and an admitted router come
+    // last, and are among the next few all the same.
     let (stranger, admitted) = (Holder::new(), Holder::new());
     let outcomes = [
         ask(rib, asker(1, 50, Standing::Stranger), 1, order(&stranger, 1)),
@@ -173,7 +174,8 @@ fn silent_subscribers_are_sent_little_however_many_sessions_they_have() {
         }
     }
     assert_eq!(told, 60);
-    // A minute of changes, 400 sessions: what the first window lets out, then six datagrams a second to all of them.
+    // A minute of changes, 400 sessions: what the first window lets out,
+    // then six datagrams a second to all of them.
     assert!(pushed <= asked * 5, "{pushed} bytes for {asked}");
 }
 

@@ -1,4 +1,5 @@
-//! What is published is found: as the chain that leads outward from a name, as far as anything is known.
+//! What is published is found: as the chain that leads
+//! outward from a name, as far as anything is known.
 
 mod world;
 
@@ -119,7 +120,8 @@ fn the_longest_chain_has_eight_and_metadata_gives_way() {
         panic!("the chain is there");
     };
     assert_eq!(certificates, routes_of(&mut directory, &line)[..MAX_CHAIN]);
-    // 1300 bytes: 39 for the frame, 8 x 156 for the routes, and the 13 left are too few for the 49 of one metadata.
+    // 1300 bytes: 39 for the frame, 8 x 156 for the routes, and the 13
+    // left are too few for the 49 of one metadata.
     assert_eq!(metadata, []);
     // Seven routes leave room for three, from the near end.
     let RibResponseBody::Found { metadata, .. } = directory.look_up(line[2].name()) else {

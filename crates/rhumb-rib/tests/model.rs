@@ -1,5 +1,5 @@
-//! Whatever is published, withdrawn, committed, swept or restarted in whatever order, what is found is what a few lines of
-//! arithmetic say.
+//! Whatever is published, withdrawn, committed, swept or restarted in whatever order, what is found
+//! is what a few lines of arithmetic say.
 
 mod world;
 
@@ -40,8 +40,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the directory is to know: per holder and kind the newest statement. Nothing is ever forgotten here; the steps
-/// take less time than the directory remembers.
+/// What the directory is to know: per holder and kind the newest statement. Nothing is ever
+/// forgotten here; the steps take less time than the directory remembers.
 #[derive(Default)]
 struct Model {
     newest: BTreeMap<(Name, usize), Certificate>,
@@ -174,7 +174,8 @@ proptest! {
         });
     }
 
-    /// The bounds of both caches are two, so that nearly nothing is remembered outside of the store.
+    /// The bounds of both caches are two, so that nearly
+    /// nothing is remembered outside of the store.
     #[test]
     fn a_directory_without_memory_is_as_the_model(steps in prop::collection::vec(step(), 1..60)) {
         let mut config = Config::default();

@@ -1,4 +1,5 @@
-//! The newest statement is in force, whatever comes after it, and whatever the directory went through.
+//! The newest statement is in force, whatever comes after
+//! it, and whatever the directory went through.
 
 mod world;
 

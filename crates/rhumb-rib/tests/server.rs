@@ -240,7 +240,8 @@ fn an_answer_is_cut_to_what_its_asker_receives() {
     let [(0, RibResponseBody::Found { certificates, .. })] = &answers[..] else {
         panic!("{answers:?}")
     };
-    // 1232 - 104 of sealing and header - 39 of the frame: six routes of 156, and no room for a seventh.
+    // 1232 - 104 of sealing and header - 39 of the frame:
+    // six routes of 156, and no room for a seventh.
     assert_eq!(certificates.len(), 6);
     assert_eq!(pair.server.counters().dropped(DropReason::Unsendable), 0);
 }

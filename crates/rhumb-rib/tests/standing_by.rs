@@ -1,4 +1,5 @@
-//! Of two words for servers the older one counts only while the newer one's server is not there, and who may say that.
+//! Of two words for servers the older one counts only while the newer
+//! one's server is not there, and who may say that.
 
 mod world;
 

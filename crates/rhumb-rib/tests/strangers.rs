@@ -53,7 +53,8 @@ fn config(max_names: u64) -> Config {
     config
 }
 
-/// Thirteen sources, each with a new router for each name, take what they can; the names that they got.
+/// Thirteen sources, each with a new router for each name,
+/// take what they can; the names that they got.
 fn fill<S: Store>(directory: &mut Directory<S>) -> Vec<(u8, Holder)> {
     let mut got = Vec::new();
     for source in 1..=13 {

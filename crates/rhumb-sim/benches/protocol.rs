@@ -1,9 +1,11 @@
-//! What the protocol costs in time and in bytes: setting up a flow, a PDU in each form, moving, and taking a name back.
+//! What the protocol costs in time and in bytes: setting up a flow, a PDU
+//! in each form, moving, and taking a name back.
 //!
-//! Times are of the simulator's virtual clock, on links of 5 ms each way without loss, over production cores: they are
-//! round trips and timers, the same on every machine; computing takes no virtual time but for the verifier, which takes
-//! [`rhumb_sim::VERIFIER_TIME`] a job. What verifying really takes is measured beside, as CPU time of one thread.
-//! Bytes are read off the wire.
+//! Times are of the simulator's virtual clock, on links of 5 ms each way without loss,
+//! over production cores: they are round trips and timers, the same on every machine;
+//! computing takes no virtual time but for the verifier, which takes
+//! [`rhumb_sim::VERIFIER_TIME`] a job. What verifying really takes is measured beside, as
+//! CPU time of one thread. Bytes are read off the wire.
 //!
 //! | scene | what there is |
 //! |---|---|
@@ -101,7 +103,8 @@ fn bytes(figures: &mut Vec<Figure>) {
     let with_chain = wire(&mut world, line[0], line[1]);
     world.run(SETTLING);
     let labelled = wire(&mut world, line[0], line[1]);
-    // The names that a label spares; the same flow with names cannot be had any more once it has labels.
+    // The names that a label spares; the same flow with names
+    // cannot be had any more once it has labels.
     let named = labelled + PduHeader::LEN - LabelledHeader::LEN;
     let mut add = |name: &str, what, value: usize, at_most| {
         let (name, value) = (name.to_owned(), value as f64);

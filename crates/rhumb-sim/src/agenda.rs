@@ -1,4 +1,5 @@
-//! What happens next: everything that is going to happen, in the order of time, and of decision where times are equal.
+//! What happens next: everything that is going to happen, in the order of
+//! time, and of decision where times are equal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Adding stations to a world. Addresses, keys and secrets follow from the seed and the order of adding.
+//! Adding stations to a world. Addresses, keys and secrets
+//! follow from the seed and the order of adding.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -56,7 +57,8 @@ impl World {
         self.add_router_with(upstreams.first().copied(), |config| config.upstreams = remotes)
     }
 
-    /// A line of routers: the middle one publishes its address, the others are reached through their inner neighbours.
+    /// A line of routers: the middle one publishes its address, the others
+    /// are reached through their inner neighbours.
     pub fn add_line(&mut self, len: usize) -> Vec<StationId> {
         let middle = self.add_router(None);
         let mut line = vec![middle];
@@ -85,7 +87,8 @@ impl World {
         self.add(Role::Node, Plan::Node { config })
     }
 
-    /// Puts routers on the local network of a node: they hear what it asks there. Before, nobody does.
+    /// Puts routers on the local network of a node: they
+    /// hear what it asks there. Before, nobody does.
     pub fn put_nearby(&mut self, node: StationId, routers: &[StationId]) {
         self.nearby.insert(node, routers.to_vec());
     }

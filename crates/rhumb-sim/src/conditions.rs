@@ -1,8 +1,10 @@
-//! What a link does to datagrams: loss, delay, jitter, reordering, duplication, corruption, bandwidth and its queue.
+//! What a link does to datagrams: loss, delay, jitter, reordering,
+//! duplication, corruption, bandwidth and its queue.
 //!
-//! Invariant: the fate of the n-th datagram of a direction follows from the seed, the direction, its kind and n alone, so
-//! a retransmission more or less does not change what happens to others. Handshakes are sent with fresh randomness of
-//! their own: their lengths differ from run to run, so they are charged as full datagrams.
+//! Invariant: the fate of the n-th datagram of a direction follows from the seed, the direction,
+//! its kind and n alone, so a retransmission more or less does not change what happens to others.
+//! Handshakes are sent with fresh randomness of their own: their lengths differ from run to run, so
+//! they are charged as full datagrams.
 
 use std::time::Duration;
 
@@ -29,8 +31,9 @@ pub struct Conditions {
     pub queue_bytes: u64,
     /// Larger datagrams are lost, and nobody is told.
     pub largest_datagram: usize,
-    /// Whether handshake datagrams pass unharmed. The library that makes them spreads its retransmissions by randomness of
-    /// its own, so only a run in which none is lost is the same each time.
+    /// Whether handshake datagrams pass unharmed. The library that makes
+    /// them spreads its retransmissions by randomness of its own, so only a
+    /// run in which none is lost is the same each time.
     pub spares_handshakes: bool,
 }
 

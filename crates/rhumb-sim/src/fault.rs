@@ -10,7 +10,8 @@ use crate::station::{Host, Plan, StationId};
 /// One thing done to stations or links.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// A station ends without a word. What it held in memory is gone; its key, its address and a RIB's store remain.
+    /// A station ends without a word. What it held in memory is gone; its
+    /// key, its address and a RIB's store remain.
     Crash(StationId),
     /// A station that crashed starts again.
     Start(StationId),

@@ -1,7 +1,8 @@
-//! Keys that follow from the seed: names spread timers, so a world whose names differed would not be the same world.
+//! Keys that follow from the seed: names spread timers, so a world
+//! whose names differed would not be the same world.
 //!
-//! The private key is a number drawn from the seed, put into the PKCS #8 form (RFC 5208, RFC 5915) that identities are
-//! loaded from. Keys of this kind protect nothing but a simulation.
+//! The private key is a number drawn from the seed, put into the PKCS #8 form (RFC 5208, RFC 5915)
+//! that identities are loaded from. Keys of this kind protect nothing but a simulation.
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ pub(crate) fn identity(role: Role, created_s: u64, random: &mut Random) -> Arc<I
     Arc::new(identity)
 }
 
-/// Everything before the private key: version, algorithm (id-ecPublicKey, prime256v1), and the head of the key.
+/// Everything before the private key: version, algorithm
+/// (id-ecPublicKey, prime256v1), and the head of the key.
 const BARE_HEAD: [u8; 35] = [
     0x30, 0x41, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
     0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x27, 0x30, 0x25, 0x02, 0x01,

@@ -1,5 +1,6 @@
-//! A seeded world on a virtual clock, for tests of whole systems: the production cores of RIBs, routers and nodes, joined
-//! by links that lose, delay, reorder, double, break and queue datagrams, under faults that a test or a seed decides.
+//! A seeded world on a virtual clock, for tests of whole systems: the production cores of RIBs,
+//! routers and nodes, joined by links that lose, delay, reorder, double, break and queue datagrams,
+//! under faults that a test or a seed decides.
 //!
 //! ```
 //! use std::time::Duration;
@@ -15,10 +16,11 @@
 //! println!("{} arrived", world.received(b).len());
 //! ```
 //!
-//! Nothing here knows how the system works: stations get datagrams and the time, and what they send is carried. After
-//! every event the [`witness`] checks what must never happen ([`Violation`]); a violation is a panic that names the
-//! seed. Chance, keys, secrets and faults follow from the seed, so a run can be repeated. What cannot be repeated: the
-//! randomness inside of handshakes, with the spread of their retransmissions; see [`Conditions::spares_handshakes`].
+//! Nothing here knows how the system works: stations get datagrams and the time, and what they send
+//! is carried. After every event the [`witness`] checks what must never happen ([`Violation`]); a
+//! violation is a panic that names the seed. Chance, keys, secrets and faults follow from the seed,
+//! so a run can be repeated. What cannot be repeated: the randomness inside of handshakes, with the
+//! spread of their retransmissions; see [`Conditions::spares_handshakes`].
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Who is at which address, what the links between stations do, and which of them are cut.
 //!
-//! Links belong to stations, not to addresses: a node that moves takes its link along. Each direction of a pair has its
-//! own conditions and its own chance.
+//! Links belong to stations, not to addresses: a node that moves takes its link along. Each
+//! direction of a pair has its own conditions and its own chance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Somebody with a secure endpoint who sends any PDU it likes: a node of another make, or an attacker who holds a key.
+//! Somebody with a secure endpoint who sends any PDU it likes: a node of
+//! another make, or an attacker who holds a key.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

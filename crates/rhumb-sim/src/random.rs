@@ -1,7 +1,7 @@
 //! Chance that follows from a seed: SplitMix64 (Steele, Lea and Flood 2014).
 //!
-//! Invariant: a source forked for a purpose draws the same numbers whatever other sources draw, so that one more datagram
-//! on one link changes nothing on another.
+//! Invariant: a source forked for a purpose draws the same numbers whatever other sources draw, so
+//! that one more datagram on one link changes nothing on another.
 
 use std::time::Duration;
 

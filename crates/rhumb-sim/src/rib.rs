@@ -1,7 +1,8 @@
 //! A RIB in the world: the production server, or a directory that lies.
 //!
-//! The store outlives its process, as a disk does. A liar is a secure endpoint under a RIB's own key with an honest
-//! directory behind it, whose answers it alters on their way out: the worst that a RIB can do to those who ask it.
+//! The store outlives its process, as a disk does. A liar is a secure endpoint under a RIB's own
+//! key with an honest directory behind it, whose answers it alters on their way out: the worst that
+//! a RIB can do to those who ask it.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! A router in the world: the production switch, and a verifier beside it that takes its time.
 //!
-//! The verifier does one job after another, as the router's second thread does. A job waits in the switch until the
-//! verifier is free, so its queue fills under load as in production.
+//! The verifier does one job after another, as the router's second thread does. A job waits in the
+//! switch until the verifier is free, so its queue fills under load as in production.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl RouterHost {
     }
 }
 
-/// Takes queries for routers out of a batch, and answers them as a router's own thread for that does.
+/// Takes queries for routers out of a batch, and answers
+/// them as a router's own thread for that does.
 fn take_queries(batch: &mut Batch) -> Vec<(SocketAddr, Vec<u8>)> {
     let mut answers = Vec::new();
     for index in 0..batch.len() {

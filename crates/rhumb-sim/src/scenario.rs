@@ -1,10 +1,12 @@
-//! Whole lives of random worlds: what there is, how bad the links are, who talks and what goes wrong all follow from a
-//! seed.
+//! Whole lives of random worlds: what there is, how bad the links are, who talks and what goes
+//! wrong all follow from a seed.
 //!
 //! 1. A topology is drawn, and the conditions of its links.
-//! 2. For a while nodes send each other messages and faults strike: crashes, pauses, partitions, moves, bad links.
+//! 2. For a while nodes send each other messages and faults strike:
+//!    crashes, pauses, partitions, moves, bad links.
 //! 3. All is mended, and what is down starts again.
-//! 4. Then every node must be joined and published, and every node must reach every other, within stated times.
+//! 4. Then every node must be joined and published, and every node
+//!    must reach every other, within stated times.
 //!
 //! The witness of the world watches throughout. See [`live`].
 
@@ -28,7 +30,8 @@ struct Scene {
 /// Lives one world from beginning to end.
 ///
 /// # Panics
-/// On a violation, and when the world does not recover; with the seed and the last things that happened.
+/// On a violation, and when the world does not recover;
+/// with the seed and the last things that happened.
 pub fn live(seed: u64) -> Totals {
     let mut scene = Scene::draw(seed);
     scene.world.run(SETTLING);
@@ -212,7 +215,8 @@ fn draw_conditions(random: &mut Random) -> Conditions {
 
 /// Before anything goes wrong.
 const SETTLING: Duration = Duration::from_secs(10);
-/// After all is mended: a session that is dead at one end is noticed after 20 s of silence, and back-offs last seconds.
+/// After all is mended: a session that is dead at one end is noticed after
+/// 20 s of silence, and back-offs last seconds.
 const CONVALESCENCE: Duration = Duration::from_secs(30);
 /// And then until every node is back.
 const RECOVERY: Duration = Duration::from_secs(60);

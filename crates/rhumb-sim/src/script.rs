@@ -1,4 +1,5 @@
-//! What a test says and asks: messages and faults to come, datagrams to forge and to read, and how everybody fares.
+//! What a test says and asks: messages and faults to come, datagrams
+//! to forge and to read, and how everybody fares.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use crate::witness::Message;
 use crate::world::{Delivery, LOOKS_EVERY, START_S, Totals, World};
 
 impl World {
-    /// Lets the world go on until `is_so`, for `limit` at most; whether it came to be so. Looked at ten times a
-    /// second.
+    /// Lets the world go on until `is_so`, for `limit` at most; whether it
+    /// came to be so. Looked at ten times a second.
     pub fn run_until(&mut self, limit: Duration, mut is_so: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         loop {
@@ -54,7 +55,8 @@ impl World {
         self.agenda.add(self.now + after, Occurrence::Message { from, to, len });
     }
 
-    /// Lets a node send a message of `len` bytes (at least [`crate::witness::LEAST_BODY_LEN`]); returns its number.
+    /// Lets a node send a message of `len` bytes (at least
+    /// [`crate::witness::LEAST_BODY_LEN`]); returns its number.
     ///
     /// # Errors
     /// As the node says; a node that is down is closed.
@@ -93,7 +95,8 @@ impl World {
         }
     }
 
-    /// The holder of `owner` lets a node answer for its name for so long, by a word of now. Whether the node took it.
+    /// The holder of `owner` lets a node answer for its name for so long,
+    /// by a word of now. Whether the node took it.
     ///
     /// # Panics
     /// When the node is its own owner.
@@ -111,8 +114,8 @@ impl World {
         self.core(node).is_some_and(|core| core.served().any(|it| it.name == name && it.published))
     }
 
-    /// Puts a datagram on the wire to `to` that claims to come from `from`, as an attacker can who reads and writes there;
-    /// it arrives at once.
+    /// Puts a datagram on the wire to `to` that claims to come from `from`, as an attacker can who
+    /// reads and writes there; it arrives at once.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let flight = Flight { from, to, bytes: bytes.to_vec(), genuine: false };
         self.agenda.add(self.now, Occurrence::Arrival(flight));
@@ -234,7 +237,8 @@ impl World {
         Totals { lived: self.now, datagrams: self.network.fates, ..self.totals }
     }
 
-    /// A number that is the same for two runs only if the same was sent and delivered at the same times.
+    /// A number that is the same for two runs only if the
+    /// same was sent and delivered at the same times.
     pub fn digest(&self) -> u64 {
         self.witness.digest()
     }

@@ -1,7 +1,7 @@
 //! A station: what a world knows of one party, whether it runs or not.
 //!
-//! A station outlives its process: key, address, clock and disk stay when it crashes. Each start is an *incarnation*, with
-//! fresh secrets that follow from the seed.
+//! A station outlives its process: key, address, clock and disk stay when it crashes. Each start is
+//! an *incarnation*, with fresh secrets that follow from the seed.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -9,9 +9,9 @@
 //! | timers | a station is not woken again and again for nothing |
 //! | all events | no more in a second than the messages sent account for |
 //!
-//! Whether an address is proven is known here by the truth, not by tokens: somebody who was sent something there has
-//! answered. Keys are not seen here, so a lane is told by sender, address and session index; an index that a restarted
-//! receiver gives out again begins anew, at zero.
+//! Whether an address is proven is known here by the truth, not by tokens: somebody who was sent
+//! something there has answered. Keys are not seen here, so a lane is told by sender, address and
+//! session index; an index that a restarted receiver gives out again begins anew, at zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -132,8 +132,8 @@ struct Balance {
     proven: bool,
 }
 
-/// The packet numbers of a lane. A switch seals its own PDUs before or after those that it forwards in the same batch, so
-/// they leave only about in order.
+/// The packet numbers of a lane. A switch seals its own PDUs before or after those that it forwards
+/// in the same batch, so they leave only about in order.
 #[derive(Debug)]
 struct LaneSeen {
     recent: BTreeSet<u64>,
@@ -199,7 +199,8 @@ impl Witness {
         Ok(number)
     }
 
-    /// Checks a datagram as it leaves its sender. `receiver_incarnation` is that of whoever is at the address now.
+    /// Checks a datagram as it leaves its sender.
+    /// `receiver_incarnation` is that of whoever is at the address now.
     pub(crate) fn sent(
         &mut self,
         sender: Process,
@@ -224,7 +225,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Notes that a datagram reached the socket of `receiver`; `sender` is the process that holds the address it claims.
+    /// Notes that a datagram reached the socket of `receiver`; `sender` is
+    /// the process that holds the address it claims.
     pub(crate) fn arrived(&mut self, receiver: Process, sender: Option<Process>, flight: &Flight) {
         let balance = self.balances.entry((receiver, flight.from)).or_default();
         balance.received += flight.bytes.len() as u64;
@@ -280,7 +282,8 @@ impl Witness {
     }
 }
 
-/// The body of a message follows from its number and its length, so that no other message can pass for it.
+/// The body of a message follows from its number and its
+/// length, so that no other message can pass for it.
 fn body(number: u64, len: usize) -> Vec<u8> {
     let mut body = number.to_be_bytes().to_vec();
     let mut filling = Random::new(number);
@@ -291,7 +294,8 @@ fn body(number: u64, len: usize) -> Vec<u8> {
     body
 }
 
-/// Whether a datagram is the first of its sender's own handshake: an initial, or a hello to a foreign stack.
+/// Whether a datagram is the first of its sender's own
+/// handshake: an initial, or a hello to a foreign stack.
 fn begins_handshake(datagram: &[u8]) -> bool {
     datagram.first() == Some(&0x90)
         || (datagram.first() == Some(&22) && datagram.get(13) == Some(&1))

@@ -1,13 +1,14 @@
 //! The world: stations, links, a clock that jumps from one event to the next, and the witness.
 //!
-//! 1. A datagram that arrives waits in its station's inbox; the station gets to it [`READ_AFTER`] later, and takes all that
-//!    has come by then as one batch.
-//! 2. In its turn a station handles its batch and whatever is due; what it sends goes to the links, which decide when it
-//!    arrives.
+//! 1. A datagram that arrives waits in its station's inbox; the station gets to it [`READ_AFTER`]
+//!    later, and takes all that has come by then as one batch.
+//! 2. In its turn a station handles its batch and whatever is due; what it sends goes to the links,
+//!    which decide when it arrives.
 //! 3. The station says when it wants its next turn.
 //!
-//! Invariant: events happen in the order of their time, and of decision where times are equal; all chance is drawn from
-//! the seed. So the same calls on a world of the same seed bring about the same.
+//! Invariant: events happen in the order of their time, and of decision where
+//! times are equal; all chance is drawn from the seed. So the same calls on a
+//! world of the same seed bring about the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -220,7 +221,8 @@ impl World {
         self.batch = batch;
     }
 
-    /// What follows a station's turn: its datagrams leave, its next turn is fixed, the witness looks.
+    /// What follows a station's turn: its datagrams leave,
+    /// its next turn is fixed, the witness looks.
     fn conclude(&mut self, id: StationId, out: &Batch) {
         self.dispatch(id, out);
         self.ask_routers(id);

@@ -1,4 +1,5 @@
-//! What a node sends once arrives once or not at all, however often routers ask for it again on the way.
+//! What a node sends once arrives once or not at all,
+//! however often routers ask for it again on the way.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Clocks that differ by half a minute make no difference; one that is an hour off is refused, cleanly, and nobody else
-//! suffers.
+//! Clocks that differ by half a minute make no difference; one that is an hour off is refused,
+//! cleanly, and nobody else suffers.
 
 use std::time::Duration;
 
@@ -180,7 +180,8 @@ fn a_clock_that_is_set_back_does_not_lock_its_node_out() {
     set(&mut world, b, 20_000);
     world.run(5 * SECOND);
     assert!(world.is_published(b));
-    // It is corrected, and the process starts again: its statements would be older than those it made before.
+    // It is corrected, and the process starts again: its
+    // statements would be older than those it made before.
     set(&mut world, b, 0);
     world.apply(&Fault::Start(b));
     world.run(40 * SECOND);

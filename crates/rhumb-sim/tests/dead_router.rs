@@ -1,4 +1,5 @@
-//! A router that dies is noticed by the routers that hand traffic to it, and senders are told instead of losing what they send.
+//! A router that dies is noticed by the routers that hand traffic to it, and senders are told
+//! instead of losing what they send.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -110,7 +111,8 @@ fn a_router_that_hears_of_nodes_only_now_and_then_does_not_ask_them() {
     let asked = tapped.iter().filter(|(_, Flight { from, to, bytes, .. })| {
         (*from, *to, bytes[0] >> 4) == (router, node, 0xD) && bytes.len() < 1000
     });
-    // Its answers to the node's own questions, which come in place of keep-alives; of its own it would have four a second.
+    // Its answers to the node's own questions, which come in place of
+    // keep-alives; of its own it would have four a second.
     let most = 60 / KEEP_ALIVE.as_secs() as usize + 2;
     let asked = asked.count();
     assert!(asked <= most, "{asked}");

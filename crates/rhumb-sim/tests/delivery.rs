@@ -47,7 +47,8 @@ fn on_bad_links_nodes_join_and_most_arrives() {
             world.run(Duration::from_millis(50));
         }
         world.run(5 * SECOND);
-        // Up to eight hops, each of which loses 3.5 %, keep three in four; PDUs that wait for a path are resent.
+        // Up to eight hops, each of which loses 3.5 %, keep three in
+        // four; PDUs that wait for a path are resent.
         let arrived = world.received(b).len();
         assert!(arrived >= 130, "{arrived} of 200 over {routers} routers: {}", world.history());
     }

@@ -1,8 +1,9 @@
-//! Processes that are killed under load and start again use no nonce twice: their session keys were only in memory, and the next ones come from
-//! fresh handshakes.
+//! Processes that are killed under load and start again use no nonce twice: their session keys were
+//! only in memory, and the next ones come from fresh handshakes.
 //!
-//! The witness ends a world in which a packet number is used twice in a lane. Keys are not seen on the wire, so here the ciphertexts are looked at as
-//! well: the same key and number for the same plaintext would be the same bytes.
+//! The witness ends a world in which a packet number is used twice in a lane. Keys are not seen on
+//! the wire, so here the ciphertexts are looked at as well: the same key and number for the same
+//! plaintext would be the same bytes.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A label stands for the names that it was given for, whatever happened to whoever gave it: no message is taken for
-//! another's, and none goes to another.
+//! A label stands for the names that it was given for, whatever happened to whoever gave it: no
+//! message is taken for another's, and none goes to another.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A RIB can withhold, and that is all it can do: whatever it makes up, nothing goes where its name is not, and when it
-//! tells the truth again, everything works again.
+//! A RIB can withhold, and that is all it can do: whatever it makes up, nothing goes where its name
+//! is not, and when it tells the truth again, everything works again.
 
 use std::time::Duration;
 
@@ -78,7 +78,8 @@ fn an_old_route_leads_where_the_name_was_and_no_further() {
         let _ = world.send(a, b, 50);
         world.run(SECOND);
     }
-    // It was signed, and it is not yet over: whoever believes it is told by the old place that the name is not there.
+    // It was signed, and it is not yet over: whoever believes it is told
+    // by the old place that the name is not there.
     let arrived = world.received(b).len() - before;
     assert!(arrived <= 10);
     world.apply(&Fault::SetLie(rib, Lie::None));
@@ -126,8 +127,9 @@ fn acknowledging_without_storing_is_withholding() {
     assert!(reaches(&mut world, a, b), "{}", world.history());
 }
 
-/// Moves a node from the last but one router of a line to the last, which is on nobody's way, while another one goes on
-/// sending to it from the far end, for `limit` at most; how long nothing arrived although the RIBs knew.
+/// Moves a node from the last but one router of a line to the last, which is on nobody's way, while
+/// another one goes on sending to it from the far end, for `limit` at most; how long nothing
+/// arrived although the RIBs knew.
 fn time_to_follow(world: &mut World, limit: Duration) -> Duration {
     let line = world.add_line(5);
     let (from, to) = (world.add_node(line[0]), world.add_node(line[3]));
@@ -146,9 +148,10 @@ fn time_to_follow(world: &mut World, limit: Duration) -> Duration {
 
 #[test]
 fn a_change_that_no_rib_tells_is_found_when_the_old_place_notices() {
-    // The lying one tells of no changes, even while it answers the truth. The old router sees the old session fall silent in
-    // 20 s at most, says that the name is not there, and the RIB is asked anew. Were that router to lie, too, the route would
-    // be asked for again after three quarters of its lease.
+    // The lying one tells of no changes, even while it answers the truth. The old router
+    // sees the old session fall silent in 20 s at most, says that the name is not there,
+    // and the RIB is asked anew. Were that router to lie, too, the route would be asked
+    // for again after three quarters of its lease.
     let mut world = World::new(9, Conditions::LAN);
     world.add_lying_rib();
     let took = time_to_follow(&mut world, 23 * SECOND);

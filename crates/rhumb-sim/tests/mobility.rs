@@ -1,5 +1,5 @@
-//! What a flow loses when its node changes its address, or its router dies, in virtual time: gaps with their bounds, and
-//! what became of every message.
+//! What a flow loses when its node changes its address, or its router dies, in virtual time: gaps
+//! with their bounds, and what became of every message.
 //!
 //! Run with `--nocapture` to see the figures.
 
@@ -119,7 +119,8 @@ fn a_node_that_changes_its_address_mid_flow_keeps_its_session() {
         let (up, down) = (up.account(&world, fault), down.account(&world, fault));
         println!("address changed, sending and receiving: up {up:?}, down {down:?}");
         assert_eq!((up.lost, up.late), (0, 0), "the session index tells whose records they are");
-        // Detection: the next record from the new address. Then it, the challenge, the answer, the first message there.
+        // Detection: the next record from the new address. Then it, the
+        // challenge, the answer, the first message there.
         let detection = INTERVAL;
         assert!(down.gap <= detection + 2 * ROUND_TRIP + INTERVAL + READING, "{down:?}");
         assert!(down.lost as u128 <= down.gap.as_nanos() / INTERVAL.as_nanos() + 1, "{down:?}");
@@ -166,7 +167,8 @@ fn an_address_that_changes_often_and_on_a_bad_network_costs_no_handshake() {
     world.run(SECOND);
     let down = down.account(&world, fault);
     println!("address changed 20 times on a bad network: {down:?}");
-    // 40 to 80 ms there and back, and now and then a challenge or an answer is lost, which costs 100 ms.
+    // 40 to 80 ms there and back, and now and then a
+    // challenge or an answer is lost, which costs 100 ms.
     assert!(down.gap < 500 * MS, "{down:?}");
 }
 
@@ -217,14 +219,17 @@ fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
         // Traffic both ways showed that it was there until it died; the last was under way.
         let probing = 100 * MS * PROBES as u32;
         assert!(detection <= DELAY + QUIET + probing + READING, "{detection:?}");
-        // Another router stands by: what is left is the advertisement, which it verifies and accepts.
+        // Another router stands by: what is left is the
+        // advertisement, which it verifies and accepts.
         assert!(replacement <= ROUND_TRIP + READING, "{replacement:?}");
-        // Two round trips between the nodes and detection are asked for; one is enough. Up, there remain the Accept, which is waited for,
-        // and the way: the new router has looked it up and shaken hands with the router there.
+        // Two round trips between the nodes and detection are asked for; one is enough. Up, there
+        // remain the Accept, which is waited for, and the way: the new router has looked it up and
+        // shaken hands with the router there.
         let nodes_round_trip = 3 * ROUND_TRIP;
         let gap = up.gap.saturating_sub(detection);
         assert!(gap <= nodes_round_trip, "{gap:?} over detection: {up:?}");
-        // Down, advertisement, publication and change take one delay each, then the next message has three to go.
+        // Down, advertisement, publication and change take one delay
+        // each, then the next message has three to go.
         let gap = down.gap.saturating_sub(detection);
         assert!(gap <= nodes_round_trip + INTERVAL + READING, "{gap:?} over detection: {down:?}");
 

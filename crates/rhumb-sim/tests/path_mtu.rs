@@ -1,4 +1,5 @@
-//! A link that carries less than its ends take, and tells nobody: what is too large is refused in time, and all else goes on.
+//! A link that carries less than its ends take, and tells nobody: what is too
+//! large is refused in time, and all else goes on.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ fn longest(world: &World, from: StationId, to: StationId) -> usize {
     world.core(from).expect("it runs").max_body_len(world.name(to), world.clock_of(from))
 }
 
-/// Sends the longest bodies there may be, ten a second: how many of the last second's arrived, and how long the shortest was. Now and
-/// then one is longer, and refused: whether the path has grown.
+/// Sends the longest bodies there may be, ten a second: how many of the last second's arrived, and
+/// how long the shortest was. Now and then one is longer, and refused: whether the path has grown.
 fn send_longest(world: &mut World, from: StationId, to: StationId, seconds: u32) -> (usize, usize) {
     let (mut arrived, mut shortest) = (0, usize::MAX);
     for tick in 0..seconds * 10 {

@@ -1,4 +1,5 @@
-//! With the RIB dead, known flows live on and nothing storms; when it is back, so is everything, from its store.
+//! With the RIB dead, known flows live on and nothing storms; when
+//! it is back, so is everything, from its store.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ fn a_router_that_missed_a_withdrawal_hears_of_it_from_the_next_one() {
     world.run(5 * SECOND);
     // The one in the middle lets traffic of `a` in, by what `a` said then.
     assert!(reaches(&mut world, a, b));
-    // The RIB starts again, and has forgotten whom to tell of changes; only the last router asks again.
+    // The RIB starts again, and has forgotten whom to tell
+    // of changes; only the last router asks again.
     world.apply(&Fault::Crash(rib));
     world.run(25 * SECOND);
     world.apply(&Fault::Leave(a));

@@ -1,5 +1,5 @@
-//! A name moves from server to server while others talk to it: everything arrives, at one server or the other, and the
-//! server that was lets go.
+//! A name moves from server to server while others talk to it: everything arrives, at one server or
+//! the other, and the server that was lets go.
 
 use std::time::Duration;
 
@@ -196,7 +196,8 @@ fn when_the_newer_server_dies_the_older_one_takes_its_place_until_there_is_a_new
         scene.world.apply(&Fault::Crash(scene.servers[1]));
         let (standby, begin) = (scene.servers[0], scene.world.now());
         let serves = |world: &World| world.is_serving(standby, name);
-        // The router finds the dead one silent after 20 s, and the other one asks every five or a little later.
+        // The router finds the dead one silent after 20 s, and the
+        // other one asks every five or a little later.
         assert!(scene.world.run_until(30 * SECOND, serves), "{}", scene.world.history());
         println!("seed {seed}: served again after {:?}", scene.world.now() - begin);
         scene.world.run(3 * SECOND);

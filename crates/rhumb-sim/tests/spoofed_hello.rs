@@ -1,4 +1,5 @@
-//! Nobody makes a station send more to a victim than is sent in the victim's name, and old datagrams do nothing.
+//! Nobody makes a station send more to a victim than is sent in the
+//! victim's name, and old datagrams do nothing.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -29,7 +30,8 @@ fn recorded() -> (World, [rhumb_sim::StationId; 2], Vec<(Duration, Flight)>) {
 fn whatever_is_replayed_from_a_victims_address_gains_nothing() {
     let (mut world, [a, b], seen) = recorded();
     let victim: SocketAddr = "203.0.113.9:9".parse().unwrap();
-    // The witness counts what goes to the victim, and ends the world when it is more than came from there.
+    // The witness counts what goes to the victim, and ends the
+    // world when it is more than came from there.
     for round in 0..3 {
         for (_, flight) in &seen {
             world.inject(victim, flight.to, &flight.bytes);

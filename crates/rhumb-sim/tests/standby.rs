@@ -1,5 +1,5 @@
-//! At the first sign that its router is gone a node has another one stand by: whoever only pauses is kept, and suspicion
-//! costs little, however often it comes.
+//! At the first sign that its router is gone a node has another one stand by: whoever only pauses
+//! is kept, and suspicion costs little, however often it comes.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -46,7 +46,8 @@ impl Scene {
         }
     }
 
-    /// Whether the node has a session with the router that it has not joined, and is not attached there.
+    /// Whether the node has a session with the router that it
+    /// has not joined, and is not attached there.
     fn other_stands_by(&self) -> bool {
         let switch = self.world.switch(self.other).unwrap();
         let status = switch.status(self.world.clock_of(self.other));
@@ -115,7 +116,8 @@ fn where_a_fifth_is_lost_suspicion_moves_nobody() {
     scene.world.tap();
     scene.send_for(600 * SECOND);
     let handshakes = scene.handshakes();
-    // The node only sends, so it asks four times a second, and a third of that is left unanswered: somebody always stands by.
+    // The node only sends, so it asks four times a second, and a third of that is
+    // left unanswered: somebody always stands by.
     assert!(scene.other_stands_by());
     assert_eq!((handshakes, scene.disconnections()), (0, 0));
 }

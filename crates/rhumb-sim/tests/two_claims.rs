@@ -1,4 +1,5 @@
-//! Two processes that hold one key claim one name at two routers: the newest statement wins, and everybody agrees.
+//! Two processes that hold one key claim one name at two routers: the
+//! newest statement wins, and everybody agrees.
 
 #![allow(clippy::unwrap_used)] // A helper of a test may panic as the test may.
 
@@ -23,7 +24,8 @@ fn the_newer_claim_gets_the_traffic_and_nothing_comes_twice() {
         let second = world.add_double(first, line[2]);
         assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
         world.run(SECOND);
-        // Both are told: the one that it is in, the other one by its router that, and where, the name is now.
+        // Both are told: the one that it is in, the other one by
+        // its router that, and where, the name is now.
         let name = world.name(first);
         let moved = rhumb_switch::Event::Moved { name };
         assert!(world.router_events(line[0]).contains(&moved), "{}", world.history());
@@ -94,7 +96,8 @@ fn at_one_router_the_former_process_ends_at_once_and_the_newer_one_is_told() {
     }
 }
 
-/// The claims of two processes, and what somebody sends to their name, in each order, and as close upon each other as may be.
+/// The claims of two processes, and what somebody sends to their name, in each
+/// order, and as close upon each other as may be.
 #[test]
 fn in_whatever_order_two_claims_and_a_message_come_one_claim_wins_for_all() {
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];

@@ -1,5 +1,6 @@
-//! A site with two upstream routers: when the one in use dies, its traffic takes the way by the other within a second, goes back
-//! when the preferred one has been there for a while, and does not follow one that comes and goes.
+//! A site with two upstream routers: when the one in use dies, its traffic takes the way by the
+//! other within a second, goes back when the preferred one has been there for a while, and does not
+//! follow one that comes and goes.
 
 #![allow(clippy::unwrap_used)] // A test may.
 
@@ -34,8 +35,9 @@ fn site(seed: u64) -> Site {
 }
 
 impl Site {
-    /// The one elsewhere sends to the one at the site every 10 ms, who does not answer: so the site's router has no session with
-    /// that one's router, which would be another way. The numbers of the messages, and when they were sent.
+    /// The one elsewhere sends to the one at the site every 10 ms, who does not answer: so the
+    /// site's router has no session with that one's router, which would be another way. The numbers
+    /// of the messages, and when they were sent.
     fn talk_for(&mut self, duration: Duration) -> Vec<(u64, Duration)> {
         let world = &mut self.world;
         let end = world.now() + duration;

@@ -1,11 +1,15 @@
 //! The slow path: a PDU of no known flow.
 //!
-//! 0. Does its session have its share of these left? A flood of them costs hardly more than to open it.
-//! 1. May it come from here? A grant says so: a verified chain from the source to the session's peer and on to us. With
-//!    certificates but no grant, the chain goes to verification, and the PDU with it.
-//! 2. Where does it go? Attached here, or along a verified chain, or the RIB is asked and the source told to come back.
-//! 3. Does the next router take it? Until it has accepted the source, PDUs carry the chain, grown by our own certificate;
-//!    where both do not fit together, the chain goes ahead and the source is told to come back.
+//! 0. Does its session have its share of these left? A flood
+//!    of them costs hardly more than to open it.
+//! 1. May it come from here? A grant says so: a verified chain from the source to
+//!    the session's peer and on to us. With certificates but no grant, the chain
+//!    goes to verification, and the PDU with it.
+//! 2. Where does it go? Attached here, or along a verified chain, or the RIB
+//!    is asked and the source told to come back.
+//! 3. Does the next router take it? Until it has accepted the source, PDUs carry the
+//!    chain, grown by our own certificate; where both do not fit together, the chain goes
+//!    ahead and the source is told to come back.
 //! 4. The flow is remembered.
 
 use std::net::SocketAddr;
@@ -58,7 +62,8 @@ impl Stop {
 }
 
 impl Switch {
-    /// Handles any PDU that no known flow carries. Returns the session to which the PDU is forwarded as it stands.
+    /// Handles any PDU that no known flow carries. Returns the session
+    /// to which the PDU is forwarded as it stands.
     pub(crate) fn handle_slow(
         &mut self,
         from: SessionId,
@@ -115,8 +120,9 @@ impl Switch {
         }
     }
 
-    /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may miss. If not, its source is
-    /// told while there are NACKs for it: before anything but the flow table and what it may cost is looked at.
+    /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may
+    /// miss. If not, its source is told while there are NACKs for it: before anything but the flow
+    /// table and what it may cost is looked at.
     fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
         if self.flows.peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
             return true;
@@ -135,7 +141,8 @@ impl Switch {
         false
     }
 
-    /// Handles a labelled PDU that does not go on as it stands: as the PDU of names that it stands for.
+    /// Handles a labelled PDU that does not go on as it
+    /// stands: as the PDU of names that it stands for.
     pub(crate) fn handle_slow_labelled(
         &mut self,
         from: SessionId,
@@ -177,7 +184,8 @@ impl Switch {
         }
     }
 
-    /// Carries a labelled PDU as it is, if its flow came out as it was when it was looked into again. Whether it did.
+    /// Carries a labelled PDU as it is, if its flow came out as it was
+    /// when it was looked into again. Whether it did.
     fn carry_labelled(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) -> bool {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
         let is_open = |it| it == Ready::Open;
@@ -247,7 +255,8 @@ impl Switch {
         let as_of = self.routes.catch_up();
         let source = pdu.source();
         let grant = self.grant(source, from, now);
-        // Certificates that differ from those of the grant are its successors: not to look at them would let it run out.
+        // Certificates that differ from those of the grant are its successors:
+        // not to look at them would let it run out.
         let news = |grant: &Grant| {
             pdu.has_certificates()
                 && pdu.certificates().is_ok_and(|list| list != grant.chain.certificates())
@@ -272,8 +281,9 @@ impl Switch {
         self.enter_flow(from, pdu, &grant, &next, as_of, now)
     }
 
-    /// Whether a peer that has not joined only wants a way to be there when it does: an empty ping in its own name. Nothing is
-    /// carried, and it costs us no more than what anybody can have who joins.
+    /// Whether a peer that has not joined only wants a way to be there when it
+    /// does: an empty ping in its own name. Nothing is carried, and it costs us no
+    /// more than what anybody can have who joins.
     fn is_inquiry(&self, from: SessionId, pdu: &Pdu<'_>) -> bool {
         pdu.action() == Action::Ping
             && pdu.data().is_empty()
@@ -309,8 +319,9 @@ impl Switch {
         }
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let certificates = pdu.certificates().map_err(|_| bad())?;
-        // It has been here before: old routes lead in a circle, or somebody made that up. Nothing is verified yet, so it
-        // changes nothing here; each router of a true circle hears of it, and asks for the way.
+        // It has been here before: old routes lead in a circle, or somebody made that up.
+        // Nothing is verified yet, so it changes nothing here; each router of a true
+        // circle hears of it, and asks for the way.
         if certificates.iter().any(|certificate| certificate.issuer == self.name) {
             return Err(Stop::new(
                 DropReason::Unreachable,
@@ -337,7 +348,8 @@ impl Switch {
         }
         let keys = self.keys_of_issuers(from, &certificates, &sent_along, now);
         if keys.is_err() && pdu.destination() != self.name {
-            // The PDU has to come back anyway: whatever else it will need is asked for in the same breath.
+            // The PDU has to come back anyway: whatever else it
+            // will need is asked for in the same breath.
             if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
                 self.ask(from, Question::Route(pdu.destination()), now);
             }
@@ -358,8 +370,8 @@ impl Switch {
         }
     }
 
-    /// Whether a chain's last certificate is by the session's peer, and names us: that the peer may carry is what the
-    /// chain before it says, and that we may is what the peer says.
+    /// Whether a chain's last certificate is by the session's peer, and names us: that the peer may
+    /// carry is what the chain before it says, and that we may is what the peer says.
     pub(crate) fn ends_at_us(&self, from: SessionId, certificates: &[Certificate]) -> bool {
         let Some(peer) = self.endpoint.peer(from) else { return false };
         certificates.last().is_some_and(|last| {
@@ -368,7 +380,8 @@ impl Switch {
         })
     }
 
-    /// The keys of all issuers; those that are neither known nor sent along are asked for, and the PDU has to come back.
+    /// The keys of all issuers; those that are neither known nor sent along
+    /// are asked for, and the PDU has to come back.
     fn keys_of_issuers(
         &mut self,
         from: SessionId,
@@ -398,14 +411,16 @@ impl Switch {
         }
     }
 
-    /// Asks RIBs on behalf of a session, while its share of questions lasts, or that of where it comes from. Whether it is being asked now.
+    /// Asks RIBs on behalf of a session, while its share of questions lasts, or that of where it
+    /// comes from. Whether it is being asked now.
     pub(crate) fn ask(&mut self, from: SessionId, question: Question, now: Now) -> bool {
         self.directory.is_asking(&question)
             || self.may_cost(from, Cost::Question, now)
                 && self.directory.look_up(question, now.instant)
     }
 
-    /// What is known of how long a look-up takes: the answer of the RIB that is asked first, and its verification.
+    /// What is known of how long a look-up takes: the answer of the RIB
+    /// that is asked first, and its verification.
     fn look_up_takes_ms(&self) -> u16 {
         match self.directory.answer_time() {
             Some(time) => expected_ms(time + self.verifications.time()),
@@ -450,7 +465,8 @@ impl Switch {
                     if !chain.permits(source) {
                         return Err(self.out_of_scope(from));
                     }
-                    // A router that is itself in the chain hands on to whoever named it; any other starts at the far end.
+                    // A router that is itself in the chain hands on to whoever named
+                    // it; any other starts at the far end.
                     let hop = chain.toward_origin(self.name).or(chain.last_router());
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
@@ -477,7 +493,8 @@ impl Switch {
             }
             let neighbour = self.endpoint.session_of(&holder).and_then(|s| self.endpoint.peer(s));
             let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
-            // The holder named us, but is not attached: it left, or has not joined again yet. Routers need not join.
+            // The holder named us, but is not attached: it left, or has not
+            // joined again yet. Routers need not join.
             if !is_router && !is_direct {
                 self.doubt(destination, from, now);
                 return Err(unreachable(RETRY_WHEN_BUSY_MS));
@@ -508,8 +525,9 @@ impl Switch {
         self.flush_requests(now);
     }
 
-    /// Somebody says that the way to a name leads nowhere, about a PDU that came in on `from`: RIBs are asked for a newer
-    /// one, at that session's expense. Until they know one, the way is used as before.
+    /// Somebody says that the way to a name leads nowhere, about a PDU that came
+    /// in on `from`: RIBs are asked for a newer one, at that session's expense.
+    /// Until they know one, the way is used as before.
     pub(crate) fn doubt(&mut self, destination: Name, from: SessionId, now: Now) {
         if self.doubts.is_worth_asking(destination, now.instant) {
             self.ask(from, Question::Route(destination), now);
@@ -613,8 +631,9 @@ impl Switch {
         }
     }
 
-    /// The destination takes no traffic of this source. A router before us would take "not authorised" for a word about the chain
-    /// that it presented; so it hears "unreachable", and asks for the destination's word again.
+    /// The destination takes no traffic of this source. A router before us would take "not
+    /// authorised" for a word about the chain that it presented; so it hears "unreachable", and
+    /// asks for the destination's word again.
     fn out_of_scope(&self, from: SessionId) -> Stop {
         let nack = match self.is_router(from) {
             true => Reason::Unreachable(RETRY_WHEN_BUSY_MS),
@@ -623,8 +642,8 @@ impl Switch {
         Stop::new(DropReason::NotAuthorised, nack)
     }
 
-    /// All that a flow rests on, and as of which change the labels of its next hop are good. The session of that is noted as one
-    /// that flows go to.
+    /// All that a flow rests on, and as of which change the labels of its next hop are good. The
+    /// session of that is noted as one that flows go to.
     fn grounds(&mut self, grant: &Grant, next: &NextHop, now: Now) -> (Grounds, u64) {
         let mut grounds = next.grounds;
         self.rest_on(&grant.chain, &mut grounds);
@@ -667,8 +686,8 @@ impl Switch {
         Err(Stop::new(DropReason::NoCapability, Reason::Capability(fault)))
     }
 
-    /// The grant's chain and our own certificate for the next router. `None` when that would be too long or we cannot
-    /// sign.
+    /// The grant's chain and our own certificate for the next router. `None`
+    /// when that would be too long or we cannot sign.
     fn chain_to_present(
         &mut self,
         grant: &Grant,
@@ -720,14 +739,15 @@ fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
     PduHeader { action, ttl, tag, ..of.header() }
 }
 
-/// When to come back to a router that has been out of reach for `time`: half as long again, so that a return is used soon and
-/// an absence costs ever less.
+/// When to come back to a router that has been out of reach for `time`: half as long again, so that
+/// a return is used soon and an absence costs ever less.
 fn retry_out_of_reach_ms(time: Duration) -> u16 {
     let half = u16::try_from(time.as_millis() / 2).unwrap_or(u16::MAX);
     half.clamp(RETRY_AFTER_HANDSHAKE_MS, MAX_RETRY_OUT_OF_REACH_MS)
 }
 
-/// When to come back for what took so long of late: half as long again, because it is asked in turn with others.
+/// When to come back for what took so long of late: half as long
+/// again, because it is asked in turn with others.
 fn expected_ms(time: Duration) -> u16 {
     let ms = (time * 3 / 2).as_micros().div_ceil(1000);
     u16::try_from(ms).unwrap_or(u16::MAX).clamp(1, MAX_EXPECTED_MS)
@@ -745,7 +765,8 @@ const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
 const RETRY_WHEN_MEASURED_MS: u16 = 10;
 /// A chain that went ahead and got lost is sent again no sooner.
 const CHAIN_AHEAD_INTERVAL_MS: u32 = 4;
-/// No data's tag: the data that a chain went ahead of are answered by themselves, and two NACKs would resend them twice.
+/// No data's tag: the data that a chain went ahead of are answered by
+/// themselves, and two NACKs would resend them twice.
 pub(crate) const CHAIN_AHEAD_TAG: u32 = 0;
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;

@@ -1,7 +1,9 @@
-//! PDUs that travel backward: NACKs of our own, and NACKs and pongs passed back along the flow they answer.
+//! PDUs that travel backward: NACKs of our own, and NACKs and
+//! pongs passed back along the flow they answer.
 //!
-//! The flow table is the paper's `nack_cache` (section 3.3): a flow knows the session its PDUs came in on, and exists only
-//! because that session proved its right to the source. An answer is taken only from the flow's own next hop.
+//! The flow table is the paper's `nack_cache` (section 3.3): a flow knows the session its PDUs came
+//! in on, and exists only because that session proved its right to the source. An answer is taken
+//! only from the flow's own next hop.
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, StatementError, Verified};
@@ -20,13 +22,14 @@ use crate::switch::Grant;
 use crate::{DropReason, Switch};
 
 impl Switch {
-    /// Tells whoever sent `about` why it was dropped: never about an answer, never larger than its cause, and not more
-    /// often than a session may cost us.
+    /// Tells whoever sent `about` why it was dropped: never about an answer, never larger than its
+    /// cause, and not more often than a session may cost us.
     pub(crate) fn nack(&mut self, to: SessionId, about: &Pdu<'_>, reason: Reason, now: Now) {
         if !matches!(about.action(), Action::Data | Action::Ping | Action::Advertise) {
             return;
         }
-        // A chain that went ahead has the tag of data that are answered by themselves: two NACKs would resend them twice.
+        // A chain that went ahead has the tag of data that are answered by
+        // themselves: two NACKs would resend them twice.
         if about.action() == Action::Advertise && about.destination() != self.name {
             return;
         }
@@ -39,7 +42,8 @@ impl Switch {
         }
     }
 
-    /// Tells whoever sent `about`, a PDU of a flow that is known by its label, why it was dropped: under the names of the flow.
+    /// Tells whoever sent `about`, a PDU of a flow that is known by its label, why it was dropped:
+    /// under the names of the flow.
     pub(crate) fn nack_labelled(
         &mut self,
         to: SessionId,
@@ -72,7 +76,8 @@ impl Switch {
         Some(Nack { reason, reporter })
     }
 
-    /// A NACK to a trace: with our metadata, and the certificate by which the ping came to us, where there is room.
+    /// A NACK to a trace: with our metadata, and the certificate by
+    /// which the ping came to us, where there is room.
     fn send_evidence(&mut self, to: SessionId, about: &Pdu<'_>, nack: Nack, room: usize, now: Now) {
         let grant = self.grants.get(&(about.source(), to));
         let certificate = grant.and_then(|grant| grant.chain.certificates().last().cloned());
@@ -117,7 +122,8 @@ impl Switch {
         self.counters.nacks += 1;
     }
 
-    /// As [`Switch::nack_superseded`], to whoever used the session before its newest handshake. Whether that could be.
+    /// As [`Switch::nack_superseded`], to whoever used the session before
+    /// its newest handshake. Whether that could be.
     pub(crate) fn nack_former(
         &mut self,
         to: SessionId,
@@ -140,8 +146,9 @@ impl Switch {
         sealed.is_ok()
     }
 
-    /// The next router knows something newer than what we presented for a source: when it is verified, our grant ends, and
-    /// whoever sent us the source's PDUs presents the source's chain to us again.
+    /// The next router knows something newer than what we presented for a
+    /// source: when it is verified, our grant ends, and whoever sent us the
+    /// source's PDUs presents the source's chain to us again.
     fn learn_newer(&mut self, from: SessionId, grant: (Name, SessionId), pdu: &Pdu<'_>, now: Now) {
         let shown = pdu.certificates().unwrap_or_default();
         let Ok([newer]) = <[Certificate; 1]>::try_from(shown) else {
@@ -189,7 +196,8 @@ impl Switch {
         }
     }
 
-    /// Passes a NACK or a pong back to where the PDU it answers came from. Returns the session to pass it to.
+    /// Passes a NACK or a pong back to where the PDU it answers
+    /// came from. Returns the session to pass it to.
     pub(crate) fn relay_back(
         &mut self,
         from: SessionId,
@@ -212,8 +220,8 @@ impl Switch {
         };
         self.note_capability_nack(from, &nack, now);
         match nack.reason {
-            // The next router lost or refuses what we presented; it is ours to present again, and the source only has to
-            // resend.
+            // The next router lost or refuses what we presented; it is ours to present again, and
+            // the source only has to resend.
             Reason::NotAuthorised
             | Reason::BadCertificate
             | Reason::Expired
@@ -241,7 +249,8 @@ impl Switch {
                 self.doubt(destination, flow.ingress, now);
                 Some(flow.ingress)
             }
-            // Old routes may lead in a circle. A trace, which comes with evidence, means its TTL to run out.
+            // Old routes may lead in a circle. A trace, which comes
+            // with evidence, means its TTL to run out.
             Reason::TtlExceeded if evidence.is_none() => {
                 self.doubt(destination, flow.ingress, now);
                 Some(flow.ingress)
@@ -315,7 +324,8 @@ impl Switch {
         }
     }
 
-    /// The next hop does not know its label any more: the flow goes back to names, and the source only has to resend.
+    /// The next hop does not know its label any more: the flow goes back
+    /// to names, and the source only has to resend.
     pub(crate) fn handle_label_nack(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) {
         if Nack::parse(pdu.data()).map(|nack| nack.reason) != Ok(Reason::UnknownFlow) {
             self.drop_pdu(DropReason::MalformedPdu);

@@ -1,8 +1,10 @@
-//! The border of a trust domain: which peers are foreign, and the capabilities that are demanded of them for transit.
+//! The border of a trust domain: which peers are foreign, and the
+//! capabilities that are demanded of them for transit.
 //!
-//! A router here is a waypoint of Platypus (`rhumb-capability`): its address is the first half of its name, and so are those
-//! of source and destination. A stamped PDU is a Platypus header, and the PDU behind it. What is checked here, before the
-//! verifier looks at it, is that the header speaks of the PDU that it came with.
+//! A router here is a waypoint of Platypus (`rhumb-capability`): its address is the first half of
+//! its name, and so are those of source and destination. A stamped PDU is a Platypus header, and
+//! the PDU behind it. What is checked here, before the verifier looks at it, is that the header
+//! speaks of the PDU that it came with.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,8 +28,9 @@ pub struct Border {
 }
 
 impl Border {
-    /// The border of the router of this name: what comes from `peers` for others has to be stamped. Of `config`, the addresses
-    /// and the cores are set here. It takes nothing until its verifier has a key ([`Border::verifier_mut`]).
+    /// The border of the router of this name: what comes from `peers` for others has to be stamped.
+    /// Of `config`, the addresses and the cores are set here. It takes nothing until its verifier
+    /// has a key ([`Border::verifier_mut`]).
     ///
     /// # Errors
     /// As [`Verifier::new`].
@@ -96,8 +99,9 @@ impl Border {
     }
 }
 
-/// What a router is called in capabilities: the first half of its name, as an IPv6 address. Of two names that begin alike
-/// somebody would have to try 2^64 keys to find any, and 2^128 for a given one.
+/// What a router is called in capabilities: the first half of its name, as an
+/// IPv6 address. Of two names that begin alike somebody would have to try 2^64
+/// keys to find any, and 2^128 for a given one.
 pub fn short_address(name: &Name) -> IpAddr {
     let (half, _) = name.0.split_at(16);
     let octets: [u8; 16] = half.try_into().expect("invariant: a name has 32 bytes");
@@ -110,7 +114,8 @@ pub(crate) fn short_addresses(names: &[u8; 64]) -> (IpAddr, IpAddr) {
     (short_address(&source), short_address(&destination))
 }
 
-/// What the source of a PDU is told when its capability is refused for `reason`; nothing about a repetition.
+/// What the source of a PDU is told when its capability is
+/// refused for `reason`; nothing about a repetition.
 pub(crate) fn told(reason: DropReason) -> Option<Reason> {
     let fault = match reason {
         DropReason::Replay => return None,
@@ -126,13 +131,14 @@ pub(crate) fn told(reason: DropReason) -> Option<Reason> {
     Some(Reason::Capability(fault))
 }
 
-/// Whether what was opened begins as a Platypus header, whose first four bits are its version; those of a PDU are 2.
+/// Whether what was opened begins as a Platypus header, whose first
+/// four bits are its version; those of a PDU are 2.
 pub(crate) fn is_stamped(opened: &[u8]) -> bool {
     opened.first().is_some_and(|first| first >> 4 == 1)
 }
 
-/// The protocol number of a PDU behind a Platypus header: one of those for experiments (RFC 3692), so that no stamp of an IP
-/// packet can stand before a PDU.
+/// The protocol number of a PDU behind a Platypus header: one of those for experiments (RFC 3692),
+/// so that no stamp of an IP packet can stand before a PDU.
 pub const PDU_PROTOCOL: u8 = 254;
 /// A PDU has a TTL of its own, which is looked at when it goes on.
 const HOP_LIMIT: u8 = 2;

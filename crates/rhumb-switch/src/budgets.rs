@@ -1,7 +1,9 @@
-//! What strangers may cost us: counted by where they come from, because names and sessions cost nothing.
+//! What strangers may cost us: counted by where they come
+//! from, because names and sessions cost nothing.
 //!
-//! A source of strangers has a rate of its own, all of them together have another one, and a little of each is assured to
-//! every source whatever the others do. Sessions that are admitted have their shares for themselves: see `neighbour`.
+//! A source of strangers has a rate of its own, all of them together have another one, and a little
+//! of each is assured to every source whatever the others do. Sessions that are admitted have their
+//! shares for themselves: see `neighbour`.
 
 use std::time::Instant;
 
@@ -101,8 +103,8 @@ impl Pool {
 }
 
 impl Switch {
-    /// Whether a session may cause one more, which is counted: on its own account if it is admitted, on that of where it
-    /// comes from otherwise.
+    /// Whether a session may cause one more, which is counted: on its own account if it is
+    /// admitted, on that of where it comes from otherwise.
     pub(crate) fn may_cost(&mut self, session: SessionId, cost: Cost, now: Now) -> bool {
         let Some(source) = self.source_of(session) else {
             // What it said before it ended counts nevertheless: it was verified.
@@ -126,30 +128,34 @@ impl Switch {
     }
 }
 
-/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %, and all floods together
-/// 10 %.
+/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one
+/// core 2 %, and all floods together 10 %.
 const NACKS: Sizes = Sizes {
     of_source: Rate { per_s: 20_000, burst: 2000 },
     of_all: Rate { per_s: 100_000, burst: 10_000 },
     assured: Rate { per_s: 200, burst: 50 },
 };
-/// As many as may be answered: 20,000 a second, which cost one core 1 %, and all floods together 5 %.
+/// As many as may be answered: 20,000 a second, which
+/// cost one core 1 %, and all floods together 5 %.
 const MISSES: Sizes = NACKS;
-/// Each with its answer takes 6 us here, and a signature of a RIB, which makes 1,000 a second for one router: half of them, so that
-/// those who are admitted, and our own questions, have the other half.
+/// Each with its answer takes 6 us here, and a signature of a RIB, which makes
+/// 1,000 a second for one router: half of them, so that those who are
+/// admitted, and our own questions, have the other half.
 const QUESTIONS: Sizes = Sizes {
     of_source: Rate { per_s: 250, burst: 100 },
     of_all: Rate { per_s: 500, burst: 500 },
     assured: Rate { per_s: 10, burst: 20 },
 };
-/// A RIB verifies 1,000 a second for one router. A server joins with its 256 names at once, and perhaps two of one host.
+/// A RIB verifies 1,000 a second for one router. A server joins with its
+/// 256 names at once, and perhaps two of one host.
 const PUBLICATIONS: Sizes = Sizes {
     of_source: Rate { per_s: 300, burst: 512 },
     of_all: Rate { per_s: 600, burst: 600 },
     assured: Rate { per_s: 5, burst: 16 },
 };
 
-/// Bytes: of NACKs of the usual length 5,800 a second, in which nobody hides more than some megabits.
+/// Bytes: of NACKs of the usual length 5,800 a second,
+/// in which nobody hides more than some megabits.
 const RELAYED: Sizes = Sizes {
     of_source: Rate { per_s: 655_360, burst: 1 << 16 },
     of_all: Rate { per_s: 4 * 655_360, burst: 1 << 18 },

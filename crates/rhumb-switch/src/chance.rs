@@ -1,11 +1,14 @@
-//! Numbers that strangers cannot foresee, for samples: SplitMix64 (Steele, Lea and Flood, 2014) from a secret seed.
+//! Numbers that strangers cannot foresee, for samples: SplitMix64
+//! (Steele, Lea and Flood, 2014) from a secret seed.
 //!
-//! Whoever knows the seed knows them all, so they are good for samples and for nothing that must stay secret.
+//! Whoever knows the seed knows them all, so they are good for
+//! samples and for nothing that must stay secret.
 
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// Chances for one purpose; those of other purposes follow from the same secret and have nothing to do with them.
+    /// Chances for one purpose; those of other purposes follow from the
+    /// same secret and have nothing to do with them.
     pub(crate) fn new(secret: &[u8; 32], purpose: u64) -> Self {
         let words = secret
             .chunks_exact(8)

@@ -1,17 +1,24 @@
-//! What changed, and when: by which a flow knows that it still stands, without asking what it was made from.
+//! What changed, and when: by which a flow knows that it still
+//! stands, without asking what it was made from.
 //!
-//! 1. Whoever changes something that flows may rest on makes the change first, and notes it after: [`Changes::note`].
-//! 2. Changes are numbered. A switch, or a worker, reads the number of the latest once per batch, and before it makes a flow.
-//! 3. A flow keeps that number and its [`Grounds`], which say where a change of anything it rests on is noted. While nothing
-//!    has changed at all, the two numbers are equal, and to compare them is all.
-//! 4. When something has changed, the flow looks where its own changes are noted. If none is later than the number it has, it
-//!    stands, and takes the new number. Otherwise it is looked into again, by the slow path.
+//! 1. Whoever changes something that flows may rest on makes the change
+//!    first, and notes it after: [`Changes::note`].
+//! 2. Changes are numbered. A switch, or a worker, reads the number of the latest
+//!    once per batch, and before it makes a flow.
+//! 3. A flow keeps that number and its [`Grounds`], which say where a change of
+//!    anything it rests on is noted. While nothing has changed at all, the two
+//!    numbers are equal, and to compare them is all.
+//! 4. When something has changed, the flow looks where its own changes are noted. If
+//!    none is later than the number it has, it stands, and takes the new number.
+//!    Otherwise it is looked into again, by the slow path.
 //!
-//! What a flow rests on are names: its destination, the issuers of both chains, and the peer that it goes to. A name is
-//! noted in one of many buckets, by a keyed hash, so that strangers cannot aim. Whoever shares a bucket by chance is looked
-//! into once more than it needs, and comes out as it was.
+//! What a flow rests on are names: its destination, the issuers of both chains, and the
+//! peer that it goes to. A name is noted in one of many buckets, by a keyed hash, so
+//! that strangers cannot aim. Whoever shares a bucket by chance is looked into once
+//! more than it needs, and comes out as it was.
 //!
-//! INVARIANT: whoever sees the number of a change finds this change, and all before, in the buckets.
+//! INVARIANT: whoever sees the number of a change finds
+//! this change, and all before, in the buckets.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +86,8 @@ impl Changes {
     }
 
     fn note_in(&self, bucket: Bucket) -> u64 {
-        // Whoever panicked here left at worst a bucket that is ahead of the number, which costs a look.
+        // Whoever panicked here left at worst a bucket that
+        // is ahead of the number, which costs a look.
         let noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.latest.load(Ordering::Relaxed) + 1;
         for bucket in [bucket, ANY] {
@@ -141,7 +149,8 @@ const ALL: Bucket = Bucket(0);
 /// In which every change is noted.
 const ANY: Bucket = Bucket(1);
 const FIRST_OF_NAMES: u16 = 2;
-/// Half a megabyte. Of a thousand changes a second a flow on five grounds meets one in thirteen seconds that is not its own.
+/// Half a megabyte. Of a thousand changes a second a flow on five grounds meets
+/// one in thirteen seconds that is not its own.
 const BUCKETS: u16 = u16::MAX;
 /// Source, destination, and two routers on each side.
 const MAX_GROUNDS: usize = 6;

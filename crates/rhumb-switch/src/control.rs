@@ -1,4 +1,5 @@
-//! What happens per name and per session: advertisements, acceptances, verdicts, sessions that come and go.
+//! What happens per name and per session: advertisements,
+//! acceptances, verdicts, sessions that come and go.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ impl Switch {
         if let [Certificate { statement: Statement::Withdrawal, .. }] = certificates[..] {
             return self.submit_withdrawal(from, pdu, certificates, now);
         }
-        // Repeated because our Accept was lost, or the RIB has not answered yet: nothing to verify again.
+        // Repeated because our Accept was lost, or the RIB has
+        // not answered yet: nothing to verify again.
         if let Some(attached) = self.routes.attached_mut(&pdu.source())
             && attached.session == from
             && certificates == attached.certificates
@@ -133,8 +135,9 @@ impl Switch {
         self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
     }
 
-    /// Refuses what rests on something older than we know, and shows what that is. Told about a chain that went ahead, too:
-    /// it is for the router that sent it, which would send it again and again.
+    /// Refuses what rests on something older than we know, and shows what that
+    /// is. Told about a chain that went ahead, too: it is for the router that
+    /// sent it, which would send it again and again.
     fn refuse_superseded(
         &mut self,
         to: SessionId,
@@ -249,8 +252,9 @@ impl Switch {
         self.resume(request, now);
     }
 
-    /// Attaches the origin of a chain to this router and publishes it: a node by its own word, a served name by its
-    /// holder's word for the server and the server's for us. Whether it is attached.
+    /// Attaches the origin of a chain to this router and publishes it: a node
+    /// by its own word, a served name by its holder's word for the server and
+    /// the server's for us. Whether it is attached.
     fn attach(
         &mut self,
         session: SessionId,
@@ -344,8 +348,9 @@ impl Switch {
         has_room && self.has_room_for_name(session, now)
     }
 
-    /// Another process held the key of a session's peer, and still uses the keys that the peer's newest handshake took the place
-    /// of: it is shown the name's newer statement, and the newer process the older one.
+    /// Another process held the key of a session's peer, and still uses the keys that
+    /// the peer's newest handshake took the place of: it is shown the name's newer
+    /// statement, and the newer process the older one.
     fn tell_both_processes(&mut self, session: SessionId, now: Now) {
         let Some(peer) = self.endpoint.peer(session) else { return };
         let (name, keys_of) = (peer.name, peer.renewed_at);
@@ -368,11 +373,13 @@ impl Switch {
             self.note_forged(request.session, now);
         }
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
-        // The PDU came with certificates that were taken off: a NACK is far smaller than what it is about.
+        // The PDU came with certificates that were taken off: a
+        // NACK is far smaller than what it is about.
         self.refuse_advertisement(request.session, pdu.header(), why, now);
     }
 
-    /// Tells whoever attached a name that another session has it now, or nobody, and by which statement.
+    /// Tells whoever attached a name that another session has
+    /// it now, or nobody, and by which statement.
     pub(crate) fn tell_superseded(
         &mut self,
         name: Name,
@@ -385,7 +392,8 @@ impl Switch {
         self.nack_superseded(before.session, about, newer, now);
     }
 
-    /// A name took back what it said. It may have closed its session since: that is told all the same.
+    /// A name took back what it said. It may have closed
+    /// its session since: that is told all the same.
     fn withdrawn(
         &mut self,
         request: &Admission,
@@ -438,7 +446,8 @@ impl Switch {
                     self.closed(session, &peer, now);
                 }
                 rhumb_link::Event::Former { session } => self.tell_both_processes(session, now),
-                // Flows that have larger PDUs are to hear of it. That there is more room each finds out by itself.
+                // Flows that have larger PDUs are to hear of it. That there
+                // is more room each finds out by itself.
                 rhumb_link::Event::Resized { session, before, now: size } if size < before => {
                     self.counters.paths_narrowed += 1;
                     if let Some(peer) = self.endpoint.peer(session).map(|peer| peer.name) {
@@ -492,8 +501,8 @@ impl Switch {
         }
     }
 
-    /// Perhaps the peer of a renewed session is a new process, which gives its labels to other flows: those that go there are
-    /// looked into again, one by one when they are used.
+    /// Perhaps the peer of a renewed session is a new process, which gives its labels to other
+    /// flows: those that go there are looked into again, one by one when they are used.
     fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Instant) {
         let carries = self.neighbours.get(&session).is_some_and(|neighbour| neighbour.carries);
         if carries {
@@ -555,7 +564,8 @@ impl Switch {
         }
     }
 
-    /// A peer fell silent: if a route leads there, it counts as unreachable until a handshake says otherwise.
+    /// A peer fell silent: if a route leads there, it counts as
+    /// unreachable until a handshake says otherwise.
     fn note_silent(&mut self, peer: Name, now: Instant) {
         if self.delegations.peek(&peer).is_some() {
             let retry_at = now + reconnect_delay(1);
@@ -574,8 +584,8 @@ impl Switch {
         }
     }
 
-    /// Connects to a router that a route leads to, which `for_whom` needs, unless that is under way or was in vain a moment ago, or
-    /// there is a reason not to.
+    /// Connects to a router that a route leads to, which `for_whom` needs, unless that is under way
+    /// or was in vain a moment ago, or there is a reason not to.
     pub(crate) fn dial(
         &mut self,
         router: Name,
@@ -674,7 +684,8 @@ fn window_or_bad(error: StatementError) -> DropReason {
 
 /// A chain is presented again this much before the next hop forgets it.
 const ACCEPTANCE_MARGIN_S: u64 = 5;
-/// A server's own name and many that it answers for; more are for another session. They are searched one by one.
+/// A server's own name and many that it answers for; more are for
+/// another session. They are searched one by one.
 const MAX_ATTACHED_PER_SESSION: usize = 256;
 /// Until some of them have left.
 const RETRY_ATTACHING_MS: u16 = 1000;

@@ -1,15 +1,19 @@
-//! The RIB client: sessions to RIBs, one question at a time per name, and statements to keep published.
+//! The RIB client: sessions to RIBs, one question at a
+//! time per name, and statements to keep published.
 //!
-//! 1. `connect_due` says which RIBs want a connection attempt; the switch reports what became of it.
-//! 2. `look_up_route` and `look_up_metadata` ask once, however many PDUs miss. How a question goes on is in `inquiries`.
+//! 1. `connect_due` says which RIBs want a connection
+//!    attempt; the switch reports what became of it.
+//! 2. `look_up_route` and `look_up_metadata` ask once, however many PDUs
+//!    miss. How a question goes on is in `inquiries`.
 //! 3. `publish` keeps a name's statements until the RIBs have stored them: `publications`.
 //! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered.
 //! 5. A RIB that has another store than before is told everything anew: `stores`.
-//! 6. `take_answered` pairs a response with its question; a response that pairs with none is not believed. When the switch
-//!    has verified it, it says so: `settle`, `deny` or `fail`.
+//! 6. `take_answered` pairs a response with its question; a response that pairs with none is not
+//!    believed. When the switch has verified it, it says so: `settle`, `deny` or `fail`.
 //!
-//! A RIB tells those who asked when something changes, for as long as the session lasts that they asked in. So when one ends,
-//! what was learnt in it must be asked for again before it can be relied on to its end: `take_unwatched`, `is_watched`.
+//! A RIB tells those who asked when something changes, for as long as the session lasts that they
+//! asked in. So when one ends, what was learnt in it must be asked for again before it can be
+//! relied on to its end: `take_unwatched`, `is_watched`.
 
 mod inquiries;
 mod publications;
@@ -46,7 +50,8 @@ pub(crate) struct Directory {
     /// When which question is to be looked at again.
     timers: BTreeSet<(Instant, Question)>,
     timer_of: HashMap<Question, Instant>,
-    /// Names of which a RIB tells us changes, and in which epoch it was asked to; not yet, for those that we want it of.
+    /// Names of which a RIB tells us changes, and in which epoch it was asked
+    /// to; not yet, for those that we want it of.
     watched: Table<Name, Option<u64>>,
     epoch: u64,
     is_unwatched: bool,
@@ -119,7 +124,8 @@ impl Directory {
         }
     }
 
-    /// RIBs that want to be connected to now. The caller reports each attempt with [`Directory::connecting`].
+    /// RIBs that want to be connected to now. The caller reports
+    /// each attempt with [`Directory::connecting`].
     pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
         let due =
             |rib: &Replica| matches!(rib.state, ReplicaState::Waiting { until } if until <= now);
@@ -161,7 +167,8 @@ impl Directory {
         Some(rib.remote.address)
     }
 
-    /// Whether the session was to a RIB; it is connected to again, and what it was asked goes to others at once.
+    /// Whether the session was to a RIB; it is connected to again,
+    /// and what it was asked goes to others at once.
     pub(crate) fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
         let index = self.replicas.iter().position(|rib| rib.session() == Some(session))?;
         let rib = &mut self.replicas[index];
@@ -224,7 +231,8 @@ impl Directory {
         self.look_up(Question::Route(name), now)
     }
 
-    /// Asks for a name's metadata, unless that is being asked already. Whether it is being asked now.
+    /// Asks for a name's metadata, unless that is being
+    /// asked already. Whether it is being asked now.
     pub(crate) fn look_up_metadata(&mut self, name: Name, now: Instant) -> bool {
         self.look_up(Question::Metadata(name), now)
     }
@@ -301,7 +309,8 @@ impl Directory {
         let step = self.inquiries.note_failed(&question, replica);
         self.take(question, step, now);
         if why != NoAnswer::Refused && !self.inquiries.is_waiting(&question) {
-            // Whoever needs the answer asks again, and by then it can be verified, or the RIB has heard.
+            // Whoever needs the answer asks again, and by then
+            // it can be verified, or the RIB has heard.
             self.close(&question);
         }
     }
@@ -341,7 +350,8 @@ impl Directory {
         self.set_timer(question, due);
     }
 
-    /// Puts a question to the RIB that answers soonest of those that were not asked yet. Whether there was one.
+    /// Puts a question to the RIB that answers soonest of those that
+    /// were not asked yet. Whether there was one.
     fn ask_next(&mut self, question: Question, now: Instant) -> bool {
         let asked = self.inquiries.asked(&question);
         let body = match question {
@@ -387,7 +397,8 @@ impl Directory {
         self.publications.len()
     }
 
-    /// Keeps the newest statements of an issuer published, `until` they end. The caller has seen that there is room.
+    /// Keeps the newest statements of an issuer published, `until` they
+    /// end. The caller has seen that there is room.
     pub(crate) fn publish(
         &mut self,
         metadata: Arc<Metadata>,
@@ -435,8 +446,8 @@ impl Directory {
 
 // Changes.
 impl Directory {
-    /// Whether a RIB tells us of changes of `name`, as far as we know. Whoever asks wants it to, so the name counts as in
-    /// use from its answer on.
+    /// Whether a RIB tells us of changes of `name`, as far as we know. Whoever asks wants it to, so
+    /// the name counts as in use from its answer on.
     pub(crate) fn is_watched(&mut self, name: &Name) -> bool {
         match self.watched.get(name) {
             Some(epoch) => *epoch == Some(self.epoch),
@@ -581,7 +592,8 @@ impl Directory {
     }
 }
 
-/// 100 ms, doubled per failure up to 3.2 s: a RIB that restarts is found soon, one that is gone costs little.
+/// 100 ms, doubled per failure up to 3.2 s: a RIB that restarts
+/// is found soon, one that is gone costs little.
 pub(crate) fn reconnect_delay(failures: u32) -> Duration {
     Duration::from_millis(100) * 2u32.pow(failures.clamp(1, 6) - 1)
 }

@@ -1,10 +1,11 @@
 //! Ways that somebody on them says lead nowhere, and when a RIB was last asked about them for that.
 //!
-//! A source chooses the TTL of its PDUs and who is in its chain, and can so have any router on the way complain. A
-//! complaint is therefore a reason to ask, and never one to forget: what others use stays until something verified says
-//! otherwise.
+//! A source chooses the TTL of its PDUs and who is in its chain, and can so have any router on the
+//! way complain. A complaint is therefore a reason to ask, and never one to forget: what others use
+//! stays until something verified says otherwise.
 //!
-//! INVARIANT: about one name a complaint asks no more often than every [`ASK_AGAIN_AFTER`], while it is remembered.
+//! INVARIANT: about one name a complaint asks no more often than every
+//! [`ASK_AGAIN_AFTER`], while it is remembered.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,8 @@ impl Doubts {
 
 /// As long as a source is told to wait before it tries again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// Names in doubt at once. Whoever has more of them doubted only loses this bound, not that of its session's questions.
+/// Names in doubt at once. Whoever has more of them doubted only loses
+/// this bound, not that of its session's questions.
 const MAX_DOUBTS: usize = 4096;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Why a PDU was dropped by the switch. What the link below drops is counted there, by its own reasons.
+//! Why a PDU was dropped by the switch. What the link
+//! below drops is counted there, by its own reasons.
 
 /// Why a PDU went no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

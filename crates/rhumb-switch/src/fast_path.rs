@@ -1,11 +1,12 @@
-//! The path of a known flow on a worker that is not the switch: the least a thread needs to forward labelled PDUs.
+//! The path of a known flow on a worker that is not the switch: the
+//! least a thread needs to forward labelled PDUs.
 //!
-//! Per batch: one load, of the number of the latest change. Per datagram: 1. open, on a lane that is this worker's
-//! alone; 2. the label finds a copy of the flow by one array access; 3. TTL and label; 4. seal, on a lane that is this
-//! worker's alone. No lock, no shared write, no allocation.
+//! Per batch: one load, of the number of the latest change. Per datagram: 1. open, on a lane that
+//! is this worker's alone; 2. the label finds a copy of the flow by one array access; 3. TTL and
+//! label; 4. seal, on a lane that is this worker's alone. No lock, no shared write, no allocation.
 //!
-//! Whatever is otherwise goes to the switch: see `workers`. The queue there is bounded, and what finds no room is dropped
-//! and counted.
+//! Whatever is otherwise goes to the switch: see `workers`. The queue there is bounded, and what
+//! finds no room is dropped and counted.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -103,8 +104,9 @@ impl FastPath {
         }
     }
 
-    /// Turns received datagrams into datagrams to send: forwarded ones in their own slots, the rest handed to the switch, or
-    /// dropped and counted. Bounded work per datagram; no public-key operation.
+    /// Turns received datagrams into datagrams to send: forwarded ones in their
+    /// own slots, the rest handed to the switch, or dropped and counted. Bounded
+    /// work per datagram; no public-key operation.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         self.catch_up();
         self.strangers_left = MAX_STRANGERS_A_BATCH;
@@ -137,7 +139,8 @@ impl FastPath {
         }
     }
 
-    /// What to give to [`Switch::handle_hand_over`](crate::Switch::handle_hand_over) next. None may be lost.
+    /// What to give to [`Switch::handle_hand_over`](crate::Switch::handle_hand_over)
+    /// next. None may be lost.
     pub fn poll_hand_over(&mut self) -> Option<HandOver> {
         let next = self.hand_overs.pop_front()?;
         self.handed -= usize::from(!next.is_report());
@@ -240,7 +243,8 @@ impl FastPath {
         }
     }
 
-    /// The next hop, and its label, of the flow that a PDU belongs to, if there is a copy that stands.
+    /// The next hop, and its label, of the flow that a PDU
+    /// belongs to, if there is a copy that stands.
     #[inline]
     fn flow_for(
         &mut self,
@@ -306,7 +310,8 @@ impl FastPath {
     #[cold]
     fn pass_on(&mut self, from: SocketAddr, datagram: &[u8]) {
         let lane = RecordHeader::parse(datagram).map_or(0, |header| header.index.lane());
-        // Ours, but of no session that we have: it has just begun, or never was. Strangers shall not crowd out others.
+        // Ours, but of no session that we have: it has just begun, or never
+        // was. Strangers shall not crowd out others.
         if usize::from(lane) % self.workers == self.worker {
             let Some(left) = self.strangers_left.checked_sub(1) else {
                 return self.counters.count_drop(DropReason::HandOverFull);
@@ -335,7 +340,8 @@ impl FastPath {
     }
 }
 
-/// Has a list reach to a place. It grows by an eighth and not by twice, because every worker has one.
+/// Has a list reach to a place. It grows by an eighth
+/// and not by twice, because every worker has one.
 fn make_room<T: Copy>(places: &mut Vec<Option<T>>, place: usize) {
     let missing = (place + 1).saturating_sub(places.len());
     if places.capacity() <= place {
@@ -352,9 +358,11 @@ impl fmt::Debug for FastPath {
 
 /// Datagrams that wait for the switch: 1.5 MB, and some milliseconds of its work.
 pub const MAX_HAND_OVERS: usize = 1024;
-/// Records of unknown sessions handed over from one batch. A session's first records come one by one, and are repeated.
+/// Records of unknown sessions handed over from one batch. A session's
+/// first records come one by one, and are repeated.
 const MAX_STRANGERS_A_BATCH: usize = 8;
-/// A fifth of the time after which an end sends a keep-alive, and a twentieth of that after which a peer counts as silent.
+/// A fifth of the time after which an end sends a keep-alive, and a twentieth
+/// of that after which a peer counts as silent.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a millisecond; a million places are passed in a minute.
 const MAX_PASSED: usize = 1 << 14;

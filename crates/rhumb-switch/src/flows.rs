@@ -1,9 +1,10 @@
 //! The flow table: what is remembered of a flow, found by its names or by the label we gave it.
 //!
-//! A label is a place in the table and a tag that changes whenever the place is used again, so a labelled PDU costs one
-//! index and one comparison, and labels of former flows find nothing. What every PDU needs of a flow fills one line of the
-//! processor's cache; its names, and what seldom matters, are kept apart. The table is bounded; which flow has to go when it is
-//! full is decided in `order`.
+//! A label is a place in the table and a tag that changes whenever the place is used
+//! again, so a labelled PDU costs one index and one comparison, and labels of former flows
+//! find nothing. What every PDU needs of a flow fills one line of the processor's cache;
+//! its names, and what seldom matters, are kept apart. The table is bounded; which flow
+//! has to go when it is full is decided in `order`.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -26,7 +27,8 @@ pub(crate) struct Flows<S = SessionId> {
     names: Vec<Names>,
     rest: Vec<Rest>,
     by_names: HashTable<u32>,
-    /// Flows by the label that the next hop gave: asked only when the next hop says that it does not know it.
+    /// Flows by the label that the next hop gave: asked only when
+    /// the next hop says that it does not know it.
     by_next_label: HashMap<(S, Label), u32, RandomState>,
     order: Order,
     /// Where the next visit begins.
@@ -35,11 +37,13 @@ pub(crate) struct Flows<S = SessionId> {
     bound: usize,
     /// The last ones made, the newest first.
     made: VecDeque<u32>,
-    /// Flows that other workers have copies of, and that are otherwise by now: the label, and a bit for each worker.
+    /// Flows that other workers have copies of, and that are otherwise by
+    /// now: the label, and a bit for each worker.
     outdated: Vec<(Label, u8)>,
 }
 
-/// What the next PDU of a flow needs: one line of the cache, and all that a labelled PDU touches here.
+/// What the next PDU of a flow needs: one line of the
+/// cache, and all that a labelled PDU touches here.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Flow<S = SessionId> {
@@ -48,9 +52,11 @@ pub(crate) struct Flow<S = SessionId> {
     /// What the next hop wants in place of the names.
     pub(crate) next_label: NextLabel,
     pub(crate) until: Instant,
-    /// The number of a change up to which nothing that the flow rests on has changed since it was made.
+    /// The number of a change up to which nothing that the
+    /// flow rests on has changed since it was made.
     pub(crate) as_of: u64,
-    /// When the previous hop was last told the label, in Unix milliseconds, which take less room; never: 0.
+    /// When the previous hop was last told the label, in Unix
+    /// milliseconds, which take less room; never: 0.
     pub(crate) label_told_ms: u64,
     /// The longest datagram the next hop takes.
     pub(crate) max_datagram_len: u16,
@@ -86,7 +92,8 @@ pub(crate) struct Marks {
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     grounds: Grounds,
-    /// When its chain last went ahead, so that a burst of PDUs sends it once: the last bits of Unix milliseconds.
+    /// When its chain last went ahead, so that a burst of PDUs sends
+    /// it once: the last bits of Unix milliseconds.
     chain_ahead_ms: u32,
 }
 
@@ -102,7 +109,8 @@ pub(crate) enum NextLabel {
     None,
     /// It takes this one in place of the names.
     Given(Label),
-    /// It gave this one, and said that it knows it no more. Kept, so that every PDU that was under way can be answered.
+    /// It gave this one, and said that it knows it no more. Kept, so that
+    /// every PDU that was under way can be answered.
     Lapsed(Label),
 }
 
@@ -130,7 +138,8 @@ impl<S: Copy + Eq> Flow<S> {
         self.ingress == session && now.instant < self.until
     }
 
-    /// Whether the previous hop was told the label less than `ago` ms ago. A clock that is set counts as a long time.
+    /// Whether the previous hop was told the label less than `ago` ms ago.
+    /// A clock that is set counts as a long time.
     #[inline]
     pub(crate) fn was_told_within(&self, ago: u64, now: Now) -> bool {
         now.unix_ms.abs_diff(self.label_told_ms) < ago
@@ -138,7 +147,8 @@ impl<S: Copy + Eq> Flow<S> {
 }
 
 impl<S: Copy + Eq + Hash> Flows<S> {
-    /// Lists may have twice the room they need; an index is at least 7/16 full, with a byte of its own for each place.
+    /// Lists may have twice the room they need; an index is at least 7/16
+    /// full, with a byte of its own for each place.
     #[cfg(test)]
     pub(crate) const MAX_BYTES_A_FLOW: usize = 2
         * (size_of::<Flow<S>>() + size_of::<Names>() + size_of::<Rest>() + Order::BYTES_A_PLACE)
@@ -168,8 +178,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Fill { used: self.places.len(), bound: self.bound }
     }
 
-    /// Up to `count` flows that were made lately, the newest first, with their names, and whether they stand. No more than
-    /// [`LISTED`].
+    /// Up to `count` flows that were made lately, the newest first, with their names, and whether
+    /// they stand. No more than [`LISTED`].
     pub(crate) fn newest<'a>(
         &'a self,
         count: usize,
@@ -183,7 +193,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         })
     }
 
-    /// The flow of these names, if it stands, and marks it as used. `likely` is where [`Flows::touch`] found that it may be.
+    /// The flow of these names, if it stands, and marks it as used. `likely` is where
+    /// [`Flows::touch`] found that it may be.
     #[inline]
     pub(crate) fn by_names(
         &mut self,
@@ -203,7 +214,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Some(flow)
     }
 
-    /// Whether the table is larger than what of the cache it can count on, so that look-ups wait for memory.
+    /// Whether the table is larger than what of the cache it can
+    /// count on, so that look-ups wait for memory.
     #[inline]
     pub(crate) fn is_far(&self) -> bool {
         self.places.len() > NEAR_PLACES
@@ -218,12 +230,14 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         }
     }
 
-    /// Reads what the flows stand in that are looked up next, and says where those that go by names are likely to be. Nothing
-    /// here waits for what was read before, so that many reads are under way at once.
+    /// Reads what the flows stand in that are looked up next, and says where those
+    /// that go by names are likely to be. Nothing here waits for what was read
+    /// before, so that many reads are under way at once.
     pub(crate) fn touch(&self, all_sought: &[Sought], likely: &mut [Place]) {
         for (sought, place) in all_sought.iter().zip(&mut *likely) {
             if let Sought::Hash(hash) = *sought {
-                // Whatever has the bits of the hash that the index keeps: to ask whether it is the one is to wait for its names.
+                // Whatever has the bits of the hash that the index keeps: to ask whether it is the
+                // one is to wait for its names.
                 let index = self.by_names.find(hash, |_| true);
                 *place = index.map_or(Place::NOWHERE, |index| Place(*index));
             }
@@ -288,7 +302,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         (label(index, flow.marks.tag) == wanted).then(|| &self.names[index as usize].0)
     }
 
-    /// Remembers a flow. It keeps its place and its label, unless it comes in on another session than before.
+    /// Remembers a flow. It keeps its place and its label, unless
+    /// it comes in on another session than before.
     pub(crate) fn insert(&mut self, flow: Flow<S>, grounds: Grounds, names: &[u8; 64]) -> Label {
         let known = self.index_of(names);
         let index = known.unwrap_or_else(|| self.place_for(&flow, names));
@@ -311,7 +326,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         label
     }
 
-    /// Whether the chain of a flow has not gone ahead within `interval_ms`; noted as gone now, if so.
+    /// Whether the chain of a flow has not gone ahead
+    /// within `interval_ms`; noted as gone now, if so.
     pub(crate) fn may_send_ahead(&mut self, names: &[u8; 64], interval_ms: u32, now: Now) -> bool {
         let Some(index) = self.index_of(names) else { return true };
         let rest = &mut self.rest[index as usize];
@@ -345,7 +361,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         true
     }
 
-    /// The next hop does not know this label any more: the flow it was for goes back to names. Its previous hop, and names.
+    /// The next hop does not know this label any more: the flow it was for goes
+    /// back to names. Its previous hop, and names.
     pub(crate) fn lapse_next_label(&mut self, next: S, label: Label) -> Option<(S, &[u8; 64])> {
         let index = *self.by_next_label.get(&(next, label))? as usize;
         self.recall(index as u32);
@@ -354,7 +371,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         Some((flow.ingress, &self.names[index].0))
     }
 
-    /// Visits those that were used since they were last visited, among the next [`MAX_PASSED`] places, at most `most`.
+    /// Visits those that were used since they were last visited, among the
+    /// next [`MAX_PASSED`] places, at most `most`.
     pub(crate) fn visit_active(&mut self, most: usize, mut visit: impl FnMut(&Flow<S>, &[u8; 64])) {
         let mut visits = 0;
         for _ in 0..MAX_PASSED.min(self.places.len()) {
@@ -370,8 +388,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
         }
     }
 
-    /// The flow that we gave this label, and what it rests on, for worker `worker` to have a copy: it is told when the flow
-    /// changes.
+    /// The flow that we gave this label, and what it rests on, for worker `worker` to have a copy:
+    /// it is told when the flow changes.
     pub(crate) fn lend(&mut self, wanted: Label, worker: usize) -> Option<(Flow<S>, Grounds)> {
         let index = place_of(wanted);
         let flow = self.places.get_mut(index)?;

@@ -1,16 +1,19 @@
 //! The path of a packet.
 //!
-//! Per batch: 1. what other switches of the process changed is seen, by one load; 2. the datagrams, a group of sealed PDUs
-//! at a time, and in its turn what is none; 3. what the handshakes among them brought about; 4. our own datagrams appended.
+//! Per batch: 1. what other switches of the process changed is seen, by one load; 2. the datagrams,
+//! a group of sealed PDUs at a time, and in its turn what is none; 3. what the handshakes among
+//! them brought about; 4. our own datagrams appended.
 //!
-//! Per group, three passes, so that the memory its flows and sessions stand in is waited for together and not one after the
-//! other. 1. Open: the clear header finds the session, the replay window is asked, the AEAD opens in place (all in
-//! `rhumb-link`); what the flows of a large table stand in is read ahead, all of it at once. 2. Look up: the label finds the
-//! flow by one array access, and names by one look-up; the TTL loses one, and the label becomes the next hop's. 3. Seal: in
-//! place for the next session, and the slot is redirected. Everything else takes the slow path in `admit`, during the second
-//! pass.
+//! Per group, three passes, so that the memory its flows and sessions stand in is waited for
+//! together and not one after the other. 1. Open: the clear header finds the session, the replay
+//! window is asked, the AEAD opens in place (all in `rhumb-link`); what the flows of a large table
+//! stand in is read ahead, all of it at once. 2. Look up: the label finds the flow by one array
+//! access, and names by one look-up; the TTL loses one, and the label becomes the next hop's. 3.
+//! Seal: in place for the next session, and the slot is redirected. Everything else takes the slow
+//! path in `admit`, during the second pass.
 //!
-//! A close ends a session, so it is no part of a group: PDUs that came before it are passed on before it.
+//! A close ends a session, so it is no part of a group: PDUs
+//! that came before it are passed on before it.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -26,8 +29,9 @@ use crate::flows::{NextLabel, Place, Ready, Sought};
 use crate::{DropReason, Switch};
 
 impl Switch {
-    /// Turns received datagrams into datagrams to send: forwarded ones in their own slots, our own appended, the rest
-    /// dropped and counted. Bounded work per datagram; no public-key operation but those of handshakes.
+    /// Turns received datagrams into datagrams to send: forwarded ones in their own slots,
+    /// our own appended, the rest dropped and counted. Bounded work per datagram; no
+    /// public-key operation but those of handshakes.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         let mut handshakes = false;
         self.routes.catch_up();
@@ -48,7 +52,8 @@ impl Switch {
         self.poll_transmit(batch);
     }
 
-    /// Handles the sealed PDUs of these slots, at most [`GROUP`], up to the first datagram that is none. How many there were.
+    /// Handles the sealed PDUs of these slots, at most [`GROUP`], up to the first
+    /// datagram that is none. How many there were.
     fn handle_pdus(&mut self, batch: &mut Batch, mut slots: Range<usize>, now: Now) -> usize {
         // Arrays of this call, not lent by the caller: 8 ns a datagram less.
         let mut all_opened = [const { None }; GROUP];
@@ -111,7 +116,8 @@ impl Switch {
         let (from, datagram) = batch.datagram_mut(slot);
         let is_record = datagram.first().is_some_and(|first| SEALED_OTHERS.contains(&(first >> 4)));
         match is_record {
-            // The link's own business; but what is behind a close must not go to the session that it ended.
+            // The link's own business; but what is behind a close
+            // must not go to the session that it ended.
             true if self.workers.are_several() && self.hand_to_its_worker(from, datagram) => {}
             true => {
                 drop(self.endpoint.open(from, datagram, now.instant));
@@ -153,8 +159,8 @@ impl Switch {
         self.seal_for(next, datagram, now)
     }
 
-    /// Readies an opened datagram for its next hop. Returns the session to seal it for, or, if it is stamped, the one that it
-    /// came on.
+    /// Readies an opened datagram for its next hop. Returns the session to seal it for, or, if it
+    /// is stamped, the one that it came on.
     #[inline(always)] // Called in two places, of which one is hot.
     fn handle_opened(
         &mut self,
@@ -193,8 +199,9 @@ impl Switch {
         }
     }
 
-    /// The next hop of a PDU whose label is known, whose flow is current, and for which the next hop gave a label too. `len` is
-    /// that of its datagram, which has to fit the next link with names, too, lest the flow cannot go back to them.
+    /// The next hop of a PDU whose label is known, whose flow is current, and for which the next
+    /// hop gave a label too. `len` is that of its datagram, which has to fit the next link with
+    /// names, too, lest the flow cannot go back to them.
     #[inline(always)] // As handle_opened.
     pub(crate) fn known_label(
         &mut self,
@@ -229,7 +236,8 @@ impl Switch {
         }
         let flow = self.flows.by_names(pdu.names(), likely, self.routes.seen())?;
         let current = flow.is_current(session, now);
-        // Whoever goes on sending names is told the label again from time to time, by the slow path.
+        // Whoever goes on sending names is told the label
+        // again from time to time, by the slow path.
         let told = flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
         let ready = flow.ready == Ready::Open;
         (current && ready && told && len <= usize::from(flow.max_datagram_len)).then_some(flow.next)
@@ -277,8 +285,8 @@ impl Switch {
 pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
 /// What a PDU in full form takes more than one with a label.
 pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
-/// Datagrams that take each pass together: as many as one batch of messages brings, and of the usual size no more than half a
-/// second-level cache holds.
+/// Datagrams that take each pass together: as many as one batch of messages brings, and of the
+/// usual size no more than half a second-level cache holds.
 const GROUP: usize = 64;
 /// The first four bits of a sealed PDU, and of what else is sealed: closes and path messages.
 const SEALED_PDU: u8 = 0x8;

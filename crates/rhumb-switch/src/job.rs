@@ -1,6 +1,6 @@
-//! Public-key work that runs off the worker. The switch hands out a [`Job`] with everything it needs; whoever runs it
-//! gives the [`Done`] back. A job owns the PDU that waits for it, so a flow's first PDU is not lost, and the number of
-//! jobs is bounded.
+//! Public-key work that runs off the worker. The switch hands out a [`Job`] with everything it
+//! needs; whoever runs it gives the [`Done`] back. A job owns the PDU that waits for it, so a
+//! flow's first PDU is not lost, and the number of jobs is bounded.
 
 use std::sync::Arc;
 use std::time::Instant;

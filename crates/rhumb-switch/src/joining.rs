@@ -1,8 +1,9 @@
 //! Who may join, and with which standing.
 //!
-//! Configured RIBs and upstreams are admitted, and whom the rules of access admit. Whom they refuse is told so when it
-//! joins, sends or presents a chain, and remembered for `status`. The rest are strangers: names cost nothing, so a role
-//! that somebody gives itself gives it no more than any other stranger has.
+//! Configured RIBs and upstreams are admitted, and whom the rules of access admit. Whom
+//! they refuse is told so when it joins, sends or presents a chain, and remembered for
+//! `status`. The rest are strangers: names cost nothing, so a role that somebody gives
+//! itself gives it no more than any other stranger has.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -22,7 +23,8 @@ use crate::switch::Event;
 pub(crate) struct Joining {
     access: Access,
     refused: VecDeque<Refused>,
-    /// Names that strangers of each source attached, and all together; as many entries as there are such names at most.
+    /// Names that strangers of each source attached, and all together; as
+    /// many entries as there are such names at most.
     attached: HashMap<Source, usize, RandomState>,
     attached_in_all: usize,
 }
@@ -79,8 +81,8 @@ impl Joining {
 }
 
 impl Switch {
-    /// Changes who may join and with which standing. Sessions of those who are refused from now on end, and names that are
-    /// refused from now on are attached no longer.
+    /// Changes who may join and with which standing. Sessions of those who are refused from now on
+    /// end, and names that are refused from now on are attached no longer.
     pub fn set_access(&mut self, access: Access, now: Now) {
         self.endpoint.set_access(access.clone());
         self.joining.access = access;
@@ -126,7 +128,8 @@ impl Switch {
         })
     }
 
-    /// Looks again at how the peer of a session is treated: it has become a RIB or an upstream, or rules have changed.
+    /// Looks again at how the peer of a session is treated: it has become a
+    /// RIB or an upstream, or rules have changed.
     pub(crate) fn treat_anew(&mut self, session: SessionId) {
         let standing = self.standing_of(session);
         let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
@@ -205,5 +208,6 @@ pub(crate) fn wanted(action: Action, is_for_us: bool) -> Wanted {
 const PART_OF_A_SOURCE: usize = 8;
 /// One in so many is for who is admitted.
 const PART_OF_THE_ADMITTED: usize = 4;
-/// Names that were refused and are remembered: enough to see who it is, and free names push out nothing but each other.
+/// Names that were refused and are remembered: enough to see who it is,
+/// and free names push out nothing but each other.
 const MAX_REFUSED: usize = 32;

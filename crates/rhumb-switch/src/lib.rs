@@ -1,19 +1,25 @@
-//! The sans-IO switch: datagrams in, datagrams out, forwarding PDUs by name (GDP paper, sections 3 and 4).
+//! The sans-IO switch: datagrams in, datagrams out,
+//! forwarding PDUs by name (GDP paper, sections 3 and 4).
 //!
 //! A [`Switch`] is driven by whoever owns the sockets and the clock:
 //!
-//! 1. [`Switch::handle_batch`] takes a batch of received datagrams and turns it into the batch to send.
-//! 2. [`Switch::poll_job`] hands out public-key work; run it elsewhere and give it back to [`Switch::handle_done`].
+//! 1. [`Switch::handle_batch`] takes a batch of received
+//!    datagrams and turns it into the batch to send.
+//! 2. [`Switch::poll_job`] hands out public-key work; run it elsewhere
+//!    and give it back to [`Switch::handle_done`].
 //! 3. [`Switch::poll_transmit`] appends the switch's own datagrams; do this after every other call.
 //! 4. [`Switch::poll_timeout`] says when to call [`Switch::handle_timeout`] at the latest.
 //! 5. [`Switch::poll_event`] tells what happened, for logs and start-up.
 //!
-//! Several switches of a process, one for each worker, share what they learn of the world in one [`Tables`].
+//! Several switches of a process, one for each worker, share
+//! what they learn of the world in one [`Tables`].
 //!
-//! A switch may have other workers, each a [`FastPath`] on a thread of its own: [`Switch::fast_path`].
+//! A switch may have other workers, each a [`FastPath`]
+//! on a thread of its own: [`Switch::fast_path`].
 //!
-//! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no allocation, no public-key
-//! operation (`forward`). Everything else is the slow path (`admit`): who may send, where it goes, what to ask.
+//! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no
+//! allocation, no public-key operation (`forward`). Everything else is the slow path (`admit`): who
+//! may send, where it goes, what to ask.
 //!
 //! | file | what it holds |
 //! |---|---|

@@ -27,7 +27,8 @@ pub(crate) struct Neighbour {
     pub(crate) attached: Vec<Name>,
     /// Whether flows went to it, so that some may rest on its session.
     pub(crate) carries: bool,
-    /// The number of the change with which its present handshake was made: labels that it gave before are over.
+    /// The number of the change with which its present handshake was
+    /// made: labels that it gave before are over.
     pub(crate) renewed_as_of: u64,
 }
 
@@ -121,16 +122,19 @@ fn shares_of(role: Option<Role>, standing: Standing) -> u32 {
 
 /// In which what a session may spend is counted.
 const SPENDING_WINDOW: Duration = Duration::from_millis(100);
-/// A client's whole window may miss at once; a flood gets 20,000 answers a second, which cost one core 2 %.
+/// A client's whole window may miss at once; a flood gets
+/// 20,000 answers a second, which cost one core 2 %.
 const MAX_NACKS: u32 = 2000;
-/// Bytes of NACKs that a foreign peer may have passed on: of the usual length, 5,800 a second, in which nobody hides more than some
-/// megabits.
+/// Bytes of NACKs that a foreign peer may have passed on: of the usual length, 5,800 a second, in
+/// which nobody hides more than some megabits.
 const MAX_RELAYED: u32 = 1 << 16;
-/// PDUs of no known flow that are looked into, as many as may be answered: 20,000 a second, which cost one core 1 %.
+/// PDUs of no known flow that are looked into, as many as may be
+/// answered: 20,000 a second, which cost one core 1 %.
 const MAX_MISSES: u32 = 2000;
-/// Questions to RIBs: 1,000 a second, which with their answers cost one core 1 %. A RIB that does not answer is given up
-/// after three seconds, so one session's never are all that may be under way.
+/// Questions to RIBs: 1,000 a second, which with their answers cost one core 1
+/// %. A RIB that does not answer is given up after three seconds, so one
+/// session's never are all that may be under way.
 const MAX_QUESTIONS: u32 = 100;
-/// Many nodes begin their flows through a router, and one of them that floods is let through as far as its own router lets
-/// it: four of them leave something for others.
+/// Many nodes begin their flows through a router, and one of them that floods is let through as far
+/// as its own router lets it: four of them leave something for others.
 const SHARES_OF_A_ROUTER: u32 = 5;

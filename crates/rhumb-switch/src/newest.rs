@@ -1,10 +1,12 @@
 //! What one issuer said last, by which older statements are known for what they are.
 //!
-//! Whatever was learnt from an older statement is not searched for when a newer one comes: each chain is checked against
-//! these registers when it is used, eight look-ups at most. So a change costs the same however many chains it ends.
+//! Whatever was learnt from an older statement is not searched for when a newer one comes: each
+//! chain is checked against these registers when it is used, eight look-ups at most. So a change
+//! costs the same however many chains it ends.
 //!
-//! INVARIANT: nothing enters that was not verified. The table of them is bounded; what it had to forget can come back only
-//! until its certificate ends. They do not expire: what a withdrawal covers may hold for longer than the withdrawal.
+//! INVARIANT: nothing enters that was not verified. The table of them is bounded; what it had to
+//! forget can come back only until its certificate ends. They do not expire: what a withdrawal
+//! covers may hold for longer than the withdrawal.
 
 use rhumb_wire::{Certificate, Statement};
 
@@ -21,8 +23,8 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Takes over a verified statement, if it is the newest of its kind. Whether it ends what was learnt before: a
-    /// renewal says the same again and ends nothing.
+    /// Takes over a verified statement, if it is the newest of its kind. Whether it ends what was
+    /// learnt before: a renewal says the same again and ends nothing.
     pub(crate) fn take(&mut self, certificate: &Certificate) -> bool {
         if self.withdraws(certificate) {
             return false;
@@ -46,8 +48,8 @@ impl Newest {
         before.is_some_and(|before| before.statement != certificate.statement)
     }
 
-    /// An older word for a server counts again, because the newer one's server is not there. Whether it did not count before, and
-    /// is not withdrawn.
+    /// An older word for a server counts again, because the newer one's server is not there.
+    /// Whether it did not count before, and is not withdrawn.
     pub(crate) fn step_back(&mut self, older: &Certificate) -> bool {
         let may = !self.withdraws(older)
             && self.route.as_ref().is_some_and(|said| names_other_server(said, older));
@@ -97,7 +99,8 @@ pub(crate) fn names_other_server(newer: &Certificate, older: &Certificate) -> bo
     }
 }
 
-/// Whether a statement ends another one: it withdraws it, or says otherwise of the same kind, no earlier.
+/// Whether a statement ends another one: it withdraws it, or
+/// says otherwise of the same kind, no earlier.
 pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
     let of_one_kind = match (newer.statement, older.statement) {
         (Statement::Withdrawal, _) => true,

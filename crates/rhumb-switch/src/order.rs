@@ -1,15 +1,17 @@
-//! In which order a full table gives its places away: two queues with a second chance, after S3-FIFO (Yang and others,
-//! "FIFO queues are all you need for cache eviction", SOSP 2023).
+//! In which order a full table gives its places away: two queues with a second chance, after
+//! S3-FIFO (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023).
 //!
 //! 1. What is new enters the fresh queue.
-//! 2. When a place is needed, the oldest of the fresh goes; if it was used since it came, it moves to the settled queue.
-//! 3. Only when the fresh have shrunk to their share are the settled looked at: the oldest goes, or to the end of the queue
-//!    if it was used since it last stood in front.
+//! 2. When a place is needed, the oldest of the fresh goes; if it was used
+//!    since it came, it moves to the settled queue.
+//! 3. Only when the fresh have shrunk to their share are the settled looked at: the oldest goes, or
+//!    to the end of the queue if it was used since it last stood in front.
 //!
-//! So a flood of things that are each seen once passes through the fresh queue, however long it lasts, and what was used
-//! twice stays. A hit costs its caller one bit and nothing here.
+//! So a flood of things that are each seen once passes through the fresh queue, however long it
+//! lasts, and what was used twice stays. A hit costs its caller one bit and nothing here.
 //!
-//! INVARIANT: every place is in exactly one queue, but between [`Order::evict`] and [`Order::enter_again`].
+//! INVARIANT: every place is in exactly one queue, but between
+//! [`Order::evict`] and [`Order::enter_again`].
 
 /// Places of a table, from 0 on without gaps, in two queues.
 pub(crate) struct Order {
@@ -43,8 +45,9 @@ impl Order {
         Self { links: Vec::new(), queues: [empty; 2], fresh_share: bound / FRESH_SHARE }
     }
 
-    /// One place more, after all others, for something new. While there is room, the oldest of the fresh are asked one at
-    /// a time, so that those in use have settled, and been used again, by the time the table is full.
+    /// One place more, after all others, for something new. While there is room, the oldest
+    /// of the fresh are asked one at a time, so that those in use have settled, and been
+    /// used again, by the time the table is full.
     pub(crate) fn push(&mut self, mut take_used: impl FnMut(u32) -> bool) {
         let place = self.links.len() as u32;
         self.links.push(Link { older: NOWHERE, newer: NOWHERE, queue: FRESH });
@@ -57,13 +60,15 @@ impl Order {
         }
     }
 
-    /// A place to be given away. `take_used` tells whether what is at a place was used since it was last asked about.
+    /// A place to be given away. `take_used` tells whether what is at a
+    /// place was used since it was last asked about.
     pub(crate) fn evict(&mut self, mut take_used: impl FnMut(u32) -> bool) -> u32 {
         for step in 0..2 * MAX_STEPS {
             let (fresh, settled) = (self.queues[0], self.queues[1]);
             let place = match step {
                 _ if settled.len == 0 => fresh.oldest,
-                // All that stands in front is in use, and moves on. What came last is the likeliest not to be.
+                // All that stands in front is in use, and moves on. What
+                // came last is the likeliest not to be.
                 MAX_STEPS.. if fresh.len > 0 => fresh.newest,
                 _ if fresh.len > self.fresh_share => fresh.oldest,
                 _ => settled.oldest,
@@ -132,7 +137,8 @@ const SETTLED: u8 = 1;
 const NOWHERE: u32 = u32::MAX;
 /// The fresh keep an eighth of the table, so that what is new lives long enough to be used again.
 const FRESH_SHARE: usize = 8;
-/// Places looked at from the front for one that was not used, and then as many of the newest: bounds the work of an eviction.
+/// Places looked at from the front for one that was not used, and then as many of the newest:
+/// bounds the work of an eviction.
 const MAX_STEPS: usize = 64;
 
 #[cfg(test)]

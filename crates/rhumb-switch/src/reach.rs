@@ -1,10 +1,14 @@
-//! Where the locators of routes may make us connect to, and how much may go there before anybody has answered.
+//! Where the locators of routes may make us connect to, and how
+//! much may go there before anybody has answered.
 //!
-//! Anybody can publish any address. So what is loopback, private or link-local is refused, unless this router is itself at such an
-//! address or the configuration says so. An address that has not answered yet is sent one datagram for each attempt, if whoever asks
-//! has sent at least as much to us, and not more than a few a second for whoever is at that address, however many routes name it.
+//! Anybody can publish any address. So what is loopback, private or link-local is refused,
+//! unless this router is itself at such an address or the configuration says so. An
+//! address that has not answered yet is sent one datagram for each attempt, if whoever
+//! asks has sent at least as much to us, and not more than a few a second for whoever is
+//! at that address, however many routes name it.
 //!
-//! INVARIANT: bytes towards addresses that have not answered are never more than what those who caused them have sent.
+//! INVARIANT: bytes towards addresses that have not answered are never
+//! more than what those who caused them have sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -84,7 +88,8 @@ impl Reach {
         }
     }
 
-    /// How an attempt may be made at `address`, of which `credit` is what whoever asks has sent and not used; that is taken.
+    /// How an attempt may be made at `address`, of which `credit` is what whoever
+    /// asks has sent and not used; that is taken.
     pub(crate) fn may_connect(
         &mut self,
         address: SocketAddr,
@@ -219,7 +224,8 @@ pub(crate) const CREDIT_OF_A_HANDSHAKE: u32 = 2 * ASSUMED_HELLO_LEN;
 pub(crate) const MAX_CREDIT: u32 = 16 * ASSUMED_HELLO_LEN;
 /// Before the first attempt: no first datagram is longer.
 const ASSUMED_HELLO_LEN: u32 = 300;
-/// Attempts at addresses that have not answered, for each host that they may be of. A few routers may be at one address.
+/// Attempts at addresses that have not answered, for each host that they
+/// may be of. A few routers may be at one address.
 const TO_A_TARGET: Rate = Rate { per_s: 1, burst: 8 };
 /// Whoever got an address by chance gets rid of its past in time.
 const PROVEN_FOR: Duration = Duration::from_secs(3600);

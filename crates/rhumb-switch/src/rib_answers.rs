@@ -1,11 +1,13 @@
-//! What RIBs answer, and what they tell unasked. Nothing of it is believed before it is verified, off the worker.
+//! What RIBs answer, and what they tell unasked. Nothing of it is
+//! believed before it is verified, off the worker.
 //!
-//! 1. An answer is taken only for an open question, from the RIB that was asked, and only if it is about that question.
+//! 1. An answer is taken only for an open question, from the RIB that was
+//!    asked, and only if it is about that question.
 //! 2. Metadata hash to their name; certificates go to a job.
-//! 3. A good answer that is not older than what is known settles the question; any other counts as none, and the next RIB
-//!    is asked.
-//! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal ends routes, grants and
-//!    flows of its issuer, a move those that led by the old way.
+//! 3. A good answer that is not older than what is known settles the question; any other counts as
+//!    none, and the next RIB is asked.
+//! 4. A change is acknowledged when it is in hand, and taken over when it is verified: a withdrawal
+//!    ends routes, grants and flows of its issuer, a move those that led by the old way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -217,7 +219,8 @@ impl Switch {
                 return false;
             }
             let has_left = self.leave_if_moved(&chain.certificates()[0], now);
-            // Of a router in the middle of others' chains: those are looked up again where they are used.
+            // Of a router in the middle of others' chains: those
+            // are looked up again where they are used.
             if !has_left && !self.routes.tables().concerns(&name) {
                 for certificate in chain.certificates() {
                     self.routes.note(certificate);
@@ -234,7 +237,8 @@ impl Switch {
         self.routes.learn(chain, end, now.instant)
     }
 
-    /// Detaches a name that has said since it was attached that another router carries for it. Whether it has.
+    /// Detaches a name that has said since it was attached that
+    /// another router carries for it. Whether it has.
     pub(crate) fn leave_if_moved(&mut self, newer: &Certificate, now: Now) -> bool {
         let name = newer.issuer;
         let moved = |attached: &&mut Attached| {
@@ -250,7 +254,8 @@ impl Switch {
         before.is_some()
     }
 
-    /// Detaches a name, and with it those that it answers for: the way to them is the way to their server.
+    /// Detaches a name, and with it those that it answers for:
+    /// the way to them is the way to their server.
     fn detach(&mut self, name: Name, session: SessionId, event: impl Fn(Name) -> Event) {
         let neighbour = self.neighbours.get(&session);
         let mut leaving = neighbour.map_or(Vec::new(), |neighbour| neighbour.attached.clone());
@@ -376,7 +381,8 @@ impl Switch {
         }
     }
 
-    /// A router we have a session with is at another address now: a handshake there moves the session.
+    /// A router we have a session with is at another
+    /// address now: a handshake there moves the session.
     fn follow(&mut self, router: Name, address: SocketAddr, now: Now) {
         let session = self.endpoint.session_of(&router);
         let peer = session.and_then(|session| self.endpoint.peer(session));
@@ -388,8 +394,8 @@ impl Switch {
         }
     }
 
-    /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are used next. `by` brought it,
-    /// and needs not be told.
+    /// Ends what a verified withdrawal covers: routes and flows here and now, grants when they are
+    /// used next. `by` brought it, and needs not be told.
     pub(crate) fn take_withdrawal(
         &mut self,
         withdrawal: &Certificate,
@@ -408,8 +414,8 @@ impl Switch {
         }
     }
 
-    /// Sees to it that RIBs tell us of changes of these names, on behalf of the session that brought them: when it may cause
-    /// no more questions now, another time that they are used.
+    /// Sees to it that RIBs tell us of changes of these names, on behalf of the session that
+    /// brought them: when it may cause no more questions now, another time that they are used.
     pub(crate) fn watch(
         &mut self,
         from: SessionId,
@@ -462,8 +468,8 @@ impl Switch {
         }
     }
 
-    /// A RIB with another store than before has perhaps lost what was stored there. Own statements are made anew, those of
-    /// others published again as they are.
+    /// A RIB with another store than before has perhaps lost what was stored there. Own statements
+    /// are made anew, those of others published again as they are.
     fn handle_store(&mut self, replica: usize, body: &RibResponseBody, now: Now) {
         let store = match body {
             RibResponseBody::Store(store) => Some(*store),
@@ -503,8 +509,9 @@ impl Switch {
             return self.publish_again(newer, now);
         }
         if matches!(refusal, Refusal::Expired | Refusal::NotYetValid) {
-            // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised goes on advertising, as is the way with a
-            // name that is not published, and keeps what we can do for it meanwhile.
+            // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised
+            // goes on advertising, as is the way with a name that is not published,
+            // and keeps what we can do for it meanwhile.
             return;
         }
         if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
@@ -527,8 +534,9 @@ impl Switch {
         }
     }
 
-    /// Our own statement was refused. Where an earlier run of ours had a clock ahead of this one's, and the RIB shows what it
-    /// said, the next one goes on from there: at once, because each time is after one more statement that we signed.
+    /// Our own statement was refused. Where an earlier run of ours had a clock ahead of this one's,
+    /// and the RIB shows what it said, the next one goes on from there: at once, because each time
+    /// is after one more statement that we signed.
     fn publish_again(&mut self, newer: Option<&Certificate>, now: Now) {
         match newer {
             Some(newer)

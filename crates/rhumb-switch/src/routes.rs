@@ -1,10 +1,12 @@
 //! Where names are, as one switch sees it: attached to it, or as the shared [`Tables`] know.
 //!
-//! What belongs to sessions stays with the switch that has them: attached names come from their holders' advertisements.
-//! All that is said of ways, absences and statements is in `tables`, and so is the invariant about them.
+//! What belongs to sessions stays with the switch that has them: attached names come from their
+//! holders' advertisements. All that is said of ways, absences and statements is in `tables`, and
+//! so is the invariant about them.
 //!
-//! INVARIANT: every change that may make a flow wrong, here or by another switch, is noted after it was made, by the names that
-//! it is about. A flow is as of the number of the latest change that was read before what it was made from.
+//! INVARIANT: every change that may make a flow wrong, here or by another switch, is noted after it
+//! was made, by the names that it is about. A flow is as of the number of the latest change that
+//! was read before what it was made from.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +33,8 @@ pub(crate) struct Attached {
     pub(crate) session: SessionId,
     pub(crate) until: Instant,
     pub(crate) until_s: u64,
-    /// What was verified: the holder's word for us, or its word for a server and the server's for us.
+    /// What was verified: the holder's word for us, or its
+    /// word for a server and the server's for us.
     pub(crate) certificates: Vec<Certificate>,
     /// Whose traffic it takes, by that word.
     pub(crate) scope: Scope,
@@ -104,14 +107,15 @@ impl Routes {
         Seen { changes: self.tables.changes(), latest: self.latest }
     }
 
-    /// Sees what other switches changed: once per batch, and before a flow is made. The number of the latest change.
+    /// Sees what other switches changed: once per batch, and before a
+    /// flow is made. The number of the latest change.
     pub(crate) fn catch_up(&mut self) -> u64 {
         self.latest = self.tables.changes().latest();
         self.latest
     }
 
-    /// Something about a name, or about the session of this name, has changed: flows that rest on it are looked into again. The
-    /// number of this change.
+    /// Something about a name, or about the session of this name, has changed: flows that rest on
+    /// it are looked into again. The number of this change.
     pub(crate) fn changed(&mut self, name: &Name) -> u64 {
         self.latest = self.tables.changes().note(name);
         self.latest
@@ -145,9 +149,9 @@ impl Routes {
 
 // Attached names, which are the switch's own.
 impl Routes {
-    /// Attaches a name, and returns what it takes the place of, if that was attached on another session. An error, when a
-    /// newer statement of its holder is in force, or there is no room: what is attached is never pushed out, because its holder
-    /// relies on it until it renews it.
+    /// Attaches a name, and returns what it takes the place of, if that was attached on another
+    /// session. An error, when a newer statement of its holder is in force, or there is no room:
+    /// what is attached is never pushed out, because its holder relies on it until it renews it.
     pub(crate) fn attach(
         &mut self,
         name: Name,

@@ -9,7 +9,8 @@
 //! | .. | per metadata: length (2 bytes), encoding |
 //! | .. | per chain: length (2 bytes), certificate list |
 //!
-//! INVARIANT: nothing that is read back is believed before it is verified again, as if a RIB had said it.
+//! INVARIANT: nothing that is read back is believed before
+//! it is verified again, as if a RIB had said it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -147,7 +148,8 @@ impl SavedChain {
 }
 
 impl Switch {
-    /// The routes that are in force, to be kept for a next run. Work: a few dozen nanoseconds for each.
+    /// The routes that are in force, to be kept for a next
+    /// run. Work: a few dozen nanoseconds for each.
     pub fn export_routes(&mut self, now: Now) -> SavedRoutes {
         let verified =
             self.routes.tables().chains(now.instant).into_iter().map(SavedChain::Verified);
@@ -170,8 +172,8 @@ impl Switch {
         self.routes.tables().revision()
     }
 
-    /// Takes over routes of an earlier run, as far as they still hold: each is verified by a job when there is time for it,
-    /// and none takes the place of a newer one.
+    /// Takes over routes of an earlier run, as far as they still hold: each is verified by a job
+    /// when there is time for it, and none takes the place of a newer one.
     pub fn import_routes(&mut self, saved: SavedRoutes, now: Now) {
         let now_s = now.unix_s();
         for metadata in saved.metadata {

@@ -60,9 +60,9 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Of those that a PDU may be stamped with, the one for the longest beginning of its source's name is taken; of several, the
-    /// one that ends first: so that of the next window is used when the present one's is over. `random` tells the stamps of
-    /// one run from those of another.
+    /// Of those that a PDU may be stamped with, the one for the longest beginning of its source's
+    /// name is taken; of several, the one that ends first: so that of the next window is used when
+    /// the present one's is over. `random` tells the stamps of one run from those of another.
     ///
     /// # Errors
     /// When a capability is for another waypoint than its peer.
@@ -85,7 +85,8 @@ impl Stamps {
         Ok(Self { peers, ids: PacketIds::new(0, random) })
     }
 
-    /// There will be capabilities for a peer: until then, nothing that has to be stamped goes there.
+    /// There will be capabilities for a peer: until then,
+    /// nothing that has to be stamped goes there.
     pub fn expect(&mut self, peer: Name) {
         self.peers.entry(peer).or_default();
     }

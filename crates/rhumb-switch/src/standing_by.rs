@@ -1,12 +1,16 @@
-//! A server whose owner has named a newer one since, and which takes its place when the newer one is not there.
+//! A server whose owner has named a newer one since, and which
+//! takes its place when the newer one is not there.
 //!
-//! 1. The older server advertises again, now and then. The router knows that its word is not the newest, and whether the newer server is there
-//!    it does not: so it asks the RIB to store the older word, and attaches nobody yet.
-//! 2. The RIB refuses while a route leads to the newer server: then the older one is told so, as ever. Otherwise it stores the
-//!    older word, and the name is attached.
-//! 3. A router whose session with a server ends tells the RIBs, which need not wait for the end of the server's lease then.
+//! 1. The older server advertises again, now and then. The router knows that its word is not the
+//!    newest, and whether the newer server is there it does not: so it asks the RIB to store the
+//!    older word, and attaches nobody yet.
+//! 2. The RIB refuses while a route leads to the newer server: then the older one is told so, as
+//!    ever. Otherwise it stores the older word, and the name is attached.
+//! 3. A router whose session with a server ends tells the RIBs, which need not
+//!    wait for the end of the server's lease then.
 //!
-//! When the newer server is back its word is published again, and the older one hears as from any move.
+//! When the newer server is back its word is published
+//! again, and the older one hears as from any move.
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Now, Verified};
@@ -34,7 +38,8 @@ impl StandingBy {
 }
 
 impl Switch {
-    /// Whether an advertisement that is superseded is an older server's, and nobody is known here to serve the name.
+    /// Whether an advertisement that is superseded is an older server's,
+    /// and nobody is known here to serve the name.
     pub(crate) fn may_stand_in(
         &mut self,
         header: PduHeader,
@@ -81,7 +86,8 @@ impl Switch {
         self.admitted(request, chain, now);
     }
 
-    /// The session of a server has ended: RIBs need not wait for the end of its lease to know that it is not there.
+    /// The session of a server has ended: RIBs need not wait for the end
+    /// of its lease to know that it is not there.
     pub(crate) fn tell_gone(&mut self, session: SessionId, attached: &[Name]) {
         let own = self.name;
         let mut gone = Vec::new();

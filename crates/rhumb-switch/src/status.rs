@@ -40,7 +40,8 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// PDUs dropped, by each [`DropReason`].
     pub dropped_pdus: Vec<(&'static str, u64)>,
-    /// PDUs whose capability was refused, by each [`rhumb_capability::DropReason`]; none where nothing is demanded.
+    /// PDUs whose capability was refused, by each
+    /// [`rhumb_capability::DropReason`]; none where nothing is demanded.
     pub refused_capabilities: Vec<(&'static str, u64)>,
     /// Peers that demand capabilities.
     pub stamps: Vec<StampStatus>,
@@ -121,7 +122,8 @@ pub struct RibStatus {
     pub address: SocketAddr,
     /// Who it is, when there is a session.
     pub name: Option<Name>,
-    /// For how long it has answered nothing that it was asked, if that is longer than a busy one takes.
+    /// For how long it has answered nothing that it was
+    /// asked, if that is longer than a busy one takes.
     pub silent_for: Option<Duration>,
 }
 
@@ -282,8 +284,8 @@ impl CertificateStatus {
     }
 }
 
-/// Flows, grants and delegations that a status lists, of perhaps a million: enough to see who talks, and a worker is not
-/// held up by it.
+/// Flows, grants and delegations that a status lists, of perhaps a million: enough to see who
+/// talks, and a worker is not held up by it.
 pub const LISTED: usize = 64;
 
 /// What a switch has done since it started.
@@ -309,7 +311,8 @@ pub struct Counters {
     pub rib_changes: u64,
     /// Sessions that followed their peer to another address.
     pub sessions_moved: u64,
-    /// Times that the path of a session was found to carry less than before, or a peer was elsewhere.
+    /// Times that the path of a session was found to carry
+    /// less than before, or a peer was elsewhere.
     pub paths_narrowed: u64,
     /// Routes of an earlier run that were verified and taken over.
     pub routes_restored: u64,

@@ -62,14 +62,16 @@ pub struct Switch {
     /// Routers being connected to because a route leads there.
     pub(crate) dialling: HashMap<Name, Dial>,
     pub(crate) reach: Reach,
-    /// Sources whose chain is being verified, by the session it came in on: one verification at a time.
+    /// Sources whose chain is being verified, by the session
+    /// it came in on: one verification at a time.
     pub(crate) admitting: HashSet<(Name, SessionId)>,
     pub(crate) verifications: Verifications,
     pub(crate) budgets: Budgets,
     /// Chains of an earlier run that are still to be verified.
     pub(crate) imports: VecDeque<Import>,
-    /// Who waits to hear that a name is published: session and tag of the advertisement. One that is forgotten hears it when
-    /// it advertises again, as is the way with a name that is not published.
+    /// Who waits to hear that a name is published: session and tag of the
+    /// advertisement. One that is forgotten hears it when it advertises again, as is
+    /// the way with a name that is not published.
     pub(crate) awaiting_publication: Table<Name, (SessionId, u32)>,
     /// Servers that would take the place of newer ones.
     pub(crate) standing_by: StandingBy,
@@ -163,7 +165,8 @@ pub enum Event {
         /// Why no session could be made, if that was the case.
         error: Option<LinkError>,
     },
-    /// A RIB answers nothing that it is asked. Others are asked, and it again; told once until it answers.
+    /// A RIB answers nothing that it is asked. Others are
+    /// asked, and it again; told once until it answers.
     RibSilent {
         /// Where it is.
         address: SocketAddr,
@@ -200,7 +203,8 @@ pub enum Event {
         /// The name.
         name: Name,
     },
-    /// Two processes with one key have joined here: the later claim counts, and the other process is told to end.
+    /// Two processes with one key have joined here: the later claim
+    /// counts, and the other process is told to end.
     TwoProcesses {
         /// The name.
         name: Name,
@@ -217,7 +221,8 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
-    /// A peer demands a capability, and does not take what it got; or none is in force. Told seldom, however often it is so.
+    /// A peer demands a capability, and does not take what it got; or none is in force. Told
+    /// seldom, however often it is so.
     CapabilityRefused {
         /// The peer.
         peer: Name,
@@ -227,7 +232,8 @@ pub enum Event {
 }
 
 impl Switch {
-    /// A switch of this identity. `secret` seeds what must be unpredictable to strangers: fresh random bytes.
+    /// A switch of this identity. `secret` seeds what must be
+    /// unpredictable to strangers: fresh random bytes.
     ///
     /// # Errors
     /// When the identity cannot serve for secure links.
@@ -241,8 +247,8 @@ impl Switch {
         Self::with_tables(identity, config, tables, secret, now)
     }
 
-    /// As [`Switch::new`], with tables that it shares with other switches of the process; their bounds are those that the
-    /// tables were made with.
+    /// As [`Switch::new`], with tables that it shares with other switches of the process; their
+    /// bounds are those that the tables were made with.
     ///
     /// # Errors
     /// When the identity cannot serve for secure links.
@@ -317,7 +323,8 @@ impl Switch {
         self.events.pop_front()
     }
 
-    /// Appends the datagrams that the switch itself wants sent. Bounded by what the calls before made.
+    /// Appends the datagrams that the switch itself wants
+    /// sent. Bounded by what the calls before made.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
         self.endpoint.poll_transmit(out);
         for (peer, datagram) in self.outgoing.iter() {
@@ -326,7 +333,8 @@ impl Switch {
         self.outgoing.clear();
     }
 
-    /// Ends all sessions, so that peers look for another way at once; to be sent by [`Switch::poll_transmit`].
+    /// Ends all sessions, so that peers look for another way at
+    /// once; to be sent by [`Switch::poll_transmit`].
     pub fn close_all(&mut self, now: Now) {
         self.endpoint.close_all(now.instant);
     }
@@ -345,8 +353,8 @@ impl Switch {
         .min()
     }
 
-    /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests, reconnections, renewals, and the
-    /// sweep of what has expired, which looks at a bounded sample.
+    /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests,
+    /// reconnections, renewals, and the sweep of what has expired, which looks at a bounded sample.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
         self.directory.handle_timeout(now.instant);
@@ -361,7 +369,8 @@ impl Switch {
         self.sweep(now.instant);
     }
 
-    /// Marks what active flows were made from as in use: they ask for none of it, and a flood must not push it out.
+    /// Marks what active flows were made from as in use: they ask for
+    /// none of it, and a flood must not push it out.
     fn keep_what_flows_need(&mut self) {
         let Self { flows, grants, acceptances, routes, directory, .. } = self;
         flows.visit_active(MAX_VISITED, |flow, names| {
@@ -480,7 +489,8 @@ impl Switch {
         self.scratch = pdu;
     }
 
-    /// Queues the bytes of a PDU for `session`, stamped if its peer demands it. Whether that could be.
+    /// Queues the bytes of a PDU for `session`, stamped if
+    /// its peer demands it. Whether that could be.
     pub(crate) fn send_bytes(&mut self, session: SessionId, pdu: &[u8], now: Now) -> bool {
         if let Some(names) = self.is_to_be_stamped(session, pdu) {
             return self.send_stamped(session, &names, [pdu, &[]], now);
@@ -501,7 +511,8 @@ impl Switch {
         self.counters.count_drop(reason);
     }
 
-    /// A sequence number that no statement of ours had before: the clock in milliseconds, or one more.
+    /// A sequence number that no statement of ours had
+    /// before: the clock in milliseconds, or one more.
     pub(crate) fn next_sequence(&mut self, now: Now) -> u64 {
         self.last_sequence = now.unix_ms.max(self.last_sequence.saturating_add(1));
         self.last_sequence
@@ -515,12 +526,13 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
     now.instant + Duration::from_secs(left_s)
 }
 
-/// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is used again, and that the
-/// chains of its traffic are presented once more.
+/// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is
+/// used again, and that the chains of its traffic are presented once more.
 const MAX_DELEGATIONS: usize = 4096;
 /// A year.
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
-/// A chain that a next hop did not accept by then got lost, or was refused; it is shown again with the next PDU anyway.
+/// A chain that a next hop did not accept by then got lost, or was
+/// refused; it is shown again with the next PDU anyway.
 const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.
 const MAX_VISITED: usize = 2048;

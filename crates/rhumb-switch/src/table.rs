@@ -1,8 +1,8 @@
 //! A table that cannot grow beyond its bound and keeps what is in use.
 //!
-//! The entries stand in a list without gaps, found by an index of their places: so a random sample costs as many steps as
-//! it has entries, and [`Table::sweep`] can rid a large table of what has expired without walking it. What has to go when the
-//! table is full is decided in `order`.
+//! The entries stand in a list without gaps, found by an index of their places: so a random sample
+//! costs as many steps as it has entries, and [`Table::sweep`] can rid a large table of what has
+//! expired without walking it. What has to go when the table is full is decided in `order`.
 //!
 //! INVARIANT: at most `bound` entries; what is over is never returned by [`Table::current`].
 
@@ -51,8 +51,8 @@ impl std::ops::AddAssign for Fill {
 
 impl<K: Eq + Hash, V> Table<K, V> {
     #[cfg(test)]
-    /// Bytes for each entry, without what a value points to: the lists may have twice the room they need, the index is
-    /// at least 7/16 full, with a byte of its own for each place.
+    /// Bytes for each entry, without what a value points to: the lists may have twice the room they
+    /// need, the index is at least 7/16 full, with a byte of its own for each place.
     pub(crate) const MAX_BYTES_AN_ENTRY: usize =
         2 * (size_of::<Entry<K, V>>() + Order::BYTES_A_PLACE) + (size_of::<u32>() + 1) * 16 / 7;
 
@@ -166,8 +166,8 @@ impl<K: Eq + Hash, V: Expires> Table<K, V> {
         Some(&mut entry.value)
     }
 
-    /// Removes what is over among [`SAMPLE`] entries at random, again while it is more than a quarter of them, up to
-    /// [`MAX_SAMPLES`] times (GDP paper, section 4.4).
+    /// Removes what is over among [`SAMPLE`] entries at random, again while it is more than a
+    /// quarter of them, up to [`MAX_SAMPLES`] times (GDP paper, section 4.4).
     pub(crate) fn sweep(&mut self, chance: &mut Chance, now: Instant) -> Swept {
         let mut removed = 0;
         for _ in 0..MAX_SAMPLES {
@@ -205,7 +205,8 @@ impl std::ops::AddAssign for Swept {
 
 /// Places are numbers of 32 bits.
 const MAX_PLACES: usize = u32::MAX as usize;
-/// Enough to tell a quarter from next to nothing: when less than an eighth is over, fewer than one in twenty go on.
+/// Enough to tell a quarter from next to nothing: when less than an
+/// eighth is over, fewer than one in twenty go on.
 const SAMPLE: usize = 20;
 /// One in so many that are over is as many as may stay.
 const MANY: usize = 4;

@@ -1,15 +1,17 @@
-//! What is known of the world, shared by the switches of a process: the second level of the caches (GDP paper, section
-//! 4.4).
+//! What is known of the world, shared by the switches of a process: the second
+//! level of the caches (GDP paper, section 4.4).
 //!
-//! The first level is each switch's flow table, which asks nobody. What misses there comes here; what misses here is asked
-//! of a RIB, once for all switches. A name has its place in one of a few shards, chosen by a keyed hash so that strangers
-//! cannot aim, each behind a lock that is held for one look-up.
+//! The first level is each switch's flow table, which asks nobody. What misses there
+//! comes here; what misses here is asked of a RIB, once for all switches. A name has its
+//! place in one of a few shards, chosen by a keyed hash so that strangers cannot aim,
+//! each behind a lock that is held for one look-up.
 //!
-//! Flows are made from what is here, and must ask again when it changes. So each change that may make a flow wrong is
-//! noted after it was made, in `changes`; nothing here is written on the path of a known flow.
+//! Flows are made from what is here, and must ask again when it changes. So each
+//! change that may make a flow wrong is noted after it was made, in `changes`; nothing
+//! here is written on the path of a known flow.
 //!
-//! INVARIANT: a chain is used only while no newer statement of any of its issuers says otherwise; a RIB's word that a name is
-//! absent does not outweigh what its holder signed.
+//! INVARIANT: a chain is used only while no newer statement of any of its issuers says otherwise; a
+//! RIB's word that a name is absent does not outweigh what its holder signed.
 //! INVARIANT: no thread holds two shards.
 
 use std::hash::BuildHasher;
@@ -27,14 +29,16 @@ use crate::changes::Changes;
 use crate::newest::Newest;
 use crate::table::{Expires, Fill, Swept, Table};
 
-/// What is known of the world: ways to names, names that are absent, what each issuer said last, and metadata. Switches of
-/// one process share it by an [`Arc`], so that what one learns the others need not ask for.
+/// What is known of the world: ways to names, names that are absent, what each issuer
+/// said last, and metadata. Switches of one process share it by an [`Arc`], so that
+/// what one learns the others need not ask for.
 pub struct Tables {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     /// Of whatever may make a flow wrong.
     changes: Changes,
-    /// Counts the times at which RIBs forgot to tell us of changes; routes of an earlier one are asked for again.
+    /// Counts the times at which RIBs forgot to tell us of changes;
+    /// routes of an earlier one are asked for again.
     epoch: AtomicU64,
     /// Counts changes of the ways, so that who saves them knows whether there is anything new.
     revision: AtomicU64,
@@ -55,7 +59,8 @@ struct Route {
     chain: Arc<Verified<Chain>>,
     until: Instant,
     epoch: u64,
-    /// When to ask the RIB again, so that a lease that its holder renewed never runs out here. Asked once.
+    /// When to ask the RIB again, so that a lease that its
+    /// holder renewed never runs out here. Asked once.
     refresh_at: Option<Instant>,
 }
 
@@ -94,7 +99,8 @@ pub(crate) struct Fills {
 }
 
 impl Tables {
-    /// Empty tables with the bounds of `config`. `secret` seeds the samples of the sweep: fresh random bytes.
+    /// Empty tables with the bounds of `config`. `secret` seeds
+    /// the samples of the sweep: fresh random bytes.
     pub fn new(config: &Config, secret: &[u8; 32], now: Instant) -> Self {
         let smallest = config.max_routes.min(config.max_grants);
         let shards = (smallest / MIN_SHARD).clamp(1, MAX_SHARDS);
@@ -160,8 +166,9 @@ impl Tables {
         absent(&mut self.shard(destination))
     }
 
-    /// Takes over a verified way to a name. Flows change only when the way did, not when its lease was renewed. `false` when
-    /// a statement in it is older than what is known, and nothing was learnt.
+    /// Takes over a verified way to a name. Flows change only when the way did,
+    /// not when its lease was renewed. `false` when a statement in it is older
+    /// than what is known, and nothing was learnt.
     pub(crate) fn learn(&self, chain: Verified<Chain>, until: Instant, now: Instant) -> bool {
         if chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
             return false;
@@ -188,7 +195,8 @@ impl Tables {
         true
     }
 
-    /// Forgets the way to a name, because something better is known: the caller notes what has changed.
+    /// Forgets the way to a name, because something better
+    /// is known: the caller notes what has changed.
     pub(crate) fn forget(&self, destination: &Name) {
         if self.shard(destination).routes.remove(destination).is_some() {
             self.ways_changed();
@@ -220,7 +228,8 @@ impl Tables {
         }
     }
 
-    /// RIBs say that a name is absent. While a chain of its holder's is in force, that is used nevertheless.
+    /// RIBs say that a name is absent. While a chain of its
+    /// holder's is in force, that is used nevertheless.
     pub(crate) fn learn_absence(&self, name: Name, until: Instant) {
         self.shard(&name).absences.insert(name, Absence { until });
     }
@@ -235,7 +244,8 @@ impl Tables {
         shard.routes.peek(name).is_some() || shard.absences.peek(name).is_some()
     }
 
-    /// RIBs have forgotten to tell us of changes: every route is asked for again when it is used next.
+    /// RIBs have forgotten to tell us of changes: every
+    /// route is asked for again when it is used next.
     pub(crate) fn ask_again(&self) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
         self.changes.note_all();
@@ -255,7 +265,8 @@ impl Tables {
 
 // Statements.
 impl Tables {
-    /// Takes over a verified statement. What it ends, flows included, is not used again. Whether it ended anything.
+    /// Takes over a verified statement. What it ends, flows included, is
+    /// not used again. Whether it ended anything.
     pub(crate) fn note(&self, certificate: &Certificate) -> bool {
         let issuer = &certificate.issuer;
         let mut shard = self.shard(issuer);
@@ -298,7 +309,8 @@ impl Tables {
         self.shard(name).routes.peek(name).is_some()
     }
 
-    /// Whether a statement, the first of what its issuer's routes are now, would change anything here.
+    /// Whether a statement, the first of what its issuer's
+    /// routes are now, would change anything here.
     pub(crate) fn needs(&self, certificate: &Certificate) -> bool {
         let mut shard = self.shard(&certificate.issuer);
         let is_behind =
@@ -307,8 +319,9 @@ impl Tables {
         !knows || shard.routes.peek(&certificate.issuer).is_some_and(is_behind)
     }
 
-    /// Whether a chain may let traffic of its origin in: neither the origin nor its server has said anything else since, and
-    /// nobody in the chain has withdrawn. Routers let several others carry at once, so their newer routes end nothing.
+    /// Whether a chain may let traffic of its origin in: neither the origin nor its server has said
+    /// anything else since, and nobody in the chain has withdrawn. Routers let several others carry
+    /// at once, so their newer routes end nothing.
     pub(crate) fn admits(&self, chain: &Chain) -> bool {
         self.newer_than(chain).is_none()
     }
@@ -362,8 +375,8 @@ impl Tables {
 
 // What expires, and what is left.
 impl Tables {
-    /// Removes some of what has expired, if it is time and no other switch is at it. Whether there is more to do.
-    /// Bounded by [`Table::sweep`], twice for each shard.
+    /// Removes some of what has expired, if it is time and no other switch is at it. Whether there
+    /// is more to do. Bounded by [`Table::sweep`], twice for each shard.
     pub(crate) fn sweep(&self, now: Instant) -> bool {
         let mut sweeper = match self.sweeper.try_lock() {
             Ok(sweeper) => sweeper,
@@ -435,7 +448,8 @@ pub(crate) fn sweep_after(goes_on: bool) -> Duration {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A switch that panicked took its process along, or its entries stand as they were before: none is half made.
+    // A switch that panicked took its process along, or its entries
+    // stand as they were before: none is half made.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -454,8 +468,8 @@ fn same_way(a: &Chain, b: &Chain) -> bool {
     a.routers().eq(b.routers()) && a.locator() == b.locator() && a.scope() == b.scope()
 }
 
-/// The share of a route's time after which it is asked for again: holders renew at half-life, so that by then the RIB has
-/// the new lease, and a quarter of the time is left for the answer.
+/// The share of a route's time after which it is asked for again: holders renew at half-life, so
+/// that by then the RIB has the new lease, and a quarter of the time is left for the answer.
 const REFRESH_AT: f32 = 0.75;
 /// Of the metadata that are kept, one in so many may be what strangers brought.
 const PART_OF_STRANGERS: usize = 16;
@@ -463,7 +477,8 @@ const PART_OF_STRANGERS: usize = 16;
 const MAX_SHARDS: usize = 16;
 /// Names spread evenly over shards only when there are many of them.
 const MIN_SHARD: usize = 256;
-/// What expires lives for seconds to hours; a quarter of it may stay a while, and costs nothing but room.
+/// What expires lives for seconds to hours; a quarter of it
+/// may stay a while, and costs nothing but room.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A sweep that has more to do lets a few batches pass first.
 const SWEEP_ON_AFTER: Duration = Duration::from_millis(10);
@@ -530,7 +545,8 @@ mod tests {
 
     #[test]
     fn bytes_for_what_is_kept() {
-        // Without chains, metadata and statements themselves, which they point to. As decision 0011 says.
+        // Without chains, metadata and statements themselves,
+        // which they point to. As decision 0011 says.
         let sizes = [
             Table::<Name, Route>::MAX_BYTES_AN_ENTRY,
             Table::<Name, Absence>::MAX_BYTES_AN_ENTRY,
@@ -573,7 +589,8 @@ mod tests {
                 let sequence = way.chain.certificates()[0].sequence;
                 assert!(sequence > before, "found {sequence}, withdrawn up to {before}");
                 flows += 1;
-                // The flow stands while nothing that it rests on is noted after what was read before.
+                // The flow stands while nothing that it rests
+                // on is noted after what was read before.
                 while withdrawn_to.load(Ordering::SeqCst) < sequence {
                     std::thread::yield_now();
                 }

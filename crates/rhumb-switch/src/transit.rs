@@ -1,14 +1,17 @@
-//! Stamped PDUs: what comes over the border of a trust domain, and what is sent over that of another.
+//! Stamped PDUs: what comes over the border of a trust
+//! domain, and what is sent over that of another.
 //!
-//! From a foreign peer: 1. while a group is looked up, what is no PDU but stamped is set aside; 2. what its header says of the
-//! PDU is compared with the PDU's names, or those that its label stands for; 3. all that were set aside are verified together;
-//! 4. what proved itself goes on as any PDU, in its slot, without its stamp. What is not stamped, and had to be, goes no
-//! further, and its source is told.
+//! From a foreign peer: 1. while a group is looked up, what is no PDU but stamped is set aside; 2.
+//! what its header says of the PDU is compared with the PDU's names, or those that its label stands
+//! for; 3. all that were set aside are verified together;
+//! 4. what proved itself goes on as any PDU, in its slot, without its stamp. What is not stamped,
+//!    and had to be, goes no further, and its source is told.
 //!
-//! To a peer that demands capabilities: PDUs are copied behind a stamp, in place of being sealed in their slots.
+//! To a peer that demands capabilities: PDUs are copied behind a
+//! stamp, in place of being sealed in their slots.
 //!
-//! Flows over a border are marked ([`Ready::Guarded`]), so that the path of a known flow leaves them to this file, and looks
-//! at nothing that it did not look at before.
+//! Flows over a border are marked ([`Ready::Guarded`]), so that the path of a known flow leaves
+//! them to this file, and looks at nothing that it did not look at before.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -81,7 +84,8 @@ impl Switch {
 enum Seen {
     /// It goes no further.
     Refused,
-    /// Nothing is demanded of its session's peer: so a peer may begin to stamp before it is asked to.
+    /// Nothing is demanded of its session's peer: so a
+    /// peer may begin to stamp before it is asked to.
     Welcome,
     /// It is for the verifier.
     ToVerify(Packet),
@@ -89,7 +93,8 @@ enum Seen {
 
 // What comes stamped.
 impl Switch {
-    /// What was opened is no PDU. Returns its session, in place of a next hop, if it is stamped: it waits for its group.
+    /// What was opened is no PDU. Returns its session, in place of a next
+    /// hop, if it is stamped: it waits for its group.
     #[cold]
     pub(crate) fn handle_no_pdu(&mut self, session: SessionId, opened: &[u8]) -> Option<SessionId> {
         if !is_stamped(opened) {
@@ -100,7 +105,8 @@ impl Switch {
         Some(session)
     }
 
-    /// Handles the stamped PDUs of a group, in whose `next_hops` are their sessions. What goes on in its slot is noted there.
+    /// Handles the stamped PDUs of a group, in whose `next_hops` are their
+    /// sessions. What goes on in its slot is noted there.
     #[cold]
     pub(crate) fn handle_stamped(
         &mut self,
@@ -142,7 +148,8 @@ impl Switch {
             let range = plaintext(batch, slot);
             match packet.verdict {
                 Verdict::Forward(_) => {
-                    // The verifier made an IPv6 header of the stamp, which ends where the PDU begins.
+                    // The verifier made an IPv6 header of the
+                    // stamp, which ends where the PDU begins.
                     let pdu = packet.start + IPV6_HEADER_LEN..range.end;
                     next_hops[slot - first] = self.go_on(session, batch, slot, pdu, now);
                 }
@@ -174,7 +181,8 @@ impl Switch {
         }
     }
 
-    /// What can be told of a stamped PDU, which stands at `start`, before its capability is looked at.
+    /// What can be told of a stamped PDU, which stands at
+    /// `start`, before its capability is looked at.
     fn look_at(&mut self, session: SessionId, stamped: &[u8], start: usize, now: Now) -> Seen {
         let is_foreign = self.is_foreign(session);
         let Ok(header) = HeaderView::parse(stamped) else {
@@ -239,7 +247,8 @@ impl Switch {
         self.go_on(session, batch, slot, at..range.end, now)
     }
 
-    /// A PDU stands at `pdu` of the arena, and may go on as if it had come alone. Returns where to, if it goes in its slot.
+    /// A PDU stands at `pdu` of the arena, and may go on as if it had come
+    /// alone. Returns where to, if it goes in its slot.
     fn go_on(
         &mut self,
         session: SessionId,
@@ -307,7 +316,8 @@ impl Switch {
         lacks
     }
 
-    /// Whether a NACK from a foreign peer is within what may pass without a stamp; otherwise it is dropped.
+    /// Whether a NACK from a foreign peer is within what may
+    /// pass without a stamp; otherwise it is dropped.
     pub(crate) fn may_relay_nack(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
         if !self.is_foreign(from) {
             return true;
@@ -323,7 +333,8 @@ impl Switch {
 
 // What goes to a peer that demands stamps.
 impl Switch {
-    /// Sends a labelled PDU on, stamped, if its flow is known and that is what its next hop demands. Whether it did.
+    /// Sends a labelled PDU on, stamped, if its flow is known and that is
+    /// what its next hop demands. Whether it did.
     pub(crate) fn pass_on_stamped(
         &mut self,
         from: SessionId,
@@ -339,8 +350,8 @@ impl Switch {
         true
     }
 
-    /// Sends a PDU in full form to the next hop, its TTL one less, if that demands a stamp. Otherwise it is the caller's to
-    /// send.
+    /// Sends a PDU in full form to the next hop, its TTL one less, if that demands a stamp.
+    /// Otherwise it is the caller's to send.
     pub(crate) fn pass_on_full(
         &mut self,
         next: SessionId,
@@ -378,7 +389,8 @@ impl Switch {
         is_for_others.then(|| *pdu.names())
     }
 
-    /// Queues a PDU, in two parts, for a peer that demands a stamp. Whether it was; if not, that is counted.
+    /// Queues a PDU, in two parts, for a peer that demands a
+    /// stamp. Whether it was; if not, that is counted.
     pub(crate) fn send_stamped(
         &mut self,
         next: SessionId,
@@ -418,7 +430,8 @@ impl Switch {
         sealed
     }
 
-    /// A router on the way demands a capability. If it is our next hop, whoever runs this router has to know.
+    /// A router on the way demands a capability. If it is our next
+    /// hop, whoever runs this router has to know.
     pub(crate) fn note_capability_nack(&mut self, from: SessionId, nack: &Nack, now: Now) {
         let Reason::Capability(fault) = nack.reason else { return };
         let Some(peer) = self.endpoint.peer(from).map(|peer| peer.name) else { return };
@@ -441,8 +454,8 @@ impl Switch {
     }
 }
 
-/// Whether PDUs of an action are transit, when they are for others: what carries what somebody likes. The rest is between routers,
-/// or about a PDU that they carried.
+/// Whether PDUs of an action are transit, when they are for others: what carries what somebody
+/// likes. The rest is between routers, or about a PDU that they carried.
 fn is_transit(action: Action) -> bool {
     matches!(action, Action::Data | Action::Ping | Action::Pong)
 }

@@ -1,13 +1,18 @@
 //! Whose turn it is: public-key work that waits, shared out by who pays for it.
 //!
-//! 1. Four kinds take turns: answers to our own questions, sessions that are admitted, strangers, and strangers of whose
-//!    sources work was refused lately, which have one turn in ten. A kind that has nothing to do leaves its turn to the next.
-//! 2. Within a kind, those who pay take turns: each session that is admitted, each source of strangers.
-//! 3. Within a source, a session of which nothing was refused goes before one of which something was.
-//! 4. When the room of a kind is full, whoever has most waiting loses the last of it to whoever has less.
+//! 1. Four kinds take turns: answers to our own questions, sessions that are admitted, strangers,
+//!    and strangers of whose sources work was refused lately, which have one turn in ten. A kind
+//!    that has nothing to do leaves its turn to the next.
+//! 2. Within a kind, those who pay take turns: each session
+//!    that is admitted, each source of strangers.
+//! 3. Within a source, a session of which nothing was
+//!    refused goes before one of which something was.
+//! 4. When the room of a kind is full, whoever has most
+//!    waiting loses the last of it to whoever has less.
 //!
-//! INVARIANT: what waits of each kind is bounded. Before the first work of somebody who has nothing waiting yet, each other one of
-//! its kind has one turn at most, and the other kinds as many as [`ROUND`] says.
+//! INVARIANT: what waits of each kind is bounded. Before the first work of somebody
+//! who has nothing waiting yet, each other one of its kind has one turn at most,
+//! and the other kinds as many as [`ROUND`] says.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -173,7 +178,8 @@ impl<K: Copy + Eq + std::hash::Hash, J> Circle<K, J> {
         job
     }
 
-    /// The last work of whoever has most waiting, if that is more than what the newcomer has and brings.
+    /// The last work of whoever has most waiting, if that is
+    /// more than what the newcomer has and brings.
     fn take_from_longest(&mut self, newcomer: usize) -> Option<J> {
         let (key, len) =
             self.waiting.iter().map(|(key, it)| (*key, it.len())).max_by_key(|(_, len)| *len)?;
@@ -206,12 +212,14 @@ const ROUND: [Kind; 10] = [
     Kind::Strangers,
     Kind::Suspects,
 ];
-/// Verifications that wait, of all kinds 352: at 0.3 ms each, 100 ms of work. Beyond, PDUs are told to come back.
+/// Verifications that wait, of all kinds 352: at 0.3 ms each, 100 ms
+/// of work. Beyond, PDUs are told to come back.
 const MAX_OWN: usize = 96;
 const MAX_ADMITTED: usize = 128;
 const MAX_STRANGERS: usize = 96;
 const MAX_SUSPECTS: usize = 32;
-/// One session's share of those that are admitted: a router that many nodes begin their flows through.
+/// One session's share of those that are admitted: a
+/// router that many nodes begin their flows through.
 const MAX_OF_A_SESSION: usize = 32;
 /// One source's share of strangers'.
 const MAX_OF_A_SOURCE: usize = 32;

@@ -1,9 +1,13 @@
-//! The routers through which this one is reached: sessions are kept to all of them, and one is in use.
+//! The routers through which this one is reached:
+//! sessions are kept to all of them, and one is in use.
 //!
-//! 1. [`Upstreams::connect_due`] says which want a connection attempt; the switch reports what became of it.
-//! 2. [`Upstreams::choose`] picks the first in the order of preference that is there. When the one in use is lost, the next one
-//!    takes its place at once; one that is preferred takes it back when it has been there for [`HOLD_DOWN`].
-//! 3. The switch then says in its own statement through whom it is reached, and RIBs tell whoever needs to know.
+//! 1. [`Upstreams::connect_due`] says which want a connection
+//!    attempt; the switch reports what became of it.
+//! 2. [`Upstreams::choose`] picks the first in the order of preference that is there. When the one
+//!    in use is lost, the next one takes its place at once; one that is preferred takes it back
+//!    when it has been there for [`HOLD_DOWN`].
+//! 3. The switch then says in its own statement through whom it is
+//!    reached, and RIBs tell whoever needs to know.
 //!
 //! INVARIANT: the one in use has a session, or none has.
 
@@ -50,7 +54,8 @@ impl Upstreams {
         Self { list: remotes.iter().map(waiting).collect(), used: None }
     }
 
-    /// Those that want to be connected to now. The caller reports each attempt with [`Upstreams::connecting`].
+    /// Those that want to be connected to now. The caller reports
+    /// each attempt with [`Upstreams::connecting`].
     pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
         let due = |it: &Upstream| matches!(it.state, State::Waiting { until } if until <= now);
         let list = self.list.iter().enumerate();
@@ -111,13 +116,15 @@ impl Upstreams {
         self.list.iter().any(|it| it.session() == Some(session))
     }
 
-    /// Those that are there, if there is more than one: when the one in use is lost, another takes its place.
+    /// Those that are there, if there is more than one: when the
+    /// one in use is lost, another takes its place.
     pub(crate) fn exchangeable(&self) -> Vec<SessionId> {
         let there: Vec<SessionId> = self.list.iter().filter_map(Upstream::session).collect();
         if there.len() > 1 { there } else { Vec::new() }
     }
 
-    /// The session of an upstream that is there alone of several: there is nowhere to go without haste.
+    /// The session of an upstream that is there alone of
+    /// several: there is nowhere to go without haste.
     pub(crate) fn alone(&self) -> Option<SessionId> {
         let mut there = self.list.iter().filter_map(Upstream::session);
         there.next().filter(|_| there.next().is_none())
@@ -165,6 +172,7 @@ impl Upstream {
     }
 }
 
-/// How long a preferred upstream has to be there before it is used again: one that comes and goes moves a site's traffic twice a
-/// minute at most, and to wait costs nothing while another one does the work.
+/// How long a preferred upstream has to be there before it is used again: one
+/// that comes and goes moves a site's traffic twice a minute at most, and to wait
+/// costs nothing while another one does the work.
 pub(crate) const HOLD_DOWN: Duration = Duration::from_secs(30);

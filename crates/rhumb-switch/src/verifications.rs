@@ -1,8 +1,8 @@
 //! Public-key work that others cause: who may cause how much, and what need not be done twice.
 //!
-//! Sessions that are admitted pay for themselves, all others by where they come from, because names cost nothing: whose turn
-//! it is, `turns` says. A source of which work is refused has fewer turns for a while, and a chain that was refused is
-//! known when it comes again.
+//! Sessions that are admitted pay for themselves, all others by where they come from, because names
+//! cost nothing: whose turn it is, `turns` says. A source of which work is refused has fewer turns
+//! for a while, and a chain that was refused is known when it comes again.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -63,8 +63,9 @@ impl Verifications {
 }
 
 impl Switch {
-    /// The next piece of public-key work, to be run off this thread. No more is handed out at once than keeps a few threads
-    /// busy: what waits here waits in the order of turns, what waits elsewhere does not.
+    /// The next piece of public-key work, to be run off this thread. No more is
+    /// handed out at once than keeps a few threads busy: what waits here waits in the
+    /// order of turns, what waits elsewhere does not.
     pub fn poll_job(&mut self) -> Option<Job> {
         if self.verifications.under_way >= MAX_UNDER_WAY {
             return None;
@@ -77,8 +78,8 @@ impl Switch {
         Some(job)
     }
 
-    /// Has a task done, if there is room for it among those of whoever causes it: `session`, or we ourselves. Whether there
-    /// is.
+    /// Has a task done, if there is room for it among those of whoever causes it: `session`, or we
+    /// ourselves. Whether there is.
     pub(crate) fn queue_job(&mut self, session: Option<SessionId>, task: Task, now: Now) -> bool {
         let payer = match session {
             Some(session) => self.payer(session, now),
@@ -148,7 +149,8 @@ impl Switch {
         self.verifications.refused.insert(fingerprint);
     }
 
-    /// Whether a chain is one that was refused lately. `fingerprint` is asked for only if there are any.
+    /// Whether a chain is one that was refused lately.
+    /// `fingerprint` is asked for only if there are any.
     pub(crate) fn was_chain_refused(&self, fingerprint: impl FnOnce() -> [u8; 32]) -> bool {
         let refused = &self.verifications.refused;
         !refused.is_empty() && refused.contains(&fingerprint())
@@ -179,9 +181,11 @@ impl RefusedChains {
     }
 }
 
-/// At 0.3 ms each, 5 ms of one thread's work: enough that threads have work until they are given more.
+/// At 0.3 ms each, 5 ms of one thread's work: enough that
+/// threads have work until they are given more.
 const MAX_UNDER_WAY: usize = 16;
-/// A damaged key file or a mistake causes a few; a source that causes more is not honest, or not for the next seconds.
+/// A damaged key file or a mistake causes a few; a source that causes
+/// more is not honest, or not for the next seconds.
 const PATIENCE: Rate = Rate { per_s: 1, burst: 4 };
 /// In each generation: 400 KB in all.
 const MAX_REFUSED: usize = 4096;

@@ -1,14 +1,17 @@
 //! A switch and its other workers: what they tell each other, and the switch's side of it.
 //!
-//! 1. The switch is worker 0: it makes handshakes and decisions, and forwards what comes on its own lanes.
-//! 2. Each other worker is a [`FastPath`]: it opens what comes on its lanes, forwards the labelled PDUs of flows it has a copy
-//!    of, and hands everything else to the switch, opened ([`HandOver`]).
-//! 3. The switch handles that as if it had opened it itself. When it forwards a labelled PDU by a known flow, the worker
-//!    had no copy, and gets one ([`Order`]). So a copy is made where it is needed, and one that got lost is made again.
-//! 4. A flow that changes is recalled from who has a copy; when something changes that flows rest on, a worker sees by itself, at
-//!    its next batch, which of its copies stand.
-//! 5. Once a second a worker reports what it used: sessions, which would seem silent, flows, which would make room
-//!    for others, and its counters.
+//! 1. The switch is worker 0: it makes handshakes and
+//!    decisions, and forwards what comes on its own lanes.
+//! 2. Each other worker is a [`FastPath`]: it opens what comes on its lanes,
+//!    forwards the labelled PDUs of flows it has a copy of, and hands everything
+//!    else to the switch, opened ([`HandOver`]).
+//! 3. The switch handles that as if it had opened it itself. When it forwards a labelled PDU by a
+//!    known flow, the worker had no copy, and gets one ([`Order`]). So a copy is made where it is
+//!    needed, and one that got lost is made again.
+//! 4. A flow that changes is recalled from who has a copy; when something changes that flows rest
+//!    on, a worker sees by itself, at its next batch, which of its copies stand.
+//! 5. Once a second a worker reports what it used: sessions, which would seem silent, flows, which
+//!    would make room for others, and its counters.
 //!
 //! Nothing that a worker reads for each packet is written by another.
 
@@ -105,20 +108,22 @@ impl Switch {
         1 + self.workers.reported.len()
     }
 
-    /// Worker `worker`, 1 to [`Switch::workers`] - 1, for another thread. To be made once each, before any datagram is handled;
-    /// from then on it has to be given its orders.
+    /// Worker `worker`, 1 to [`Switch::workers`] - 1, for another thread. To be made once each,
+    /// before any datagram is handled; from then on it has to be given its orders.
     pub fn fast_path(&self, worker: usize, now: Now) -> FastPath {
         let tables = self.routes.shared_tables();
         FastPath::new(worker, self.workers(), self.config.link.cipher, tables, now)
     }
 
-    /// What a worker has to be told next, and which. Orders must reach it in this order and none may be lost.
+    /// What a worker has to be told next, and which. Orders must
+    /// reach it in this order and none may be lost.
     pub fn poll_order(&mut self) -> Option<(usize, Order)> {
         self.collect_orders();
         self.workers.orders.pop_front()
     }
 
-    /// Takes what a worker handed over. What comes of it is to be sent by [`Switch::poll_transmit`].
+    /// Takes what a worker handed over. What comes of it
+    /// is to be sent by [`Switch::poll_transmit`].
     pub fn handle_hand_over(&mut self, handed: HandOver, now: Now) {
         let HandOver { worker, what } = handed;
         match what {
@@ -261,6 +266,6 @@ impl fmt::Debug for Order {
     }
 }
 
-/// Orders that wait when no more datagrams are handed to workers: 6 MB of them. Only where the system does not steer
-/// datagrams, or joins those of several lanes, are there any.
+/// Orders that wait when no more datagrams are handed to workers: 6 MB of them. Only where the
+/// system does not steer datagrams, or joins those of several lanes, are there any.
 const MAX_ORDERS: usize = 4096;

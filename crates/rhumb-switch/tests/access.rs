@@ -1,4 +1,5 @@
-//! Rules of access: whom they refuse neither joins nor sends, is told so, and is told of in `status`.
+//! Rules of access: whom they refuse neither joins nor
+//! sends, is told so, and is told of in `status`.
 
 mod world;
 

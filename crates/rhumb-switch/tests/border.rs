@@ -1,5 +1,6 @@
-//! The border of a trust domain: honest traffic flows over it, both ways, with names and with labels, and each PDU is on an
-//! account; without a capability nothing does, and who sends hears why.
+//! The border of a trust domain: honest traffic flows over it, both ways,
+//! with names and with labels, and each PDU is on an account; without a
+//! capability nothing does, and who sends hears why.
 
 mod world;
 
@@ -17,7 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const STAMP_LEN: usize = 48 + 32;
 const MISSING: Reason = Reason::Capability(CapabilityFault::Missing);
 
-/// Three routers, of which the middle one demands capabilities of the first, and both ends of a flow.
+/// Three routers, of which the middle one demands
+/// capabilities of the first, and both ends of a flow.
 fn scene() -> (World, usize, usize) {
     let mut world = World::new();
     world.line(3);
@@ -228,7 +230,8 @@ fn the_source_chooses_the_principal_and_the_destination_is_restricted() {
             world.send(from, to, b"whose bill is it?");
             world.run(SECOND);
         }
-        // The first ones come again, until the way is there. From a to c, the narrower one does not serve.
+        // The first ones come again, until the way is there.
+        // From a to c, the narrower one does not serve.
         if round > 0 {
             let after = billed(&world);
             assert_eq!([0, 1].map(|at| after[at] - before[at]), [8, 8]);

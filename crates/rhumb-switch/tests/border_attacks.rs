@@ -1,5 +1,5 @@
-//! Who has a session as a foreign peer and sends whatever it likes gets nothing over the border that is not stamped for it, and
-//! nobody is billed for the attempt.
+//! Who has a session as a foreign peer and sends whatever it likes gets nothing over the border
+//! that is not stamped for it, and nobody is billed for the attempt.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

@@ -1,5 +1,5 @@
-//! What strangers may cost is counted by where they come from: more sessions, more names and roles that they give themselves give
-//! them no more, and leave others what they need.
+//! What strangers may cost is counted by where they come from: more sessions, more names and roles
+//! that they give themselves give them no more, and leave others what they need.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! What a RIB says has changed: a withdrawal and a move reach every router that cached the route within a second, also
-//! over a network that loses datagrams, and nothing older comes back.
+//! What a RIB says has changed: a withdrawal and a move reach every router that cached the route
+//! within a second, also over a network that loses datagrams, and nothing older comes back.
 
 mod world;
 
@@ -16,7 +16,8 @@ use world::{Stranger, World, router_address};
 const SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Routers that reach each other directly, with a node each; the first node's route is cached everywhere.
+/// Routers that reach each other directly, with a node each;
+/// the first node's route is cached everywhere.
 fn star(world: &mut World, routers: usize) -> Vec<usize> {
     for index in 0..routers {
         let identity = world.identity(Role::Router);
@@ -45,8 +46,8 @@ fn is_carried(world: &mut World, node: usize, to: Name, router: usize) -> bool {
     world.counters(router).forwarded_pdus > before
 }
 
-/// Lets the network lose datagrams until the RIB has told of a change for the first time, and a second longer. Whether it told
-/// of any: a node that leaves says so twice, and both may be lost.
+/// Lets the network lose datagrams until the RIB has told of a change for the first time, and a
+/// second longer. Whether it told of any: a node that leaves says so twice, and both may be lost.
 fn lose_until_told(world: &mut World, loss: f64) -> bool {
     world.network.set_conditions(Conditions { loss, ..Conditions::default() });
     let told = |world: &World| world.rib.as_ref().map(|rib| rib.server.counters().changes_sent);

@@ -19,7 +19,8 @@ const FLOOD: usize = 10 * BOUND;
 /// Flows in use, half of them in labels and half in names.
 const PAIRS: usize = 4;
 const MILLION: usize = 1_000_000;
-/// What a session's PDUs of no known flow are bounded by, the questions asked for them, and for how long.
+/// What a session's PDUs of no known flow are bounded by,
+/// the questions asked for them, and for how long.
 const A_WINDOW: usize = 2000;
 const QUESTIONS: usize = 100;
 const WINDOW: Duration = Duration::from_millis(110);

@@ -1,4 +1,5 @@
-//! A peer that has not joined asks for a way by an empty ping: what is missing is sought, and nothing is carried or answered.
+//! A peer that has not joined asks for a way by an empty ping: what is missing is sought, and
+//! nothing is carried or answered.
 
 mod world;
 
@@ -8,7 +9,8 @@ use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader};
 use world::{Stranger, World, router_address};
 
-/// Two routers that publish their addresses and have not met, a node at the second, a peer of the first.
+/// Two routers that publish their addresses and have not
+/// met, a node at the second, a peer of the first.
 fn scene() -> (World, usize, Stranger) {
     let mut world = World::new();
     for index in 0..2 {

@@ -1,5 +1,5 @@
-//! What happens to others leaves known flows alone: they keep their labels, through sessions that end, NACKs, and routes that
-//! change.
+//! What happens to others leaves known flows alone: they keep their labels, through sessions that
+//! end, NACKs, and routes that change.
 
 mod world;
 
@@ -59,7 +59,8 @@ fn forms(capture: &Capture) -> (usize, usize) {
     (of(LabelledHeader::LEN), of(PduHeader::LEN))
 }
 
-/// Sends once in each step, beside what else happens. All of it arrives, and under labels on each link of the line.
+/// Sends once in each step, beside what else happens. All of it
+/// arrives, and under labels on each link of the line.
 fn stays_labelled(
     world: &mut World,
     (a, b): (usize, usize),
@@ -101,7 +102,8 @@ fn sessions_that_end_leave_the_flows_of_others_their_labels() {
         let (mut world, a, b) = flow();
         let links = line_of(&world, a, b);
         stays_labelled(&mut world, (a, b), &links, |world, step| {
-            // One that only comes and goes; one that joins and leaves; one that has a flow to itself.
+            // One that only comes and goes; one that joins
+            // and leaves; one that has a flow to itself.
             if step % 3 == 0 {
                 Stranger::new(world, at, Role::Node).close(world);
                 return;
@@ -144,7 +146,8 @@ fn sessions_that_end_at_one_switch_leave_the_flows_of_those_that_share_its_table
 fn nacks_touch_the_flow_that_they_are_about_and_no_other() {
     let (mut world, a, b) = flow();
     let links = line_of(&world, a, b);
-    // Two that play into each other's hands: what one sends, the other refuses, and says of itself that it is a router.
+    // Two that play into each other's hands: what one sends, the other
+    // refuses, and says of itself that it is a router.
     let mut sender = joined(&mut world, 0, Role::Node);
     let mut refuser = joined(&mut world, 0, Role::Router);
     let there = PduHeader::new(Action::Ping, sender.name(), refuser.name());

@@ -13,7 +13,8 @@ use world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A world of three routers, and two nodes with a flow from one to the other that has labels all the way.
+/// A world of three routers, and two nodes with a flow from
+/// one to the other that has labels all the way.
 fn labelled_flow() -> (World, usize, usize) {
     let mut world = World::new();
     world.line(3);
@@ -138,7 +139,8 @@ fn a_sender_that_ignores_labels_is_told_seldom() {
     assert_eq!(world.nodes[node].received.len(), 101);
 }
 
-/// The data of a session's largest datagram, less seal, header and names: what any hop can send on in full form.
+/// The data of a session's largest datagram, less seal, header and
+/// names: what any hop can send on in full form.
 #[test]
 fn a_label_makes_no_room_for_more_data() {
     for workers in [1, 2] {

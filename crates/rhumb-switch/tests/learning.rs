@@ -1,4 +1,5 @@
-//! What is refused leaves nothing behind, and what strangers attach has a bound that leaves room for others.
+//! What is refused leaves nothing behind, and what strangers
+//! attach has a bound that leaves room for others.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! PDUs of no known flow are looked into up to a bound for each host: beyond it they cost neither others nor the host's own
-//! flows anything, and who is honest only has to resend.
+//! PDUs of no known flow are looked into up to a bound for each host: beyond it they cost neither
+//! others nor the host's own flows anything, and who is honest only has to resend.
 
 mod world;
 
@@ -17,13 +17,15 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
 use world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What strangers of one host may spend at once, and how long it takes until they have as much again.
+/// What strangers of one host may spend at once, and how
+/// long it takes until they have as much again.
 const MISSES: usize = 2000;
 const QUESTIONS: u64 = 100;
 const WINDOW: Duration = Duration::from_millis(100);
 /// How many times that much a router's may.
 const OF_A_ROUTER: usize = 5;
-/// Each with so many names: together more than twice the misses of a window, and more than are near in a table of flows.
+/// Each with so many names: together more than twice the misses of a
+/// window, and more than are near in a table of flows.
 const SERVERS: usize = 18;
 const NAMES: usize = 250;
 /// Too short for an answer.
@@ -141,8 +143,8 @@ fn a_router_that_is_admitted_has_the_shares_of_several_nodes_and_one_that_says_s
     assert_eq!(world.dropped(0, DropReason::NotAuthorised), ((1 + OF_A_ROUTER) * MISSES) as u64);
 }
 
-/// A node that begins more flows in one moment than are looked into, and in the end more than are near in the table: all
-/// that it sends arrives.
+/// A node that begins more flows in one moment than are looked into, and in the end more than are
+/// near in the table: all that it sends arrives.
 #[test]
 fn an_honest_burst_beyond_the_bound_arrives() {
     let (mut world, node) = world();

@@ -1,4 +1,5 @@
-//! Data move by name over one router and over many, both ways, and every hop had the right to carry them.
+//! Data move by name over one router and over many, both
+//! ways, and every hop had the right to carry them.
 
 mod world;
 
@@ -130,7 +131,8 @@ fn a_lossy_network_loses_little_that_is_resent() {
         world.send(a, b, b"again");
         world.run(Duration::from_millis(20));
     }
-    // Four hops, each losing 5 %: four in five arrive, and nothing twice, because the replay window drops copies.
+    // Four hops, each losing 5 %: four in five arrive, and nothing
+    // twice, because the replay window drops copies.
     let arrived = world.nodes[b].received.len();
     assert!((120..=200).contains(&arrived), "{arrived} of 200 arrived");
 }

@@ -1,4 +1,5 @@
-//! Locators that anybody can publish make a router send next to nothing to addresses that never asked for it.
+//! Locators that anybody can publish make a router send next to
+//! nothing to addresses that never asked for it.
 
 mod world;
 

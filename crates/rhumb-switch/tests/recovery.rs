@@ -1,4 +1,5 @@
-//! What happens when things break: routers that restart, sessions that fall silent, names that move, RIBs that are gone.
+//! What happens when things break: routers that restart, sessions that fall
+//! silent, names that move, RIBs that are gone.
 
 mod world;
 
@@ -38,7 +39,8 @@ fn a_rib_that_lost_its_store_is_told_everything_anew_within_seconds() {
         let rib = world.rib.as_mut().unwrap();
         assert_eq!(rib.server.stored_names().unwrap(), 27, "round {round}");
         rib.lose_store(secret, now);
-        // The routers miss it in at most seven seconds: five until they ask whether it is there, and two of asking.
+        // The routers miss it in at most seven seconds: five until they
+        // ask whether it is there, and two of asking.
         world.run(12 * SECOND);
     }
     let stored = world.rib.as_mut().unwrap().server.stored_names().unwrap();

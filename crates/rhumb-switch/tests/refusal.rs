@@ -1,4 +1,5 @@
-//! Who has no right is refused: every way in which a session can claim what is not its own, and what it is told.
+//! Who has no right is refused: every way in which a session can
+//! claim what is not its own, and what it is told.
 
 mod world;
 

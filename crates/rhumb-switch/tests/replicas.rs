@@ -1,5 +1,5 @@
-//! Several RIBs: statements go to all of them, questions to the one that answers soonest, and one that is gone, late or lies
-//! costs no more than the hedge.
+//! Several RIBs: statements go to all of them, questions to the one that answers soonest, and one
+//! that is gone, late or lies costs no more than the hedge.
 
 mod world;
 
@@ -31,7 +31,8 @@ fn pair(world: &mut World) -> (usize, usize) {
     (world.node(0), world.node(1))
 }
 
-/// How long it takes the first router until it knows the way to a node of which it knew nothing, asked by a PDU.
+/// How long it takes the first router until it knows the way to a
+/// node of which it knew nothing, asked by a PDU.
 fn time_to_learn(world: &mut World, from: usize, to: usize) -> Duration {
     let known = |world: &World| world.routers[0].switch.status(world.now).routes;
     let (before, start) = (known(world), world.now.instant);
@@ -234,7 +235,8 @@ fn an_old_route_from_a_replica_that_missed_the_move_is_not_used() {
     // The old process is gone, or it would claim the name again with its next renewal.
     let gone = world.nodes.remove(old);
     let new = new - 1;
-    // Told of the move, the router does not go back, also when it asks again, which it does before ten minutes are over.
+    // Told of the move, the router does not go back, also when it asks again,
+    // which it does before ten minutes are over.
     for _ in 0..10 {
         assert!(arrives(&mut world, a, new));
         world.run(60 * SECOND);

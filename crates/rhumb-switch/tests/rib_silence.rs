@@ -1,4 +1,5 @@
-//! A RIB that leaves questions unanswered is told of within a moment, though its session is given up much later.
+//! A RIB that leaves questions unanswered is told of within a
+//! moment, though its session is given up much later.
 
 mod world;
 

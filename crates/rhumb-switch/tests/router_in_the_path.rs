@@ -1,8 +1,10 @@
-//! A router that a name has let carry its traffic, and that does not do as it should: what it can do with what it was trusted with, and that it
-//! can do no more. It is a neighbour of an honest router, by whose other side everything here is seen.
+//! A router that a name has let carry its traffic, and that does not do as it should: what it can
+//! do with what it was trusted with, and that it can do no more. It is a neighbour of an honest
+//! router, by whose other side everything here is seen.
 //!
-//! Data are not sealed from end to end: who carries can read, alter, repeat and withhold what it carries. The bound is *whose* data those are, and
-//! to whom they go: the name's own, within the scope of its word, until that ends.
+//! Data are not sealed from end to end: who carries can read, alter, repeat and withhold what it
+//! carries. The bound is *whose* data those are, and to whom they go: the name's own, within the
+//! scope of its word, until that ends.
 
 #![allow(clippy::unwrap_used)] // A helper of a test may panic as the test may.
 
@@ -202,7 +204,8 @@ fn what_it_sends_back_goes_round_no_second_time() {
     let mut scene = Scene::new(|_| Scope::Any);
     let (header, data) = scene.sent_by_b(b"round", 1).remove(0);
     let forwarded = scene.world.counters(0).forwarded_pdus;
-    // By nobody's right, by the right that was shown to it, and by that with its own word for the way back.
+    // By nobody's right, by the right that was shown to it, and
+    // by that with its own word for the way back.
     let window = Window::starting(scene.world.now.unix_s(), 600);
     let sequence = scene.world.now.unix_ms;
     let word = |identity: &Identity, via| {
@@ -221,7 +224,8 @@ fn what_it_sends_back_goes_round_no_second_time() {
     assert_eq!(nacks.len(), 40, "each is refused, none is passed on: {nacks:?}");
 }
 
-/// About flows that go by way of it a router may say what it likes; about others nobody listens to it.
+/// About flows that go by way of it a router may say what
+/// it likes; about others nobody listens to it.
 #[test]
 fn it_is_believed_about_its_own_flows_only() {
     let mut scene = Scene::new(|_| Scope::Any);

@@ -1,5 +1,5 @@
-//! A name that lets one other name talk with it hears from no third one: at the same router, at another one, and also when
-//! flows were known before it said so.
+//! A name that lets one other name talk with it hears from no third one: at the same router, at
+//! another one, and also when flows were known before it said so.
 
 mod world;
 
@@ -71,7 +71,8 @@ fn a_flow_that_is_known_ends_with_the_scope_that_allowed_it() {
         let mut a = joined(&mut world, at);
         let (mut b, mut c) = (joined(&mut world, 0), joined(&mut world, 0));
         let target = a.name();
-        // A stranger does not send again by itself, and each router looks for what it does not know.
+        // A stranger does not send again by itself, and
+        // each router looks for what it does not know.
         for _ in 0..6 {
             for from in [&mut b, &mut c] {
                 let header = PduHeader::new(Action::Data, from.name(), target);

@@ -1,5 +1,5 @@
-//! A server answers for a name it holds no key of, by the owner's word; the name moves to another server, and whoever
-//! sends to it notices nothing.
+//! A server answers for a name it holds no key of, by the owner's word; the name moves to another
+//! server, and whoever sends to it notices nothing.
 
 mod world;
 
@@ -210,7 +210,8 @@ fn nobody_serves_without_the_owners_word() {
     let mut metadata = Vec::new();
     Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
     let header = PduHeader::new(Action::Advertise, owner.name(), via);
-    // The server's own word for the capsule; the owner's word for another server; no word for the router.
+    // The server's own word for the capsule; the owner's word
+    // for another server; no word for the router.
     let forged = Certificate {
         issuer: owner.name(),
         ..server
@@ -231,7 +232,8 @@ fn nobody_serves_without_the_owners_word() {
         server.send(&mut world, header, &metadata, &chain);
         assert_eq!(server.nacks(), [Reason::BadCertificate], "chain {index}");
     }
-    // Metadata that are not metadata spoil the whole; without any, the router asks the RIB and says so.
+    // Metadata that are not metadata spoil the whole;
+    // without any, the router asks the RIB and says so.
     server.send(&mut world, header, &[1, 0, 0], &[good.clone(), route.clone()]);
     assert_eq!(server.nacks(), [Reason::BadCertificate]);
     server.send(&mut world, header, &[], &[good.clone(), route.clone()]);

@@ -1,5 +1,5 @@
-//! Section 11 of the specification: stamped PDUs, byte for byte. The vectors are made here, and again by the model in Python
-//! (`tests/python/test_platypus.py`).
+//! Section 11 of the specification: stamped PDUs, byte for byte. The vectors are made here, and
+//! again by the model in Python (`tests/python/test_platypus.py`).
 //!
 //! `RHUMB_WRITE_VECTORS=1` writes them, as `cargo xtask vectors` does.
 

@@ -1,4 +1,5 @@
-//! What a switch tells about itself is what it does: its tables, its newest flows, who is let in, and its own certificates.
+//! What a switch tells about itself is what it does: its tables, its newest
+//! flows, who is let in, and its own certificates.
 
 mod world;
 

@@ -1,5 +1,6 @@
-//! Who comes with something older than its name's newest statement is shown that statement, wherever the news is: by its
-//! router or by the RIB. Its holder goes on from there, or leaves the name to a later claim.
+//! Who comes with something older than its name's newest statement is shown that
+//! statement, wherever the news is: by its router or by the RIB. Its holder goes on
+//! from there, or leaves the name to a later claim.
 
 mod world;
 
@@ -40,7 +41,8 @@ fn events(world: &mut World, router: usize) -> Vec<Event> {
 
 #[test]
 fn the_router_and_the_rib_show_the_newer_statement_and_its_holder_goes_on() {
-    // At the same router, which knows it attached; at another one, which has to hear of it from the RIB.
+    // At the same router, which knows it attached; at another
+    // one, which has to hear of it from the RIB.
     for router in [0, 2] {
         let mut world = World::new();
         world.line(3);

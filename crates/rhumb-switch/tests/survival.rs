@@ -1,4 +1,5 @@
-//! With no RIB left, a router goes on with what it knows until the certificates end, and across its own restart.
+//! With no RIB left, a router goes on with what it knows until the
+//! certificates end, and across its own restart.
 
 mod world;
 
@@ -50,7 +51,8 @@ fn known_routes_are_served_until_their_certificates_end() {
         world.run(10 * SECOND);
     }
     assert_eq!(world.nodes[b].received.len(), 51);
-    // The certificates of ten minutes that the RIB gave are over, and there is nobody to ask for newer ones.
+    // The certificates of ten minutes that the RIB gave are over,
+    // and there is nobody to ask for newer ones.
     world.run(120 * SECOND);
     world.nodes[b].received.clear();
     world.send(a, b, b"too late");
@@ -156,7 +158,8 @@ fn a_file_that_is_damaged_is_refused_wherever_it_was_cut() {
     assert_eq!(with(0, b'X'), SavedRoutesError::Foreign);
     assert_eq!(with(4, 2), SavedRoutesError::UnknownVersion(2));
     assert!(matches!(with(5, 0xFF), SavedRoutesError::Damaged { .. }), "four billion metadata");
-    // Whatever still parses is the one encoding of what it says; whether it is true is for the verifier.
+    // Whatever still parses is the one encoding of what it
+    // says; whether it is true is for the verifier.
     for at in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[at / 8] ^= 1 << (at % 8);

@@ -1,4 +1,5 @@
-//! Switches that share what they learn: one asks, the others know, and what ends for one ends for all.
+//! Switches that share what they learn: one asks, the
+//! others know, and what ends for one ends for all.
 
 mod world;
 
@@ -11,7 +12,8 @@ use world::{World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two routers that share their tables, with a node each, and a third one that has its own, with a node to send to.
+/// Two routers that share their tables, with a node each, and a third
+/// one that has its own, with a node to send to.
 fn sharing() -> (World, [usize; 2], usize) {
     let mut world = World::new();
     let tables = Arc::new(Tables::new(&Config::default(), &[9; 32], world.now.instant));

@@ -1,5 +1,5 @@
-//! Chains that do not verify cost others next to nothing, from however many sessions they come: measured in pieces of work that are
-//! done before an honest node's.
+//! Chains that do not verify cost others next to nothing, from however many sessions they come:
+//! measured in pieces of work that are done before an honest node's.
 
 mod world;
 

@@ -1,4 +1,5 @@
-//! A switch with other workers forwards what it would have forwarded alone, on their lanes, and nothing that it would not.
+//! A switch with other workers forwards what it would have forwarded alone,
+//! on their lanes, and nothing that it would not.
 
 mod world;
 
@@ -48,7 +49,8 @@ fn bodies(world: &World, node: usize) -> Vec<(Name, Vec<u8>)> {
     world.nodes[node].received.clone()
 }
 
-/// What each worker has forwarded, the switch first. Counts by themselves, not as of the last report.
+/// What each worker has forwarded, the switch first.
+/// Counts by themselves, not as of the last report.
 fn forwarded(world: &World) -> Vec<u64> {
     let router = &world.routers[0];
     let others = router.workers.iter().map(|it| it.counters().forwarded_pdus);
@@ -171,7 +173,8 @@ fn a_flow_that_changes_is_recalled_from_its_worker() {
     let b = world.node_of(identity.clone(), 0);
     world.run(SECOND);
     warm_up(&mut world, a, b);
-    // The destination begins anew: what it called the flow is forgotten, and the copy would lead to nobody.
+    // The destination begins anew: what it called the flow is
+    // forgotten, and the copy would lead to nobody.
     world.nodes.remove(b);
     let b = world.node_of(identity, 0);
     world.run(2 * SECOND);

@@ -1,7 +1,7 @@
 //! Who may use a service: rules by name, role and label, of which the first that fits counts.
 //!
-//! A name is proven; role and label are what its holder wrote into its metadata, so a rule that admits by them alone
-//! admits whoever writes the same. They serve to refuse, or beside a name.
+//! A name is proven; role and label are what its holder wrote into its metadata, so a rule that
+//! admits by them alone admits whoever writes the same. They serve to refuse, or beside a name.
 
 use rhumb_wire::metadata::Role;
 use rhumb_wire::{Metadata, Name};

@@ -1,5 +1,6 @@
-//! AdCerts as things to hand over: the owner's word for a server together with the owner's metadata, which is all that the
-//! server needs to answer for a name whose key stays at home. In a file it is text, and public:
+//! AdCerts as things to hand over: the owner's word for a server together with the
+//! owner's metadata, which is all that the server needs to answer for a name whose key
+//! stays at home. In a file it is text, and public:
 //!
 //! ```text
 //! rhumb-adcert 1
@@ -8,8 +9,8 @@
 //! certificate <hex>
 //! ```
 //!
-//! INVARIANT: an [`AdCert`] is signed by the key of its metadata. Whether it holds now, and for whom, is for
-//! [`AdCert::check`] to say.
+//! INVARIANT: an [`AdCert`] is signed by the key of its metadata. Whether it holds now, and for
+//! whom, is for [`AdCert::check`] to say.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -32,8 +33,8 @@ pub struct AdCert {
 }
 
 impl AdCert {
-    /// Lets `server` answer for `owner` in `window`. Of two by one owner the one with the higher sequence is in force;
-    /// owners use milliseconds since 1970.
+    /// Lets `server` answer for `owner` in `window`. Of two by one owner the one with the higher
+    /// sequence is in force; owners use milliseconds since 1970.
     ///
     /// # Errors
     /// When `server` is the owner itself, which needs no AdCert, or the library cannot sign.
@@ -87,7 +88,8 @@ impl AdCert {
         &self.certificate
     }
 
-    /// Whether `server` may answer by it at `now_s`, give or take [`CLOCK_SKEW_S`](crate::CLOCK_SKEW_S).
+    /// Whether `server` may answer by it at `now_s`, give or take
+    /// [`CLOCK_SKEW_S`](crate::CLOCK_SKEW_S).
     ///
     /// # Errors
     /// When it is for another server, or does not hold at that time.

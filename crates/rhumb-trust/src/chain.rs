@@ -1,10 +1,13 @@
-//! Chains of routes: A lets R1 carry, R1 lets R2 carry, and so on, perhaps to an address (GDP paper, section 3.1).
+//! Chains of routes: A lets R1 carry, R1 lets R2 carry, and so on,
+//! perhaps to an address (GDP paper, section 3.1).
 //!
-//! A chain begins at its origin and each certificate is issued by whom the one before named. It is read both ways: as
-//! evidence that a PDU from the origin may come from its last router, and as the path along which PDUs reach the origin.
-//! A locator alone is the path to a router itself, and evidence of nothing.
+//! A chain begins at its origin and each certificate is issued by whom the one before
+//! named. It is read both ways: as evidence that a PDU from the origin may come from its
+//! last router, and as the path along which PDUs reach the origin. A locator alone is the
+//! path to a router itself, and evidence of nothing.
 //!
-//! The checks go from cheap to dear: structure, windows, whether all keys are at hand, and signatures last.
+//! The checks go from cheap to dear: structure, windows,
+//! whether all keys are at hand, and signatures last.
 
 use std::fmt;
 
@@ -169,7 +172,8 @@ impl fmt::Display for ChainError {
 
 impl std::error::Error for ChainError {}
 
-/// Believes a chain that begins at `origin`, or says why not. `key_of` gives the keys of names whose metadata are known.
+/// Believes a chain that begins at `origin`, or says why not. `key_of`
+/// gives the keys of names whose metadata are known.
 ///
 /// # Errors
 /// Every way in which a chain fails is its own [`ChainError`].

@@ -1,4 +1,5 @@
-//! Why a key could not be made, read or written. Refused certificates have their own errors beside their verifiers.
+//! Why a key could not be made, read or written. Refused certificates
+//! have their own errors beside their verifiers.
 
 use std::fmt;
 use std::io;

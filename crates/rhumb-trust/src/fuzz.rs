@@ -1,7 +1,8 @@
-//! A property for the fuzzer and for tests: no chain is believed unless each of its certificates was signed by its issuer.
+//! A property for the fuzzer and for tests: no chain is believed unless each
+//! of its certificates was signed by its issuer.
 //!
-//! Structure-aware, because random bytes stop at the first signature: the input chooses who says what, and which of it is
-//! altered afterwards.
+//! Structure-aware, because random bytes stop at the first signature: the input chooses who says
+//! what, and which of it is altered afterwards.
 
 use std::sync::LazyLock;
 
@@ -79,7 +80,8 @@ impl Parties {
         known.iter().find(|party| party.name == *name).map(|party| party.public)
     }
 
-    /// One certificate, and whether its issuer signed it as it is. `None` when what was altered does not even parse.
+    /// One certificate, and whether its issuer signed it as it is. `None`
+    /// when what was altered does not even parse.
     fn state(&self, step: &[u8; STEP]) -> Option<(Certificate, bool)> {
         let [issuer, kind, subject, peer, signer, begins, at, change] = *step;
         let party = |number: u8| &self.0[usize::from(number % PARTIES_LEN)];
@@ -122,7 +124,8 @@ impl Parties {
 static PARTIES: LazyLock<Parties> = LazyLock::new(Parties::new);
 /// One more than a chain can name, so that chains can be too long.
 const PARTIES_LEN: u8 = MAX_CHAIN as u8 + 3;
-/// Issuer, kind, subject, peer, signer, beginning in minutes, the byte to alter, and how; 0 alters nothing.
+/// Issuer, kind, subject, peer, signer, beginning in minutes,
+/// the byte to alter, and how; 0 alters nothing.
 const STEP: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A name that one holds: the private key, the metadata with its public half, and the making of certificates.
+//! A name that one holds: the private key, the metadata with its
+//! public half, and the making of certificates.
 //!
 //! Keys are ECDSA on P-256, so that the DTLS handshake itself proves them.
 
@@ -47,7 +48,8 @@ impl Identity {
         Self::generate_with(|key| Metadata::new(role, key, created_s))
     }
 
-    /// Makes a fresh key; `describe` makes metadata around its public half, with attributes as it likes.
+    /// Makes a fresh key; `describe` makes metadata around
+    /// its public half, with attributes as it likes.
     ///
     /// # Errors
     /// When the library cannot make a key, or the metadata hold another.
@@ -116,8 +118,8 @@ impl Identity {
         Ok(certificate)
     }
 
-    /// Whether this name's holder signed a certificate, be it in force or not: what an earlier process said when its clock
-    /// was ahead counts as much as what this one says.
+    /// Whether this name's holder signed a certificate, be it in force or not: what an earlier
+    /// process said when its clock was ahead counts as much as what this one says.
     pub fn has_signed(&self, certificate: &Certificate) -> bool {
         certificate.issuer == self.name && check_signature(certificate, &self.metadata.key).is_ok()
     }

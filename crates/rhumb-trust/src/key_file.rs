@@ -1,4 +1,5 @@
-//! Key files: one name and its private key, readable by their owner only, sealed by a passphrase if wished.
+//! Key files: one name and its private key, readable by their
+//! owner only, sealed by a passphrase if wished.
 //!
 //! ```text
 //! rhumb-key 1
@@ -8,9 +9,9 @@
 //! key <hex of PKCS #8 DER, or of its AES-256-GCM ciphertext and tag>
 //! ```
 //!
-//! A sealed key's AEAD key comes from PBKDF2 with a fresh salt each time, so the all-zero nonce is used once per key; the
-//! three lines above the key are its associated data. A file that others may read is refused, and a file is never
-//! overwritten.
+//! A sealed key's AEAD key comes from PBKDF2 with a fresh salt each time, so the all-zero nonce is
+//! used once per key; the three lines above the key are its associated data. A file that others may
+//! read is refused, and a file is never overwritten.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

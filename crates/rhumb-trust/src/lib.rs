@@ -1,13 +1,18 @@
-//! Who may say what: keys, names, certificates and their verification. Every trust decision of Rhumb is made here.
+//! Who may say what: keys, names, certificates and their
+//! verification. Every trust decision of Rhumb is made here.
 //!
-//! 1. [`Identity`] holds a private key; its [`Metadata`](rhumb_wire::Metadata) hashes to its name ([`name_of`]).
+//! 1. [`Identity`] holds a private key; its
+//!    [`Metadata`](rhumb_wire::Metadata) hashes to its name ([`name_of`]).
 //! 2. It certifies [`Statement`](rhumb_wire::Statement)s: who may carry its traffic, where it is.
-//! 3. [`verify_chain`] turns certificates into a [`Verified<Chain>`]: the only value that forwarding accepts, and which
-//!    nothing but the verifier can make. [`verify_statement`] does the same for one certificate that stands alone.
-//! 4. [`AdCert`] is an owner's word for a server in a form to hand over, and [`save_key`] writes a key to a file.
+//! 3. [`verify_chain`] turns certificates into a [`Verified<Chain>`]: the only value that
+//!    forwarding accepts, and which nothing but the verifier can make. [`verify_statement`] does
+//!    the same for one certificate that stands alone.
+//! 4. [`AdCert`] is an owner's word for a server in a form to hand
+//!    over, and [`save_key`] writes a key to a file.
 //! 5. [`Access`] says how a service treats whom.
 //!
-//! Attacker bytes are parsed in `rhumb-wire`; this crate meets parsed values only. Time is an argument.
+//! Attacker bytes are parsed in `rhumb-wire`; this crate
+//! meets parsed values only. Time is an argument.
 
 #![forbid(unsafe_code)]
 

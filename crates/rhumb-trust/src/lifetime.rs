@@ -3,17 +3,19 @@
 use rhumb_wire::metadata::Role;
 use rhumb_wire::{Certificate, Statement};
 
-/// The longest that a statement may last, one day. It bounds how long superseded sequences must be remembered, and how long a
-/// stolen statement is of use. Leases last minutes; routers' locators are renewed hourly.
+/// The longest that a statement may last, one day. It bounds how long superseded
+/// sequences must be remembered, and how long a stolen statement is of use. Leases last
+/// minutes; routers' locators are renewed hourly.
 pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
 
-/// The longest that a capsule's word for its server may last, thirty days: its owner signs by hand, with a key that is kept
-/// away from the network. The way to the server is the server's own word, which lasts minutes; so who answers for a
-/// capsule can be outdated for no longer than a RIB is lied to.
+/// The longest that a capsule's word for its server may last, thirty days: its owner
+/// signs by hand, with a key that is kept away from the network. The way to the server is
+/// the server's own word, which lasts minutes; so who answers for a capsule can be
+/// outdated for no longer than a RIB is lied to.
 pub const MAX_SERVICE_LIFETIME_S: u64 = 30 * MAX_LIFETIME_S;
 
-/// The longest that a statement of an issuer of this role may last. Sequences are remembered for as long after their
-/// admission: an older statement then fails its window.
+/// The longest that a statement of an issuer of this role may last. Sequences are remembered for as
+/// long after their admission: an older statement then fails its window.
 pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
     match (statement, issuer) {
         (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
@@ -21,7 +23,8 @@ pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
     }
 }
 
-/// Whether a statement lasts longer than any of its kind may. While its issuer's role is not known, that of a capsule is supposed.
+/// Whether a statement lasts longer than any of its kind may. While its issuer's role is not known,
+/// that of a capsule is supposed.
 pub fn lasts_too_long(certificate: &Certificate, issuer: Option<Role>) -> bool {
     let lifetime_s = certificate.not_after_s.saturating_sub(certificate.not_before_s);
     lifetime_s > max_lifetime_s(&certificate.statement, issuer.unwrap_or(Role::Capsule))

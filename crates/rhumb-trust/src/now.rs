@@ -1,5 +1,5 @@
-//! The time, twice: monotonic for timers, civil for the windows of certificates. Whoever owns a clock makes one of these
-//! and hands it down; no core reads a clock.
+//! The time, twice: monotonic for timers, civil for the windows of certificates. Whoever owns a
+//! clock makes one of these and hands it down; no core reads a clock.
 
 use std::time::{Duration, Instant};
 

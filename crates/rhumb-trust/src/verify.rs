@@ -1,6 +1,8 @@
-//! What makes a statement believable: its issuer's name hashes from metadata, whose key signed it, and it holds now.
+//! What makes a statement believable: its issuer's name hashes from
+//! metadata, whose key signed it, and it holds now.
 //!
-//! Windows are checked before signatures: refusing an expired certificate costs nanoseconds, a signature 50 µs or more.
+//! Windows are checked before signatures: refusing an expired certificate
+//! costs nanoseconds, a signature 50 µs or more.
 
 use std::fmt;
 use std::ops::Deref;
@@ -72,7 +74,8 @@ pub fn name_of(metadata: &Metadata) -> Name {
     Name(hash.as_ref().try_into().expect("invariant: SHA-256 is 32 bytes"))
 }
 
-/// What tells a chain from every other, verified or not: the SHA-256 of its origin and its certificates.
+/// What tells a chain from every other, verified or not:
+/// the SHA-256 of its origin and its certificates.
 pub fn fingerprint_of(origin: &Name, certificates: &[Certificate]) -> [u8; 32] {
     let mut bytes = origin.0.to_vec();
     certificates.iter().for_each(|certificate| certificate.emit(&mut bytes));
@@ -83,8 +86,8 @@ pub fn fingerprint_of(origin: &Name, certificates: &[Certificate]) -> [u8; 32] {
 /// Believes one certificate that stands alone, or says why not.
 ///
 /// # Errors
-/// When it does not hold at `now_s` (within [`CLOCK_SKEW_S`]), `issuer` are not its issuer's metadata, or the signature
-/// is not that key's.
+/// When it does not hold at `now_s` (within [`CLOCK_SKEW_S`]), `issuer` are not its issuer's
+/// metadata, or the signature is not that key's.
 pub fn verify_statement(
     certificate: &Certificate,
     issuer: &Metadata,
@@ -129,7 +132,8 @@ pub(crate) fn check_signature(
     verified.map_err(|_| StatementError::BadSignature)
 }
 
-/// How far two honest clocks may be apart. Leases last minutes, so this is a tenth of the shortest in common use.
+/// How far two honest clocks may be apart. Leases last minutes, so
+/// this is a tenth of the shortest in common use.
 pub const CLOCK_SKEW_S: u64 = 60;
 
 #[cfg(test)]

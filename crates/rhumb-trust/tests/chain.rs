@@ -1,4 +1,5 @@
-//! Every way in which a chain of certificates is refused, and the two ways in which a good one is read.
+//! Every way in which a chain of certificates is refused,
+//! and the two ways in which a good one is read.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
 use std::collections::HashMap;

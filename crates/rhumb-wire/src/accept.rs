@@ -1,4 +1,5 @@
-//! Accept: the answer of a hop to an advertised name; from then on PDUs of that source need no certificates.
+//! Accept: the answer of a hop to an advertised name; from then
+//! on PDUs of that source need no certificates.
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -1,8 +1,10 @@
-//! A batch of datagrams in one arena: what I/O receives, what a switch edits in place, what I/O sends.
+//! A batch of datagrams in one arena: what I/O receives,
+//! what a switch edits in place, what I/O sends.
 //!
-//! A slot is a range of the arena and an address: the sender's while the batch comes in, the receiver's when it goes out.
-//! Emptying a slot drops its datagram. Datagrams that a switch makes itself are appended. One batch is reused for ever,
-//! so once its arena has grown to the working size, nothing is allocated per packet.
+//! A slot is a range of the arena and an address: the sender's while the batch comes in, the
+//! receiver's when it goes out. Emptying a slot drops its datagram. Datagrams that a switch makes
+//! itself are appended. One batch is reused for ever, so once its arena has grown to the working
+//! size, nothing is allocated per packet.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -49,8 +51,8 @@ impl Batch {
         self.tail = 0;
     }
 
-    /// Forgets all datagrams and lends `len` bytes for receiving into. Announce what was received with
-    /// [`Batch::push_received`].
+    /// Forgets all datagrams and lends `len` bytes for receiving into. Announce what was received
+    /// with [`Batch::push_received`].
     pub fn receive_space(&mut self, len: usize) -> &mut [u8] {
         self.clear();
         if self.arena.len() < len {

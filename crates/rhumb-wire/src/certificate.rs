@@ -1,4 +1,5 @@
-//! Certificates: signed statements about names, in fixed binary layouts (GDP paper, sections 3.1 and 3.2).
+//! Certificates: signed statements about names, in fixed
+//! binary layouts (GDP paper, sections 3.1 and 3.2).
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -15,22 +16,24 @@
 //! | 92 | 32 | route of scope 1: the destination |
 //! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
 //!
-//! What is signed is [`SIGNING_CONTEXT`], then everything before the signature. The type byte is under the signature, so
-//! no certificate can be read as another kind. Certificates carry names, never keys: metadata is found elsewhere and
-//! checked against the name.
+//! What is signed is [`SIGNING_CONTEXT`], then everything before the signature. The type byte is
+//! under the signature, so no certificate can be read as another kind. Certificates carry names,
+//! never keys: metadata is found elsewhere and checked against the name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::reader::Reader;
 use crate::{Name, WireError};
 
-/// Prefixed to the bytes of a certificate before signing, so that no signature made for another purpose fits.
+/// Prefixed to the bytes of a certificate before signing, so
+/// that no signature made for another purpose fits.
 pub const SIGNING_CONTEXT: &[u8] = b"rhumb certificate v1\0";
 
 /// A signed statement by the holder of a name. Parsed, not verified: `rhumb-trust` does that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// Orders statements of one issuer about one thing; newer supersedes. Issuers use milliseconds since 1970.
+    /// Orders statements of one issuer about one thing; newer
+    /// supersedes. Issuers use milliseconds since 1970.
     pub sequence: u64,
     /// First second in which the statement holds.
     pub not_before_s: u64,
@@ -58,7 +61,8 @@ pub enum Statement {
     Locator(Locator),
     /// Whatever the issuer said before about its routes and locators no longer holds.
     Withdrawal,
-    /// `AdCert(issuer -> server)`: `server` may answer for the issuer, a data object or a name whose key stays at home.
+    /// `AdCert(issuer -> server)`: `server` may answer for the issuer, a
+    /// data object or a name whose key stays at home.
     Service {
         /// Who answers.
         server: Name,
@@ -71,7 +75,8 @@ pub enum Statement {
 }
 
 impl Statement {
-    /// Whom the statement hands its issuer's traffic on to: the router that may carry it, or the server that answers.
+    /// Whom the statement hands its issuer's traffic on to: the router
+    /// that may carry it, or the server that answers.
     pub fn hands_on_to(&self) -> Option<Name> {
         match *self {
             Self::Route { via, .. } => Some(via),
@@ -103,11 +108,13 @@ pub enum Scope {
 pub struct Locator(SocketAddr);
 
 impl Locator {
-    /// `None` when nobody in particular is at `address`: port 0, an unspecified, a multicast or the broadcast address.
+    /// `None` when nobody in particular is at `address`: port 0, an
+    /// unspecified, a multicast or the broadcast address.
     pub fn new(address: SocketAddr) -> Option<Self> {
         let ip = address.ip().to_canonical();
         let broadcast = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
-        // IPv4 has one way to be written, which is not `::a.b.c.d` (deprecated, RFC 4291, section 2.5.5.1).
+        // IPv4 has one way to be written, which is not
+        // `::a.b.c.d` (deprecated, RFC 4291, section 2.5.5.1).
         let compatible =
             matches!(ip, IpAddr::V6(ip) if ip.segments()[..6] == [0; 6] && !ip.is_loopback());
         let usable = address.port() != 0

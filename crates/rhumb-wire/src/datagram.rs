@@ -168,8 +168,9 @@ pub enum RecordKind {
     Path,
 }
 
-/// Asks whether datagrams to an address reach the peer, answers that they do, or both at once: so an answer to an address
-/// that has to be asked about itself costs one datagram, no longer than the one it answers.
+/// Asks whether datagrams to an address reach the peer, answers that they do, or both at
+/// once: so an answer to an address that has to be asked about itself costs one
+/// datagram, no longer than the one it answers.
 ///
 /// | offset | size | field |
 /// |---|---|---|
@@ -260,8 +261,8 @@ impl SessionIndex {
 pub struct Counter(u64);
 
 impl Counter {
-    /// The last packet number of a session. A sender that used it must make a fresh session; at 10^9 packets a second
-    /// that takes 78 hours, and sessions are renewed every hour.
+    /// The last packet number of a session. A sender that used it must make a fresh session; at
+    /// 10^9 packets a second that takes 78 hours, and sessions are renewed every hour.
     pub const MAX_PACKET_NUMBER: u64 = (1 << 48) - 1;
 
     /// Puts the two parts together.
@@ -356,13 +357,14 @@ fn expect_version(reader: &mut Reader<'_>, expected: u32) -> Result<(), WireErro
     }
 }
 
-/// Lanes of each direction of a session, for an end that has more than one: so many workers can receive, or send, without
-/// sharing a counter or a window.
+/// Lanes of each direction of a session, for an end that has more than one: so many workers can
+/// receive, or send, without sharing a counter or a window.
 pub const LANES: u8 = 8;
 const LANE_MASK: u32 = LANES as u32 - 1;
 /// Bytes of a retry token: when it was made, and a MAC.
 pub const TOKEN_LEN: usize = 24;
-/// Bytes of the hash of a hello that say which one a retry answers: whoever did not see the hello cannot guess them.
+/// Bytes of the hash of a hello that say which one a retry answers:
+/// whoever did not see the hello cannot guess them.
 pub const HELLO_ID_LEN: usize = 8;
 /// Bytes of a retry.
 pub const RETRY_LEN: usize = 4 + HELLO_ID_LEN + TOKEN_LEN;

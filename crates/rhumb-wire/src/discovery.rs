@@ -1,4 +1,5 @@
-//! Finding a router on the local network: a question to all, and a router's answer (GDP paper, section 3.6).
+//! Finding a router on the local network: a question to all,
+//! and a router's answer (GDP paper, section 3.6).
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -6,8 +7,9 @@
 //! | 4 | 8 | nonce, chosen by who asks and repeated by who answers |
 //! | 12 | 52 | query only: zeros |
 //!
-//! Invariant: an answer is smaller than any query, so whoever asks in another's name gains nothing by it. Neither says
-//! who somebody is: names are proven by the handshake with the address that an answer came from, and shown nowhere else.
+//! Invariant: an answer is smaller than any query, so whoever asks in another's name gains nothing
+//! by it. Neither says who somebody is: names are proven by the handshake with the address that an
+//! answer came from, and shown nowhere else.
 
 use std::net::Ipv6Addr;
 
@@ -23,7 +25,8 @@ pub enum Discovery {
     Answer(Nonce),
 }
 
-/// What an answer has in common with its query. Not to be guessed, so only who sees a query can answer it.
+/// What an answer has in common with its query. Not to be
+/// guessed, so only who sees a query can answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nonce(pub [u8; 8]);
 
@@ -73,12 +76,13 @@ impl Discovery {
     }
 }
 
-/// The UDP port that queries go to. Unassigned by IANA, and beside those of routers and RIBs. It is fixed, because who
-/// asks knows nothing of the network yet; routers serve on whatever port they like, and answer from that one.
+/// The UDP port that queries go to. Unassigned by IANA, and beside those of routers and RIBs. It is
+/// fixed, because who asks knows nothing of the network yet; routers serve on whatever port they
+/// like, and answer from that one.
 pub const DISCOVERY_PORT: u16 = 7462;
 
-/// The IPv6 multicast group that queries go to: link-local scope, so no router of the Internet passes them on. The low
-/// 32 bits, of which Ethernet makes the address of the frame, spell `rhum`.
+/// The IPv6 multicast group that queries go to: link-local scope, so no router of the Internet
+/// passes them on. The low 32 bits, of which Ethernet makes the address of the frame, spell `rhum`.
 pub const DISCOVERY_GROUP: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0x7268, 0x756D);
 
 const QUERY: u32 = 0xC000_0001;

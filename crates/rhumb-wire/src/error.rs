@@ -1,4 +1,5 @@
-//! Why bytes were not what they claimed to be. One enum for the whole crate; every value is the sender's fault.
+//! Why bytes were not what they claimed to be. One enum for the
+//! whole crate; every value is the sender's fault.
 
 use std::fmt;
 

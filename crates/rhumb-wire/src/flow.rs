@@ -1,9 +1,11 @@
-//! FlowAccept: the answer of a hop to a flow in full form; from then on its PDUs may come with a label (paper, section 3.5).
+//! FlowAccept: the answer of a hop to a flow in full form; from then on its
+//! PDUs may come with a label (paper, section 3.5).
 //!
-//! The header has the source and destination of the flow's PDUs, exchanged, as a NACK's has. The data are the label, 4
-//! bytes. It means something on the session it was given on, and to its giver. A giver that knows it no more answers a
-//! NACK of reason "unknown flow" in labelled form, and the sender goes back to the full form. As a NACK, it is never sent
-//! about a PDU with less data than its own.
+//! The header has the source and destination of the flow's PDUs, exchanged, as a NACK's
+//! has. The data are the label, 4 bytes. It means something on the session it was given
+//! on, and to its giver. A giver that knows it no more answers a NACK of reason "unknown
+//! flow" in labelled form, and the sender goes back to the full form. As a NACK, it is
+//! never sent about a PDU with less data than its own.
 
 use crate::WireError;
 use crate::pdu::Label;

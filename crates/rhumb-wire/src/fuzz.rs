@@ -1,4 +1,5 @@
-//! One property per parser, for the fuzzer and for tests: any input is refused or re-emits to the same bytes.
+//! One property per parser, for the fuzzer and for tests: any
+//! input is refused or re-emits to the same bytes.
 
 use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};

@@ -1,7 +1,9 @@
-//! The Rhumb protocol on the wire: names, metadata, certificates, PDUs, control messages, datagram framing.
+//! The Rhumb protocol on the wire: names, metadata,
+//! certificates, PDUs, control messages, datagram framing.
 //!
-//! This crate parses and emits; it verifies nothing. Every parser takes arbitrary bytes, never panics, and accepts
-//! exactly one encoding of each value: what parses re-emits to the same bytes. The normative text is `docs/spec.md`.
+//! This crate parses and emits; it verifies nothing. Every parser takes arbitrary bytes, never
+//! panics, and accepts exactly one encoding of each value: what parses re-emits to the same bytes.
+//! The normative text is `docs/spec.md`.
 //!
 //! | module | what it holds |
 //! |---|---|

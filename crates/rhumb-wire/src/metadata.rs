@@ -11,8 +11,9 @@
 //! | .. | 1 | number of attributes, at most 8 |
 //! | .. | .. | per attribute: key length (1 byte), key, value length (1 byte), value |
 //!
-//! Canonical: attribute keys are 1 to 32 characters of `a-z`, `0-9` and `-`, strictly ascending; values are UTF-8 of at
-//! most 64 bytes. There is no second encoding of the same metadata, so a name has one pre-image that we accept.
+//! Canonical: attribute keys are 1 to 32 characters of `a-z`, `0-9` and `-`, strictly ascending;
+//! values are UTF-8 of at most 64 bytes. There is no second encoding of the same metadata, so a
+//! name has one pre-image that we accept.
 
 use std::collections::BTreeMap;
 
@@ -102,8 +103,8 @@ impl Metadata {
         Ok(Self { role, key, created_s, attributes })
     }
 
-    /// Parses a list that fills `bytes`: a count (1 byte), then per item a length (2 bytes) and the encoding. No bytes at
-    /// all are an empty list too: what carries nothing need not say so.
+    /// Parses a list that fills `bytes`: a count (1 byte), then per item a length (2 bytes) and the
+    /// encoding. No bytes at all are an empty list too: what carries nothing need not say so.
     ///
     /// # Errors
     /// When `bytes` are not exactly one list, or an item is no metadata.
@@ -207,10 +208,12 @@ impl Role {
     }
 }
 
-/// A public key with its algorithm. Whether the bytes are a point on the curve is decided where it is used.
+/// A public key with its algorithm. Whether the bytes are a
+/// point on the curve is decided where it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PublicKey {
-    /// ECDSA on P-256 with SHA-256: SEC 1 compressed point. Speaks DTLS, so nodes and routers have it.
+    /// ECDSA on P-256 with SHA-256: SEC 1 compressed point.
+    /// Speaks DTLS, so nodes and routers have it.
     EcdsaP256([u8; 33]),
     /// Ed25519 (RFC 8032), for keys that never speak DTLS.
     Ed25519([u8; 32]),

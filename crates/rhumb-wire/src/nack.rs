@@ -1,6 +1,7 @@
 //! NACK: a PDU could not be carried, and what its source should do (GDP paper, section 3.3).
 //!
-//! The NACK's header has the source and destination of the PDU it is about, exchanged, and that PDU's tag. Its data:
+//! The NACK's header has the source and destination of the PDU it is
+//! about, exchanged, and that PDU's tag. Its data:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -10,14 +11,16 @@
 //! | 4 | 32 | optional: the name of the router that reports |
 //! | 36 | .. | optional: that router's metadata, in a "TTL exceeded" about a ping with room for it |
 //!
-//! With the metadata comes one certificate, the last of the chain by which the ping came to the router: the evidence of
-//! its right to carry for whoever pinged.
+//! With the metadata comes one certificate, the last of the chain by which the ping came to the
+//! router: the evidence of its right to carry for whoever pinged.
 //!
-//! With "superseded" comes one certificate, too: the newer statement, by which its issuer knows where to go on.
+//! With "superseded" comes one certificate, too: the newer
+//! statement, by which its issuer knows where to go on.
 //!
-//! A NACK is never sent about a NACK and never larger than what it is about: the reporter's name is left out where
-//! data and certificates of the PDU had less than 36 bytes together, and nothing is sent where they had less than 4.
-//! "Superseded" may be longer by the 36 bytes in which two certificates differ.
+//! A NACK is never sent about a NACK and never larger than what it is about: the
+//! reporter's name is left out where data and certificates of the PDU had less than 36
+//! bytes together, and nothing is sent where they had less than 4. "Superseded" may be
+//! longer by the 36 bytes in which two certificates differ.
 
 use std::fmt;
 use std::time::Duration;
@@ -59,7 +62,8 @@ pub enum Reason {
     Expired,
     /// A certificate is not yet valid by the clock of whoever says so.
     NotYetValid,
-    /// A router demands a capability of the router before it, and got none that it takes: nothing that a source can cure.
+    /// A router demands a capability of the router before it, and got none
+    /// that it takes: nothing that a source can cure.
     Capability(CapabilityFault),
 }
 
@@ -77,7 +81,8 @@ pub enum CapabilityFault {
 }
 
 impl Nack {
-    /// Bytes of data without a reporter, and so the least data a PDU must have to be answered by a NACK.
+    /// Bytes of data without a reporter, and so the least
+    /// data a PDU must have to be answered by a NACK.
     pub const MIN_LEN: usize = 4;
     /// Bytes of data with a reporter.
     pub const MAX_LEN: usize = Self::MIN_LEN + Name::LEN;
@@ -93,8 +98,8 @@ impl Nack {
         }
     }
 
-    /// Parses the data of a NACK, and the metadata of its reporter where they came along. Whether they are the
-    /// reporter's is for the caller to check, by their hash.
+    /// Parses the data of a NACK, and the metadata of its reporter where they came along. Whether
+    /// they are the reporter's is for the caller to check, by their hash.
     ///
     /// # Errors
     /// When `data` is not exactly one NACK with or without metadata.

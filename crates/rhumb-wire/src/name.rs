@@ -1,6 +1,8 @@
-//! `Name`: the 32-byte address of everything, the SHA-256 of canonical metadata (GDP paper, section 3.1).
+//! `Name`: the 32-byte address of everything, the SHA-256 of
+//! canonical metadata (GDP paper, section 3.1).
 //!
-//! The text form is 52 characters of lower-case base32 without padding: one DNS label, one spelling per name.
+//! The text form is 52 characters of lower-case base32 without
+//! padding: one DNS label, one spelling per name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +75,8 @@ mod tests {
         assert_eq!(text.len(), Name::TEXT_LEN);
         assert_eq!(text.parse(), Ok(name));
         assert_eq!(text.to_uppercase().parse::<Name>(), Err(WireError::BadNameText));
-        // The last character carries one bit of the name and 4 that belong to no byte: those must be zero.
+        // The last character carries one bit of the name and 4
+        // that belong to no byte: those must be zero.
         let head = &text[..Name::TEXT_LEN - 1];
         let lasts: String = "abcdefghijklmnopqrstuvwxyz234567"
             .chars()

@@ -1,4 +1,5 @@
-//! The first four bytes of what one node sends to another: what kind of payload, and for which port.
+//! The first four bytes of what one node sends to
+//! another: what kind of payload, and for which port.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -6,7 +7,8 @@
 //! | 1 | 1 | zero |
 //! | 2 | 2 | port: which of the destination's programs it is for |
 //!
-//! Switches never read this. It is exactly as long as the shortest NACK, so that every payload can be answered by one.
+//! Switches never read this. It is exactly as long as the shortest NACK,
+//! so that every payload can be answered by one.
 
 use crate::WireError;
 use crate::reader::Reader;

@@ -14,11 +14,13 @@
 //! | 76 | .. | data |
 //! | .. | .. | certificates, as [`Certificate::parse_list`] reads them |
 //!
-//! The labelled form has flag bit 1, and at offset 12 a 4-byte label in place of both names; data follow at 16, and no
-//! certificates. The receiver chose the label for one flow of one session: see [`crate::flow`].
+//! The labelled form has flag bit 1, and at offset 12 a 4-byte label in place of both
+//! names; data follow at 16, and no certificates. The receiver chose the label for
+//! one flow of one session: see [`crate::flow`].
 //!
-//! [`Pdu`] and [`LabelledPdu`] are views whose construction checked everything above except the inside of the
-//! certificates; their accessors cannot fail. [`PduHeader`] and [`LabelledHeader`] are the meaning, and emit.
+//! [`Pdu`] and [`LabelledPdu`] are views whose construction checked everything above except the
+//! inside of the certificates; their accessors cannot fail. [`PduHeader`] and
+//! [`LabelledHeader`] are the meaning, and emit.
 
 use std::ops::Range;
 
@@ -257,7 +259,8 @@ impl LabelledHeader {
     }
 }
 
-/// Readdresses a PDU that [`LabelledPdu::parse`] accepted: takes one hop off its TTL, and puts the next hop's label in.
+/// Readdresses a PDU that [`LabelledPdu::parse`] accepted: takes one hop
+/// off its TTL, and puts the next hop's label in.
 ///
 /// # Panics
 /// When `bytes` is shorter than a labelled header.

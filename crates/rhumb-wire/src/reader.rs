@@ -1,4 +1,5 @@
-//! A cursor over input bytes: the only way this crate reads a field, so that no parser can index out of bounds.
+//! A cursor over input bytes: the only way this crate reads a
+//! field, so that no parser can index out of bounds.
 
 use crate::{Name, WireError};
 

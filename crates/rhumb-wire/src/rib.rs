@@ -1,4 +1,5 @@
-//! Messages to and from a RIB: the data of `RibRequest` and `RibResponse` PDUs (GDP paper, section 3.2).
+//! Messages to and from a RIB: the data of `RibRequest` and
+//! `RibResponse` PDUs (GDP paper, section 3.2).
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -21,8 +22,9 @@
 //! | response: changed | 5 | name, metadata list, certificate list, which is not empty |
 //! | response: store | 6 | identity of the store (16 bytes) |
 //!
-//! A metadata list is a count (1 byte), then per item a length (2 bytes) and the encoding. Certificates travel as in
-//! every PDU. Nothing in an answer is to be believed before it is verified.
+//! A metadata list is a count (1 byte), then per item a length (2 bytes)
+//! and the encoding. Certificates travel as in every PDU. Nothing in an
+//! answer is to be believed before it is verified.
 
 use std::fmt;
 
@@ -53,7 +55,8 @@ pub enum RibRequestBody {
     LookUpRoute(Name),
     /// The metadata of a name.
     LookUpMetadata(Name),
-    /// Statements to store: routes, locators and withdrawals, with the metadata of issuers that may be unknown.
+    /// Statements to store: routes, locators and withdrawals, with
+    /// the metadata of issuers that may be unknown.
     Publish {
         /// Metadata to know the issuers' keys by.
         metadata: Vec<Metadata>,
@@ -100,18 +103,22 @@ pub enum RibResponseBody {
     Stored,
     /// The order is refused; nothing of it was stored.
     Refused(Refusal),
-    /// The order is refused as [`Refusal::Superseded`], by this statement: whoever signed it can go on from its sequence.
+    /// The order is refused as [`Refusal::Superseded`], by this statement:
+    /// whoever signed it can go on from its sequence.
     Superseded(Certificate),
-    /// What was answered about a name holds no longer. Sent without being asked, until it is acknowledged.
+    /// What was answered about a name holds no longer. Sent
+    /// without being asked, until it is acknowledged.
     Changed {
         /// Whose statements changed.
         name: Name,
         /// Metadata of the issuers below.
         metadata: Vec<Metadata>,
-        /// The certificates that lead from the name outward now, or the name's withdrawal; at least one.
+        /// The certificates that lead from the name outward
+        /// now, or the name's withdrawal; at least one.
         certificates: Vec<Certificate>,
     },
-    /// The store that the RIB has: another one, whenever the one it had before may have been lost or replaced.
+    /// The store that the RIB has: another one, whenever the one it
+    /// had before may have been lost or replaced.
     Store(StoreId),
 }
 

@@ -1,4 +1,5 @@
-//! Messages of a file transfer: the body of a payload of kind transfer, from end to end; switches never read it.
+//! Messages of a file transfer: the body of a payload of kind
+//! transfer, from end to end; switches never read it.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -15,10 +16,11 @@
 //! | Finished | receiver, repeated by the sender | 5 | verdict (1) |
 //! | Cancel | either, repeated by the other | 6 | reason (1) |
 //!
-//! Numbers count transmissions, not bytes: a chunk that is sent again has a new one. So an Ack that repeats the newest
-//! number that arrived tells which copy that was, and a round-trip time can be taken from it without ambiguity (as in
-//! RFC 9002, section 3). Ranges of an Ack are what arrived beyond the cumulative offset; each is written as its
-//! distance from the end of the one before, and neither number is zero, so a set of ranges has one encoding.
+//! Numbers count transmissions, not bytes: a chunk that is sent again has a new one. So an Ack that
+//! repeats the newest number that arrived tells which copy that was, and a round-trip time can be
+//! taken from it without ambiguity (as in RFC 9002, section 3). Ranges of an Ack are what arrived
+//! beyond the cumulative offset; each is written as its distance from the end of the one before,
+//! and neither number is zero, so a set of ranges has one encoding.
 
 use std::fmt;
 use std::ops::Range;
@@ -92,7 +94,8 @@ pub struct Ack {
     pub window: u32,
     /// The newest number that has arrived.
     pub newest: u32,
-    /// What else has arrived: ascending, apart from each other and from the cumulative offset. Not always all of it.
+    /// What else has arrived: ascending, apart from each other and from
+    /// the cumulative offset. Not always all of it.
     pub ranges: Vec<Range<u64>>,
 }
 
@@ -124,13 +127,14 @@ pub enum CancelReason {
     WriteFailed = 6,
     /// Too long without progress.
     TimedOut = 7,
-    /// The receiver knows nothing of this transfer: it has begun anew, or another server answers for the name now. The
-    /// sender may offer the file again.
+    /// The receiver knows nothing of this transfer: it has begun anew, or another server answers
+    /// for the name now. The sender may offer the file again.
     Unknown = 8,
 }
 
-/// A file's name as it may travel: 1 to 255 bytes of UTF-8 that name a file inside one directory and do nothing to a
-/// terminal. Neither `.` nor `..`, and no `/`, `\`, control character or control of writing direction.
+/// A file's name as it may travel: 1 to 255 bytes of UTF-8 that name a file inside one directory
+/// and do nothing to a terminal. Neither `.` nor `..`, and no `/`, `\`, control character or
+/// control of writing direction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileName(String);
 
@@ -166,7 +170,8 @@ impl<'a> Message<'a> {
     /// Appends the one encoding of this message.
     ///
     /// # Panics
-    /// When a Chunk has no bytes or ends beyond 2^64, or an Ack breaks what [`Ack::ranges`] promises.
+    /// When a Chunk has no bytes or ends beyond 2^64, or
+    /// an Ack breaks what [`Ack::ranges`] promises.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
             MessageBody::Offer(offer) => {
@@ -232,8 +237,8 @@ impl<'a> Chunk<'a> {
         Ok(Self { number, ack_every, offset, bytes })
     }
 
-    /// Appends everything of the message but the bytes of the file, of which `len` must follow; `self.bytes` is not
-    /// looked at. So a sender can read a file right into the datagram.
+    /// Appends everything of the message but the bytes of the file, of which `len` must follow;
+    /// `self.bytes` is not looked at. So a sender can read a file right into the datagram.
     ///
     /// # Panics
     /// When `len` is zero or the chunk would end beyond 2^64.
@@ -364,7 +369,8 @@ impl fmt::Display for FileName {
     }
 }
 
-/// Separators of any system, and what could move the cursor or turn the text around where a name is shown.
+/// Separators of any system, and what could move the cursor
+/// or turn the text around where a name is shown.
 fn is_unfit_for_a_name(c: char) -> bool {
     matches!(c, '/' | '\\' | '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
         || c.is_control()

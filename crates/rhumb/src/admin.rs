@@ -1,8 +1,8 @@
-//! Where a daemon tells how it is: a Unix socket, which its own user and root alone may ask; or a loopback address, which answers
-//! every program on this machine.
+//! Where a daemon tells how it is: a Unix socket, which its own user and root alone may ask; or a
+//! loopback address, which answers every program on this machine.
 //!
-//! The usual place of sockets is a folder that only its owner can enter: `$XDG_RUNTIME_DIR/rhumb`, `/run/rhumb` of root, or else one of
-//! the user's own among temporary files.
+//! The usual place of sockets is a folder that only its owner can enter: `$XDG_RUNTIME_DIR/rhumb`,
+//! `/run/rhumb` of root, or else one of the user's own among temporary files.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -62,7 +62,8 @@ impl Admin {
         }
     }
 
-    /// Who is to be asked when nothing was said: the one daemon that has a socket at the usual place.
+    /// Who is to be asked when nothing was said: the one
+    /// daemon that has a socket at the usual place.
     pub(crate) fn find() -> Outcome<Self> {
         let advice = "give --admin, as the RIB or router was started with it";
         let found = usual_folder().map(|folder| sockets(&folder)).unwrap_or_default();
@@ -152,7 +153,8 @@ fn user_of_this_process() -> io::Result<u32> {
     own_user()
 }
 
-/// The usual folder, made if it is not there. One that others can enter, or that is another user's, is not used.
+/// The usual folder, made if it is not there. One that others can
+/// enter, or that is another user's, is not used.
 fn make_folder() -> Outcome<PathBuf> {
     let folder = usual_folder().map_err(Failure::setup)?;
     let shown = folder.display();

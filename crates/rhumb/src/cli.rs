@@ -1,4 +1,5 @@
-//! The command line: commands, options and their help. Values are checked here as far as text allows.
+//! The command line: commands, options and their help.
+//! Values are checked here as far as text allows.
 
 mod access;
 mod capability;
@@ -50,7 +51,8 @@ pub(crate) struct CommandLine {
     /// Configuration file [default: ./rhumb.toml, then ~/.config/rhumb/rhumb.toml; none is needed]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Which log lines to write to standard error, like `info` or `rhumb=debug` [default: RUST_LOG, then warn]
+    /// Which log lines to write to standard error, like `info` or
+    /// `rhumb=debug` [default: RUST_LOG, then warn]
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// No progress bar, not even on a terminal
@@ -98,11 +100,13 @@ pub(crate) enum Command {
     Keyserver(KeyserverArguments),
     /// Make, restrict, show and take back Platypus capabilities
     Capability(CapabilityArguments),
-    /// Run a Platypus waypoint: forwards IP packets that prove they may pass, and keeps accounts of who sent them
+    /// Run a Platypus waypoint: forwards IP packets that prove they
+    /// may pass, and keeps accounts of who sent them
     Waypoint(WaypointArguments),
     /// Run the proxy beside a member's router, which takes part in a private exchange for it
     Member(MemberArguments),
-    /// Run one of the two servers of a private exchange, which hands out members' routes without seeing their policies
+    /// Run one of the two servers of a private exchange, which hands out
+    /// members' routes without seeing their policies
     Exchange(ExchangeArguments),
     /// Send a command's packets through waypoints, or a socket's, a user's, or a network's
     Stamp(StampArguments),
@@ -127,7 +131,8 @@ pub(crate) struct KeygenArguments {
     /// A few words that become part of the name's metadata, for all to see
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Seal the key with the passphrase in the first line of this file; to use the key, set RHUMB_PASSPHRASE
+    /// Seal the key with the passphrase in the first line of this
+    /// file; to use the key, set RHUMB_PASSPHRASE
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
 }
@@ -192,13 +197,15 @@ pub(crate) struct RibArguments {
     /// The store, made if missing [default: rib.redb]
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
-    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path
+    /// that takes less is found out [default: 1452]
     #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
     pub(crate) max_datagram: Option<u16>,
     #[command(flatten)]
     pub(crate) access: AccessArguments,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
 }
@@ -215,27 +222,28 @@ pub(crate) struct RouterArguments {
     /// A RIB to publish at and to ask; may be repeated
     #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
     pub(crate) rib: Vec<Remote>,
-    /// A router that this one is reached through; may be repeated: the first one is preferred, and when it is gone, the next one
-    /// takes its place within a second
+    /// A router that this one is reached through; may be repeated: the first one is preferred, and
+    /// when it is gone, the next one takes its place within a second
     #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
     pub(crate) upstream: Vec<Remote>,
-    /// The address that others reach this router at, or `none` to be reached through an upstream only
-    /// [default: the listen address]
+    /// The address that others reach this router at, or `none` to be reached through an upstream
+    /// only [default: the listen address]
     #[arg(long, value_name = "ADDR|none", value_parser = parse_locator)]
     pub(crate) locator: Option<LocatorChoice>,
-    /// Whether nodes on the local network find this router by asking for one [default: on, unless it listens on a loopback
-    /// address]
+    /// Whether nodes on the local network find this router by asking for one [default: on, unless
+    /// it listens on a loopback address]
     #[arg(long, value_enum, value_name = "on|off")]
     pub(crate) discovery: Option<OnOff>,
-    /// Seconds that the router's certificates last; renewed at half [default: 600]. A RIB keeps what lasts longer than an
-    /// hour only for routers that its rules of access admit
+    /// Seconds that the router's certificates last; renewed at half [default: 600]. A RIB keeps
+    /// what lasts longer than an hour only for routers that its rules of access admit
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
-    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path
+    /// that takes less is found out [default: 1452]
     #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
     pub(crate) max_datagram: Option<u16>,
-    /// How datagrams come in and go out: by sockets; by AF_XDP, past the kernel's network stack, where the driver runs
-    /// programs (`xdp`) or surely gains by it (`auto`) [default: socket]
+    /// How datagrams come in and go out: by sockets; by AF_XDP, past the kernel's network stack,
+    /// where the driver runs programs (`xdp`) or surely gains by it (`auto`) [default: socket]
     #[arg(long, value_enum, value_name = "socket|auto|xdp")]
     pub(crate) io: Option<IoArgument>,
     /// The network interface for AF_XDP [default: the one with the listen address, or the only one]
@@ -244,22 +252,26 @@ pub(crate) struct RouterArguments {
     /// Threads that forward, 1 to 8, or `auto` for one a core [default: 1]
     #[arg(long, value_name = "N|auto", value_parser = parse_workers)]
     pub(crate) workers: Option<u8>,
-    /// Microseconds, up to 1000, for which a busy router lets datagrams gather, so that each costs less; 0 for never [default: 50]
+    /// Microseconds, up to 1000, for which a busy router lets datagrams gather, so that each costs
+    /// less; 0 for never [default: 50]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u16).range(0..=i64::from(MOST_COALESCE_US)))]
     pub(crate) coalesce_us: Option<u16>,
     /// Keep each worker on a core of its own: worker 0 on core 0, and so on
     #[arg(long)]
     pub(crate) pin: bool,
-    /// Keep the routes in this file, to start with them again, also when no RIB is reachable [default: off]
+    /// Keep the routes in this file, to start with them again,
+    /// also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) access: AccessArguments,
-    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    /// Give up root once everything is open, and go on as this user, who has
+    /// to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
 }
@@ -302,11 +314,12 @@ pub(crate) struct NodeArguments {
     /// Talk with this name alone: routers carry nothing between this node and anybody else
     #[arg(long = "for", value_name = "NAME", value_parser = names::parse)]
     pub(crate) only_peer: Option<Name>,
-    /// Seconds that the router may carry for this node; renewed at half [default: 600]. A RIB keeps what lasts longer than an
-    /// hour only if its rules of access admit the router
+    /// Seconds that the router may carry for this node; renewed at half [default: 600]. A RIB keeps
+    /// what lasts longer than an hour only if its rules of access admit the router
     #[arg(long, value_name = "S", value_parser = lease_parser())]
     pub(crate) lease_s: Option<u32>,
-    /// The largest datagram to send or receive, in bytes of UDP payload; a path that takes less is found out [default: 1452]
+    /// The largest datagram to send or receive, in bytes of UDP payload; a path
+    /// that takes less is found out [default: 1452]
     #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]
     pub(crate) max_datagram: Option<u16>,
 }
@@ -334,7 +347,8 @@ pub(crate) struct ReceiveArguments {
     pub(crate) once: bool,
     #[command(flatten)]
     pub(crate) senders: SenderArguments,
-    /// Take no file larger than this, like 500MB or 2GiB [default: 1GB from strangers, from others what the disk has room for]
+    /// Take no file larger than this, like 500MB or 2GiB [default: 1GB from
+    /// strangers, from others what the disk has room for]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_size: Option<u64>,
     /// Receive for the capsule of this AdCert, too; may be repeated
@@ -370,8 +384,8 @@ pub(crate) struct TraceArguments {
 /// `rhumb status`
 #[derive(Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// The admin socket or address of the RIB, router or key server [default: from the configuration file, or else the only socket
-    /// at the usual place]
+    /// The admin socket or address of the RIB, router or key server [default: from the
+    /// configuration file, or else the only socket at the usual place]
     #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
 

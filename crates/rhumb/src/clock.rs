@@ -17,7 +17,8 @@ pub(crate) fn unix_us() -> u64 {
     u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX).saturating_add_signed(offset_us)
 }
 
-/// Lets the civil clock of this process be ahead by `offset_s` seconds, or behind. For tests of what takes hours.
+/// Lets the civil clock of this process be ahead by `offset_s`
+/// seconds, or behind. For tests of what takes hours.
 pub(crate) fn set_offset(offset_s: i64) {
     OFFSET_S.store(offset_s, Ordering::Relaxed);
 }
@@ -30,7 +31,8 @@ pub(crate) fn time_of_day(unix_s: u64) -> String {
 
 /// `unix_s` as `yyyy-mm-dd hh:mm:ss`, UTC.
 pub(crate) fn date_and_time(unix_s: u64) -> String {
-    // Years begin in March, so that the day of a leap year comes last; 400 of them have 146,097 days.
+    // Years begin in March, so that the day of a leap year
+    // comes last; 400 of them have 146,097 days.
     let days = unix_s / SECONDS_A_DAY + DAYS_FROM_MARCH_0_TO_1970;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

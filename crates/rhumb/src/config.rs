@@ -1,7 +1,8 @@
-//! Settings: from options first, then the configuration file, then the defaults below. Validated once, here.
+//! Settings: from options first, then the configuration file,
+//! then the defaults below. Validated once, here.
 //!
-//! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and `~/.config/rhumb/rhumb.toml`; none is
-//! needed.
+//! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and
+//! `~/.config/rhumb/rhumb.toml`; none is needed.
 
 mod access;
 mod border;
@@ -120,7 +121,8 @@ pub(crate) struct ReceiveSettings {
 /// The address that a router publishes for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LocatorChoice {
-    /// The listen address; where that is unspecified, this host's address on the way to the first RIB.
+    /// The listen address; where that is unspecified, this
+    /// host's address on the way to the first RIB.
     Automatic,
     /// None: the router is reached through its upstream only.
     None,
@@ -315,8 +317,8 @@ impl ConfigFile {
         }
     }
 
-    /// The admin address in the file, the router's before the RIB's, and that before the key server's and the
-    /// waypoint's.
+    /// The admin address in the file, the router's before the RIB's, and that before the key
+    /// server's and the waypoint's.
     pub(crate) fn any_admin(&self) -> Outcome<Option<Admin>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
@@ -349,7 +351,8 @@ impl ConfigFile {
         Ok(ReceiveSettings { node, access, max_size })
     }
 
-    /// Options come first here too: a root router given there is meant, whatever router the file names.
+    /// Options come first here too: a root router given
+    /// there is meant, whatever router the file names.
     fn router_choice(&self, flags: &NodeArguments) -> Outcome<RouterChoice> {
         let raw = &self.raw.node;
         let router = match flags.router {
@@ -560,7 +563,8 @@ const DEFAULT_WORKERS: u8 = 1;
 const DEFAULT_COALESCE_US: u16 = 50;
 /// From there on it would be noticed by who talks, and receive queues would fill.
 pub(crate) const MOST_COALESCE_US: u16 = 1000;
-/// Long enough that renewal at half-life is rare, short enough that a lost router is forgotten within a coffee break.
+/// Long enough that renewal at half-life is rare, short enough that a
+/// lost router is forgotten within a coffee break.
 pub(crate) const DEFAULT_LEASE_S: u32 = 600;
 /// Shorter than a minute drowns in clock skew; RIBs store a day at most.
 pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;

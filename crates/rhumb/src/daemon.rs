@@ -1,5 +1,5 @@
-//! What RIB and router have in common: one worker thread moves batches between its packet I/O and a sans-IO service, while
-//! a control thread waits for signals and serves the admin endpoint.
+//! What RIB and router have in common: one worker thread moves batches between its packet I/O and a
+//! sans-IO service, while a control thread waits for signals and serves the admin endpoint.
 //!
 //! One turn of the worker:
 //! 1. timers that are due, and whatever work does not come from the network;
@@ -7,7 +7,8 @@
 //! 3. wait for datagrams, the next timer or a wake;
 //! 4. receive a batch, hand it to the service, send what it made of it.
 //!
-//! Invariant: no public-key operation but those of handshakes, and no writing of files, happens on the worker.
+//! Invariant: no public-key operation but those of handshakes,
+//! and no writing of files, happens on the worker.
 
 pub(crate) mod bgp;
 mod control;
@@ -43,7 +44,8 @@ pub(crate) use worker::Worker;
 pub(crate) trait Service {
     /// Takes a batch of received datagrams and leaves in it what is to be sent.
     fn handle_batch(&mut self, batch: &mut Batch, now: Now);
-    /// Work that is due by the clock, and whatever else does not come from the network. Called once a turn.
+    /// Work that is due by the clock, and whatever else does not
+    /// come from the network. Called once a turn.
     fn advance(&mut self, now: Now);
     /// Appends the service's own datagrams, a bounded number; to be called until it appends none.
     fn poll_transmit(&mut self, out: &mut Batch);
@@ -159,7 +161,8 @@ impl Serialize for Ready {
     }
 }
 
-/// A worker's wake and control, with its signals caught from here on. A socket at the usual place is called `label`.
+/// A worker's wake and control, with its signals caught from here on. A
+/// socket at the usual place is called `label`.
 pub(crate) fn take_control(
     admin: Option<&Admin>,
     label: &str,
@@ -244,11 +247,13 @@ fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Metric> {
     ]
 }
 
-/// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of [`RECEIVED_DATAGRAMS`]: system calls per datagram.
+/// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of
+/// [`RECEIVED_DATAGRAMS`]: system calls per datagram.
 const WAIT_CALLS: &str = "rhumb_io_wait_calls_total";
 /// [`RECEIVED_DATAGRAMS`] divided by it: datagrams per superpacket.
 const RECEIVED_MESSAGES: &str = "rhumb_io_received_messages_total";
-/// [`SENT_DATAGRAMS`] divided by it: datagrams per run, on which the cost of sending depends more than on anything else.
+/// [`SENT_DATAGRAMS`] divided by it: datagrams per run, on which the cost
+/// of sending depends more than on anything else.
 const SENT_MESSAGES: &str = "rhumb_io_sent_messages_total";
 /// Divide by [`RECEIVE_CALLS`]: datagrams per system call, on which the cost of receiving depends.
 const RECEIVED_DATAGRAMS: &str = "rhumb_io_received_datagrams_total";
@@ -266,7 +271,8 @@ const SEND_CALLS: &str = "rhumb_io_send_calls_total";
 const BACKEND: &str = "rhumb_io_backend";
 /// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.
 const XDP_RECEIVED: &str = "rhumb_io_xdp_received_datagrams_total";
-/// Compare with [`SENT_DATAGRAMS`]: the rest had no way past the kernel, or was too large for a frame.
+/// Compare with [`SENT_DATAGRAMS`]: the rest had no way
+/// past the kernel, or was too large for a frame.
 const XDP_SENT: &str = "rhumb_io_xdp_sent_datagrams_total";
 /// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
 const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";

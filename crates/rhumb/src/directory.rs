@@ -24,7 +24,8 @@ impl<'a> Directory<'a> {
         Self { session, source, last_id: 0 }
     }
 
-    /// The verified chain that leads from `name` outward; `None` when the RIB proves that it knows none.
+    /// The verified chain that leads from `name` outward;
+    /// `None` when the RIB proves that it knows none.
     pub(crate) fn look_up(&mut self, name: Name) -> Outcome<Option<Verified<Chain>>> {
         let mut keys = HashMap::new();
         let certificates = match self.request(RibRequestBody::LookUpRoute(name))? {

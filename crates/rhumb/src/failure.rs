@@ -1,7 +1,9 @@
-//! How a command fails: in one line that says what and what to do, with an exit code that scripts can tell apart.
+//! How a command fails: in one line that says what and what to do,
+//! with an exit code that scripts can tell apart.
 //!
-//! Code 2 is for what the user can put right before trying again: a wrong option or file, a missing key, a port in use,
-//! a RIB or router that does not answer at the start. Code 1 is for work that began and did not succeed.
+//! Code 2 is for what the user can put right before trying again: a wrong option or file,
+//! a missing key, a port in use, a RIB or router that does not answer at the start. Code
+//! 1 is for work that began and did not succeed.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -53,7 +55,8 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// One line, whatever the causes say. Most errors show the reason that they hold, which is not said again.
+    /// One line, whatever the causes say. Most errors show the
+    /// reason that they hold, which is not said again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         for reason in self.cause.chain().map(ToString::to_string) {

@@ -1,4 +1,5 @@
-//! Drives a [`KeyClient`] over sockets: asks resolvers, on the calling thread, until a time or until enough is there.
+//! Drives a [`KeyClient`] over sockets: asks resolvers, on the calling
+//! thread, until a time or until enough is there.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -1,7 +1,8 @@
 //! When a long-running command ends: on SIGTERM, on SIGINT, or with the process that started it.
 //!
-//! The last is for children of a demo or a test: they hold the reading end of a pipe as standard input, and when their
-//! parent is gone, however it went, the pipe closes. So nothing is left running even after `kill -9`.
+//! The last is for children of a demo or a test: they hold the reading end of a pipe as standard
+//! input, and when their parent is gone, however it went, the pipe closes. So nothing is left
+//! running even after `kill -9`.
 
 use std::io::Read;
 
@@ -19,7 +20,8 @@ pub(crate) struct Lifetime {
 }
 
 impl Lifetime {
-    /// Catches signals from now on; with `with_parent`, watches standard input too. To be called in a runtime.
+    /// Catches signals from now on; with `with_parent`, watches
+    /// standard input too. To be called in a runtime.
     pub(crate) fn begin(with_parent: bool) -> Outcome<Self> {
         let caught = |kind| signal(kind).map_err(Failure::operation);
         Ok(Self {

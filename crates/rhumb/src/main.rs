@@ -1,7 +1,8 @@
 //! `rhumb`: secure routing by name. One binary: RIB, router, node tools and the demo.
 //!
-//! Standard output holds what a command reports, for people or (`--json`) for programs; standard error holds log lines
-//! and, when a command fails, one line that says what and what to do. See [`failure`] for the exit codes.
+//! Standard output holds what a command reports, for people or (`--json`) for programs; standard
+//! error holds log lines and, when a command fails, one line that says what and what to do. See
+//! [`failure`] for the exit codes.
 
 #![forbid(unsafe_code)]
 
@@ -112,7 +113,8 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-/// Log lines go to standard error. The option is asked first, then `RUST_LOG`, then the configuration file.
+/// Log lines go to standard error. The option is asked first,
+/// then `RUST_LOG`, then the configuration file.
 fn start_log(option: Option<&str>, file: &ConfigFile) -> Outcome {
     let variable = std::env::var(EnvFilter::DEFAULT_ENV).ok();
     let filter = option.or(variable.as_deref()).or(file.log()).unwrap_or(DEFAULT_LOG);

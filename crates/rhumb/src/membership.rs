@@ -18,8 +18,8 @@ use crate::key;
 use crate::lifetime::Lifetime;
 use crate::output::remark;
 
-/// Joins, does `work`, and leaves, whatever came of the work. Ended from outside, the work is dropped where it stands
-/// and `interrupted` says what that means.
+/// Joins, does `work`, and leaves, whatever came of the work. Ended from outside, the work is
+/// dropped where it stands and `interrupted` says what that means.
 pub(crate) fn joined<T, F: Future<Output = Outcome<T>>>(
     settings: &NodeSettings,
     with_parent: bool,
@@ -78,7 +78,8 @@ pub(crate) fn joined_as<T, F: Future<Output = Outcome<T>>>(
     })
 }
 
-/// Says when a name that was not published is, and that another process has the same key. Ends never.
+/// Says when a name that was not published is, and that
+/// another process has the same key. Ends never.
 async fn tell_changes(mut standing: StandingWatch) -> Infallible {
     let mut is_published = standing.now().published;
     let mut rivals = 0;
@@ -117,5 +118,6 @@ fn explain(error: NodeError) -> Failure {
     }
 }
 
-/// RIBs that are there take milliseconds; who waits for a command that works without them should not wait for long.
+/// RIBs that are there take milliseconds; who waits for a command that
+/// works without them should not wait for long.
 const PUBLISH_WITHIN: Duration = Duration::from_secs(2);

@@ -2,12 +2,14 @@
 //!
 //! 1. A whole name stands for itself, always: no label can look like one.
 //! 2. A label stands for the name that this machine's book has under it.
-//! 3. Ten characters or more from a name's beginning stand for it, if one name of the book begins so.
+//! 3. Ten characters or more from a name's beginning stand
+//!    for it, if one name of the book begins so.
 //!
-//! Invariant: only the book is asked, and only its owner writes it (`rhumb keygen`, `rhumb name`). Labels in somebody's metadata
-//! are that holder's own word: they are shown as such ([`said`]) and never looked up. Nothing is asked of the network. What
-//! fits several names is refused, with all of them. Configuration files name in full: who serves must not depend on whose
-//! book is at hand ([decision 0041](../../../docs/decisions/0041-book-of-names.md)).
+//! Invariant: only the book is asked, and only its owner writes it (`rhumb keygen`, `rhumb name`).
+//! Labels in somebody's metadata are that holder's own word: they are shown as such ([`said`]) and
+//! never looked up. Nothing is asked of the network. What fits several names is refused, with all
+//! of them. Configuration files name in full: who serves must not depend on whose book is at hand
+//! ([decision 0041](../../../docs/decisions/0041-book-of-names.md)).
 
 pub(crate) mod book;
 mod label;
@@ -60,7 +62,8 @@ pub(crate) fn with_labels(text: &str) -> String {
     shown
 }
 
-/// A label in somebody's metadata, as its holder's word: in quotes, on one line, and without what a terminal would obey.
+/// A label in somebody's metadata, as its holder's word: in quotes, on one
+/// line, and without what a terminal would obey.
 pub(crate) fn said(label: &str) -> String {
     let shown: String = label.chars().flat_map(char::escape_debug).collect();
     format!("calls itself \"{shown}\"")
@@ -102,8 +105,8 @@ fn local() -> &'static Result<Book, String> {
     BOOK.get_or_init(|| Book::read().map_err(|failure| failure.to_string()))
 }
 
-/// As many characters as [`Name::short`] has: 50 bits. Who would make a second name with the same ones has work for years, and then
-/// has to get it into this book.
+/// As many characters as [`Name::short`] has: 50 bits. Who would make a second name with the same
+/// ones has work for years, and then has to get it into this book.
 const SHORT_LEN: usize = 10;
 
 #[cfg(test)]

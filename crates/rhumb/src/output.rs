@@ -45,7 +45,8 @@ fn print_line(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// A line for people beside what a command prints: on standard error, so that who reads its output need not know of it.
+/// A line for people beside what a command prints: on standard error, so
+/// that who reads its output need not know of it.
 pub(crate) fn remark(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

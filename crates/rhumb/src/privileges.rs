@@ -1,9 +1,11 @@
-//! Giving up what a daemon needs no more once its sockets are open: capabilities, and, with `run_as`, root's files.
+//! Giving up what a daemon needs no more once its sockets are open:
+//! capabilities, and, with `run_as`, root's files.
 //!
-//! On Linux, privileges belong to threads, and threads have those of the one that started them. So this is done before
-//! there is a second one.
+//! On Linux, privileges belong to threads, and threads have those of the one that started them. So
+//! this is done before there is a second one.
 //!
-//! Invariant: when [`give_up`] returns, this process has no capability but those it was told to keep, and can gain none.
+//! Invariant: when [`give_up`] returns, this process has no capability but
+//! those it was told to keep, and can gain none.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::give_up;
@@ -115,7 +117,8 @@ mod linux {
     }
 
     fn lessen(keep: Keep) -> io::Result<()> {
-        // What was not had cannot be kept: who started us knows why, and an error says so where it is needed.
+        // What was not had cannot be kept: who started us knows
+        // why, and an error says so where it is needed.
         let kept = keep.capabilities() & capabilities(None)?.permitted;
         let inheritable = CapabilitySet::empty();
         clear_ambient_capability_set()?;

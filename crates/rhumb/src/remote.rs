@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use rhumb_wire::Name;
 
-/// Another part of the suite. Without a name, whoever answers at the address is believed: fit for a first try only.
+/// Another part of the suite. Without a name, whoever answers at the
+/// address is believed: fit for a first try only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Remote {
     /// Who must answer.

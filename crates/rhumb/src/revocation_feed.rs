@@ -1,4 +1,5 @@
-//! Drives a [`RevocationFeed`] over TCP on the calling thread: for a waypoint, on a thread of its own.
+//! Drives a [`RevocationFeed`] over TCP on the calling
+//! thread: for a waypoint, on a thread of its own.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::key_fetch::random;
 /// What came of an exchange, for whoever follows.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
-    /// The server answers: everything up to the feed's serial is known. Said for the first answer and for each change.
+    /// The server answers: everything up to the feed's serial is known.
+    /// Said for the first answer and for each change.
     Current(&'a RevocationFeed),
     /// The server answers that nothing has changed.
     Unchanged(&'a RevocationFeed),

@@ -13,7 +13,8 @@
 //! max_routes = 1000000
 //! ```
 //!
-//! Each site of a member is a lane of its own. New sites are added at the end, and those that are gone stay in their place: it is the lane's number, and
+//! Each site of a member is a lane of its own. New sites are added at the end,
+//! and those that are gone stay in their place: it is the lane's number, and
 //! policies that were shared before stay right.
 
 use std::collections::HashSet;

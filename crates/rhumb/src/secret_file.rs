@@ -1,4 +1,5 @@
-//! Text files that hold secrets, and what else is nobody's business: readable by their owner only. Secrets are never overwritten.
+//! Text files that hold secrets, and what else is nobody's business: readable by their owner only.
+//! Secrets are never overwritten.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -57,7 +58,8 @@ pub(crate) fn create(path: &Path, text: &str) -> Outcome {
     written.map_err(|error| Failure::operation_text(format!("file {shown}: {error}")))
 }
 
-/// Replaces a file as a whole, durably: after a crash there is the one before, or this. Readable by its owner only.
+/// Replaces a file as a whole, durably: after a crash there is the one
+/// before, or this. Readable by its owner only.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

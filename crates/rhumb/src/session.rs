@@ -1,7 +1,7 @@
 //! One secure session with a RIB or a router, for tools that ask something and wait for the answer.
 //!
-//! Blocking, one question at a time: programs that talk to names use `rhumb-node`. Questions are asked again while no
-//! answer comes, so a lost datagram costs [`ASK_AGAIN_AFTER`].
+//! Blocking, one question at a time: programs that talk to names use `rhumb-node`. Questions are
+//! asked again while no answer comes, so a lost datagram costs [`ASK_AGAIN_AFTER`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -6,7 +6,8 @@ use rhumb_wire::{Certificate, Name, Scope, Statement};
 
 use crate::clock::{time_left, time_of_day};
 
-/// What names are called in a sentence: a label where there is one, else the first characters of the name.
+/// What names are called in a sentence: a label where there
+/// is one, else the first characters of the name.
 #[derive(Debug, Default)]
 pub(crate) struct Labels(HashMap<Name, String>);
 

@@ -1,4 +1,5 @@
-//! Who may join a router: rules in options and files, read again without loss, and those refused are shown.
+//! Who may join a router: rules in options and files, read
+//! again without loss, and those refused are shown.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,4 +1,5 @@
-//! The admin endpoint on a Unix socket: its own user and root may ask, nobody else, and `rhumb status` finds it by itself.
+//! The admin endpoint on a Unix socket: its own user and root may ask, nobody
+//! else, and `rhumb status` finds it by itself.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

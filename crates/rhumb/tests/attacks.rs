@@ -1,5 +1,6 @@
-//! Attacks on the router and the RIB as they are run, by strangers with sockets: what honest nodes get amid them, in counts. Times are measured by
-//! `cargo xtask bench attacks`, with the same attackers.
+//! Attacks on the router and the RIB as they are run, by strangers with sockets:
+//! what honest nodes get amid them, in counts. Times are measured by `cargo
+//! xtask bench attacks`, with the same attackers.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -76,8 +77,9 @@ fn thirteen_identities_that_fill_a_rib_lock_nobody_out() {
     assert!(file <= 16 << 20, "{file} bytes on disk");
 }
 
-/// Two routers with a flow from a node at the first to one at the second: 100 PDUs a second for three seconds, amid 500 a second of an attack
-/// that begins with the first router's address and the name of the flow's sink.
+/// Two routers with a flow from a node at the first to one at the second: 100 PDUs a
+/// second for three seconds, amid 500 a second of an attack that begins with the first
+/// router's address and the name of the flow's sink.
 fn delivered_amid(attack: impl FnOnce(SocketAddr, Name, u64) -> AtRate) {
     let place = Place::new();
     let network = Network::start(&place);
@@ -101,7 +103,8 @@ fn a_low_ttl_stops_no_flow() {
     delivered_amid(lower_ttl);
 }
 
-/// What arrives at these sockets, and what a stranger sends in all who pings names that are said to be there, for three seconds.
+/// What arrives at these sockets, and what a stranger sends in all who pings names
+/// that are said to be there, for three seconds.
 fn sent_to_victims(victims: &[UdpSocket], names_each: usize) -> (u64, u64) {
     let place = Place::new();
     let network = Network::start(&place);

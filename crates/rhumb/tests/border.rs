@@ -1,5 +1,6 @@
-//! The border of a trust domain with real processes: a router demands capabilities of its neighbour, which has a principal of the
-//! operator's, or a file; who pays is on the account, and who is revoked passes no more.
+//! The border of a trust domain with real processes: a router demands capabilities of its
+//! neighbour, which has a principal of the operator's, or a file; who pays is on the account, and
+//! who is revoked passes no more.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -75,7 +76,8 @@ impl Domain {
         (running, ready)
     }
 
-    /// Pings until that ends as expected, since keys and news take their time; says what was printed last.
+    /// Pings until that ends as expected, since keys and news
+    /// take their time; says what was printed last.
     #[track_caller]
     fn ping_until(&self, name: &str, near: &Value, code: i32, text: &str) {
         let start = Instant::now();

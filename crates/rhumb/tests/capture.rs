@@ -1,6 +1,8 @@
-//! What somebody sees who records the wires between routers: no name, no metadata, no byte of what is sent.
+//! What somebody sees who records the wires between routers:
+//! no name, no metadata, no byte of what is sent.
 //!
-//! R1 and R3 reach R2 only through taps that record every datagram in both directions, handshakes included.
+//! R1 and R3 reach R2 only through taps that record every
+//! datagram in both directions, handshakes included.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,4 +1,5 @@
-//! A machine whose clock is wrong is told so in that word, at the start and in status, and not every second.
+//! A machine whose clock is wrong is told so in that word, at
+//! the start and in status, and not every second.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,4 +1,5 @@
-//! The configuration file: where it is looked for, what it may say, and how it is told what is wrong.
+//! The configuration file: where it is looked for, what
+//! it may say, and how it is told what is wrong.
 
 mod harness;
 

@@ -1,4 +1,5 @@
-//! RIB and router as services: how they end, what they tell, and that a router goes on without its RIB.
+//! RIB and router as services: how they end, what they
+//! tell, and that a router goes on without its RIB.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -149,7 +150,8 @@ fn web_pages_under_foreign_names_and_other_requests_are_refused() {
         status("PUT /status HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         "HTTP/1.1 405 Method Not Allowed"
     );
-    // Far more than a request, without an end: the connection is closed, and others are still served.
+    // Far more than a request, without an end: the
+    // connection is closed, and others are still served.
     let mut flood = TcpStream::connect(admin).unwrap();
     let _ = flood.write_all(&vec![b'x'; 1 << 20]);
     assert!(status("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").ends_with("200 OK"));

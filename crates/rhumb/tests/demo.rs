@@ -1,4 +1,5 @@
-//! The demo: moves a real file, has three attacks refused, and leaves nothing behind, however it ends.
+//! The demo: moves a real file, has three attacks
+//! refused, and leaves nothing behind, however it ends.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,5 +1,6 @@
-//! Routers are found by real processes on networks of their own: over IPv6 multicast, over IPv4 broadcast, and, where the
-//! local network has none, at the address of a root router beyond a routed hop.
+//! Routers are found by real processes on networks of their own: over IPv6
+//! multicast, over IPv4 broadcast, and, where the local network has none, at the
+//! address of a root router beyond a routed hop.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -48,7 +49,8 @@ fn run_in(place: &Place, host: &Namespace, arguments: &[&str]) -> Run {
     Run::of(place.command_in(host.id(), arguments).output().unwrap())
 }
 
-/// One node receives, another one pings it; neither was told of a router. Returns the receiver's first word.
+/// One node receives, another one pings it; neither was told of
+/// a router. Returns the receiver's first word.
 #[track_caller]
 fn two_nodes_meet(place: &Place, [a, b]: [&Namespace; 2], more: &[&str]) -> Value {
     let mut receiver = place.start_in(b.id(), &[&["receive"], more].concat());

@@ -1,4 +1,5 @@
-//! The two servers of a private exchange as processes, with members that the test plays: routes go where their policies say, and nowhere else.
+//! The two servers of a private exchange as processes, with members that the test plays: routes go
+//! where their policies say, and nowhere else.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -74,7 +75,8 @@ fn routes_go_to_those_whom_their_policies_have_and_to_nobody_else() {
     m[3].wait_for_routes(&[("b", 1, "b by 1")]);
 
     for server in [&one, &two] {
-        // Shards report one after the other: two routes are current before the first is taken back, too.
+        // Shards report one after the other: two routes are
+        // current before the first is taken back, too.
         let status = server.wait_for(&exchange, "table", |status| {
             status["routes"]["current"] == 2 && status["routes"]["exported"] == 4
         });
@@ -119,7 +121,8 @@ fn the_best_of_several_is_chosen_by_taste_and_then_by_load() {
     };
     chosen(&m[3], 1);
     chosen(&m[4], 2);
-    // Another load, and nothing besides: what was chosen is chosen anew, and nobody was without a route meanwhile.
+    // Another load, and nothing besides: what was chosen is chosen
+    // anew, and nobody was without a route meanwhile.
     exchange.place.write("load", "m0/a 5\nm1/a 90\nm2/a 50\n");
     chosen(&m[3], 0);
     chosen(&m[4], 2);

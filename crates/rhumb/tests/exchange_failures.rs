@@ -1,5 +1,5 @@
-//! Servers of a private exchange that are killed, restarted and stood in for: no route is lost, none is half computed, and members need do
-//! nothing.
+//! Servers of a private exchange that are killed, restarted and stood in for: no route is lost,
+//! none is half computed, and members need do nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -187,7 +187,8 @@ fn a_roster_grows_and_shrinks_and_those_who_stay_notice_nothing() {
     old[0].wait_for_routes(&[("b", 1, "b by 1")]);
     exchange.write_roster("roster.toml", 0..3);
     reload(3);
-    // Those with the old roster go on, and those who have the new one announce to the newcomer, too.
+    // Those with the old roster go on, and those who have
+    // the new one announce to the newcomer, too.
     let new = Playing::start(&exchange, 2, 3, &[&one, &two], indifferent);
     new.announce("c", &[0, 1], "c by 2");
     old[1].wait_for_routes(&[("a", 0, "a by 0"), ("c", 2, "c by 2")]);

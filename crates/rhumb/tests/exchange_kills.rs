@@ -1,7 +1,9 @@
-//! Processes of a private exchange, killed at random and together while their routers go on changing routes: once that is over, every router has what the
+//! Processes of a private exchange, killed at random and together while their
+//! routers go on changing routes: once that is over, every router has what the
 //! policies say, and who says that all is here, has all.
 //!
-//! `RHUMB_KILLS_SEED` is the first seed, `RHUMB_KILLS_ROUNDS` how often some are killed; each run prints both.
+//! `RHUMB_KILLS_SEED` is the first seed, `RHUMB_KILLS_ROUNDS` how
+//! often some are killed; each run prints both.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 mod exchanging;
@@ -114,7 +116,8 @@ impl<'a> Rig<'a> {
         }
     }
 
-    /// The paths that a router may have, by prefix: with the exchange's choice any of the shortest, without the first of them.
+    /// The paths that a router may have, by prefix: with the exchange's choice any
+    /// of the shortest, without the first of them.
     fn expected(&self, to: u16) -> BTreeMap<String, BTreeSet<Vec<u32>>> {
         let mut expected: BTreeMap<String, Vec<Vec<u32>>> = BTreeMap::new();
         for ((from, number), route) in &self.announced {
@@ -198,7 +201,8 @@ impl<'a> Rig<'a> {
         servers.chain(proxies).collect()
     }
 
-    /// Some are killed together, and started again a little later, in any order, while routers go on.
+    /// Some are killed together, and started again a
+    /// little later, in any order, while routers go on.
     fn kill_some(&mut self) -> String {
         let mut killed: Vec<usize> = Vec::new();
         let all = SERVERS.len() + usize::from(MEMBERS);

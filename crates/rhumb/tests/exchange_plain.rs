@@ -1,4 +1,5 @@
-//! The plain route server beside a private exchange: real routers of five makes get what the oracle says, by lists and communities.
+//! The plain route server beside a private exchange: real routers of five makes get what the oracle
+//! says, by lists and communities.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

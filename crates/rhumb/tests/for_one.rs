@@ -1,4 +1,5 @@
-//! A node that joins for one other name hears from nobody else, at the same router or behind another one.
+//! A node that joins for one other name hears from nobody
+//! else, at the same router or behind another one.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -34,7 +35,8 @@ fn who_joins_for_one_name_hears_from_no_other() {
     assert_eq!(sent(&alice.1).code, 0);
     assert_ne!(sent(&eve.1).code, 0);
 
-    // Of one's own word, too, nobody makes more than it says; and a command that could not work says so at once.
+    // Of one's own word, too, nobody makes more than it says; and a
+    // command that could not work says so at once.
     let options = ["ping", &bob.0, "--for", &eve.0, "--router", &router];
     let refused = place.run(&options);
     assert_eq!(refused.code, 2, "{}", refused.errors);

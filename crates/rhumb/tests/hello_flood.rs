@@ -1,4 +1,5 @@
-//! OpenSSL clients and a node amid a flood of hellos in the name of others, against the router as it is run.
+//! OpenSSL clients and a node amid a flood of hellos in the
+//! name of others, against the router as it is run.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

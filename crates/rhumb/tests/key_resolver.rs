@@ -1,5 +1,5 @@
-//! A recursive resolver that everybody uses, unbound, between principals and a key server, with the zone delegated to it in
-//! its parent, in a network namespace, where both have the port of DNS.
+//! A recursive resolver that everybody uses, unbound, between principals and a key server, with the
+//! zone delegated to it in its parent, in a network namespace, where both have the port of DNS.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -118,7 +118,8 @@ fn keys_come_through_a_resolver_that_knows_the_zone_by_its_delegation() {
     assert_eq!(run.code, 0, "{}", run.errors);
     assert_eq!(run.object()["window"].as_u64().unwrap(), window + 1);
 
-    // What a cache has outlives the server, until its time is over; what it has not is gone with it.
+    // What a cache has outlives the server, until its
+    // time is over; what it has not is gone with it.
     let listed: u64 = dig_in(&host, &["+noall", "+answer", &name, "TXT"])
         .split_whitespace()
         .nth(1)
@@ -132,7 +133,8 @@ fn keys_come_through_a_resolver_that_knows_the_zone_by_its_delegation() {
     assert_eq!(run.code, 0, "{}", run.errors);
 }
 
-/// The parent, as its operator writes it: the delegation and the address of the name server below it.
+/// The parent, as its operator writes it: the delegation
+/// and the address of the name server below it.
 const PARENT: &str = "\
 $ORIGIN example.net.
 $TTL 300

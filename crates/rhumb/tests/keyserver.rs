@@ -1,4 +1,5 @@
-//! A key server as a process, asked by others' programs: dig, nsupdate and hickory; and killed in the middle of work.
+//! A key server as a process, asked by others' programs: dig, nsupdate
+//! and hickory; and killed in the middle of work.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

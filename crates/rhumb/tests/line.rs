@@ -1,4 +1,5 @@
-//! The line of namespaces that tests of routers on the way use: whole from end to end, and gone afterwards.
+//! The line of namespaces that tests of routers on the way
+//! use: whole from end to end, and gone afterwards.
 #![cfg(target_os = "linux")]
 
 #[path = "../../rhumb-io/tests/wire/mod.rs"]

@@ -1,4 +1,5 @@
-//! What must not be in a log: a secret, anywhere, at any level; the name of another, at `info` or above.
+//! What must not be in a log: a secret, anywhere, at any
+//! level; the name of another, at `info` or above.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -6,8 +7,8 @@ mod harness;
 
 use harness::{Network, Place, Running};
 
-/// Runs everything once with this filter and returns all log lines of RIB, router and both nodes, with the names and
-/// key files involved.
+/// Runs everything once with this filter and returns all log lines of RIB, router and both nodes,
+/// with the names and key files involved.
 fn logs(place: &Place, filter: &str) -> (Vec<(String, String)>, Vec<String>) {
     let loud = |command: &mut std::process::Command| {
         command.env("RUST_LOG", filter);

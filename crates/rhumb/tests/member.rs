@@ -1,4 +1,5 @@
-//! `rhumb member` without an exchange or a router: what it refuses to begin with, and what it says while it waits.
+//! `rhumb member` without an exchange or a router: what it refuses to
+//! begin with, and what it says while it waits.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 mod harness;

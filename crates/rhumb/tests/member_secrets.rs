@@ -1,5 +1,6 @@
-//! What a real proxy says to each party, message by message, is the same in worlds that differ in its policy alone: while its router announces, a site
-//! is added to the roster, policies change, and the proxy begins anew.
+//! What a real proxy says to each party, message by message, is the same in worlds that
+//! differ in its policy alone: while its router announces, a site is added to the
+//! roster, policies change, and the proxy begins anew.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 mod exchanging;
@@ -32,7 +33,8 @@ struct Secrets {
 
 const OPEN: Secrets = Secrets { export: ["", ""], import: "", communities: &[], gets_routes: true };
 
-/// A message of the proxy as a party sees it that does not look into its shares: kind, length, and of words the destination.
+/// A message of the proxy as a party sees it that does not look into its
+/// shares: kind, length, and of words the destination.
 type Seen = (u8, usize, Option<Vec<u8>>);
 
 fn seen(frame: &Frame) -> Seen {
@@ -166,7 +168,8 @@ fn what_a_proxy_says_and_in_which_order_tells_neither_party_its_policy() {
     });
     let open = &lives[0];
     let count = |kind: u8| open[0].iter().flatten().filter(|it| it.0 == kind).count();
-    // Eight routes at first, with the roster, twice with policies, and by another process; and one more.
+    // Eight routes at first, with the roster, twice with
+    // policies, and by another process; and one more.
     assert_eq!((count(1), count(3)), (5 * 8 + 1, 2));
     assert!(count(7) >= 3 && count(5) >= 3, "{} and {} answers", count(7), count(5));
     for ((what, _), other) in worlds.iter().zip(&lives[1..]) {

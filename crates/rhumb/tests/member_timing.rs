@@ -1,4 +1,5 @@
-//! When a real proxy speaks to the parties says nothing about its routes, whatever it thinks about them and for how long.
+//! When a real proxy speaks to the parties says nothing about its routes,
+//! whatever it thinks about them and for how long.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 mod exchanging;
@@ -25,7 +26,8 @@ fn long_policy() -> String {
     (0..2000).map(rule).collect()
 }
 
-/// When both answers to a question came after it, each in microseconds behind the later of both questions.
+/// When both answers to a question came after it, each in
+/// microseconds behind the later of both questions.
 fn answers(frames: &[Frame]) -> Option<[i64; 2]> {
     let last = |party: Party, kind: u8, is_proxys: bool| {
         let mut frames = frames.iter().rev().filter(|it| it.is_proxys == is_proxys);
@@ -39,7 +41,8 @@ fn answers(frames: &[Frame]) -> Option<[i64; 2]> {
     Some([behind(Party::One)?, behind(Party::Two)?])
 }
 
-/// How well one side is told from the other by what is greater: 0.5 is not at all, 0 and 1 are always.
+/// How well one side is told from the other by what is
+/// greater: 0.5 is not at all, 0 and 1 are always.
 fn told_apart(left: &[i64], right: &[i64]) -> f64 {
     let wins = left.iter().flat_map(|a| right.iter().map(move |b| f64::from(a.cmp(b) as i8 + 1)));
     wins.sum::<f64>() / (2 * left.len() * right.len()) as f64

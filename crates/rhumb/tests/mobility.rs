@@ -1,5 +1,5 @@
-//! Real processes whose addresses change while a file flows: behind a translator of addresses that forgets them, and on a
-//! link whose address is taken away and replaced.
+//! Real processes whose addresses change while a file flows: behind a translator of addresses that
+//! forgets them, and on a link whose address is taken away and replaced.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -17,8 +17,8 @@ use harness::{Network, Place, Run, remote};
 use namespaces::Namespace;
 use serde_json::Value;
 
-/// A translator of addresses between one node and a router, that forgets the node now and then: the router sees it at another
-/// port, and what goes to the former one is lost.
+/// A translator of addresses between one node and a router, that forgets the node now and then: the
+/// router sees it at another port, and what goes to the former one is lost.
 struct Translator {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -60,7 +60,8 @@ fn translate(inner: &UdpSocket, router: SocketAddr, every: usize, times: usize, 
         scope.spawn(|| {
             let mut buffer = [0; 65_535];
             while !seen.stop.load(Ordering::Relaxed) {
-                // A socket that was replaced meanwhile is closed with this turn, and what it holds is lost.
+                // A socket that was replaced meanwhile is closed with
+                // this turn, and what it holds is lost.
                 let socket = present();
                 let Ok(len) = socket.recv(&mut buffer) else { continue };
                 count_handshake(seen, &buffer[..len]);
@@ -100,7 +101,8 @@ fn count_handshake(seen: &Seen, datagram: &[u8]) {
     }
 }
 
-/// How long a thread of the translator waits before it looks whether it should end, or its socket was replaced.
+/// How long a thread of the translator waits before it looks
+/// whether it should end, or its socket was replaced.
 const SLICE: Duration = Duration::from_millis(5);
 
 fn status(place: &Place, ready: &Value) -> Value {

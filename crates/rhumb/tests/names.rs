@@ -1,4 +1,5 @@
-//! Labels and beginnings in place of names: what they stand for on this machine, and what they never stand for.
+//! Labels and beginnings in place of names: what they stand for on
+//! this machine, and what they never stand for.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,4 +1,5 @@
-//! A member's router, its proxy and the exchange's servers on one host, by the configuration that the documentation has for it.
+//! A member's router, its proxy and the exchange's servers on one host, by the configuration that
+//! the documentation has for it.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -46,7 +47,8 @@ fn snippet() -> String {
 }
 
 fn for_member(number: usize, mut text: String) -> String {
-    // To a next hop on its own host there is no way for BIRD: these are elsewhere on the network, as those of other members are.
+    // To a next hop on its own host there is no way for BIRD: these are elsewhere on the network,
+    // as those of other members are.
     let elsewhere = format!("next hop address 192.0.2.{};", 97 + number);
     text = text.replace("next hop address 192.0.2.2;", &elsewhere);
     if number == 1 {
@@ -189,7 +191,8 @@ fn a_router_that_stays_idle_is_said_to_and_why() {
     run.is_refused_with(&["192.0.2.3:179", "strict bind yes"]);
 }
 
-/// Whoever has read that somebody is not reached reads, too, when that is over, at the level at which it all is said by default.
+/// Whoever has read that somebody is not reached reads, too, when that is over, at the level at
+/// which it all is said by default.
 #[test]
 fn a_log_does_not_end_with_what_is_over() {
     let exchange = Exchange::new(1);

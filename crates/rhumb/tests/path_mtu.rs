@@ -1,5 +1,5 @@
-//! Real processes over links that take less than Ethernet's 1500 bytes, and where nobody says so: the routers of the system in
-//! between neither tell what is too big nor let fragments through.
+//! Real processes over links that take less than Ethernet's 1500 bytes, and where nobody says so:
+//! the routers of the system in between neither tell what is too big nor let fragments through.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -13,7 +13,8 @@ use harness::{Place, Run, Running, remote};
 use namespaces::Namespace;
 use serde_json::Value;
 
-/// A router of ours and its RIB on one host, nodes on another, and two routers of the system between them.
+/// A router of ours and its RIB on one host, nodes on
+/// another, and two routers of the system between them.
 struct Rig {
     host: Namespace,
     /// The system's routers, with a link of their own: `far` is its device at both.
@@ -162,7 +163,8 @@ impl Transfer {
         Self { sender: place.start_in(from.id(), &send), receiver }
     }
 
-    /// Waits until it is there, whole. Two times the patience of one look, for a machine that is busy with everything else.
+    /// Waits until it is there, whole. Two times the patience of one look, for a
+    /// machine that is busy with everything else.
     fn end(mut self) {
         let received = self.receiver.next_object_within(Duration::from_secs(60));
         assert_eq!(received["sha256"], self.sender.next_object()["sha256"]);

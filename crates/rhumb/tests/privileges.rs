@@ -1,5 +1,6 @@
-//! Daemons that are started by root give up what they need no more, in every thread, and go on working: waypoints and routers keep
-//! no capability, a stamper those of the network alone; with `run_as` they are another user.
+//! Daemons that are started by root give up what they need no more, in every thread, and go on
+//! working: waypoints and routers keep no capability, a stamper those of the network alone; with
+//! `run_as` they are another user.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -21,7 +22,8 @@ use wire::Line;
 /// A user of whom the system need not know.
 const USER: u32 = 4242;
 
-/// What the kernel says of every thread of a process: ids, groups, capabilities, and whether it can gain any.
+/// What the kernel says of every thread of a process: ids,
+/// groups, capabilities, and whether it can gain any.
 #[track_caller]
 fn expect_privileges(process: u32, user: u32, capabilities: u64) {
     let mut threads = 0;

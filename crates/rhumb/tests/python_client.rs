@@ -1,9 +1,9 @@
-//! The independent client in `tests/python`, written from the specification alone: its own tests, and those of it in one
-//! network with this binary. Each Python module is one test here.
+//! The independent client in `tests/python`, written from the specification alone: its own tests,
+//! and those of it in one network with this binary. Each Python module is one test here.
 //!
-//! It needs Python 3.9 and the package `cryptography`. Where the package is missing and this is a machine for tests (`CI`
-//! is set, or the user is root), it is installed into a virtual environment below the build folder; otherwise the
-//! tests skip themselves.
+//! It needs Python 3.9 and the package `cryptography`. Where the package is missing and this is a
+//! machine for tests (`CI` is set, or the user is root), it is installed into a virtual environment
+//! below the build folder; otherwise the tests skip themselves.
 
 #![allow(clippy::unwrap_used)] // A test may panic.
 

@@ -1,4 +1,5 @@
-//! Real routers behind proxies get what a plain route server with the same policies would give them.
+//! Real routers behind proxies get what a plain route
+//! server with the same policies would give them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

@@ -1,4 +1,5 @@
-//! Real routers behind proxies beside other machinery of an exchange: a cache of the RPKI, signed segments, the plain route server.
+//! Real routers behind proxies beside other machinery of an exchange: a cache of the RPKI, signed
+//! segments, the plain route server.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -15,7 +16,8 @@ use members::private::{More, Private, proxy_address};
 use members::slice::Announced;
 use members::{Lan, MEMBERS, Member, PATIENCE, Process, Table, expect_tables_or, oracle};
 
-/// Both parties, and the routers of these members, told to speak with their proxies. Nothing runs yet.
+/// Both parties, and the routers of these members, told
+/// to speak with their proxies. Nothing runs yet.
 fn rig(indices: &[usize]) -> Option<(Lan, tempfile::TempDir, Private, Vec<Member>)> {
     let mut lan = members::lan()?;
     let folder = tempfile::tempdir().unwrap();
@@ -196,8 +198,8 @@ fn a_router_without_ipv6_has_told_all_when_it_has_told_its_ipv4_routes() {
     });
 }
 
-/// What a member of the plain route server gets, of which a proxy brings it `private`, and `plain` comes from its fellows there: the better, or
-/// where both are as good, the latter.
+/// What a member of the plain route server gets, of which a proxy brings it `private`, and `plain`
+/// comes from its fellows there: the better, or where both are as good, the latter.
 fn merged(private: Table, plain: Table) -> Table {
     let rank = |route: &members::Received| {
         let origins = ["igp", "egp", "incomplete"];
@@ -212,7 +214,8 @@ fn merged(private: Table, plain: Table) -> Table {
     merged
 }
 
-/// Each of these has what it should: 0 and 2 are at the plain route server, and 0, 1 and 4 in the private service.
+/// Each of these has what it should: 0 and 2 are at the plain route
+/// server, and 0, 1 and 4 in the private service.
 #[track_caller]
 fn expect_met(
     what: &str,
@@ -238,7 +241,8 @@ fn expect_met(
     expected
 }
 
-/// Members 0 and 2 have sessions with the plain route server, and 0 a proxy there; 1 and 4 have proxies of their own.
+/// Members 0 and 2 have sessions with the plain route server, and 0 a
+/// proxy there; 1 and 4 have proxies of their own.
 #[test]
 fn a_member_of_the_plain_route_server_meets_those_of_the_private_service() {
     let Some((_lan, _folder, mut private, mut routers)) = rig(&[0, 1, 2, 4]) else { return };

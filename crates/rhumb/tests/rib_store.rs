@@ -1,4 +1,5 @@
-//! A RIB that comes back without its store, or with an old one: routers tell it anew what it lacks, within seconds.
+//! A RIB that comes back without its store, or with an old one:
+//! routers tell it anew what it lacks, within seconds.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 use harness::{Network, Place, Running, remote};
 use serde_json::Value;
 
-/// Far less than half a lease of ten minutes, after which everything is published anyway; far more than it takes.
+/// Far less than half a lease of ten minutes, after which everything
+/// is published anyway; far more than it takes.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn start_rib(place: &Place, address: &Value) -> (Running, Value) {

@@ -1,4 +1,5 @@
-//! While no RIB answers: names of one router join, are told so, and reach each other; they are published when a RIB is back.
+//! While no RIB answers: names of one router join, are told so, and reach each other; they are
+//! published when a RIB is back.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -27,7 +28,8 @@ fn start_router(place: &Place, key: &str, rib: &str) -> (Running, String) {
     (router, ready)
 }
 
-/// What happens at one router while there is no RIB: a name that was there before, or one that joins now, gets pings and files.
+/// What happens at one router while there is no RIB: a name that was there before, or one that
+/// joins now, gets pings and files.
 fn names_of_one_router_reach_each_other(place: &Place, router: &str, to: &str, file: &str) {
     let ping = place.run(&["ping", to, "--count", "2", "--router", router]);
     assert_eq!(ping.code, 0, "{}", ping.errors);

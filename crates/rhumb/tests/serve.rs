@@ -1,4 +1,5 @@
-//! A name that moves between servers: its owner certifies one and then another; whoever sends to it notices nothing.
+//! A name that moves between servers: its owner certifies one and then
+//! another; whoever sends to it notices nothing.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -121,7 +122,8 @@ fn a_renewed_adcert_is_read_when_asked_and_a_bad_one_changes_nothing() {
     assert_eq!(serving.next_object()["serves"][0], capsule.as_str());
     assert_eq!(until(), now_s + 3600);
 
-    // Older than the one in use, of another name, none at all: each is said, and the name is served as before.
+    // Older than the one in use, of another name, none at all: each
+    // is said, and the name is served as before.
     sign(&owner, 1, 3600);
     serving.nudge("HUP");
     serving.wait_for_error("going on with the AdCert from before");

@@ -1,4 +1,5 @@
-//! `rhumb stamp -- COMMAND`: programs that know nothing of it go through two waypoints, where nothing else gets through.
+//! `rhumb stamp -- COMMAND`: programs that know nothing of it go through
+//! two waypoints, where nothing else gets through.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -33,8 +34,8 @@ fn iperf3_goes_through_two_waypoints_and_nothing_else_gets_there() {
     }
 }
 
-/// Says how fast it is, beside the same line without waypoints. What the figures are depends on the machine; that all arrives
-/// does not.
+/// Says how fast it is, beside the same line without waypoints. What the figures are depends on the
+/// machine; that all arrives does not.
 #[test]
 fn throughput_of_tcp_is_reported() {
     let Some(rig) = Rig::new(0, &["iperf3"]) else { return };
@@ -80,7 +81,8 @@ fn curl_gets_a_page_and_the_rest_of_the_host_is_not_stamped() {
         (format!("http://{}/page", Line::B), ["w1", "w2"]),
         (format!("http://[{}]/page", Line::B6), ["w1v6", "w2v6"]),
     ] {
-        // Beside it, another process of the host asks for the same: it is not stamped, and gets nothing.
+        // Beside it, another process of the host asks for the
+        // same: it is not stamped, and gets nothing.
         let script = format!("curl -sS --max-time 20 -o got {url} && cmp got page && rm got");
         let run = rig.run_stamped(&keys, &script);
         assert_eq!((run.code, &*run.errors), (0, ""), "{}", run.output);
@@ -193,7 +195,8 @@ fn what_a_killed_stamper_leaves_is_cut_off_and_then_removed() {
     assert!(traces(&rig.line.a).contains("fwmark"), "killed: nobody has cleaned up");
     assert_eq!(groups(), 1);
 
-    // The next stamper leaves a command that still runs where it is: it reaches nobody, not by the usual way either.
+    // The next stamper leaves a command that still runs where it is: it
+    // reaches nobody, not by the usual way either.
     let run = rig.run_stamped(&["w1", "w2"], "exit 0");
     assert_eq!(run.code, 0, "{}", run.errors);
     assert!(run.errors.contains("cut off"), "{}", run.errors);

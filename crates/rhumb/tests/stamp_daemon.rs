@@ -1,4 +1,5 @@
-//! `rhumb stamp daemon`: sockets handed over, users, and what is forwarded for others, each by its way and nothing else.
+//! `rhumb stamp daemon`: sockets handed over, users, and what is forwarded
+//! for others, each by its way and nothing else.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

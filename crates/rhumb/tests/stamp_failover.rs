@@ -1,5 +1,6 @@
-//! Two waypoints on two ways from a to b: packets take the preferred one while it is well, the other one within moments when it is
-//! killed or refuses, and come back; a program and its TCP connection live on.
+//! Two waypoints on two ways from a to b: packets take the preferred one while it
+//! is well, the other one within moments when it is killed or refuses, and come
+//! back; a program and its TCP connection live on.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

@@ -1,4 +1,5 @@
-//! Keys of a stamper: windows roll over without loss, and without a valid key nothing is sent, or all of it plain, as asked.
+//! Keys of a stamper: windows roll over without loss, and without a valid key
+//! nothing is sent, or all of it plain, as asked.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 

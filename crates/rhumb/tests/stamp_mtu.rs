@@ -1,4 +1,5 @@
-//! The path's MTU through a stamper and waypoints: a link in the middle takes 1400 bytes, and unmodified programs get on.
+//! The path's MTU through a stamper and waypoints: a link in the middle
+//! takes 1400 bytes, and unmodified programs get on.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -33,8 +34,8 @@ fn tcp_gets_through_a_narrow_link_in_the_middle() {
     }
 }
 
-/// Sends datagrams to b and says what became of them: with `do`, which the kernel may not cut; with `want`, large ones, which
-/// it cuts as it needs.
+/// Sends datagrams to b and says what became of them: with `do`, which the kernel may not cut; with
+/// `want`, large ones, which it cuts as it needs.
 const SENDER: &str = "
 import errno, json, socket, sys, time
 b, kind = sys.argv[1:]
@@ -126,7 +127,8 @@ fn large_udp_that_may_be_cut_gets_through() {
 #[test]
 fn a_link_before_the_first_waypoint_that_takes_less_is_learnt() {
     let Some(rig) = narrow(&["python3", "iperf3"]) else { return };
-    // r1 passes on what is for r2, and says of it what is too big; its own waypoint has no part in it.
+    // r1 passes on what is for r2, and says of it what is
+    // too big; its own waypoint has no part in it.
     rig.line.r1.run("nft insert rule inet plain forward meta l4proto 253 accept");
     let before = rig.passed();
     for (address, key, overhead) in [(Line::B, "w2", 44 + 20), (Line::B6, "w2v6", 80)] {
@@ -171,12 +173,13 @@ fn hosts_behind_a_gateway_are_told_how_large_packets_may_be() {
             assert_eq!(run.code, 0, "{}{}", run.output, run.errors);
             run.object()
         };
-        // First the gateway's device refuses what would not fit when stamped. The host hears it as from any router.
+        // First the gateway's device refuses what would not fit when
+        // stamped. The host hears it as from any router.
         let first = sends("do");
         assert_eq!((&first["before"], &first["error"]), (&1500.into(), &"EMSGSIZE".into()));
         assert_eq!(first["after"], 1500 - overhead, "{first}");
-        // What has that size is told of by the first waypoint, whose next link takes less. It knows what the packet is, and leaves
-        // no room for fragments.
+        // What has that size is told of by the first waypoint, whose next link takes less. It knows
+        // what the packet is, and leaves no room for fragments.
         let stamp = if address == Line::B { overhead - 20 } else { overhead };
         let second = sends("do");
         assert_eq!(second["before"], 1400 - stamp, "{second}");

@@ -1,5 +1,5 @@
-//! What `rhumb stamp` does with names, with capabilities that were delegated, and with a configuration that changes while packets
-//! flow.
+//! What `rhumb stamp` does with names, with capabilities that were delegated, and with a
+//! configuration that changes while packets flow.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -91,7 +91,8 @@ fn a_delegate_of_a_delegate_goes_where_it_may_and_is_named_in_the_accounts() {
         }
         let b = rig.line.b.enter(|| std::net::UdpSocket::bind((target, 7777)).unwrap());
         b.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-        // One to where it may not go, one to where it may; and the MTU that its longer header leaves.
+        // One to where it may not go, one to where it may;
+        // and the MTU that its longer header leaves.
         let script = format!(
             "python3 -c \"import socket; s = socket.socket(socket.{}, socket.SOCK_DGRAM); \
              s.sendto(b'elsewhere', ('{other}', 7777)); s.sendto(b'here', ('{target}', 7777))\"; \

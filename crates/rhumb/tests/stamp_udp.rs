@@ -1,5 +1,6 @@
-//! `rhumb stamp --udp`: a waypoint behind an address translator, and a stamper behind one, where nothing but UDP to one port gets
-//! through. The router in the middle is the translator, and r2 the only waypoint.
+//! `rhumb stamp --udp`: a waypoint behind an address translator, and a stamper
+//! behind one, where nothing but UDP to one port gets through. The router in the
+//! middle is the translator, and r2 the only waypoint.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 use stamping::{Rig, Started, wait_until};
 use wire::Line;
 
-/// A family of addresses: the target, the waypoint and its key, where the translator has it, and what b answers to.
+/// A family of addresses: the target, the waypoint and its key, where
+/// the translator has it, and what b answers to.
 struct Family {
     target: &'static str,
     target_port: &'static str,
@@ -42,8 +44,8 @@ fn families() -> [Family; 2] {
     ]
 }
 
-/// Makes r1 a translator: it has r2's waypoint at its own port 4500, and hides where packets to it come from. All that a sends
-/// otherwise stays there.
+/// Makes r1 a translator: it has r2's waypoint at its own port 4500, and hides where packets to it
+/// come from. All that a sends otherwise stays there.
 fn translate(rig: &Rig) {
     for (family, from, to) in
         [("ip", "ip saddr", Line::R2.to_owned()), ("ip6", "ip6 saddr", format!("[{}]", Line::R2_6))]
@@ -135,7 +137,8 @@ fn without_udp_nothing_gets_through_the_translator() {
 fn a_narrow_path_to_the_translator_is_learnt_from_icmp() {
     let Some(rig) = Rig::new(0, &["iperf3"]) else { return };
     translate(&rig);
-    // What r1 passes on to r2 may have 1400 bytes: r1 says so to a, of packets that it has translated.
+    // What r1 passes on to r2 may have 1400 bytes: r1 says
+    // so to a, of packets that it has translated.
     rig.line.r1.run("ip link set right mtu 1400");
     rig.line.r2.run("ip link set left mtu 1400");
     for family in families() {

@@ -1,5 +1,5 @@
-//! A router that keeps its routes in a file: it knows them again after a restart, with no RIB there, and a file that is damaged
-//! or cannot be written is said so in one line.
+//! A router that keeps its routes in a file: it knows them again after a restart, with no RIB
+//! there, and a file that is damaged or cannot be written is said so in one line.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

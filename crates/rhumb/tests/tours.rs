@@ -1,4 +1,5 @@
-//! The tours of the documentation, played as they stand: commands are taken out of the page and given to a shell.
+//! The tours of the documentation, played as they stand: commands
+//! are taken out of the page and given to a shell.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
@@ -27,7 +28,8 @@ fn commands<'a>(page: &'a str, from: &str, until: &str) -> Vec<&'a str> {
     parts.map(|part| part.split_once("```").unwrap().0).collect()
 }
 
-/// A folder that looks like the repository after a build, and where the rest of the machine is out of sight.
+/// A folder that looks like the repository after a build, and
+/// where the rest of the machine is out of sight.
 fn built(place: &Place) {
     std::fs::create_dir_all(place.path("target/release")).unwrap();
     let binary = env!("CARGO_BIN_EXE_rhumb");
@@ -35,7 +37,8 @@ fn built(place: &Place) {
     place.write("README.md", &page("README.md"));
 }
 
-/// Runs a script of bash in namespaces of its own, for some minutes at most, and returns all that it printed. `None`, and why, without root.
+/// Runs a script of bash in namespaces of its own, for some minutes at most, and returns all that
+/// it printed. `None`, and why, without root.
 fn play(place: &Place, script: &str, needs: &[&str]) -> Option<String> {
     let script = format!(
         "set -u\nexec 2>&1\nmount --bind . /mnt && cd /mnt && export HOME=/mnt || exit 77\n\
@@ -84,7 +87,8 @@ fn after<'a>(played: &'a str, command: &str) -> &'a str {
     rest.split("\n$ ").next().unwrap()
 }
 
-/// What runs until it is ended gets a terminal of its own: as a job, waited for until it has said that it is ready.
+/// What runs until it is ended gets a terminal of its own: as a job,
+/// waited for until it has said that it is ready.
 const TERMINALS: &str = r#"
 terminal() {
   local file="terminal.$((++terminals))"
@@ -126,7 +130,8 @@ fn the_five_minutes_of_the_readme_work_as_they_stand() {
     built(&place);
     let readme = page("README.md");
     let all = commands(&readme, "## Your own network", "### Packets that prove");
-    // Bob is not ended before his next start, as the page says that he should be: then the later one goes on all the same.
+    // Bob is not ended before his next start, as the page says that he should
+    // be: then the later one goes on all the same.
     let script: String = all.iter().map(|block| by_line(block)).collect();
     // The process that gave its name up says so some seconds later.
     let told =
@@ -149,7 +154,8 @@ fn the_five_minutes_of_the_readme_work_as_they_stand() {
     assert!(capsule.contains("README.md") && !capsule.contains("no longer served"), "{capsule}");
 }
 
-/// All blocks of the tour one after the other, each with a line before it by which its output is found.
+/// All blocks of the tour one after the other, each with a
+/// line before it by which its output is found.
 #[test]
 fn the_platypus_tour_works_as_it_stands() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Two nodes, a router and a RIB, run as their users run them: files, pings, traces, and what fails.
+//! Two nodes, a router and a RIB, run as their users
+//! run them: files, pings, traces, and what fails.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

@@ -1,4 +1,5 @@
-//! Two processes with one key at one router: both are told, once and in plain words; the later one goes on and the other one ends.
+//! Two processes with one key at one router: both are told, once and in plain words; the later one
+//! goes on and the other one ends.
 
 mod harness;
 

@@ -1,4 +1,5 @@
-//! A site's router with two upstreams, the first of which is killed: whoever sends to the site reaches it by the other.
+//! A site's router with two upstreams, the first of which is killed:
+//! whoever sends to the site reaches it by the other.
 
 mod harness;
 
@@ -70,5 +71,6 @@ fn a_site_is_reached_by_its_other_upstream_when_the_first_is_killed() {
     assert!(trace["hops"].as_array().expect("a list").iter().any(|hop| hop["name"] == *second));
 }
 
-/// For a machine that is busy with everything else: the time itself is asserted where it is virtual.
+/// For a machine that is busy with everything else: the
+/// time itself is asserted where it is virtual.
 const PATIENCE: Duration = Duration::from_secs(30);

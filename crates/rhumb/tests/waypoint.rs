@@ -1,5 +1,5 @@
-//! Two waypoints on a line, by each kind of packet I/O: what proves its way passes, in both families, in order; all else is
-//! dropped, counted and not answered.
+//! Two waypoints on a line, by each kind of packet I/O: what proves its way passes, in both
+//! families, in order; all else is dropped, counted and not answered.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -20,7 +20,8 @@ const WAYS: [(&str, &str, [Pass; 2]); 2] = [
     (Line::A6, Line::B6, [pass(Line::R1_6), pass(Line::R2_6)]),
 ];
 
-/// Sends packets of both families and several sizes through both waypoints, there and in the other order.
+/// Sends packets of both families and several sizes through
+/// both waypoints, there and in the other order.
 fn carry(rig: &Rig, ways: [(&str, &str, [Pass; 2]); 2]) -> u64 {
     let b = socket(&rig.line.b, ENDS);
     let mut a = Sender::on(&rig.line.a);
@@ -151,7 +152,8 @@ fn af_xdp_has_a_worker_for_each_queue_and_one_account_of_all() {
     assert_eq!(w1.ready["io"], "xdp_copy");
     assert_eq!(carry(&rig, WAYS), 30);
     assert_eq!(forwarded(&rig, &rig.line.r2, &w2, 30), 30);
-    // From many sources, which the kernel spreads over queues, and the waypoint over workers, each otherwise.
+    // From many sources, which the kernel spreads over queues, and
+    // the waypoint over workers, each otherwise.
     let b = socket(&rig.line.b, ENDS);
     let mut sender = Sender::on(a);
     let from = |number: u32| format!("10.8.0.{}", 10 + number);

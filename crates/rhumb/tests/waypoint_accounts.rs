@@ -1,4 +1,5 @@
-//! Accounts: who sent how much, by principal and delegation; replays are not billed; they survive a restart and a kill.
+//! Accounts: who sent how much, by principal and delegation; replays are
+//! not billed; they survive a restart and a kill.
 #![cfg(target_os = "linux")]
 
 mod harness;

@@ -1,5 +1,5 @@
-//! What those can do who are on the way, or have a capability themselves: the attacks that `docs/platypus.md` speaks of, on a
-//! waypoint that runs.
+//! What those can do who are on the way, or have a capability themselves: the attacks that
+//! `docs/platypus.md` speaks of, on a waypoint that runs.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -48,7 +48,8 @@ fn a_principal_that_fills_a_slice_of_the_filter_takes_nothing_from_another() {
     let w1 = rig.start(r1, "w1", &[Line::R1], "");
     let (b, mut a) = (socket(b, ENDS), Sender::on(a));
     let [greedy, honest] = [8, 7].map(|principal| Pass { principal, ..pass(Line::R1) });
-    // All packets are of one slice of 16 ms, of which a filter for 100,000 packets a second takes 5,120.
+    // All packets are of one slice of 16 ms, of which a
+    // filter for 100,000 packets a second takes 5,120.
     let slice_us = (now_us() + 450_000) >> 14 << 14;
     let packet = udp(Line::A, Line::B, b"x");
     let flood = a.stamp_many(greedy, &packet, 8_000, slice_us);

@@ -1,5 +1,6 @@
-//! ICMP of waypoints: an unmodified kernel takes what it is told for its own packets', learns what the path takes, and sees where
-//! packets end; and nothing is said about packets that prove nothing.
+//! ICMP of waypoints: an unmodified kernel takes what it is told for its own
+//! packets', learns what the path takes, and sees where packets end; and
+//! nothing is said about packets that prove nothing.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -64,7 +65,8 @@ fn a_narrow_link_behind_a_waypoint_is_learnt_by_the_source() {
 fn what_a_router_between_waypoints_says_is_translated_for_the_source() {
     let Some(rig) = Rig::new() else { return };
     let Line { a: host_a, r1, r2, b } = &rig.line;
-    // The second waypoint is the destination's own; between the two is a router that knows nothing of Platypus.
+    // The second waypoint is the destination's own; between the two
+    // is a router that knows nothing of Platypus.
     let w1 = rig.start(r1, "w1", &[Line::R1, Line::R1_6], "");
     let _w2 = rig.start(b, "w2", &[Line::B, Line::B6], "deliver_here = true");
     narrow(r2, b, 1400);
@@ -172,7 +174,8 @@ fn nothing_is_said_about_what_is_not_proven_and_never_more_than_came() {
         }
     }
     rig.wait_for(r1, &w1, |it| count(it, &["dropped_by_reason", "binding"]) == 100);
-    // A message that somebody made up about a packet of ours, and one about a packet with a binding over all of it.
+    // A message that somebody made up about a packet of ours, and one
+    // about a packet with a binding over all of it.
     let sent = a.stamp(&both, &long);
     let mut quote = sent[..300].to_vec();
     quote[12..20].copy_from_slice(&[10, 8, 0, 2, 10, 8, 1, 2]);

@@ -1,5 +1,5 @@
-//! Keys of a waypoint while packets flow: an epoch ends and another begins without a loss, what is revoked at the key server
-//! passes no more, and what is wrong with files is said in one line.
+//! Keys of a waypoint while packets flow: an epoch ends and another begins without a loss, what is
+//! revoked at the key server passes no more, and what is wrong with files is said in one line.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -58,7 +58,8 @@ fn an_epoch_rolls_under_load_without_a_loss() {
             rig.wait_for(&rig.line.r1, &w1, |status| status["epochs"] == expected);
         };
         some_more();
-        // The operator's order: the waypoint has the next epoch first, then the principals, then the old one ends.
+        // The operator's order: the waypoint has the next epoch first,
+        // then the principals, then the old one ends.
         rig.write_master("w1", Line::R1, 2);
         epochs(&[1, 2]);
         some_more();
@@ -133,7 +134,8 @@ fn what_is_revoked_passes_no_more_once_the_operator_is_told_so() {
     let revoke = |more: &[&str]| {
         let report = rig.revoke(r1, more);
         assert_eq!((&report["waypoints"], &report["reached"]), (&1.into(), &1.into()));
-        // Usually some ten milliseconds, and to be under a second; this machine may be busy with everything else.
+        // Usually some ten milliseconds, and to be under a second; this
+        // machine may be busy with everything else.
         assert!(report["elapsed_ms"].as_u64() < Some(10_000), "{report}");
     };
     revoke(&["--id", "17"]);

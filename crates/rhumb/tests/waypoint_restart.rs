@@ -1,5 +1,6 @@
-//! A waypoint that starts again: what it took before is not taken twice; while its key server is away, what was revoked stays so
-//! where it is kept in a file, and what is wrong with the file is said.
+//! A waypoint that starts again: what it took before is not taken twice; while
+//! its key server is away, what was revoked stays so where it is kept in a
+//! file, and what is wrong with the file is said.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -17,7 +18,8 @@ use wire::Line;
 
 const PASSES: [Pass; 2] = [pass(Line::R1), Pass { principal: 8, ..pass(Line::R1) }];
 
-/// Sends a packet of principal 7, who is revoked, and then one of principal 8, who is not; only that comes.
+/// Sends a packet of principal 7, who is revoked, and then one
+/// of principal 8, who is not; only that comes.
 fn only_the_other_passes(rig: &Rig, a: &mut Sender, b: &std::net::UdpSocket) {
     for (pass, text) in PASSES.into_iter().zip(["is revoked", "passes"]) {
         a.send_by(&[pass], &udp(Line::A, Line::B, text.as_bytes()));
@@ -106,7 +108,8 @@ fn what_was_taken_before_a_restart_is_neither_taken_nor_billed_again() {
     let Line { a, r1, b, .. } = &rig.line;
     let w1 = rig.start(r1, "w1", &[Line::R1], "");
     let (b, mut a) = (socket(b, ENDS), Sender::on(a));
-    // Dated as a packet may be: now, and ahead by nearly all that is allowed. Both are still in time after the restart.
+    // Dated as a packet may be: now, and ahead by nearly all that is
+    // allowed. Both are still in time after the restart.
     let dated = [0, 450_000].map(|ahead_us| {
         let packet = udp(Line::A, Line::B, b"once");
         let stamped =
@@ -120,7 +123,8 @@ fn what_was_taken_before_a_restart_is_neither_taken_nor_billed_again() {
     let w1 = rig.start_at_once(r1, "w1");
     let started = Instant::now();
     assert!(taken_at.elapsed() < Duration::from_millis(2_900), "too late to show anything");
-    // Again and again, until both are too old in any case; meanwhile somebody who stamps anew is served soon.
+    // Again and again, until both are too old in any case;
+    // meanwhile somebody who stamps anew is served soon.
     let mut fresh_after = None;
     let mut sent = 0;
     while taken_at.elapsed() < Duration::from_secs(4) {

@@ -1,4 +1,5 @@
-//! A router with two workers: files and pings cross it, both workers forward, and it stops as any other.
+//! A router with two workers: files and pings cross it,
+//! both workers forward, and it stops as any other.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -40,7 +41,8 @@ fn forwarded(status: &Value) -> Vec<u64> {
     workers.iter().map(|worker| worker["forwarded_pdus"].as_u64().unwrap()).collect()
 }
 
-/// A key file of a node that sends on an even lane, or on an odd one: the lane is in the first byte of its name.
+/// A key file of a node that sends on an even lane, or on an odd
+/// one: the lane is in the first byte of its name.
 fn keygen_on(place: &Place, odd: bool, file: &str) -> String {
     for attempt in 0..100 {
         let candidate = format!("{file}.{attempt}");
@@ -95,8 +97,9 @@ fn both_workers_forward() {
     };
     let total = told["counters"]["forwarded_pdus"].as_u64().unwrap();
     assert_eq!(total, forwarded(&told).iter().sum::<u64>());
-    // What is handed over is how flows begin, not how they go on: the datagrams of a file that are sent before the first
-    // acknowledgement, its control messages and the pings, which are a few dozen of 11,500, also on a busy machine.
+    // What is handed over is how flows begin, not how they go on: the datagrams of a file that are
+    // sent before the first acknowledgement, its control messages and the pings, which are a few
+    // dozen of 11,500, also on a busy machine.
     let handed = told["counters"]["handed_over"].as_u64().unwrap();
     assert!(handed * 50 < total, "{told:#}");
     assert_eq!(net.router.end().0, 0);

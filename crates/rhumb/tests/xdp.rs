@@ -1,4 +1,5 @@
-//! A router on AF_XDP between two nodes on a network of their own, run as its users run it; and one that has to do without.
+//! A router on AF_XDP between two nodes on a network of their own, run as its
+//! users run it; and one that has to do without.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 

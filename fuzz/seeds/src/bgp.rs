@@ -1,4 +1,5 @@
-//! Examples of messages between BGP speakers, as the target takes them: a choice, then messages without their markers.
+//! Examples of messages between BGP speakers, as the target takes them: a
+//! choice, then messages without their markers.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Examples of messages of the private exchange: what goes over all connections while three members exchange two routes.
+//! Examples of messages of the private exchange: what goes over all
+//! connections while three members exchange two routes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
-//! Writes valid examples for the fuzz targets to start from: `rhumb-fuzz-seeds FOLDER`, one folder below it per target.
+//! Writes valid examples for the fuzz targets to start from:
+//! `rhumb-fuzz-seeds FOLDER`, one folder below it per target.
 //!
-//! Invariant: every example parses; the program stops at one that does not, so examples cannot go stale unseen.
+//! Invariant: every example parses; the program stops at one that
+//! does not, so examples cannot go stale unseen.
 
 mod bgp;
 mod exchange;
@@ -133,7 +135,8 @@ fn certificate_bytes() -> Vec<Vec<u8>> {
     alone.chain([list]).collect()
 }
 
-/// A minute, and of each of three routes: issuer, kind, via, peer, signer, first minute, and twice 0 for nothing altered.
+/// A minute, and of each of three routes: issuer, kind, via, peer, signer,
+/// first minute, and twice 0 for nothing altered.
 fn chains() -> Vec<Vec<u8>> {
     let routes = [[0, 0, 1, 0, 0, 10, 0, 0], [1, 0, 2, 0, 1, 10, 0, 0], [2, 0, 3, 0, 2, 10, 0, 0]];
     vec![[&[10][..], routes.as_flattened()].concat()]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rhumb_mpc::{Circuit, Inputs, OrderSlot, Owner, Parameters, Party, Seed, Session, VERSION};
 
-/// The first bytes of each message of party one up to a level of a run; the long ones cut, which parse as well.
+/// The first bytes of each message of party one up to a level of a
+/// run; the long ones cut, which parse as well.
 pub(crate) fn messages() -> Result<Vec<Vec<u8>>, rhumb_mpc::MpcError> {
     let mut circuit = Circuit::new();
     let inputs = circuit.inputs(Owner::One, 2);

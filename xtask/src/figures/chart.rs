@@ -1,5 +1,6 @@
-//! A line chart as SVG: two axes, ticks, a legend. Colours are of middling lightness and the ground is left out, so that a
-//! chart reads on a light page and on a dark one; each line has a mark of its own, for those who see no difference in hue.
+//! A line chart as SVG: two axes, ticks, a legend. Colours are of middling lightness and the ground
+//! is left out, so that a chart reads on a light page and on a dark one; each line has a mark of
+//! its own, for those who see no difference in hue.
 
 use std::fmt::Write;
 

@@ -20,7 +20,8 @@ pub(super) fn write(root: &Path, date: &str, commit: &str) -> Result<(), String>
 fn chart(rows: &Value) -> Chart {
     let mut lines = lines_by(rows, COLUMNS[0], COLUMNS[1], COLUMNS[2]);
     for line in &mut lines {
-        // The source may not reach what it aims at, so loads are not in the order in which they were asked for.
+        // The source may not reach what it aims at, so loads are not
+        // in the order in which they were asked for.
         line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     let offered = lines.iter().flat_map(|line| &line.points).map(|point| point.0);

@@ -1,8 +1,8 @@
 //! Rule for `ARCHITECTURE.md`: its crate table says what cargo says.
 //!
-//! A row is a crate in back-quotes, one line, the crates of the workspace that it depends on (`-` for none), and its
-//! unsafe policy, which begins with `forbid` wherever the crate forbids unsafe code. Dependencies of tests alone are
-//! not architecture and are left out.
+//! A row is a crate in back-quotes, one line, the crates of the workspace that it depends on (`-`
+//! for none), and its unsafe policy, which begins with `forbid` wherever the crate forbids unsafe
+//! code. Dependencies of tests alone are not architecture and are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

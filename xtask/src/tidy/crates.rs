@@ -1,4 +1,5 @@
-//! Rules for crates: names, what manifests inherit, where unsafe code may be, which clippy bans hold where.
+//! Rules for crates: names, what manifests inherit, where
+//! unsafe code may be, which clippy bans hold where.
 
 use toml::{Table, Value};
 

@@ -1,8 +1,10 @@
-//! Rule for drop reasons: each that a counter shows is explained on one page, and the page explains no other.
+//! Rule for drop reasons: each that a counter shows is explained
+//! on one page, and the page explains no other.
 //!
-//! A list of reasons is an enum whose name ends in `Drop` or `DropReason` and whose variants have labels: by `Self::Name => "label"`
-//! in its `impl`, or by `Name = "label"` in a macro. The page has a section for each such file, which names it, and a row
-//! of a table for each label: the label in back-quotes, then words.
+//! A list of reasons is an enum whose name ends in `Drop` or `DropReason` and whose variants
+//! have labels: by `Self::Name => "label"` in its `impl`, or by `Name = "label"` in a macro.
+//! The page has a section for each such file, which names it, and a row of a table for each
+//! label: the label in back-quotes, then words.
 
 use std::collections::{BTreeMap, BTreeSet};
 

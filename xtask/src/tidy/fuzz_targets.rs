@@ -1,7 +1,8 @@
-//! Rules for fuzzing: every property is fuzzed, and every target is one file, one `[[bin]]` and one property.
+//! Rules for fuzzing: every property is fuzzed, and every target
+//! is one file, one `[[bin]]` and one property.
 //!
-//! A property is a `pub fn NAME(data: &[u8])` in a crate's `fuzz.rs`, beside the private code it is about, or a
-//! `pub fn fuzz_NAME(data: &[u8])` anywhere in a crate.
+//! A property is a `pub fn NAME(data: &[u8])` in a crate's `fuzz.rs`, beside the private code it is
+//! about, or a `pub fn fuzz_NAME(data: &[u8])` anywhere in a crate.
 
 use std::collections::BTreeSet;
 

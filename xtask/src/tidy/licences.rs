@@ -1,7 +1,9 @@
-//! Rules of `deny.toml` that matter on every commit: licences, sources, and who may use which outside crate.
+//! Rules of `deny.toml` that matter on every commit: licences,
+//! sources, and who may use which outside crate.
 //!
-//! The file is cargo-deny's own, so that the full tool can be run over it; what is read here is read as cargo-deny reads
-//! it. Source of the expressions: SPDX 2.3, annex D, plus the old `/` for `OR`.
+//! The file is cargo-deny's own, so that the full tool can be run over it; what
+//! is read here is read as cargo-deny reads it. Source of the expressions:
+//! SPDX 2.3, annex D, plus the old `/` for `OR`.
 
 use toml::{Table, Value};
 

@@ -1,4 +1,5 @@
-//! Rule for Markdown: a link to a file of the project leads to one, and a link to a heading to a heading.
+//! Rule for Markdown: a link to a file of the project leads
+//! to one, and a link to a heading to a heading.
 
 use super::Findings;
 use super::tree::Tree;

@@ -8,6 +8,7 @@ pub(crate) fn check(tree: &Tree, findings: &mut Findings) {
     for (path, text) in tree.rust_files() {
         check_header(path, text, findings);
         check_length(path, text, findings);
+        check_comments(path, text, findings);
         check_functions(path, text, findings);
         check_file_name(path, findings);
     }
@@ -27,6 +28,20 @@ fn check_length(path: &str, text: &str, findings: &mut Findings) {
         findings.refuse(path, format!("{lines} lines, at most {MOST_FILE_LINES}: split it"));
     } else if lines > USUAL_FILE_LINES {
         findings.note(path, format!("{lines} lines, usual are up to {USUAL_FILE_LINES}"));
+    }
+}
+
+/// Rows of tables may be longer: they cannot be broken.
+fn check_comments(path: &str, text: &str, findings: &mut Findings) {
+    for (number, line) in (1..).zip(text.lines()) {
+        let comment =
+            line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']));
+        let is_row = comment.is_some_and(|it| it.trim_start().starts_with('|'));
+        let columns = line.chars().count();
+        if comment.is_some() && !is_row && columns > MOST_COMMENT_COLUMNS {
+            let why = format!("a comment of {columns} columns, at most {MOST_COMMENT_COLUMNS}");
+            findings.refuse_line(path, number, why);
+        }
     }
 }
 
@@ -55,6 +70,7 @@ fn check_file_name(path: &str, findings: &mut Findings) {
 
 const MOST_FILE_LINES: usize = 800;
 const USUAL_FILE_LINES: usize = 400;
+const MOST_COMMENT_COLUMNS: usize = 100;
 const MOST_FUNCTION_LINES: usize = 70;
 const EMPTY_NAMES: [&str; 7] = ["common", "utils", "util", "helpers", "manager", "misc", "shared"];
 
@@ -88,6 +104,22 @@ mod tests {
         let mut findings = Findings::default();
         check(&Tree::of(&[("a.rs", &file(401)), ("b.rs", &file(400))]), &mut findings);
         assert_eq!(findings.notes.len(), 1);
+    }
+
+    #[test]
+    fn a_comment_has_at_most_100_columns_unless_it_is_a_row_of_a_table() {
+        let comment = |mark: &str, columns: usize| {
+            format!("//! A.\n    {mark}{}\n", "x".repeat(columns - 4 - mark.len()))
+        };
+        for mark in ["// ", "/// ", "//! "] {
+            assert!(problems("a.rs", &comment(mark, 100)).is_empty());
+            let refused = problems("a.rs", &comment(mark, 101));
+            assert_eq!(refused, ["a.rs:2: a comment of 101 columns, at most 100"]);
+        }
+        assert!(problems("a.rs", &comment("//! | a | ", 200)).is_empty());
+        assert!(
+            problems("a.rs", &format!("//! A.\nlet a = \"{}\";\n", "x".repeat(120))).is_empty()
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! A light reading of Rust source: enough to find functions, their bodies and the code that only tests see.
+//! A light reading of Rust source: enough to find functions,
+//! their bodies and the code that only tests see.
 //!
-//! Invariant: comments, strings and character literals are blanked byte by byte, so a place in the blanked source is the
-//! same place in the file, and no brace or word inside them is taken for code.
+//! Invariant: comments, strings and character literals are blanked byte by
+//! byte, so a place in the blanked source is the same place in the file, and no
+//! brace or word inside them is taken for code.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! Rule for the page of threats: each test that it names is there.
 //!
-//! A cell names a file by a link, and behind it, until the next link, functions of that file in back-quotes.
+//! A cell names a file by a link, and behind it, until the next
+//! link, functions of that file in back-quotes.
 
 use super::Findings;
 use super::tree::Tree;

@@ -1,8 +1,9 @@
-//! Communities: standard (RFC 1997), large (RFC 8092) and extended (RFC 4360), and patterns of them with wildcards.
+//! Communities: standard (RFC 1997), large (RFC 8092) and extended
+//! (RFC 4360), and patterns of them with wildcards.
 //!
-//! A pattern matches communities of its own kind only: `65000:1` is standard, `65000:1:2` is large, `rt:65000:1` is
-//! extended. A route target or origin matches in all three of its encodings whose numbers are equal, so that
-//! `rt:65000:1` is independent of how the sender wrote the AS.
+//! A pattern matches communities of its own kind only: `65000:1` is standard, `65000:1:2` is large,
+//! `rt:65000:1` is extended. A route target or origin matches in all three of its encodings whose
+//! numbers are equal, so that `rt:65000:1` is independent of how the sender wrote the AS.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -63,7 +64,8 @@ impl Community {
         }
     }
 
-    /// Takes out of a route all of which `unwanted` says so; an attribute that is empty then goes, too.
+    /// Takes out of a route all of which `unwanted` says so;
+    /// an attribute that is empty then goes, too.
     pub fn remove_from(
         attributes: &mut Vec<PathAttribute>,
         mut unwanted: impl FnMut(Self) -> bool,
@@ -161,7 +163,8 @@ impl CommunityPattern {
         }
     }
 
-    /// The one community that it matches, if it is one; of a route target or origin, in the shortest encoding.
+    /// The one community that it matches, if it is one; of a route
+    /// target or origin, in the shortest encoding.
     fn single(&self) -> Option<Community> {
         let one =
             |numbers: &Numbers| (numbers.start() == numbers.end()).then_some(*numbers.start());

@@ -1,9 +1,9 @@
 //! Who may get a member's route.
 //!
-//! Three things say so, and all must agree: the member's rules, its lists, and the communities on the route that are
-//! meant for the exchange's route servers, as the big exchanges document them. The latter are taken off before the
-//! route goes on, or they would tell receivers the policy. With `rs` for the exchange's AS and
-//! `peer` for the AS of a member:
+//! Three things say so, and all must agree: the member's rules, its lists, and the communities on
+//! the route that are meant for the exchange's route servers, as the big exchanges document them.
+//! The latter are taken off before the route goes on, or they would tell receivers the policy. With
+//! `rs` for the exchange's AS and `peer` for the AS of a member:
 //!
 //! | standard | large | extended, rt or ro | means |
 //! |---|---|---|---|
@@ -13,12 +13,12 @@
 //! | `rs:rs` | `rs:1:0` | `rt:rs:rs` | to everybody |
 //! | | `rs:101:peer`, `rs:102:peer`, `rs:103:peer` | | prepended once, twice, three times to peer; `peer` 0 is everybody |
 //!
-//! What is said about a peer counts more than what is said about all, and a prohibition more than a permission; without
-//! any word, it goes to everybody. A prepend for a peer counts more than one for all, and the longest counts. Kinds of
-//! communities count alike.
+//! What is said about a peer counts more than what is said about all, and a prohibition more than a
+//! permission; without any word, it goes to everybody. A prepend for a peer counts more than one
+//! for all, and the longest counts. Kinds of communities count alike.
 //!
-//! BLACKHOLE, NO_EXPORT and NO_ADVERTISE are not for the exchange: they pass to receivers unchanged, as RFC 7947,
-//! section 2.2.4, asks of route servers.
+//! BLACKHOLE, NO_EXPORT and NO_ADVERTISE are not for the exchange: they pass to receivers
+//! unchanged, as RFC 7947, section 2.2.4, asks of route servers.
 
 use std::collections::HashSet;
 
@@ -113,8 +113,8 @@ impl Orders {
             Community::Large(_) => None,
         };
         let Some(order) = order else { return false };
-        // All of the exchange's own numbers are taken, also those that mean nothing here: others must not speak in its
-        // name.
+        // All of the exchange's own numbers are taken, also those that mean nothing here: others
+        // must not speak in its name.
         match order {
             (0, EVERYBODY) => self.to_nobody = true,
             (0, peer) => self.prohibited.extend([peer]),

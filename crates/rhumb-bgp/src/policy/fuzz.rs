@@ -1,5 +1,5 @@
-//! Properties for the fuzzer and for tests: no text and no message makes a parser panic, and what is read is written
-//! back as it was.
+//! Properties for the fuzzer and for tests: no text and no message makes a parser panic, and what
+//! is read is written back as it was.
 
 use std::time::{Duration, Instant};
 

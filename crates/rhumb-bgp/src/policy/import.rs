@@ -1,7 +1,7 @@
 //! What a member does with a route of another: refuse it, or take it with a preference.
 //!
-//! The exchange cannot check routes that it cannot read, so what a route server would check is checked here, before the
-//! member's rules.
+//! The exchange cannot check routes that it cannot read, so what a route server would check is
+//! checked here, before the member's rules.
 
 use rustbgpd_wire::{COMMUNITY_BLACKHOLE, PathAttribute};
 
@@ -15,13 +15,14 @@ use super::rule::Policy;
 pub struct ImportPolicy {
     /// The member's rules.
     pub rules: Policy,
-    /// The member's AS: a path that has it is a loop, which its router would refuse after it was chosen.
+    /// The member's AS: a path that has it is a loop, which
+    /// its router would refuse after it was chosen.
     pub own_asn: u32,
-    /// Whether a path must begin with its announcer's AS (RFC 4271, section 6.3). Off for who carries its customers'
-    /// routes without adding itself.
+    /// Whether a path must begin with its announcer's AS (RFC 4271, section 6.3). Off for who
+    /// carries its customers' routes without adding itself.
     pub first_asn: bool,
-    /// Whether routes with the community BLACKHOLE come to the rules. RFC 7999, section 3.3, has it off unless agreed
-    /// upon.
+    /// Whether routes with the community BLACKHOLE come to the rules. RFC 7999,
+    /// section 3.3, has it off unless agreed upon.
     pub blackhole: bool,
     /// The order of what is taken.
     pub ranking: Ranking,

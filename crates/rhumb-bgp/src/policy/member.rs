@@ -4,7 +4,8 @@
 
 use std::collections::HashMap;
 
-/// A member's port at the exchange, by its place in the roster. A network with two ports is two members with one AS.
+/// A member's port at the exchange, by its place in the roster. A
+/// network with two ports is two members with one AS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member(pub u16);
 

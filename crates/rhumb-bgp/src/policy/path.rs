@@ -1,12 +1,13 @@
 //! Regular expressions over AS paths, in the dialect of routers.
 //!
-//! An expression is matched over the path's *text*, as Cisco's and FRR's routers do, and not over its numbers:
-//! expressions are pasted from router to router, and `65[0-9]+`, `(_64496)+` or `^64496 [0-9]+$` mean something only in
-//! text. Numbers are ranges in brackets here, too.
+//! An expression is matched over the path's *text*, as Cisco's and FRR's routers do, and not over
+//! its numbers: expressions are pasted from router to router, and `65[0-9]+`, `(_64496)+` or
+//! `^64496 [0-9]+$` mean something only in text. Numbers are ranges in brackets here, too.
 //!
-//! The text: numbers in decimal (asplain) with a space between; a set (RFC 4271's AS_SET) as `{64496,64497}`.
-//! Confederation segments have no text: beyond a confederation they are malformed (RFC 5065, section 5), and the
-//! session has treated such a route as withdrawn. The empty path is the empty text: `^$`.
+//! The text: numbers in decimal (asplain) with a space between; a set (RFC 4271's AS_SET)
+//! as `{64496,64497}`. Confederation segments have no text: beyond a confederation they
+//! are malformed (RFC 5065, section 5), and the session has treated such a route as
+//! withdrawn. The empty path is the empty text: `^$`.
 //!
 //! | written | matches |
 //! |---|---|
@@ -16,8 +17,8 @@
 //! | `[65000-65010]` | one whole number of the range; both ends have two digits or more |
 //! | `\{` | the character |
 //!
-//! Time is linear in the path for every expression, since the engine has no backtracking; the program of an expression
-//! is bounded by [`MOST_PROGRAM`].
+//! Time is linear in the path for every expression, since the engine has no backtracking; the
+//! program of an expression is bounded by [`MOST_PROGRAM`].
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -116,7 +117,8 @@ pub fn path_text(path: &AsPath) -> String {
 pub enum Problem {
     /// A character that no path and no expression has.
     Character(char),
-    /// A backslash before something that needs none: `\d` and references to groups are not of this dialect.
+    /// A backslash before something that needs none: `\d` and
+    /// references to groups are not of this dialect.
     Escape,
     /// A bracket that is not closed, or holds what no path has.
     Bracket,
@@ -124,7 +126,8 @@ pub enum Problem {
     Ambiguous,
     /// A range of numbers of which none is an AS.
     Range,
-    /// A brace that is no count like `{2,4}` up to [`MOST_COUNT`] behind something; of a set, it is written `\{`.
+    /// A brace that is no count like `{2,4}` up to [`MOST_COUNT`]
+    /// behind something; of a set, it is written `\{`.
     Brace,
     /// Groups that do not close, or a repetition of nothing or of a repetition.
     NoExpression,
@@ -191,7 +194,8 @@ impl Translation<'_> {
                 ']' => return refused(Problem::Bracket),
                 other => return refused(Problem::Character(other)),
             }
-            // A mark behind a mark would mean laziness to the engine, and a second repetition to POSIX.
+            // A mark behind a mark would mean laziness to the
+            // engine, and a second repetition to POSIX.
             repeatable = !matches!(next, '(' | '|' | '^' | '$' | '*' | '+' | '?' | '{');
         }
         Ok(out)
@@ -339,9 +343,11 @@ fn digit_range(low: &[u8], high: &[u8], out: &mut String) {
     out.push(')');
 }
 
-/// Longest expression, in bytes: longer ones are lists of numbers, which belong in ranges or in several expressions.
+/// Longest expression, in bytes: longer ones are lists of numbers,
+/// which belong in ranges or in several expressions.
 pub const MOST_TEXT: usize = 4096;
-/// Largest program of an expression, in bytes: the longest text without counts fits; nested counts do not.
+/// Largest program of an expression, in bytes: the longest
+/// text without counts fits; nested counts do not.
 pub const MOST_PROGRAM: usize = 1 << 20;
 /// What of it may be remembered at run time, per expression and thread, in bytes.
 const MOST_CACHE: usize = 1 << 18;

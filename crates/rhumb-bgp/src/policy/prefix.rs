@@ -1,7 +1,7 @@
 //! Lists of prefixes with bounds of length, and the index behind them and behind origin validation.
 //!
-//! The index is a hash table by prefix: what covers a prefix is looked for once for every length that there is, of
-//! which there are few. It is rebuilt when its list changes.
+//! The index is a hash table by prefix: what covers a prefix is looked for once for every length
+//! that there is, of which there are few. It is rebuilt when its list changes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -199,7 +199,8 @@ pub(crate) struct Nested<T> {
 }
 
 impl<T> Nested<T> {
-    /// The values of all that covers `prefix`, the longest first. Takes a look for every length that there is.
+    /// The values of all that covers `prefix`, the longest first.
+    /// Takes a look for every length that there is.
     pub(crate) fn covering(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &T)> {
         let lengths = self.lengths[usize::from(matches!(prefix, Prefix::V6(_)))].iter();
         let shorter = lengths.copied().skip_while(move |len| *len > prefix.prefix_len());

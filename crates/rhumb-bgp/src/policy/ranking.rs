@@ -1,14 +1,17 @@
-//! The order of routes to one destination (RFC 4271, sections 9.1.1 and 9.1.2.2), and the classes in it.
+//! The order of routes to one destination (RFC 4271,
+//! sections 9.1.1 and 9.1.2.2), and the classes in it.
 //!
-//! At an exchange all routes are external and all next hops are on one network, so two steps of the RFC never decide:
-//! external before internal, and the distance to the next hop. What is left, in order: RPKI validity if asked for,
-//! preference, length of the path, origin, MED among routes of the same neighbouring AS, the announcing router's
-//! identifier, and last the place in the list, for two routes of one router.
+//! At an exchange all routes are external and all next hops are on one network, so two steps of the
+//! RFC never decide: external before internal, and the distance to the next hop. What is left, in
+//! order: RPKI validity if asked for, preference, length of the path, origin, MED among routes of
+//! the same neighbouring AS, the announcing router's identifier, and last the place in the list,
+//! for two routes of one router.
 //!
-//! MED makes the RFC's decision one of elimination and not a comparison: whether a route loses by MED depends on which
-//! others are there. The order here is the one of repeated decisions: the best, the best of the rest, and so on. It is
-//! found without repeating: within equal preference, length and origin each neighbouring AS has its routes queued by
-//! MED and identifier, and of the queues' heads the lowest identifier is next.
+//! MED makes the RFC's decision one of elimination and not a comparison: whether a route loses by
+//! MED depends on which others are there. The order here is the one of repeated decisions: the
+//! best, the best of the rest, and so on. It is found without repeating: within equal preference,
+//! length and origin each neighbouring AS has its routes queued by MED and identifier, and of the
+//! queues' heads the lowest identifier is next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -33,7 +36,8 @@ pub struct Candidate {
     pub neighbour: u32,
     /// Valid is best.
     pub validity: RpkiValidation,
-    /// The announcing router's identifier, or where that is unknown something else that differs; lower is better.
+    /// The announcing router's identifier, or where that is unknown
+    /// something else that differs; lower is better.
     pub router_id: Ipv4Addr,
 }
 
@@ -61,8 +65,8 @@ pub struct Ranking {
     pub ties: Ties,
 }
 
-/// How deep ties go: which routes the member deems equal, so that the exchange chooses among them by what it knows of
-/// its ports.
+/// How deep ties go: which routes the member deems equal, so that the exchange chooses among them
+/// by what it knows of its ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ties {
     /// Those of equal preference (and validity, where that comes first).

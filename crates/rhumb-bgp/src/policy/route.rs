@@ -40,7 +40,8 @@ impl<'a> Route<'a> {
         origin.unwrap_or(Origin::Incomplete)
     }
 
-    /// The multi-exit discriminator; a route without is as one with zero (RFC 4271, section 9.1.2.2).
+    /// The multi-exit discriminator; a route without is as
+    /// one with zero (RFC 4271, section 9.1.2.2).
     pub fn med(&self) -> u32 {
         let med = self.attributes.iter().find_map(|attribute| match attribute {
             PathAttribute::Med(med) => Some(*med),

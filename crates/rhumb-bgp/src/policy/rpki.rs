@@ -1,7 +1,7 @@
 //! Origin validation against what the RPKI says (RFC 6811).
 //!
-//! A set of validated payloads does not change: [`Vrps`] is made anew when a cache says something else, and
-//! [`Vrps::changes`] tells for which destinations the answer is another one now.
+//! A set of validated payloads does not change: [`Vrps`] is made anew when a cache says something
+//! else, and [`Vrps::changes`] tells for which destinations the answer is another one now.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,8 @@ impl Vrps {
         self.0.iter().map(|(prefix, (max_len, asn))| Vrp { prefix, max_len: *max_len, asn: *asn })
     }
 
-    /// All destinations whose state may be another one than `before`: what is not in it is as it was.
+    /// All destinations whose state may be another one
+    /// than `before`: what is not in it is as it was.
     pub fn touched(&self, before: &Self) -> PrefixSet {
         let (mut old, mut new) = (before.iter().peekable(), self.iter().peekable());
         let mut touched = Vec::new();
@@ -86,8 +87,8 @@ impl Vrps {
         }
     }
 
-    /// Of these routes (prefix, origin and whatever the caller knows them by) those whose state is not what it was
-    /// `before`, with the new one.
+    /// Of these routes (prefix, origin and whatever the caller knows them by) those whose state is
+    /// not what it was `before`, with the new one.
     pub fn changes<'a, T: 'a>(
         &'a self,
         before: &'a Self,
@@ -104,8 +105,8 @@ impl Vrps {
     }
 }
 
-/// The AS that originates a route (RFC 6811, section 2): the last of the path, the announcer's own where the path is
-/// empty, and `None` where it ends in a set, which nothing can be valid for.
+/// The AS that originates a route (RFC 6811, section 2): the last of the path, the announcer's own
+/// where the path is empty, and `None` where it ends in a set, which nothing can be valid for.
 pub fn origin_of(path: &AsPath, announcer: u32) -> Option<u32> {
     let last = path.segments.iter().rev().find(|segment| match segment {
         AsPathSegment::AsSet(numbers) | AsPathSegment::AsSequence(numbers) => !numbers.is_empty(),

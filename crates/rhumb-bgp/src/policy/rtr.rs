@@ -1,18 +1,18 @@
-//! How validated payloads come from a cache: the client's side of the RPKI-to-router protocol (RFC 8210, and RFC 6810
-//! with caches that know no more), sans-IO.
+//! How validated payloads come from a cache: the client's side of the RPKI-to-router protocol (RFC
+//! 8210, and RFC 6810 with caches that know no more), sans-IO.
 //!
 //! One [`RtrClient`] is for one cache. Its flow:
 //!
 //! 1. [`RtrClient::connected`]: asks for what changed since the serial it has, or for everything.
-//! 2. [`RtrClient::handle_bytes`]: a response is gathered apart, and taken as a whole at its end; until
-//!    then, the set is the one before.
+//! 2. [`RtrClient::handle_bytes`]: a response is gathered apart, and taken as a whole at its end;
+//!    until then, the set is the one before.
 //! 3. [`RtrClient::handle_timeout`]: asks again after the refresh interval, and gives the
 //!    set up when it has expired.
-//! 4. [`RtrClient::disconnected`]: a response under way is forgotten; the set stays until it expires. When
-//!    to connect again is the caller's.
+//! 4. [`RtrClient::disconnected`]: a response under way is forgotten; the set stays until it
+//!    expires. When to connect again is the caller's.
 //!
-//! [`RtrCaches`] says which cache's set is in force: the first that has one, in the order of preference (RFC 8210,
-//! section 10).
+//! [`RtrCaches`] says which cache's set is in force: the first that has one, in the order of
+//! preference (RFC 8210, section 10).
 
 pub mod pdu;
 
@@ -159,20 +159,22 @@ impl RtrClient {
         self.output.clear();
     }
 
-    /// Some caches close the connection instead of saying that they do not know a serial: one that was not answered is
-    /// not asked about again.
+    /// Some caches close the connection instead of saying that they do not know a serial: one that
+    /// was not answered is not asked about again.
     fn forget_unanswered(&mut self) {
         if let Link::Asked { reset: false, .. } = self.link {
             self.state = None;
         }
     }
 
-    /// Bytes from the cache. Work is bounded by what comes, and memory by [`MOST_VRPS`] and one message.
+    /// Bytes from the cache. Work is bounded by what comes,
+    /// and memory by [`MOST_VRPS`] and one message.
     ///
     /// # Errors
     ///
-    /// What ends the connection: the caller sends what [`Self::poll_transmit`] still has, closes it, and calls
-    /// [`Self::disconnected`]. After an [`RtrError::Version`] the next connection begins with an older version.
+    /// What ends the connection: the caller sends what [`Self::poll_transmit`] still has, closes
+    /// it, and calls [`Self::disconnected`]. After an [`RtrError::Version`] the next connection
+    /// begins with an older version.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) -> Result<(), RtrError> {
         self.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut self.input);
@@ -244,8 +246,8 @@ impl RtrClient {
         }
     }
 
-    /// A cache that knows less answers the first question in its own version (section 7); from then on it is the
-    /// connection's.
+    /// A cache that knows less answers the first question in its own version
+    /// (section 7); from then on it is the connection's.
     fn agree(&mut self, version: u8) -> Result<(), RtrError> {
         if version == self.version {
             self.first_answer = false;
@@ -256,8 +258,8 @@ impl RtrClient {
         }
         self.version = version;
         self.first_answer = false;
-        // Sessions are a version's own (section 5.1): what was asked about one of another version has to be asked
-        // again.
+        // Sessions are a version's own (section 5.1): what was asked about one
+        // of another version has to be asked again.
         match self.state.take() {
             None => Ok(()),
             Some(_) => Err(RtrError::Version(version)),
@@ -265,8 +267,9 @@ impl RtrClient {
     }
 
     fn reported(&mut self, code: u16, version: u8) -> RtrError {
-        // Some caches answer a serial of another session, which they had before a restart, by an error and not by a
-        // reset (section 5.9): whatever it is about, the next question is one for everything.
+        // Some caches answer a serial of another session, which they had before a
+        // restart, by an error and not by a reset (section 5.9): whatever it is
+        // about, the next question is one for everything.
         self.state = None;
         match CacheError::from_code(code) {
             CacheError::UnsupportedVersion if version < self.version => {
@@ -304,7 +307,8 @@ impl RtrClient {
         let changed = if announced { vrps.insert(vrp) } else { vrps.remove(&vrp) };
         let too_many = vrps.len() > MOST_VRPS;
         if too_many || !changed {
-            // What we have does not fit what the cache has (sections 5.6 and 5.11): from the beginning, then.
+            // What we have does not fit what the cache has
+            // (sections 5.6 and 5.11): from the beginning, then.
             self.state = None;
             return Err(if too_many { RtrError::TooMany } else { RtrError::Inconsistent });
         }

@@ -1,5 +1,5 @@
-//! Rules: conditions, what becomes of a route that fulfils them, and lists of rules of which the first that fits
-//! counts.
+//! Rules: conditions, what becomes of a route that fulfils them, and lists
+//! of rules of which the first that fits counts.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::route::{Examined, Route};
 use super::rpki::origin_of;
 use super::{MOST_PATHS, MOST_PREFIXES, MOST_RULES, PolicyError};
 
-/// What a route must be for a rule to fit: all that is said. An empty list, or `None`, says nothing.
+/// What a route must be for a rule to fit: all that is
+/// said. An empty list, or `None`, says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// Its destination is in one of these lists. Lists are shared between rules.
@@ -89,8 +90,8 @@ pub enum Verdict {
 /// What is changed about a route that is accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// How much it is preferred: import only. Higher is better, [`super::ranking::DEFAULT_PREFERENCE`] is what it is
-    /// without.
+    /// How much it is preferred: import only. Higher is better,
+    /// [`super::ranking::DEFAULT_PREFERENCE`] is what it is without.
     pub preference: Option<u32>,
     /// Communities that are taken out.
     pub delete_communities: Vec<CommunityPattern>,
@@ -98,7 +99,8 @@ pub struct Edits {
     pub add_communities: Vec<Community>,
     /// Its MED.
     pub med: Option<u32>,
-    /// How often the AS that the path begins with is put before it once more, up to [`MOST_PREPENDS`].
+    /// How often the AS that the path begins with is put
+    /// before it once more, up to [`MOST_PREPENDS`].
     pub prepend: u8,
     /// Who may get it: export only. `None` is everybody.
     pub recipients: Option<MemberSet>,

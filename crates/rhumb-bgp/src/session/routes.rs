@@ -1,4 +1,5 @@
-//! Routes that come: announced, withdrawn, refreshed (RFC 2918, RFC 7313), and kept while a neighbour restarts (RFC 4724).
+//! Routes that come: announced, withdrawn, refreshed (RFC 2918, RFC 7313), and kept while a
+//! neighbour restarts (RFC 4724).
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,8 @@ impl Session {
         }
     }
 
-    /// The session is up: routes from before stay for a while if the neighbour says that it forwards on (RFC 4724, section 4.2).
+    /// The session is up: routes from before stay for a while if the neighbour says that it
+    /// forwards on (RFC 4724, section 4.2).
     pub(super) fn begin_routes(&mut self, negotiated: &Negotiated, now: Instant) {
         self.disabled = PerFamily::default();
         self.is_refreshed = PerFamily::default();

@@ -310,7 +310,8 @@ impl Session {
         }
     }
 
-    /// By when something that waits has to be taken (RFC 9687: twice the hold time, and 8 minutes at least).
+    /// By when something that waits has to be taken (RFC 9687:
+    /// twice the hold time, and 8 minutes at least).
     pub(super) fn send_deadline(&self, side: Side, now: Instant) -> Option<Instant> {
         let negotiated = self.connections[side as usize].as_ref()?.negotiated.as_ref()?;
         let hold = Some(negotiated.hold_time).filter(|hold| !hold.is_zero())?;
@@ -357,7 +358,8 @@ fn is_max_prefixes(notification: &NotificationMessage) -> bool {
     code == CEASE && inner.unwrap_or(subcode) == cease_subcode::MAX_PREFIXES
 }
 
-/// Between speakers that restart gracefully on any other NOTIFICATION: this one is meant for good (RFC 8538, section 3.1).
+/// Between speakers that restart gracefully on any other NOTIFICATION: this
+/// one is meant for good (RFC 8538, section 3.1).
 fn hardened(notification: NotificationMessage) -> NotificationMessage {
     let for_good = [
         cease_subcode::MAX_PREFIXES,

@@ -1,6 +1,8 @@
-//! Recorded routing data (MRT, RFC 6396): the messages in it, and its tables as messages that would make them.
+//! Recorded routing data (MRT, RFC 6396): the messages in it, and
+//! its tables as messages that would make them.
 //!
-//! The whole recordings lie beside the repository, in `shared/data/bgp`; excerpts of two are in `tests/data`.
+//! The whole recordings lie beside the repository, in
+//! `shared/data/bgp`; excerpts of two are in `tests/data`.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -25,7 +27,8 @@ pub(crate) struct Speaker {
     pub(crate) four_octet_as: bool,
 }
 
-/// A recording that lies beside the repository, unpacked; nothing, with the reason printed, if it is not there.
+/// A recording that lies beside the repository, unpacked; nothing,
+/// with the reason printed, if it is not there.
 pub(crate) fn recording(name: &str) -> Option<Vec<u8>> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bgp").join(name);
@@ -56,7 +59,8 @@ pub(crate) fn messages(recording: &[u8]) -> Vec<(Speaker, &[u8])> {
         .collect()
 }
 
-/// A table (`TABLE_DUMP_V2`), as for each speaker the UPDATE messages of its routes, one for each route.
+/// A table (`TABLE_DUMP_V2`), as for each speaker the
+/// UPDATE messages of its routes, one for each route.
 pub(crate) fn table(recording: &[u8]) -> BTreeMap<Speaker, Vec<Vec<u8>>> {
     let mut speakers = Vec::new();
     let mut tables = BTreeMap::new();

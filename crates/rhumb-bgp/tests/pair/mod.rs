@@ -1,4 +1,5 @@
-//! Two sessions against each other in virtual time, over connections that a test can hold back, cut and read.
+//! Two sessions against each other in virtual time, over
+//! connections that a test can hold back, cut and read.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -79,7 +80,8 @@ impl Pair {
         std::mem::take(&mut self.events[end])
     }
 
-    /// An attempt that waits succeeds. The connection's number at both ends, as far as they take it.
+    /// An attempt that waits succeeds. The connection's
+    /// number at both ends, as far as they take it.
     pub(crate) fn connect(&mut self, end: usize) -> [Option<ConnectionId>; 2] {
         self.attempts[end] = false;
         let mut ends = [None, None];

@@ -129,8 +129,8 @@ impl Peer {
         self.run_until("a route is gone", |peer| peer.session.route_in(wanted, 0).is_none());
     }
 
-    /// The neighbour, killed, is back: of its two routes the one of IPv4 was there all the time, and the one of IPv6, which it does not have
-    /// any more, went after it had said all.
+    /// The neighbour, killed, is back: of its two routes the one of IPv4 was there all the time,
+    /// and the one of IPv6, which it does not have any more, went after it had said all.
     #[track_caller]
     pub(crate) fn expect_after_restart(&mut self) {
         self.run_until_gone("2001:db8:200::/48");

@@ -1,4 +1,5 @@
-//! Enough of MRT (RFC 6396) to read the archives of collectors: tables (TABLE_DUMP_V2), and messages (BGP4MP).
+//! Enough of MRT (RFC 6396) to read the archives of collectors:
+//! tables (TABLE_DUMP_V2), and messages (BGP4MP).
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,8 +15,8 @@ pub(crate) struct Archived {
     pub(crate) attributes: Vec<PathAttribute>,
 }
 
-/// The routes of an archive beside the repository, at most so many; `None`, and why on the terminal, where it is not
-/// there.
+/// The routes of an archive beside the repository, at most so many; `None`, and why on the
+/// terminal, where it is not there.
 pub(crate) fn routes(name: &str, most: usize) -> Option<Vec<Archived>> {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bgp").join(name);

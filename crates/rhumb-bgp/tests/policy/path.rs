@@ -137,8 +137,8 @@ fn length_and_counts_are_bounded_from_both_sides() {
     assert!(format!("1{{{}}}", MOST_COUNT + 1).parse::<PathPattern>().is_err());
 }
 
-/// What makes an engine that backtracks run for ages. The figure is one of work, not of time: this ends, or the test
-/// does not.
+/// What makes an engine that backtracks run for ages. The figure is one of work,
+/// not of time: this ends, or the test does not.
 #[test]
 fn hostile_paths_take_linear_time() {
     let long = AsPath { segments: vec![AsPathSegment::AsSequence(vec![1; 16_000])] };

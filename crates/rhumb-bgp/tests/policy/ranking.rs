@@ -59,7 +59,8 @@ fn each_step_decides_where_those_before_do_not() {
     ];
     let places: Vec<usize> =
         order(Ranking::default(), &better).into_iter().map(|(at, _)| at).collect();
-    // The one with a MED of 7 is behind that of its neighbour with 0; once that is taken, its identifier is the lowest.
+    // The one with a MED of 7 is behind that of its neighbour with 0; once
+    // that is taken, its identifier is the lowest.
     assert_eq!(places, [0, 1, 2, 3, 4, 5]);
 }
 

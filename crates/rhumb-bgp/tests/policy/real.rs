@@ -1,5 +1,5 @@
-//! Matchers against real routes: a table of an exchange in Johannesburg, and messages of one in London. Each is
-//! compared with what the numbers say.
+//! Matchers against real routes: a table of an exchange in Johannesburg, and messages of one in
+//! London. Each is compared with what the numbers say.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,8 @@ fn prefixes_of_real_routes_are_found_and_validated() {
     for prefix in &prefixes {
         assert_eq!(set.contains(*prefix), listed.binary_search(prefix).is_ok());
     }
-    // All routes' origins are said to be right; then what is seen is valid, and under another AS it is not.
+    // All routes' origins are said to be right; then what is
+    // seen is valid, and under another AS it is not.
     let origin = |route: &Archived| origin_of(path(route), route.peer);
     let vrps = routes
         .iter()

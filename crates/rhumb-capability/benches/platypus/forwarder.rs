@@ -1,5 +1,6 @@
-//! Waypoint and gateway as loops of the bench's own: packets in by a backend, one thing done with each, packets out. What a
-//! product does as well, but for null forwarding, which must not exist there.
+//! Waypoint and gateway as loops of the bench's own: packets in by a backend,
+//! one thing done with each, packets out. What a product does as well, but for
+//! null forwarding, which must not exist there.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

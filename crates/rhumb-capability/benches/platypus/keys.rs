@@ -1,5 +1,6 @@
-//! Keys and time of the bench: one master key, one principal, credentials of every suite and number of levels, and a clock that
-//! begins in the middle of a window, so that no window ends while something is measured.
+//! Keys and time of the bench: one master key, one principal, credentials of every
+//! suite and number of levels, and a clock that begins in the middle of a window, so
+//! that no window ends while something is measured.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
@@ -60,8 +61,8 @@ pub(crate) fn stamper(waypoint: Ipv4Addr, suite: Suite, levels: u32) -> Stamper 
     Stamper::new(&[&credential], Encapsulation::IP).expect("a stamper")
 }
 
-/// Has a verifier take packets of the last seconds, so that it has touched all memory of its replay filter, as one that has
-/// been at work for a while.
+/// Has a verifier take packets of the last seconds, so that it has touched all memory of its replay
+/// filter, as one that has been at work for a while.
 pub(crate) fn fill_replay_filter(verifier: &mut Verifier, stamper: &Stamper) {
     const STEP_US: u64 = 16_000;
     const STEPS: u64 = 280;

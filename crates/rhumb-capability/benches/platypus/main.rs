@@ -1,9 +1,10 @@
-//! Platypus's costs, as in the paper's Table 3 and Figure 4: null forwarding, verification and stamping, in memory and over veth,
-//! beside what Linux takes to forward IPv4, and SRv6 with and without its HMAC.
+//! Platypus's costs, as in the paper's Table 3 and Figure 4: null forwarding,
+//! verification and stamping, in memory and over veth, beside what Linux takes to
+//! forward IPv4, and SRv6 with and without its HMAC.
 //!
-//! Run by `cargo xtask bench platypus`; `--json` prints one object. Takes two minutes; what is over veth needs root. After `--`
-//! `memory` or `veth` measures that part alone, `header-aes` and its like that suite. `load` measures another part, alone: the
-//! series for `cargo xtask figures`.
+//! Run by `cargo xtask bench platypus`; `--json` prints one object. Takes two minutes; what is over
+//! veth needs root. After `--` `memory` or `veth` measures that part alone, `header-aes` and its
+//! like that suite. `load` measures another part, alone: the series for `cargo xtask figures`.
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 

@@ -1,9 +1,11 @@
-//! What a capability costs in memory: nanoseconds per packet to forward without looking, to verify, to refuse and to stamp, at
-//! the sizes of the paper's Table 3, which here are those of the stamped packet.
+//! What a capability costs in memory: nanoseconds per packet to forward without
+//! looking, to verify, to refuse and to stamp, at the sizes of the paper's Table
+//! 3, which here are those of the stamped packet.
 //!
-//! All kinds take turns within a round, so that a noisy machine disturbs all alike; figures are medians over the rounds, and
-//! a ratio is the median of the ratios within a round. Packets are verified in batches of 64 and were never seen before. Null
-//! forwarding reads and checks all of the header, and strips it.
+//! All kinds take turns within a round, so that a noisy machine disturbs all alike; figures
+//! are medians over the rounds, and a ratio is the median of the ratios within a round.
+//! Packets are verified in batches of 64 and were never seen before. Null forwarding reads
+//! and checks all of the header, and strips it.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -151,8 +153,8 @@ fn measure_kind(
     figures.refuse.push(refused.0);
 }
 
-/// Nanoseconds per packet, and packets that were forwarded. Batches stand in an arena that is used again and again, as a
-/// receiver's does; only what is done with them is timed.
+/// Nanoseconds per packet, and packets that were forwarded. Batches stand in an arena that is used
+/// again and again, as a receiver's does; only what is done with them is timed.
 fn per_batch(
     load: &Load,
     spoilt: bool,
@@ -184,7 +186,8 @@ fn per_batch(
     (elapsed.as_nanos() as f64 / PACKETS as f64, forwarded)
 }
 
-/// What the figures are to be, of the suite that is the default, without delegations, at the paper's worst case.
+/// What the figures are to be, of the suite that is the default,
+/// without delegations, at the paper's worst case.
 pub(crate) fn targets(all: &[Series]) -> Vec<Target> {
     let is_meant = |series: &&Series| {
         (series.suite, series.levels, series.bytes) == (SUITES[0].0, 0, SIZES[0])

@@ -1,12 +1,15 @@
-//! Over veth: source - router - sink, in namespaces. What routes is Linux (IPv4, and SRv6 with its HMAC checked or not), or a loop
-//! that forwards without looking, verifies, or stamps, by raw sockets, TUN or AF_XDP.
+//! Over veth: source - router - sink, in namespaces. What routes is Linux (IPv4, and
+//! SRv6 with its HMAC checked or not), or a loop that forwards without looking,
+//! verifies, or stamps, by raw sockets, TUN or AF_XDP.
 //!
-//! Source, router and sink share one core and none interrupts another when it wakes: the source sends a window of packets, the
-//! router's kernel takes them all (threaded NAPI), the forwarding thread forwards them all, the sink receives them. So a router
-//! is always measured at its limit, with full batches, whichever is the slower; on two cores it gets few packets at a time when the
-//! load is. CPU time is that of the router's two threads; what the sink's kernel does is on another core and not counted.
-//! Packets are made, and stamped, before each slice, so that all are fresh and unlike each other, and the source only sends.
-//! All kinds take turns within a round, forwards and backwards.
+//! Source, router and sink share one core and none interrupts another when it wakes: the source
+//! sends a window of packets, the router's kernel takes them all (threaded NAPI), the
+//! forwarding thread forwards them all, the sink receives them. So a router is always measured
+//! at its limit, with full batches, whichever is the slower; on two cores it gets few packets
+//! at a time when the load is. CPU time is that of the router's two threads; what the sink's
+//! kernel does is on another core and not counted. Packets are made, and stamped, before each
+//! slice, so that all are fresh and unlike each other, and the source only sends. All kinds
+//! take turns within a round, forwards and backwards.
 
 pub(crate) mod load;
 
@@ -287,7 +290,8 @@ impl Bench {
     }
 }
 
-/// Sends all there is to send, and receives what arrives. Returns how many those are, and how long it took.
+/// Sends all there is to send, and receives what arrives.
+/// Returns how many those are, and how long it took.
 fn load(
     source: &mut RawSocket,
     sink: &mut RawSocket,

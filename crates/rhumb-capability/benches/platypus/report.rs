@@ -1,4 +1,5 @@
-//! What was measured, held against what it should be: text for people, one JSON object for programs.
+//! What was measured, held against what it should be:
+//! text for people, one JSON object for programs.
 
 use serde_json::{Map, Value, json};
 

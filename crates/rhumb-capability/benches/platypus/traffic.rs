@@ -1,4 +1,5 @@
-//! Packets of the bench: plain IPv4, stamped for a waypoint, and IPv6 with a segment routing header (RFC 8754) that has an HMAC.
+//! Packets of the bench: plain IPv4, stamped for a waypoint, and IPv6 with a
+//! segment routing header (RFC 8754) that has an HMAC.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +9,8 @@ use rhumb_io::ip::IpBatch;
 
 /// The packet lengths of the paper's Table 3, IP header included.
 pub(crate) const SIZES: [usize; 3] = [68, 348, 1500];
-/// The protocol of what is carried: the second of the two for experiments (RFC 3692), since the first is Platypus's own.
+/// The protocol of what is carried: the second of the two for experiments
+/// (RFC 3692), since the first is Platypus's own.
 pub(crate) const INNER_PROTOCOL: u8 = 254;
 /// The number and the secret that the HMAC key has on the router.
 pub(crate) const HMAC_KEY: (u32, &str) = (17, "rhumb-bench");
@@ -29,8 +31,9 @@ pub(crate) fn ip_packet(from: Ipv4Addr, to: Ipv4Addr, len: usize) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 packet of about `len` bytes in all, not less than its headers take, that goes by `segment` to `to`. Its segment
-/// routing header ends with the HMAC that RFC 8754, section 2.1.2, says.
+/// An IPv6 packet of about `len` bytes in all, not less than its headers
+/// take, that goes by `segment` to `to`. Its segment routing header ends with
+/// the HMAC that RFC 8754, section 2.1.2, says.
 pub(crate) fn srv6_packet(from: Ipv6Addr, segment: Ipv6Addr, to: Ipv6Addr, len: usize) -> Vec<u8> {
     let [from, segment, to] = [from, segment, to].map(|address| address.octets());
     let key = hmac::Key::new(hmac::HMAC_SHA256, HMAC_KEY.1.as_bytes());
@@ -51,7 +54,8 @@ pub(crate) fn srv6_packet(from: Ipv6Addr, segment: Ipv6Addr, to: Ipv6Addr, len: 
     packet
 }
 
-/// Fills batches with copies of a packet, stamped each if there is a stamper, and all ready to be sent.
+/// Fills batches with copies of a packet, stamped each if
+/// there is a stamper, and all ready to be sent.
 pub(crate) fn fill(
     batches: &mut [IpBatch],
     per_batch: usize,

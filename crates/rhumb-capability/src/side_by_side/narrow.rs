@@ -1,4 +1,5 @@
-//! Eight lanes at once, by AES instructions that take one block each: what any processor for x86-64 has since 2011 or so.
+//! Eight lanes at once, by AES instructions that take one block each: what
+//! any processor for x86-64 has since 2011 or so.
 
 use std::arch::x86_64::{
     __m128i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_cvtsi128_si64, _mm_set_epi64x,
@@ -100,7 +101,8 @@ fn expand(schedule: &mut [[__m128i; AT_ONCE]; ROUND_KEYS]) {
         for (key, next) in before.into_iter().zip(&mut schedule[round + 1]) {
             let sums = _mm_xor_si128(key, _mm_slli_si128::<4>(key));
             let sums = _mm_xor_si128(sums, _mm_slli_si128::<8>(sums));
-            // The last round of the cipher is the S-box and an exclusive or; of four equal words it moves no byte.
+            // The last round of the cipher is the S-box and an exclusive
+            // or; of four equal words it moves no byte.
             let word = _mm_shuffle_epi8(key, last_word);
             *next = _mm_aesenclast_si128(word, _mm_xor_si128(sums, constant));
         }

@@ -1,6 +1,7 @@
 //! All lanes at once, by AES instructions that take four blocks each (VAES with AVX-512).
 //!
-//! Round keys are made between the rounds of the first block, which would have to wait for them otherwise.
+//! Round keys are made between the rounds of the first block,
+//! which would have to wait for them otherwise.
 
 use std::arch::x86_64::{
     __m512i, _mm_set_epi32, _mm512_aesenc_epi128, _mm512_aesenclast_epi128, _mm512_broadcast_i32x4,
@@ -88,8 +89,8 @@ fn go_on(
 ) {
     let least = usize::from(lens.iter().copied().min().unwrap_or(0));
     for (number, row) in (1..).zip(rest) {
-        // There are more round keys than registers. Not known to be the same each time, they are read where they are used,
-        // and not copied first.
+        // There are more round keys than registers. Not known to be the same each time, they are
+        // read where they are used, and not copied first.
         let schedule = black_box(schedule);
         let (before, blocks) = (*states, load(row));
         for at in 0..REGISTERS {
@@ -109,10 +110,11 @@ fn go_on(
     }
 }
 
-/// Encrypts the first blocks, and makes the round keys meanwhile (FIPS 197, section 5.2): `take` gets them, by round.
+/// Encrypts the first blocks, and makes the round keys meanwhile (FIPS
+/// 197, section 5.2): `take` gets them, by round.
 ///
-/// The schedule goes on in registers of which each has one of the four words of all lanes: an exclusive or for each of them
-/// in place of two and two shifts in each register of keys.
+/// The schedule goes on in registers of which each has one of the four words of all lanes: an
+/// exclusive or for each of them in place of two and two shifts in each register of keys.
 #[inline]
 #[target_feature(enable = "vaes,avx512f,avx512bw")]
 fn start(keys: Registers, blocks: Registers, mut take: impl FnMut(usize, Registers)) -> Registers {
@@ -128,7 +130,8 @@ fn start(keys: Registers, blocks: Registers, mut take: impl FnMut(usize, Registe
         states[at] = _mm512_xor_si512(states[at], keys[at]);
     }
     for (before, constant) in ROUND_CONSTANTS.into_iter().enumerate() {
-        // The last round of the cipher is the S-box and an exclusive or, once its moving of bytes has been made up for.
+        // The last round of the cipher is the S-box and an exclusive or, once
+        // its moving of bytes has been made up for.
         let [a, b, c, d] = words;
         let rotated = _mm512_shuffle_epi8(d, last_word);
         let word = _mm512_aesenclast_epi128(rotated, _mm512_set1_epi32(constant));
@@ -152,7 +155,8 @@ fn start(keys: Registers, blocks: Registers, mut take: impl FnMut(usize, Registe
     states
 }
 
-/// Four registers of four blocks of four words: of each block word `n` goes to register `n`, and back.
+/// Four registers of four blocks of four words: of each
+/// block word `n` goes to register `n`, and back.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transpose([a, b, c, d]: Registers) -> Registers {
@@ -216,7 +220,8 @@ fn store(registers: &Registers) -> Row {
 const BLOCKS: usize = 4;
 const REGISTERS: usize = LANES / BLOCKS;
 type Registers = [__m512i; REGISTERS];
-/// Where each byte of four words comes from, that they be rotated when the cipher has moved its rows (FIPS 197, section 5.1.2).
+/// Where each byte of four words comes from, that they be rotated when the cipher has moved its
+/// rows (FIPS 197, section 5.1.2).
 const LAST_WORDS_ROTATED: [i32; 4] = {
     let mut words = [0; 4];
     let mut at = 0;

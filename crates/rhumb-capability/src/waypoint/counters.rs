@@ -32,7 +32,8 @@ pub enum IcmpDrop {
     NoHost,
     /// The packet was too big, and its sender allows that it is cut.
     MayBeCut,
-    /// No error message, or none that is understood: an echo request, for example, which is the kernel's to answer.
+    /// No error message, or none that is understood: an echo request,
+    /// for example, which is the kernel's to answer.
     NoError,
     /// The message is malformed, or its checksum is wrong.
     Malformed,

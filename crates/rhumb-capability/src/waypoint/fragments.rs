@@ -1,9 +1,10 @@
-//! Cuts an original IPv4 packet that may be cut, as the router at its last hop would have (RFC 791, section 3.2).
+//! Cuts an original IPv4 packet that may be cut, as the router at
+//! its last hop would have (RFC 791, section 3.2).
 
 use crate::outer::{DO_NOT_FRAGMENT, V4_LEN, write_v4_checksum};
 
-/// Hands `emit` the fragments of a packet, none of them above `mtu` bytes. False, and there are none, when it must not be cut: it says
-/// so, is not IPv4 or has options.
+/// Hands `emit` the fragments of a packet, none of them above `mtu` bytes. False, and there are
+/// none, when it must not be cut: it says so, is not IPv4 or has options.
 pub fn fragments(packet: &[u8], mtu: u32, mut emit: impl FnMut(&[u8])) -> bool {
     let Some(header) = packet.first_chunk::<V4_LEN>() else { return false };
     let field = u16::from_be_bytes([header[6], header[7]]);

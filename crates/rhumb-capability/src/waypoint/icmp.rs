@@ -1,4 +1,5 @@
-//! ICMP and ICMPv6 messages, as far as a waypoint makes and reads them. RFC 792, RFC 1191, RFC 1812, RFC 4443, RFC 4884.
+//! ICMP and ICMPv6 messages, as far as a waypoint makes and reads them. RFC
+//! 792, RFC 1191, RFC 1812, RFC 4443, RFC 4884.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,8 @@ pub(super) enum Message {
     Unreachable,
     /// It may not pass: its capability was revoked.
     Prohibited,
-    /// As somebody else said it, of the same family: type, code, and the four bytes after the checksum.
+    /// As somebody else said it, of the same family: type,
+    /// code, and the four bytes after the checksum.
     Other { kind: u8, code: u8, rest: [u8; 4] },
 }
 

@@ -1,7 +1,9 @@
-//! How many ICMP messages a waypoint sends: as Linux does by default (`icmp_msgs_per_sec`, `icmp_msgs_burst`, `icmp_ratelimit`).
+//! How many ICMP messages a waypoint sends: as Linux does by default (`icmp_msgs_per_sec`,
+//! `icmp_msgs_burst`, `icmp_ratelimit`).
 //!
-//! All messages together are bounded, and those to one host more tightly, but for what path MTU discovery needs. Hosts
-//! share [`HOSTS`] buckets by their addresses, so nothing is allocated, and a host that shares one is told less.
+//! All messages together are bounded, and those to one host more tightly, but for what path MTU
+//! discovery needs. Hosts share [`HOSTS`] buckets by their addresses, so nothing is allocated, and
+//! a host that shares one is told less.
 //!
 //! Invariant: in any time t at most `burst + t / interval` messages pass a bucket.
 

@@ -1,5 +1,5 @@
-//! The start of an original packet, as its source sent it, made again from a stamped one: what an ICMP message quotes, so that
-//! an unmodified kernel finds the connection it is about.
+//! The start of an original packet, as its source sent it, made again from a stamped one: what an
+//! ICMP message quotes, so that an unmodified kernel finds the connection it is about.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ impl Original<'_> {
         [&self.header[..self.header_len], self.rest]
     }
 
-    /// Who sent it, and whether it is an ICMP error, about which nobody may be told. `None` when that cannot be seen.
+    /// Who sent it, and whether it is an ICMP error, about which nobody
+    /// may be told. `None` when that cannot be seen.
     pub(super) fn source_to_tell(&self) -> Option<(IpAddr, bool)> {
         let mut start = [0; QUOTE_START];
         let mut len = 0;
@@ -107,7 +108,8 @@ pub(super) fn overhead(view: &HeaderView<'_>, outer: &Outer) -> usize {
     view.header().len() + udp + whole
 }
 
-/// Whether an ICMP message is a question or an answer: echo, timestamp, address mask, router discovery, extended echo.
+/// Whether an ICMP message is a question or an answer: echo, timestamp,
+/// address mask, router discovery, extended echo.
 fn is_inquiry_v4(kind: u8) -> bool {
     matches!(kind, 0 | 8 | 9 | 10 | 13..=18 | 42 | 43)
 }

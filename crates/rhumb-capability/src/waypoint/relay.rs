@@ -1,13 +1,16 @@
-//! What others say by ICMP about packets that this waypoint has sent on: handed to the original source. `docs/platypus.md`,
-//! section 9; the paper, section 5.4.
+//! What others say by ICMP about packets that this waypoint has sent on: handed to the original
+//! source. `docs/platypus.md`, section 9; the paper, section 5.4.
 //!
-//! 1. The message is an error about a packet of Platypus from one of our addresses, else it is none of ours.
-//! 2. Where it quotes the whole Platypus header, that has a binding of ours: the capability before the pointer. It is verified
-//!    as when the packet came, so nobody else can make up such a message, and each packet has one at most.
-//! 3. With this proof, and a few bytes of payload, the original packet is put in the place of the stamped one, and an MTU is
-//!    lessened by what stamping adds: the kernel of an unmodified host takes it for a message about what it sent.
-//! 4. Without it (routers that quote 64 bits, the whole-packet suite, a late message), it is passed on as it came, at a lower
-//!    rate: a stamper can read it, a kernel makes nothing of it.
+//! 1. The message is an error about a packet of Platypus from one
+//!    of our addresses, else it is none of ours.
+//! 2. Where it quotes the whole Platypus header, that has a binding of ours: the capability before
+//!    the pointer. It is verified as when the packet came, so nobody else can make up such a
+//!    message, and each packet has one at most.
+//! 3. With this proof, and a few bytes of payload, the original packet is put in the place of the
+//!    stamped one, and an MTU is lessened by what stamping adds: the kernel of an unmodified host
+//!    takes it for a message about what it sent.
+//! 4. Without it (routers that quote 64 bits, the whole-packet suite, a late message), it is passed
+//!    on as it came, at a lower rate: a stamper can read it, a kernel makes nothing of it.
 
 use std::net::IpAddr;
 
@@ -94,7 +97,8 @@ impl ErrorRelay {
         &self.counters
     }
 
-    /// Takes an ICMP packet to one of the waypoint's addresses, and hands `reply` at most one IP packet, which is not larger.
+    /// Takes an ICMP packet to one of the waypoint's addresses, and hands `reply` at most one IP
+    /// packet, which is not larger.
     pub fn handle(&mut self, packet: &[u8], now_us: u64, reply: impl FnOnce(&[u8])) {
         match self.relay(packet, now_us, reply) {
             Ok(sent) => self.counters.sent(sent),
@@ -146,8 +150,8 @@ impl ErrorRelay {
         Ok(IcmpSent::Translated)
     }
 
-    /// Whether the quoted packet is one that we have sent; then it is in the scratch space. False when too little of it is there
-    /// to tell.
+    /// Whether the quoted packet is one that we have sent; then it is in the scratch space. False
+    /// when too little of it is there to tell.
     fn is_proven(&mut self, quoted: &Quoted<'_>, now_us: u64) -> Result<bool, IcmpDrop> {
         let Some(lens) = quoted.lens() else { return Ok(false) };
         let (header_len, inner_len) = lens;
@@ -262,7 +266,8 @@ fn translated(error: &ErrorMessage<'_>, overhead: usize) -> Message {
         Message::TooBig { mtu } => {
             Message::TooBig { mtu: mtu.saturating_sub(overhead as u32).max(LEAST_MTU) }
         }
-        // The extension behind the quote is gone, and with it the length that tells where it begins.
+        // The extension behind the quote is gone, and with
+        // it the length that tells where it begins.
         Message::Other { kind, code, .. } => Message::Other { kind, code, rest: [0; 4] },
         other => other,
     }

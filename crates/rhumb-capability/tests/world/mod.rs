@@ -1,4 +1,5 @@
-//! Waypoints and packets for the tests: a sender, a destination, and up to four waypoints between them.
+//! Waypoints and packets for the tests: a sender, a
+//! destination, and up to four waypoints between them.
 
 #![allow(
     clippy::unwrap_used,

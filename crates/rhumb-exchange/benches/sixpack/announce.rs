@@ -1,4 +1,5 @@
-//! Announcements through whole servers: real ones at their pace, as many as can be, and full tables.
+//! Announcements through whole servers: real ones at
+//! their pace, as many as can be, and full tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,10 +13,11 @@ use crate::report::{Target, median, quantile};
 /// What is under way, and how long it took.
 #[derive(Default)]
 struct Progress {
-    /// Of each announcer and destination the last announcement, if not all members have it: since when, and how many lack it. One that is
-    /// replaced before may never get to anybody.
+    /// Of each announcer and destination the last announcement, if not all members have it: since
+    /// when, and how many lack it. One that is replaced before may never get to anybody.
     exports: BTreeMap<(Lane, Destination), (RouteId, Instant, usize)>,
-    /// Destinations whose best route is not known anew at all members: since when, and who lacks it.
+    /// Destinations whose best route is not known anew at
+    /// all members: since when, and who lacks it.
     selections: BTreeMap<Destination, (Instant, BTreeSet<Lane>)>,
     /// Who announces to a destination.
     announcers: BTreeMap<Destination, BTreeSet<Lane>>,
@@ -123,7 +125,8 @@ pub(crate) struct Replayed {
     unfinished: usize,
 }
 
-/// Replays traces at their pace: what a second has is spread over it; seconds without anything are left out.
+/// Replays traces at their pace: what a second has is spread
+/// over it; seconds without anything are left out.
 pub(crate) fn replay(shards: u16) -> Vec<Replayed> {
     let traces = [
         ("LINX 2007", include_str!("data/linx-2007.txt")),
@@ -186,7 +189,8 @@ pub(crate) struct Stressed {
     per_s: f64,
 }
 
-/// Destinations change one after the other, so many at a time; a change is done when all members have what comes of it.
+/// Destinations change one after the other, so many at a time; a change is
+/// done when all members have what comes of it.
 pub(crate) fn stress(shards: u16) -> Vec<Stressed> {
     [1, 2, 4, 8].into_iter().map(|routes| stress_one(routes, shards)).collect()
 }

@@ -1,8 +1,10 @@
-//! What stands between the two servers in the bench: a connection over loopback TCP, with records sealed as those of TLS 1.3 are
-//! (AES-128-GCM, at most 16 KiB, 5 bytes before and 16 behind), no handshake, and delay.
+//! What stands between the two servers in the bench: a connection over loopback TCP,
+//! with records sealed as those of TLS 1.3 are (AES-128-GCM, at most 16 KiB, 5 bytes
+//! before and 16 behind), no handshake, and delay.
 //!
-//! Delay is added by the receiver: a message begins with the time at which it was sent, which both ends read from one clock, and
-//! is not given out before that and the delay. The receiver spins meanwhile: a sleep would be late by half of the delay.
+//! Delay is added by the receiver: a message begins with the time at which it was sent, which both
+//! ends read from one clock, and is not given out before that and the delay. The receiver spins
+//! meanwhile: a sleep would be late by half of the delay.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +14,8 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// One end. Whoever has it waits for it and for what else there is at once, so a message wakes one thread.
+/// One end. Whoever has it waits for it and for what else
+/// there is at once, so a message wakes one thread.
 pub(crate) struct Channel {
     stream: TcpStream,
     seal: Direction,
@@ -132,7 +135,8 @@ impl Channel {
         true
     }
 
-    /// Waits until something comes or can be sent, or the other descriptor is ready, or the time is over; and reads and sends.
+    /// Waits until something comes or can be sent, or the other descriptor is
+    /// ready, or the time is over; and reads and sends.
     pub(crate) fn wait(&mut self, other: Option<BorrowedFd<'_>>, time: Duration) -> Result<()> {
         let output = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
         let own = PollFd::new(&self.stream, PollFlags::IN | output);

@@ -1,6 +1,7 @@
-//! Both servers on a thread each, joined by a [`channel`](crate::channel), and members on the bench's own thread, joined to them by queues in
-//! memory. The roster has 750 sites, of which a few are connected: what more of them cost the servers is a copy of each message
-//! and its encryption, which is left out, and what they cost themselves is their own machines'.
+//! Both servers on a thread each, joined by a [`channel`](crate::channel), and members on the
+//! bench's own thread, joined to them by queues in memory. The roster has 750 sites, of which a few
+//! are connected: what more of them cost the servers is a copy of each message and its encryption,
+//! which is left out, and what they cost themselves is their own machines'.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -229,8 +230,9 @@ struct Ears {
 }
 
 impl Ears {
-    /// Takes what is there, of each a bounded number, so that what comes of it goes out: a run serves several announcements. Gives
-    /// how much it was, and nothing when this server is to stop, or the other has.
+    /// Takes what is there, of each a bounded number, so that what comes of it goes
+    /// out: a run serves several announcements. Gives how much it was, and nothing
+    /// when this server is to stop, or the other has.
     fn hear(&mut self, server: &mut Server) -> Option<usize> {
         let (mut heard, mut message) = (0, Vec::new());
         self.peer.read().ok()?;

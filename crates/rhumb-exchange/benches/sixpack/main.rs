@@ -1,7 +1,9 @@
-//! What the private exchange costs: Table 1 of the paper (CoNEXT 2017), then whole servers and members.
+//! What the private exchange costs: Table 1 of the paper
+//! (CoNEXT 2017), then whole servers and members.
 //!
-//! `cargo bench -p rhumb-exchange --bench sixpack -- [PART..] [--shards=N] [--json]`; parts are `table` (Table 1), `replay`, `stress` and `full`. Each
-//! takes less than a minute. `cargo xtask bench sixpack` runs all of them.
+//! `cargo bench -p rhumb-exchange --bench sixpack -- [PART..] [--shards=N] [--json]`; parts are
+//! `table` (Table 1), `replay`, `stress` and `full`. Each takes less than a minute. `cargo xtask
+//! bench sixpack` runs all of them.
 
 mod announce;
 mod channel;
@@ -65,14 +67,15 @@ fn main() {
     targets.iter().for_each(|target| println!("{}", target.text()));
 }
 
-/// Seconds for which this machine's processors were at others' work, if it is a virtual one. Source: proc_stat(5).
+/// Seconds for which this machine's processors were at others' work,
+/// if it is a virtual one. Source: proc_stat(5).
 fn stolen() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let hundredths: f64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
     Some(hundredths / 100.0)
 }
 
-/// Computations side by side at each server, all on one thread here: while one waits for the other server, others go on, but fewer routes are handed
-/// out together.
+/// Computations side by side at each server, all on one thread here: while one waits for the other
+/// server, others go on, but fewer routes are handed out together.
 const SHARDS: u16 = 1;
 const PARTS: [&str; 4] = ["table", "replay", "stress", "full"];

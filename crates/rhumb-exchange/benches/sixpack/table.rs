@@ -308,7 +308,8 @@ impl Row {
     }
 }
 
-/// The issue's: at R = 32 without added delay 20 times faster than the paper, whatever the circuit that does the same.
+/// The issue's: at R = 32 without added delay 20 times faster than the
+/// paper, whatever the circuit that does the same.
 pub(crate) fn targets(rows: &[Row]) -> Vec<Target> {
     let undelayed = rows.iter().filter(|row| row.routes == 32 && row.delay_us == 0);
     let papers = 35.9;
@@ -321,7 +322,8 @@ pub(crate) fn targets(rows: &[Row]) -> Vec<Target> {
 }
 
 const SLOT: OrderSlot = OrderSlot(0);
-/// Longer than a level takes: each party has a processor of its own here, and waking it from sleep would take as long as the level.
+/// Longer than a level takes: each party has a processor of its own here, and waking it from sleep
+/// would take as long as the level.
 pub(crate) const SPIN: Duration = Duration::from_micros(50);
 /// Words that the engine makes at a time.
 const BATCH: u64 = 128;

@@ -1,6 +1,8 @@
-//! Export-All as in the paper: each lane gets a route's key where the policy permits it, and zero where not; one vector AND per lane and route.
+//! Export-All as in the paper: each lane gets a route's key where the policy permits it, and zero
+//! where not; one vector AND per lane and route.
 //!
-//! The reference for measurements. A party with a member of its own opens by it what that member may not have: it turns over its share of the bit.
+//! The reference for measurements. A party with a member of its own opens by it what that member
+//! may not have: it turns over its share of the bit.
 
 use std::sync::Arc;
 
@@ -66,8 +68,9 @@ impl ExportAll {
     ///
     /// # Errors
     ///
-    /// [`MpcError::Input`] if there are fewer or more than [`ExportAll::routes`]; [`MpcError::OutOfRange`] for too many lanes. Rows of
-    /// another length are found by [`Session::start`](rhumb_mpc::Session::start).
+    /// [`MpcError::Input`] if there are fewer or more than [`ExportAll::routes`];
+    /// [`MpcError::OutOfRange`] for too many lanes. Rows of another length are found by
+    /// [`Session::start`](rhumb_mpc::Session::start).
     pub fn inputs(
         &self,
         party: Party,

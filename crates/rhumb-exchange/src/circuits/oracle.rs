@@ -1,4 +1,5 @@
-//! The circuits' functions in the clear, each for one lane: what both parties' results must open to.
+//! The circuits' functions in the clear, each for one
+//! lane: what both parties' results must open to.
 
 use super::{CLASS_BITS, LOAD_BITS};
 
@@ -26,20 +27,22 @@ impl Preference {
     }
 }
 
-/// The place of [`Form::Paper`](super::Form::Paper)'s choice: the first of those with the highest preference above zero.
+/// The place of [`Form::Paper`](super::Form::Paper)'s choice: the first of
+/// those with the highest preference above zero.
 #[must_use]
 pub fn paper(routes: &[Preference]) -> Option<usize> {
     best(routes, |route| route.permitted && route.combined() > 0)
 }
 
-/// The place of [`Form::Index`](super::Form::Index)'s choice: the first of those with the highest preference.
+/// The place of [`Form::Index`](super::Form::Index)'s choice:
+/// the first of those with the highest preference.
 #[must_use]
 pub fn index(routes: &[Preference]) -> Option<usize> {
     best(routes, |route| route.permitted)
 }
 
-/// The place of [`Form::TopClass`](super::Form::TopClass)'s choice, where `wanted` is what the member says to be of its best class, and
-/// `order` lists places, the exchange's preferred first.
+/// The place of [`Form::TopClass`](super::Form::TopClass)'s choice, where `wanted` is what the
+/// member says to be of its best class, and `order` lists places, the exchange's preferred first.
 #[must_use]
 pub fn top_class(permitted: &[bool], wanted: &[bool], order: &[u32]) -> Option<usize> {
     let is_possible = |place: usize| {

@@ -1,13 +1,17 @@
-//! Select-Best: of the routes to one destination that a member may have, the one it prefers, and among those it prefers alike the one
-//! that the exchange prefers. In three forms:
+//! Select-Best: of the routes to one destination that a member may have, the one it prefers, and
+//! among those it prefers alike the one that the exchange prefers. In three forms:
 //!
-//! 1. [`Form::Paper`], the reference: preferences of 8 bits masked by the policy, and a tournament that carries keys (figure 9).
-//! 2. [`Form::Index`]: the policy is the highest bit of what is compared, and the tournament finds the place of the winner: the
-//!    same function, but that a permitted route of preference zero may win. The member holds the key already.
-//! 3. [`Form::TopClass`], the default: a member says only which routes are in its best class; what is permitted of them is put in
-//!    party one's order, the first is kept, and put back. For exchanges that have one order for all members.
+//! 1. [`Form::Paper`], the reference: preferences of 8 bits masked by the policy, and a tournament
+//!    that carries keys (figure 9).
+//! 2. [`Form::Index`]: the policy is the highest bit of what is compared, and the tournament finds
+//!    the place of the winner: the same function, but that a permitted route of preference zero may
+//!    win. The member holds the key already.
+//! 3. [`Form::TopClass`], the default: a member says only which routes are in its best class; what
+//!    is permitted of them is put in party one's order, the first is kept, and put back. For
+//!    exchanges that have one order for all members.
 //!
-//! In all, the policy masks what a member asked for: one that lies learns nothing that an honest one would not.
+//! In all, the policy masks what a member asked for: one that lies
+//! learns nothing that an honest one would not.
 
 use std::sync::Arc;
 
@@ -50,10 +54,11 @@ struct Place {
 pub struct Candidate<'a> {
     /// Its share of who may have the route.
     pub policy: &'a [u64],
-    /// Its shares of the members' ranking, [`Form::ranking_bits`] rows: the class, lowest bit first, the highest class the best; or
-    /// whether the route is of the best class.
+    /// Its shares of the members' ranking, [`Form::ranking_bits`] rows: the class, lowest bit
+    /// first, the highest class the best; or whether the route is of the best class.
     pub ranking: &'a [Vec<u64>],
-    /// Party one's own preference, [`LOAD_BITS`] rows, more is better. Party two gives none, and nobody for [`Form::TopClass`].
+    /// Party one's own preference, [`LOAD_BITS`] rows, more is better. Party two gives none, and
+    /// nobody for [`Form::TopClass`].
     pub load: &'a [Vec<u64>],
     /// Its share of the key, for each lane; for [`Form::Paper`] only.
     pub keys: &'a [u128],
@@ -86,7 +91,8 @@ impl Form {
         }
     }
 
-    /// Both parties' shares of a member's result, put together. None if this is no result: the parties were not at the same.
+    /// Both parties' shares of a member's result, put together. None if this is no result: the
+    /// parties were not at the same.
     #[must_use]
     pub fn open(self, shares: [u128; 2]) -> Option<Choice> {
         let opened = shares[0] ^ shares[1];
@@ -110,7 +116,8 @@ impl Form {
 }
 
 impl SelectBest {
-    /// As in the paper. One of its inputs is the key that stands for no route, zero, so its places are one less than a power of two.
+    /// As in the paper. One of its inputs is the key that stands for no route, zero, so its places
+    /// are one less than a power of two.
     ///
     /// # Errors
     ///
@@ -156,7 +163,8 @@ impl SelectBest {
         let places: Vec<Place> = (0..routes.next_power_of_two())
             .map(|_| Place::with_preference(&mut circuit, false))
             .collect();
-        // What is compared, the policy highest; and the bits of the place, as far as the tournament has decided them.
+        // What is compared, the policy highest; and the bits of the place,
+        // as far as the tournament has decided them.
         let mut players: Vec<(Vec<Bit>, Vec<Bit>)> = places
             .iter()
             .map(|place| ([place.preference(), vec![place.policy]].concat(), Vec::new()))
@@ -183,7 +191,8 @@ impl SelectBest {
         Ok(Self { form: Form::Index, places, program: Arc::new(circuit.finish()) })
     }
 
-    /// By the order in `slot`, which must be installed for as many wires as there are [`SelectBest::places`].
+    /// By the order in `slot`, which must be installed for as many
+    /// wires as there are [`SelectBest::places`].
     ///
     /// # Errors
     ///
@@ -231,8 +240,9 @@ impl SelectBest {
     ///
     /// # Errors
     ///
-    /// [`MpcError::Input`] if there are more candidates than places, or they have other rows than the form; [`MpcError::OutOfRange`]
-    /// for too many lanes. Rows of another length are found by [`Session::start`](rhumb_mpc::Session::start).
+    /// [`MpcError::Input`] if there are more candidates than places, or they have other rows than
+    /// the form; [`MpcError::OutOfRange`] for too many lanes. Rows of another length are found by
+    /// [`Session::start`](rhumb_mpc::Session::start).
     pub fn inputs(
         &self,
         party: Party,

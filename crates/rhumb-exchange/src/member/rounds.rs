@@ -1,4 +1,5 @@
-//! A member's part in Select-Best: it is asked, it answers both parties with shares, and puts their results together.
+//! A member's part in Select-Best: it is asked, it answers both parties
+//! with shares, and puts their results together.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,7 +24,8 @@ pub(super) struct MemberRounds {
 struct MemberRound {
     ids: Vec<RouteId>,
     destination: Option<Destination>,
-    /// How this member has ranked them: by place, zero for those it does not want. None before it has.
+    /// How this member has ranked them: by place, zero for
+    /// those it does not want. None before it has.
     classes: Option<Vec<u8>>,
     results: [Option<u128>; 2],
 }
@@ -67,7 +69,8 @@ impl Member {
         let mut candidates = Vec::new();
         for id in &ids {
             if let Some(held) = shard.holdings.route(*id) {
-                // What leads elsewhere was put among these by its announcer, who lied to the servers.
+                // What leads elsewhere was put among these by
+                // its announcer, who lied to the servers.
                 let first = destination.get_or_insert_with(|| held.destination.clone());
                 if *first == held.destination {
                     candidates.push(Candidate { id: *id, from: held.from });
@@ -80,8 +83,9 @@ impl Member {
         self.events.push_back(Event::Rank { round, destination, candidates });
     }
 
-    /// Answers [`Event::Rank`]: a class from 1 to 15 for each route that this member would use, more is better. A round that is over is left
-    /// alone. With the default circuit the exchange chooses among those of the best class.
+    /// Answers [`Event::Rank`]: a class from 1 to 15 for each route that this member would use,
+    /// more is better. A round that is over is left alone. With the default circuit the exchange
+    /// chooses among those of the best class.
     pub fn rank(&mut self, round: Round, classes: &[(RouteId, u8)]) {
         let at = usize::from(round.shard);
         let form = self.common.form;
@@ -150,7 +154,8 @@ impl Member {
         let is_held = id.is_some_and(|id| shard.holdings.route(id).is_some());
         let class = place.and_then(|place| classes.get(place)).copied().unwrap_or(0);
         let event = match id.filter(|_| is_held) {
-            // A circuit that compares may choose a route that this member would not use, if there is no other.
+            // A circuit that compares may choose a route that this
+            // member would not use, if there is no other.
             Some(_) if class == 0 => Event::Selected { destination, id: None },
             Some(id) => Event::Selected { destination, id: Some(id) },
             None => {

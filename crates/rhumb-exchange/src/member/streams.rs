@@ -1,8 +1,9 @@
 //! What the two parties of a pair send, put together.
 //!
-//! Party one's messages are taken in their order, each once party two's half is there; both parties' messages come in the order of
-//! positions, so a half whose position the other party has passed will not come, and what waits for it is dropped. What is lost like
-//! that, by a connection that broke, is found when the member joins again and says what it holds.
+//! Party one's messages are taken in their order, each once party two's half is there; both
+//! parties' messages come in the order of positions, so a half whose position the other party has
+//! passed will not come, and what waits for it is dropped. What is lost like that, by a connection
+//! that broke, is found when the member joins again and says what it holds.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -112,7 +113,8 @@ impl Member {
         Ok(())
     }
 
-    /// A place at which both parties of a pair begin. Once both have marked it, the member says what it holds.
+    /// A place at which both parties of a pair begin. Once both
+    /// have marked it, the member says what it holds.
     pub(super) fn joined(&mut self, connection: Connection, at: usize, tag: Tag) {
         let Some(link) = self.links.get_mut(&connection) else { return };
         let party = link.party;
@@ -134,7 +136,8 @@ impl Member {
         self.send(one, at, &FromMember::Holding { tag, sums });
     }
 
-    /// Whether a message belongs to what its connection has joined; then it moves the stream's position.
+    /// Whether a message belongs to what its connection has
+    /// joined; then it moves the stream's position.
     fn check_tag(&mut self, connection: Connection, at: usize, tag: Tag) -> bool {
         let Some(link) = self.links.get_mut(&connection) else { return false };
         let stream = &mut link.streams[at];
@@ -380,7 +383,8 @@ impl Member {
         };
         let (destination, from) = (opened.destination, opened.from);
         let holdings = &mut self.shards[at].holdings;
-        // A later announcement of the same lane takes the place of an earlier one, also if a pair between them was lost.
+        // A later announcement of the same lane takes the place of an earlier
+        // one, also if a pair between them was lost.
         let lanes = holdings.routes.entry(destination.clone()).or_default();
         let earlier = lanes.insert(from, id);
         if let Some(earlier) = earlier.filter(|_| former.is_none()) {

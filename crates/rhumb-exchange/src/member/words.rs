@@ -1,6 +1,8 @@
-//! What a member says to a shard of both parties, in order, and what of it is said again to a party that has not heard it.
+//! What a member says to a shard of both parties, in order, and what of it is
+//! said again to a party that has not heard it.
 //!
-//! Invariant: the words that are kept say the same as all that were said: a later word on a destination takes the place of the earlier.
+//! Invariant: the words that are kept say the same as all that were said: a later word on a
+//! destination takes the place of the earlier.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -73,7 +75,8 @@ impl Words {
         self.announced
     }
 
-    /// Of sixty-four random bytes, sixteen each are nonce, key and seed. The policy is of so many lanes.
+    /// Of sixty-four random bytes, sixteen each are nonce,
+    /// key and seed. The policy is of so many lanes.
     pub(super) fn announce(
         &mut self,
         lane: Lane,
@@ -130,7 +133,8 @@ impl Words {
         self.refused.retain(|refused| *refused <= number);
     }
 
-    /// There may be room for one that was refused. Under another id: a server may still hold it, and be about to forget it.
+    /// There may be room for one that was refused. Under another id: a server
+    /// may still hold it, and be about to forget it.
     pub(super) fn say_refused_again(&mut self, lane: Lane, coins: &mut Coins) {
         let Some(Word::Announce(own)) =
             self.refused.first().and_then(|number| self.kept.get(number))

@@ -1,4 +1,5 @@
-//! The first message on each connection, in both directions: who speaks, and all that both sides must have alike.
+//! The first message on each connection, in both directions: who
+//! speaks, and all that both sides must have alike.
 
 use rhumb_mpc::{FieldBits, Party};
 

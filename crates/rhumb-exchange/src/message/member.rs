@@ -31,7 +31,8 @@ pub(crate) enum FromMember<'a> {
 pub(crate) enum Half<'a> {
     /// For party one: the seed of its shares, the lanes that they are for, and the sealed route.
     One { seed: [u8; 16], lanes: u16, sealed: &'a [u8] },
-    /// For party two: the digest of the sealed route, and its shares of the policy and of each lane's key.
+    /// For party two: the digest of the sealed route, and its
+    /// shares of the policy and of each lane's key.
     Two { sealed: [u8; 32], policy: Vec<u64>, keys: Vec<u128> },
 }
 

@@ -1,4 +1,5 @@
-//! Between the two parties of a pair. Party one orders what is done; party two says what it has heard from members.
+//! Between the two parties of a pair. Party one orders what is done;
+//! party two says what it has heard from members.
 
 use super::Mark;
 use crate::ExchangeError;
@@ -21,7 +22,8 @@ pub(crate) enum PairMessage<'a> {
     Here { lane: Lane, participates: bool },
     /// From two to one: a member is not connected any more.
     Away { lane: Lane },
-    /// From two to one: it has done [`Order::Leave`]; what it says of the lane from here on is heard after that.
+    /// From two to one: it has done [`Order::Leave`]; what it says of
+    /// the lane from here on is heard after that.
     Left { lane: Lane },
     /// From two to one: whose rankings are here, once it waits no longer.
     Answered { round: u64, lanes: Vec<u64> },
@@ -40,7 +42,8 @@ pub(crate) struct Heard {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeardWhat {
-    /// A route that no pair has exported yet, as far as party two knows. The id shows whether the member told both parties the same.
+    /// A route that no pair has exported yet, as far as party two knows. The id shows whether the
+    /// member told both parties the same.
     Route(RouteId),
     /// A route that a former pair has exported.
     Exported(RouteId),

@@ -1,4 +1,5 @@
-//! A party that has a seat among the members, and does not keep to what was agreed: it changes its shares of what its own member may not have.
+//! A party that has a seat among the members, and does not keep to what was agreed: it changes its
+//! shares of what its own member may not have.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -112,7 +113,8 @@ impl Table {
     }
 }
 
-/// The announcer lets the other have its routes, and not the seat. The party of the seat turns its share of that bit over.
+/// The announcer lets the other have its routes, and not the seat. The party
+/// of the seat turns its share of that bit over.
 fn opened_by(deviating: usize, form: Form) -> Table {
     let mut table = Table::new(form);
     table.settle();

@@ -8,7 +8,8 @@ use crate::ExchangeError;
 use crate::message::pair::{Heard, HeardWhat, Item, Order, PairMessage};
 
 impl Shard {
-    /// Something has been heard. Party one is told when there is nothing else to send, or much to tell.
+    /// Something has been heard. Party one is told when
+    /// there is nothing else to send, or much to tell.
     pub(super) fn note_heard(&mut self, item: Item, what: HeardWhat) {
         let Some(Role::Follow(follow)) = self.pair.as_mut().map(|pair| &mut pair.role) else {
             return;

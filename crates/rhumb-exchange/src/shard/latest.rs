@@ -1,4 +1,5 @@
-//! A lane's latest word on each destination, where that is a route, and what these take of its quota.
+//! A lane's latest word on each destination, where that
+//! is a route, and what these take of its quota.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Party one: decides what both do next, from what both have heard.
 //!
-//! Lanes take turns, one announcement each, and so do kinds of orders, so that neither a full table nor a new member keeps the others
-//! waiting.
+//! Lanes take turns, one announcement each, and so do kinds of orders, so that neither a full table
+//! nor a new member keeps the others waiting.
 
 mod presence;
 mod questions;
@@ -34,7 +34,8 @@ pub(super) struct Lead {
     pub(super) is_settled: bool,
     /// What a former pair has exported, and is not current yet.
     awaited: BTreeSet<Item>,
-    /// Lanes that had routes when this pair began, each with the first incarnation of which one was.
+    /// Lanes that had routes when this pair began, each
+    /// with the first incarnation of which one was.
     former: BTreeMap<Lane, u64>,
     theirs: Vec<Theirs>,
     /// Since when a lane is not connected to both.
@@ -233,7 +234,8 @@ impl Shard {
         }
     }
 
-    /// Whether the triples and the engine's order that it takes are there. If not, they are asked for.
+    /// Whether the triples and the engine's order that it
+    /// takes are there. If not, they are asked for.
     fn can_run(&mut self, order: &Order) -> Result<bool, ExchangeError> {
         let [bit_words, vector_words] = self.needs(order)?;
         let Some(pair) = &mut self.pair else { return Ok(false) };
@@ -270,7 +272,8 @@ impl Shard {
             return Some(self.forget());
         }
         let turn = self.lead()?.turn;
-        // Twice: with the last words a pair may settle, and a member that has everything now is asked about all.
+        // Twice: with the last words a pair may settle, and a member
+        // that has everything now is asked about all.
         for at in 0..8 {
             if at % 4 == 0 {
                 self.settle(now);
@@ -287,7 +290,8 @@ impl Shard {
             };
             if order.is_some() {
                 let lead = self.lead()?;
-                // Questions take no run: those that are answered at the same time are computed together.
+                // Questions take no run: those that are answered
+                // at the same time are computed together.
                 lead.asked = if kind == 2 { lead.asked + 1 } else { 0 };
                 let goes_on = (1..SELECTIONS).contains(&lead.asked);
                 lead.turn = if goes_on { kind } else { (kind + 1) % 4 };
@@ -308,5 +312,6 @@ impl Shard {
     }
 }
 
-/// Words of triples that are made besides those which a run waits for: the next will want some, too.
+/// Words of triples that are made besides those which a
+/// run waits for: the next will want some, too.
 const MORE_WORDS: u64 = 1024;

@@ -1,8 +1,9 @@
-//! What both parties do, by party one's order: changes of the table, and what is handed out, at once; a run of Select-Best in two steps,
-//! [`Shard::perform`] and [`Shard::finish_run`].
+//! What both parties do, by party one's order: changes of the table, and what is handed out, at
+//! once; a run of Select-Best in two steps, [`Shard::perform`] and [`Shard::finish_run`].
 //!
-//! Handing out takes no computation: the announcers have shared a key for each lane that may have a route. Party two says when it has done it, and
-//! party one orders the next then, so that what waits for members' connections grows no faster than both parties work.
+//! Handing out takes no computation: the announcers have shared a key for each lane that may have a
+//! route. Party two says when it has done it, and party one orders the next then, so that what
+//! waits for members' connections grows no faster than both parties work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -111,7 +112,8 @@ impl Shard {
         self.finish_select(&selections, outputs)
     }
 
-    /// Party one sends sealed routes and its shares, party two its shares: to all who are here alike.
+    /// Party one sends sealed routes and its shares, party
+    /// two its shares: to all who are here alike.
     fn export(&mut self, position: u64, items: &[Item]) -> Result<(), ExchangeError> {
         check_count(items.len(), crate::config::MAX_BATCH)?;
         let lanes = self.connections.len();
@@ -218,7 +220,8 @@ impl Shard {
         Ok(())
     }
 
-    /// All of a lane is gone, also what was not current; the member is to begin again from nothing, if it is here.
+    /// All of a lane is gone, also what was not current; the member is
+    /// to begin again from nothing, if it is here.
     fn leave(&mut self, lane: Lane, position: u64) -> Result<(), ExchangeError> {
         self.connection(lane)?;
         let (current, others): (Vec<_>, Vec<_>) = self

@@ -1,4 +1,5 @@
-//! A pair of parties as a shard sees it: the engine's session, what is under way, and what each role keeps.
+//! A pair of parties as a shard sees it: the engine's session,
+//! what is under way, and what each role keeps.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -80,7 +81,8 @@ impl Pair {
 }
 
 impl Shard {
-    /// The other party is there: `epoch` is what both hellos give, the seed is fresh from the system's generator.
+    /// The other party is there: `epoch` is what both hellos give, the
+    /// seed is fresh from the system's generator.
     ///
     /// # Errors
     ///
@@ -108,7 +110,8 @@ impl Shard {
         Ok(())
     }
 
-    /// The connection to the other party has ended. Nothing that was under way counts; what is held stays.
+    /// The connection to the other party has ended. Nothing
+    /// that was under way counts; what is held stays.
     pub fn pair_ended(&mut self, _now: Instant) {
         self.end_pair();
     }
@@ -142,11 +145,11 @@ impl Shard {
         self.pump(now);
     }
 
-    /// Makes triples while there is nothing better to do; true if it did. To be called when idle, until it is false; messages to
-    /// the other party come of it.
+    /// Makes triples while there is nothing better to do; true if it did. To be called when idle,
+    /// until it is false; messages to the other party come of it.
     ///
-    /// What is more urgent comes after the batches that are under way, so they are few; and while members rank, only what is low is
-    /// filled up.
+    /// What is more urgent comes after the batches that are under way, so they are few; and while
+    /// members rank, only what is low is filled up.
     pub fn refill(&mut self) -> bool {
         let Some(pair) = &mut self.pair else { return false };
         let Role::Lead(lead) = &pair.role else { return false };
@@ -272,5 +275,6 @@ impl Shard {
 
 /// Items of one message: 144 KB.
 pub(super) const MAX_HEARD: usize = 4096;
-/// Batches of triples under way while nothing else is to be done: half a millisecond's work, so that both parties have some.
+/// Batches of triples under way while nothing else is to be done: half a
+/// millisecond's work, so that both parties have some.
 const BATCHES: usize = 4;

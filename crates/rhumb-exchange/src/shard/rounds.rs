@@ -1,13 +1,16 @@
 //! Select-Best, round by round: who is asked, who has answered, and when a round goes on.
 //!
-//! 1. Party one orders a round: the routes of a destination in the order of lanes, and the lanes that are asked. All who take part
-//!    are asked alike, whether they have any of the routes or not.
-//! 2. Members answer both parties with shares. Party two says whose are there once all are, or its time is up. Who has let the time pass is asked
-//!    like all others, and not waited for: for two seconds, and twice as long each further time.
-//! 3. Party one fixes the lanes that count: those who answered both. The result goes to them as shares; the others are told that
-//!    they were missed.
+//! 1. Party one orders a round: the routes of a destination in the order of
+//!    lanes, and the lanes that are asked. All who take part are asked alike,
+//!    whether they have any of the routes or not.
+//! 2. Members answer both parties with shares. Party two says whose are there once all are, or its
+//!    time is up. Who has let the time pass is asked like all others, and not waited for: for two
+//!    seconds, and twice as long each further time.
+//! 3. Party one fixes the lanes that count: those who answered both. The result goes to them as
+//!    shares; the others are told that they were missed.
 //!
-//! Invariant: a round compares what is current. When one of its routes is replaced or removed, it is void at both parties.
+//! Invariant: a round compares what is current. When one of its routes is
+//! replaced or removed, it is void at both parties.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -320,7 +323,8 @@ impl Shard {
         }
     }
 
-    /// What is current of a lane for a destination is another: a round that compared it is void, and another will be.
+    /// What is current of a lane for a destination is another: a round
+    /// that compared it is void, and another will be.
     pub(super) fn destination_changed(&mut self, destination: &Destination, by: Lane) {
         if let Some(position) = self.rounds.by_destination.get(destination).copied() {
             self.rounds.close(position);

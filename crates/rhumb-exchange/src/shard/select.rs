@@ -1,8 +1,9 @@
-//! Runs of Select-Best: of several rounds at a time, whose messages between the parties are one, so that a burst of changes does not
-//! wait for as many round trips as it has destinations.
+//! Runs of Select-Best: of several rounds at a time, whose messages between the parties are one, so
+//! that a burst of changes does not wait for as many round trips as it has destinations.
 //!
-//! With [`Form::TopClass`] each slot of the engine has an order of announcers, each at its place ([`Order::Arrange`]). It serves every
-//! destination whose announcers are among them and fill more than half of the places; of the others nothing is put in.
+//! With [`Form::TopClass`] each slot of the engine has an order of announcers, each at its place
+//! ([`Order::Arrange`]). It serves every destination whose announcers are among them and fill more
+//! than half of the places; of the others nothing is put in.
 
 use std::sync::Arc;
 
@@ -177,5 +178,6 @@ impl Part {
     }
 }
 
-/// Rounds of a run: more would not fit the caches (the design measured 8 to be the best, and 32 slower).
+/// Rounds of a run: more would not fit the caches (the
+/// design measured 8 to be the best, and 32 slower).
 pub(super) const SELECTIONS: usize = 8;

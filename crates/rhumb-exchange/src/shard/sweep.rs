@@ -1,12 +1,18 @@
-//! Party one has everything chosen anew, slowly and for ever, so that choices follow the load of ports without anybody seeing when it changes.
+//! Party one has everything chosen anew, slowly and for ever, so that choices follow the load of
+//! ports without anybody seeing when it changes.
 //!
-//! 1. A pass begins: what the exchange prefers from now on is taken over, and orders of the engine are installed anew, whether it differs or not.
-//! 2. One destination after the other, of those with several routes, all who take part are asked about. A member keeps what it has until it has the result.
-//! 3. The next pass begins when its time has come, and the last destination of this one has been asked about.
+//! 1. A pass begins: what the exchange prefers from now on is taken over, and orders of the engine
+//!    are installed anew, whether it differs or not.
+//! 2. One destination after the other, of those with several routes, all who take part are asked
+//!    about. A member keeps what it has until it has the result.
+//! 3. The next pass begins when its time has come, and the last
+//!    destination of this one has been asked about.
 //!
-//! What a lane's preference is comes into force if it has been another for a whole pass, by a margin: a port whose load goes up and down moves nothing.
+//! What a lane's preference is comes into force if it has been another for a whole pass, by a
+//! margin: a port whose load goes up and down moves nothing.
 //!
-//! Invariant: when a pass begins and what is asked when depends on how many destinations have several routes, and not on the load.
+//! Invariant: when a pass begins and what is asked when depends on how many destinations have
+//! several routes, and not on the load.
 
 use std::time::{Duration, Instant};
 
@@ -118,7 +124,8 @@ impl Shard {
 
 /// Steps of sixteen. One is what a port is above or below by chance.
 const MARGIN: u8 = 2;
-/// Twenty questions a second take a fiftieth of a processor at each party, and a table of 100,000 an hour and a half.
+/// Twenty questions a second take a fiftieth of a processor at each
+/// party, and a table of 100,000 an hour and a half.
 const LEAST_PACE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]

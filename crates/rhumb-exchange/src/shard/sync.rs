@@ -1,13 +1,16 @@
-//! A member that joins says what it holds and gets what it lacks, without the announcers: what is stored of policies and keys is enough.
-//! It need not say it in full: sums by bucket are compared first.
+//! A member that joins says what it holds and gets what it lacks, without the
+//! announcers: what is stored of policies and keys is enough. It need not say
+//! it in full: sums by bucket are compared first.
 //!
-//! 1. The order `Join` marks a place in both parties' messages. What is exported after it reaches the member as it does all others.
+//! 1. The order `Join` marks a place in both parties' messages. What is exported after it reaches
+//!    the member as it does all others.
 //! 2. The member says the sums of what it held there. Where they differ, it is asked for ids.
-//! 3. What it lacks is replayed, routes as lanes, no faster than it puts both parties' halves together; what is gone is retracted. Then it is
-//!    told that it has everything.
+//! 3. What it lacks is replayed, routes as lanes, no faster than it puts both parties' halves
+//!    together; what is gone is retracted. Then it is told that it has everything.
 //!
-//! Invariant: what is gone is told only once the pair has settled: until then members keep what they hold of a former pair. And until then nobody is
-//! told to have everything: what both parties have not heard again may still come.
+//! Invariant: what is gone is told only once the pair has settled: until then members keep what
+//! they hold of a former pair. And until then nobody is told to have everything: what both parties
+//! have not heard again may still come.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -58,7 +61,8 @@ impl Sync {
         REPLAY_AHEAD.saturating_sub(ahead)
     }
 
-    /// Something became current without a run, perhaps after this lane was looked at; true if that is so.
+    /// Something became current without a run, perhaps after
+    /// this lane was looked at; true if that is so.
     pub(super) fn late_adoption(&mut self, id: RouteId) -> bool {
         if matches!(self.state, State::Said(_)) {
             return false;
@@ -85,7 +89,8 @@ impl Lead {
         }
     }
 
-    /// Something became current without a run: those who have said what they hold before this may lack it.
+    /// Something became current without a run: those who have
+    /// said what they hold before this may lack it.
     pub(super) fn adopted(&mut self, id: RouteId) {
         for (lane, sync) in &mut self.syncs {
             if sync.late_adoption(id) && !std::mem::replace(&mut sync.is_in_turn, true) {
@@ -205,8 +210,8 @@ impl Shard {
         }
     }
 
-    /// The next run for a member that lacks something, or for one after the other the word that it lacks nothing. Who has not put together what
-    /// was replayed to it is left out until it has.
+    /// The next run for a member that lacks something, or for one after the other the word that it
+    /// lacks nothing. Who has not put together what was replayed to it is left out until it has.
     pub(super) fn next_replay(&mut self) -> Option<Order> {
         while let Some(lane) = self.lead()?.replays.pop_front() {
             let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { continue };
@@ -241,7 +246,8 @@ impl Shard {
         None
     }
 
-    /// Asks about some more of the buckets that differ, once nothing waits that it is known to lack.
+    /// Asks about some more of the buckets that differ,
+    /// once nothing waits that it is known to lack.
     fn ask_for_buckets(&mut self, lane: Lane) {
         let Some(sync) = self.lead().and_then(|lead| lead.syncs.get_mut(&lane)) else { return };
         if !sync.asked.is_empty() || sync.differing.is_empty() || !sync.missing.is_empty() {
@@ -278,5 +284,6 @@ impl Shard {
     }
 }
 
-/// Buckets asked about at a time: what a member may hold of them is bounded, and so is what is kept of its answer.
+/// Buckets asked about at a time: what a member may hold of them is
+/// bounded, and so is what is kept of its answer.
 const BUCKETS_AT_ONCE: usize = 8;

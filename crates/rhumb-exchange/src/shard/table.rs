@@ -1,7 +1,8 @@
-//! What a party holds of all members: each announcement's share, whether it is current, and what is current for each destination.
+//! What a party holds of all members: each announcement's share, whether it is current, and what is
+//! current for each destination.
 //!
-//! Invariant: a lane has at most one current route for a destination. Without a pair nothing is current, and of each lane only its
-//! latest word on a destination is held.
+//! Invariant: a lane has at most one current route for a destination. Without a pair nothing is
+//! current, and of each lane only its latest word on a destination is held.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -114,7 +115,8 @@ impl Table {
         self.lanes[lane.index()].latest.has_room(destination, bytes, quota)
     }
 
-    /// A lane's announcement is refused: of what it leads to the lane has no route any more. Whether it had one.
+    /// A lane's announcement is refused: of what it leads to the lane
+    /// has no route any more. Whether it had one.
     pub(crate) fn refuse(
         &mut self,
         (lane, mark): Item,

@@ -1,5 +1,5 @@
-//! Two servers of each party and many members in one thread, under a virtual clock and a seeded schedule: which connection delivers next
-//! is drawn, messages of one connection stay in order.
+//! Two servers of each party and many members in one thread, under a virtual clock and a seeded
+//! schedule: which connection delivers next is drawn, messages of one connection stay in order.
 
 #![allow(
     clippy::unwrap_used,
@@ -493,7 +493,8 @@ impl World {
         held
     }
 
-    /// The last result for a destination; none if there was no round in which this member had a route.
+    /// The last result for a destination; none if there was
+    /// no round in which this member had a route.
     pub fn selected(&self, lane: u16, to: &[u8]) -> Option<Option<RouteId>> {
         let to = destination(to);
         self.events(lane).iter().rev().find_map(|event| match event {

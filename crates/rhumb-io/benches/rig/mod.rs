@@ -1,6 +1,6 @@
-//! Where forwarders of IP packets are measured: source - forwarder - sink, over two veth pairs between namespaces, with what the
-//! forwarder's kernel does for arrivals in a thread of its own, whose CPU time can be read. Shared by benches, also of other
-//! crates.
+//! Where forwarders of IP packets are measured: source - forwarder - sink, over two veth pairs
+//! between namespaces, with what the forwarder's kernel does for arrivals in a thread of its own,
+//! whose CPU time can be read. Shared by benches, also of other crates.
 
 #![allow(dead_code, reason = "each user takes a part")]
 
@@ -18,12 +18,13 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// A rig that handles arrivals at the forwarder on one core, those at the sink on another, both by number; `None`, and why,
-    /// where the process may not make it.
+    /// A rig that handles arrivals at the forwarder on one core, those at the sink on another, both
+    /// by number; `None`, and why, where the process may not make it.
     pub(crate) fn new(arrival_core: usize, sink_core: usize) -> Option<Self> {
         let line = Line::new()?;
         // The source knows the way to what is behind a TUN device, too: its default route.
-        // Arrival goes by NAPI when its end puts packets together, from ends that do not leave TCP segments to the device.
+        // Arrival goes by NAPI when its end puts packets together, from ends
+        // that do not leave TCP segments to the device.
         let set = |host: &Host, device: &str, command, on| {
             host.enter(|| sys::set_feature(device, command, on)).expect("veth has this feature");
         };
@@ -40,8 +41,9 @@ impl Rig {
         Some(rig)
     }
 
-    /// Has arrivals at the sink, and at the source what comes back, handled on a core: on another one than that which sends
-    /// to the sink, or they are handled in its time. A machine without that core leaves them where they are.
+    /// Has arrivals at the sink, and at the source what comes back, handled on a core: on another
+    /// one than that which sends to the sink, or they are handled in its time. A machine without
+    /// that core leaves them where they are.
     pub(crate) fn handle_sinks_arrivals_on(&self, core: usize) {
         let cores = 1_u32 << core;
         for (host, device) in [(&self.line.r2, "left"), (&self.line.a, "right")] {
@@ -56,8 +58,8 @@ fn in_sys(script: &str) -> String {
     format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'")
 }
 
-/// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7), proc(5), Linux
-/// `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
+/// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7),
+/// proc(5), Linux `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
 #[allow(unsafe_code)]
 pub(crate) mod sys {
     use std::io;
@@ -92,11 +94,12 @@ pub(crate) mod sys {
         numbers.filter(is_called).collect()
     }
 
-    /// Keeps another thread on `core`, without the right to interrupt others there: packets come to it by the batch, as they do
-    /// to a forwarder at its limit, and not one by one.
+    /// Keeps another thread on `core`, without the right to interrupt others there: packets come to
+    /// it by the batch, as they do to a forwarder at its limit, and not one by one.
     pub(crate) fn settle(thread: u32, core: usize) {
         let thread = thread.cast_signed();
-        // SAFETY: a set of cores is integers, for which zero is a value, and so is a sched_param; the calls read them only.
+        // SAFETY: a set of cores is integers, for which zero is a value, and so
+        // is a sched_param; the calls read them only.
         unsafe {
             let mut set: libc::cpu_set_t = zeroed();
             libc::CPU_SET(core, &mut set);
@@ -106,10 +109,11 @@ pub(crate) mod sys {
         }
     }
 
-    /// Has this thread, and those that it starts, not interrupt others when it wakes: whoever works goes on until nothing is
-    /// left to do.
+    /// Has this thread, and those that it starts, not interrupt others when it wakes: whoever works
+    /// goes on until nothing is left to do.
     pub(crate) fn wake_politely() {
-        // SAFETY: a sched_param is integers, for which zero is a value; the call reads it only; thread 0 is the calling one.
+        // SAFETY: a sched_param is integers, for which zero is a value; the call reads it only;
+        // thread 0 is the calling one.
         unsafe {
             let parameters: libc::sched_param = zeroed();
             libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
@@ -138,8 +142,8 @@ pub(crate) mod sys {
             *to = from.cast_signed() as libc::c_char;
         }
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request names a device, ends with a zero, and points to a value of the form that this command
-        // takes; both are valid for the whole call.
+        // SAFETY: the request names a device, ends with a zero, and points to a value of the form
+        // that this command takes; both are valid for the whole call.
         let result =
             unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -1,7 +1,8 @@
-//! A router's side of discovery: hears queries on the discovery port and answers from the router's own socket.
+//! A router's side of discovery: hears queries on the discovery
+//! port and answers from the router's own socket.
 //!
-//! 1. [`Beacon::new`] opens a socket per address family that the router's socket serves, shared with other routers of
-//!    this host.
+//! 1. [`Beacon::new`] opens a socket per address family that the router's socket serves, shared
+//!    with other routers of this host.
 //! 2. [`Beacon::turn`] looks at the links again from time to time, waits, and answers what came.
 //!
 //! Invariant: nothing that comes in ends a beacon; only a socket that is of no further use does.
@@ -60,8 +61,8 @@ impl Beacon {
         })
     }
 
-    /// Answers what waits, or what comes first. Returns after a few seconds at the latest, and at once when `wake` is
-    /// woken.
+    /// Answers what waits, or what comes first. Returns after a few seconds at
+    /// the latest, and at once when `wake` is woken.
     ///
     /// # Errors
     /// When a socket is of no further use.
@@ -139,7 +140,8 @@ impl Beacon {
     }
 }
 
-/// A socket on the discovery port that gets broadcasts and multicasts together with those of other routers.
+/// A socket on the discovery port that gets broadcasts and
+/// multicasts together with those of other routers.
 fn listen(ip: IpAddr) -> Result<StdSocket, IoError> {
     let address = SocketAddr::new(ip, DISCOVERY_PORT);
     let open = || {
@@ -148,7 +150,8 @@ fn listen(ip: IpAddr) -> Result<StdSocket, IoError> {
             socket.set_only_v6(true)?;
         }
         socket.set_reuse_address(true)?;
-        // Elsewhere it takes this for all of them to get a copy; on Linux it would shut out those of other users.
+        // Elsewhere it takes this for all of them to get a copy; on
+        // Linux it would shut out those of other users.
         #[cfg(not(target_os = "linux"))]
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;

@@ -1,7 +1,8 @@
 //! The links that this host is on, and what is local to them.
 //!
-//! Invariant: what is on a link is reached without a router: an IPv6 link-local address with its scope, or an IPv4
-//! address in a subnet of an interface. Loopback and point-to-point interfaces are no links: nobody is to be found there.
+//! Invariant: what is on a link is reached without a router: an IPv6 link-local address with its
+//! scope, or an IPv4 address in a subnet of an interface. Loopback and point-to-point interfaces
+//! are no links: nobody is to be found there.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -26,9 +27,9 @@ struct Subnet {
 }
 
 impl Links {
-    /// The links as they are now, for a socket that is bound to `local`: all of them when that is unspecified, or else
-    /// those of the interface that has the address. An IPv4 socket reaches no IPv6 link, and the other way round only
-    /// one that is bound to all addresses does.
+    /// The links as they are now, for a socket that is bound to `local`: all of them when that is
+    /// unspecified, or else those of the interface that has the address. An IPv4 socket reaches no
+    /// IPv6 link, and the other way round only one that is bound to all addresses does.
     ///
     /// # Errors
     /// When the system does not tell.
@@ -72,8 +73,8 @@ impl Links {
         Self { subnets: vec![Subnet { network, mask }], interfaces: Vec::new() }
     }
 
-    /// Where a query goes: the multicast group on every IPv6 link, the broadcast address of every IPv4 subnet, and that
-    /// of whatever the system's first link is.
+    /// Where a query goes: the multicast group on every IPv6 link, the broadcast address of every
+    /// IPv4 subnet, and that of whatever the system's first link is.
     pub fn query_targets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let v6 = self.interfaces.iter().map(|index| {
             SocketAddr::from(SocketAddrV6::new(DISCOVERY_GROUP, DISCOVERY_PORT, 0, *index))
@@ -83,7 +84,8 @@ impl Links {
         v6.chain(v4.map(|ip| SocketAddrV4::new(ip, DISCOVERY_PORT).into()))
     }
 
-    /// Whether `peer` is the address of a single neighbour on one of the links, or of this host there.
+    /// Whether `peer` is the address of a single neighbour
+    /// on one of the links, or of this host there.
     pub fn contains(&self, peer: &SocketAddr) -> bool {
         if peer.port() == 0 {
             return false;
@@ -103,7 +105,8 @@ impl Links {
 }
 
 impl Subnet {
-    /// Whether others can be in it, and asked all at once: not so for single hosts and ends of a wire (RFC 3021).
+    /// Whether others can be in it, and asked all at once: not so for
+    /// single hosts and ends of a wire (RFC 3021).
     fn has_neighbours(&self) -> bool {
         (1..31).contains(&self.mask.to_bits().count_ones())
     }
@@ -117,7 +120,8 @@ impl Subnet {
     }
 }
 
-/// Links asked and answered at most: a host with more of them has them for virtual machines and containers.
+/// Links asked and answered at most: a host with more of them
+/// has them for virtual machines and containers.
 const MAX_LINKS: usize = 64;
 
 #[cfg(test)]

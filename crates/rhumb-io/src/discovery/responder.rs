@@ -1,7 +1,7 @@
 //! Which queries a router answers. No I/O: time, links and datagrams are arguments.
 //!
-//! Invariant: whatever comes in, at most [`MAX_BURST`] answers go out at once and [`ANSWERS_PER_S`] per second in the
-//! long run, each to a neighbour and smaller than what it answers.
+//! Invariant: whatever comes in, at most [`MAX_BURST`] answers go out at once and [`ANSWERS_PER_S`]
+//! per second in the long run, each to a neighbour and smaller than what it answers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -97,7 +97,8 @@ impl Responder {
     }
 }
 
-/// Answers in the long run: a nuisance to no link, at 12 bytes each, and a thousand nodes are served in ten seconds.
+/// Answers in the long run: a nuisance to no link, at 12 bytes each,
+/// and a thousand nodes are served in ten seconds.
 pub const ANSWERS_PER_S: u32 = 100;
 /// Answers at once: a full /24 that comes back from a power cut.
 pub const MAX_BURST: u32 = 256;

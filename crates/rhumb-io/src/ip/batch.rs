@@ -1,12 +1,14 @@
-//! A batch of IP packets, each in a cell of its own with free bytes in front: what comes in, is edited in place, and goes out.
+//! A batch of IP packets, each in a cell of its own with free bytes in front: what comes in, is
+//! edited in place, and goes out.
 //!
-//! Packet `i` stands somewhere in cell `i`: it may grow to the front, and its end may move. Dropped packets leave an empty
-//! place, so numbers stay as they are. One batch is reused for ever; once it has its working size, nothing is allocated.
+//! Packet `i` stands somewhere in cell `i`: it may grow to the front, and its end may move. Dropped
+//! packets leave an empty place, so numbers stay as they are. One batch is reused for ever; once it
+//! has its working size, nothing is allocated.
 
 use std::ops::Range;
 
-/// Bytes free in front of each packet received: the longest header that Platypus puts before one (four capabilities with
-/// three levels each over IPv6, and an outer header), rounded up.
+/// Bytes free in front of each packet received: the longest header that Platypus puts before one
+/// (four capabilities with three levels each over IPv6, and an outer header), rounded up.
 pub const HEADROOM: usize = 512;
 
 /// What became of a packet.
@@ -20,8 +22,8 @@ pub enum Fate {
     Sent,
     /// Dropped: queues stayed full for as long as it was worth waiting.
     Busy,
-    /// Dropped: it is larger than the way to its destination takes, and may not be cut. [`Paths`](super::Paths) knows how
-    /// large it may be.
+    /// Dropped: it is larger than the way to its destination takes, and may not be cut.
+    /// [`Paths`](super::Paths) knows how large it may be.
     TooBig,
     /// Dropped: there is no way to its destination, or it is no packet.
     Unreachable,
@@ -44,10 +46,11 @@ struct Slot {
 }
 
 impl IpBatch {
-    /// An empty batch for packets of up to `packet_len` bytes as they are received; larger ones are dropped and counted.
-    /// They may grow by [`HEADROOM`] after that.
+    /// An empty batch for packets of up to `packet_len` bytes as they are received; larger ones are
+    /// dropped and counted. They may grow by [`HEADROOM`] after that.
     pub fn new(packet_len: usize) -> Self {
-        // An odd number of cache lines: the first lines of all packets do not fall on the same few sets of the cache.
+        // An odd number of cache lines: the first lines of all packets do
+        // not fall on the same few sets of the cache.
         let cell_len = (HEADROOM + packet_len).next_multiple_of(64) | 64;
         Self { cells: Vec::new(), cell_len, packet_len, slots: Vec::new() }
     }
@@ -96,7 +99,8 @@ impl IpBatch {
         (0..self.len()).map(|index| (index, self.packet(index))).filter(|(_, it)| !it.is_empty())
     }
 
-    /// The packets that were not dropped, in order, with their numbers: for working on several at once.
+    /// The packets that were not dropped, in order, with
+    /// their numbers: for working on several at once.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut [u8])> {
         let cells = self.cells.chunks_exact_mut(self.cell_len).zip(&self.slots).enumerate();
         cells
@@ -109,8 +113,8 @@ impl IpBatch {
         self.slots[index].start
     }
 
-    /// The whole cell of packet `index`, and where in it the packet stands. What is free around the packet may be written to;
-    /// [`IpBatch::place`] says what the packet is then.
+    /// The whole cell of packet `index`, and where in it the packet stands. What is free around the
+    /// packet may be written to; [`IpBatch::place`] says what the packet is then.
     #[inline]
     pub fn room_mut(&mut self, index: usize) -> (&mut [u8], Range<usize>) {
         let Slot { start, len, .. } = self.slots[index];
@@ -129,7 +133,8 @@ impl IpBatch {
         (slot.start, slot.len) = (range.start, range.len());
     }
 
-    /// The cells of all packets, one after the other, for whoever works on several packets at once by their places in it.
+    /// The cells of all packets, one after the other, for whoever works on
+    /// several packets at once by their places in it.
     #[inline]
     pub fn arena_mut(&mut self) -> &mut [u8] {
         &mut self.cells
@@ -160,8 +165,8 @@ impl IpBatch {
         self.slots[index].len = 0;
     }
 
-    /// Appends a packet of the caller's own, with [`HEADROOM`] in front. False, and nothing is done, when it is larger than
-    /// a packet of this batch may be.
+    /// Appends a packet of the caller's own, with [`HEADROOM`] in front. False, and nothing is
+    /// done, when it is larger than a packet of this batch may be.
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let fits = packet.len() <= self.packet_len;
         if fits {
@@ -186,7 +191,8 @@ impl IpBatch {
         self.cell_len
     }
 
-    /// The cells of the next `count` packets. Each of them that is announced with [`IpBatch::received`], in order, is one.
+    /// The cells of the next `count` packets. Each of them that is announced with
+    /// [`IpBatch::received`], in order, is one.
     pub(crate) fn spare(&mut self, count: usize) -> &mut [u8] {
         let (begin, len) = (self.slots.len() * self.cell_len, count * self.cell_len);
         if self.cells.len() < begin + len {

@@ -1,4 +1,5 @@
-//! As much of IP headers as I/O needs: whose packet, how long, whither. And headers made for packets that come without.
+//! As much of IP headers as I/O needs: whose packet, how long, whither.
+//! And headers made for packets that come without.
 //!
 //! Invariant: nothing here panics, whatever the bytes. Source: RFC 791, RFC 8200.
 
@@ -14,7 +15,8 @@ pub(crate) const IPV4_LEN: usize = 20;
 /// Bytes of an IPv6 header.
 pub(crate) const IPV6_LEN: usize = 40;
 
-/// Source and destination of a packet; `None` when its header is not whole, or tells a length that is not the packet's.
+/// Source and destination of a packet; `None` when its header is not
+/// whole, or tells a length that is not the packet's.
 pub fn ends_of(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     is_whole(packet).then_some(())?;
     let v4 = |at: usize| Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(at..at + 4)?).ok()?));
@@ -46,7 +48,8 @@ pub(crate) fn is_whole(packet: &[u8]) -> bool {
     }
 }
 
-/// An IPv4 header without options in front of `payload_len` bytes, not to be cut, with its checksum.
+/// An IPv4 header without options in front of
+/// `payload_len` bytes, not to be cut, with its checksum.
 pub(crate) fn ipv4(
     source: Ipv4Addr,
     destination: Ipv4Addr,

@@ -1,14 +1,15 @@
 //! Raw sockets for one IP protocol: whole packets in, whole packets out, IPv4 and IPv6.
 //!
-//! IPv4 packets come with their header. IPv6 sockets give what follows the header and say the rest beside it: source,
-//! destination, traffic class, flow label and hop limit, from which the header is written again where it stood. Extension headers
-//! in front of the protocol are lost in that, and fragments have been put together by the kernel, for both families.
+//! IPv4 packets come with their header. IPv6 sockets give what follows the header and say the rest
+//! beside it: source, destination, traffic class, flow label and hop limit, from which the header
+//! is written again where it stood. Extension headers in front of the protocol are lost in that,
+//! and fragments have been put together by the kernel, for both families.
 //!
-//! Flow of [`IpIo::send`]: packets are grouped by family, and handed over 64 at a time. An error concerns the first packet
-//! of a call, which gets its fate; the others are tried again.
+//! Flow of [`IpIo::send`]: packets are grouped by family, and handed over 64 at a time. An error
+//! concerns the first packet of a call, which gets its fate; the others are tried again.
 //!
-//! Invariant: no packet keeps the others of its batch from being tried. A send waits at most [`SEND_PATIENCE`] times
-//! [`SEND_WAIT`] per batch for a full queue.
+//! Invariant: no packet keeps the others of its batch from being tried. A send waits at most
+//! [`SEND_PATIENCE`] times [`SEND_WAIT`] per batch for a full queue.
 
 use std::fmt;
 use std::io;
@@ -29,10 +30,12 @@ use crate::{Counters, IoError, SendReport, Wake};
 /// What to ask of raw sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawOptions {
-    /// The IP protocol to receive. Packets of all protocols can be sent. `None`: nothing is received. The kernel learns
-    /// what paths take from the ICMP of routers about packets of this protocol, and without one not at all.
+    /// The IP protocol to receive. Packets of all protocols can be sent. `None`: nothing is
+    /// received. The kernel learns what paths take from the ICMP of routers about packets of this
+    /// protocol, and without one not at all.
     pub protocol: Option<u8>,
-    /// Receive packets to this address; to all addresses of this host when it is unspecified. `None`: no IPv4 at all.
+    /// Receive packets to this address; to all addresses of this host when
+    /// it is unspecified. `None`: no IPv4 at all.
     pub ipv4: Option<Ipv4Addr>,
     /// The same for IPv6.
     pub ipv6: Option<Ipv6Addr>,

@@ -1,8 +1,9 @@
-//! Superpackets of a TUN device: many TCP segments of one connection under one header, cut here into the packets that they
-//! stand for. And packets whose checksum the stack left to us.
+//! Superpackets of a TUN device: many TCP segments of one connection under one header, cut here
+//! into the packets that they stand for. And packets whose checksum the stack left to us.
 //!
-//! Invariant: nothing here panics, whatever the bytes; what is cut has right checksums throughout. Source: RFC 9293, Linux
-//! `include/uapi/linux/virtio_net.h`, `Documentation/networking/segmentation-offloads.rst`.
+//! Invariant: nothing here panics, whatever the bytes; what is cut has right checksums throughout.
+//! Source: RFC 9293, Linux `include/uapi/linux/virtio_net.h`,
+//! `Documentation/networking/segmentation-offloads.rst`.
 
 use std::ops::Range;
 
@@ -10,8 +11,8 @@ use super::batch::{HEADROOM, IpBatch};
 use super::header::{self, IPV4_LEN, IPV6_LEN};
 use crate::checksum::{fold, ipv4_header, sum};
 
-/// What the device says of a packet in front of it: `struct virtio_net_hdr`, of which it writes the numbers in this machine's
-/// order.
+/// What the device says of a packet in front of it: `struct virtio_net_hdr`, of which it writes the
+/// numbers in this machine's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Prefix {
     needs_checksum: bool,
@@ -29,7 +30,8 @@ impl Prefix {
         let word = |at: usize| usize::from(u16::from_ne_bytes([bytes[at], bytes[at + 1]]));
         Self {
             needs_checksum: bytes[0] & NEEDS_CHECKSUM != 0,
-            // A flag says that the sender has to hear of congestion: the bits of the header say so, too.
+            // A flag says that the sender has to hear of
+            // congestion: the bits of the header say so, too.
             kind: bytes[1] & !KIND_ECN,
             segment_len: word(4),
             transport: word(6),
@@ -38,8 +40,8 @@ impl Prefix {
     }
 }
 
-/// Appends what the device gave, a prefix and what it speaks of, to the batch. Returns how many packets it was; `None` when
-/// it was none, or larger than the batch takes.
+/// Appends what the device gave, a prefix and what it speaks of, to the batch. Returns how many
+/// packets it was; `None` when it was none, or larger than the batch takes.
 pub(super) fn accept(given: &mut [u8], packets: &mut IpBatch) -> Option<usize> {
     let (prefix, packet) = given.split_first_chunk_mut()?;
     let prefix = Prefix::parse(prefix);
@@ -143,7 +145,8 @@ impl<'a> Segments<'a> {
 /// Bytes of the prefix.
 pub(super) const PREFIX_LEN: usize = 10;
 
-/// Segments of a superpacket at most: more than fit at any size of segment that is worth its headers.
+/// Segments of a superpacket at most: more than fit at
+/// any size of segment that is worth its headers.
 const MAX_SEGMENTS: usize = 1024;
 
 const NEEDS_CHECKSUM: u8 = 1;

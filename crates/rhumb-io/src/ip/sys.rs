@@ -1,8 +1,10 @@
 //! The system calls of raw IP sockets and TUN devices behind safe functions.
 //!
-//! Invariant: pointers in message headers are written and used within one call of [`Receiver::receive`] or
-//! [`Sender::send`], under the borrow of what they point to; between calls they dangle and nothing follows them.
-//! Source: raw(7), ipv6(7), RFC 3542, recvmmsg(2), sendmmsg(2), cmsg(3), Linux `include/uapi/linux/if_tun.h`.
+//! Invariant: pointers in message headers are written and used within one call of
+//! [`Receiver::receive`] or [`Sender::send`], under the borrow of what they point to; between calls
+//! they dangle and nothing follows them.
+//! Source: raw(7), ipv6(7), RFC 3542, recvmmsg(2), sendmmsg(2), cmsg(3), Linux
+//! `include/uapi/linux/if_tun.h`.
 
 use std::fs::File;
 use std::io;
@@ -41,17 +43,18 @@ pub(super) fn raw_socket(family: Family, protocol: u8) -> io::Result<OwnedFd> {
 
 pub(super) use crate::udp::sys::{queue_overflows, set_option};
 
-/// A socket whose being there has the kernel believe routers that say what a path takes: for IPv6 it asks whether any socket of
-/// the protocol wants to hear of errors. It is never read: packets are refused, and few errors fit into its queue. A socket
-/// that is read would have to drain errors, and would get them as those of packets that are not to blame.
+/// A socket whose being there has the kernel believe routers that say what a path takes: for IPv6
+/// it asks whether any socket of the protocol wants to hear of errors. It is never read: packets
+/// are refused, and few errors fit into its queue. A socket that is read would have to drain
+/// errors, and would get them as those of packets that are not to blame.
 pub(super) fn believer(protocol: u8) -> io::Result<OwnedFd> {
     let socket = raw_socket(Family::V6, protocol)?;
     let fd = socket.as_fd();
     // BPF_RET | BPF_K: no byte of any packet.
     let mut refuse = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut refuse };
-    // SAFETY: the value is a sock_fprog on this stack frame, which points to its one instruction; the kernel copies both
-    // during the call.
+    // SAFETY: the value is a sock_fprog on this stack frame, which points to its one instruction;
+    // the kernel copies both during the call.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -92,7 +95,8 @@ pub(super) struct Receiver {
     controls: Box<[Control; RECEIVE_MOST]>,
 }
 
-// SAFETY: the pointers inside are only followed within `receive`, which writes them first (module invariant).
+// SAFETY: the pointers inside are only followed within
+// `receive`, which writes them first (module invariant).
 unsafe impl Send for Receiver {}
 
 impl Receiver {
@@ -105,7 +109,8 @@ impl Receiver {
         }
     }
 
-    /// Receives one packet into each spare cell, `skip` bytes behind where packets begin, up to `most`; returns how many.
+    /// Receives one packet into each spare cell, `skip` bytes behind where
+    /// packets begin, up to `most`; returns how many.
     pub(super) fn receive(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -130,8 +135,10 @@ impl Receiver {
         }
         // SAFETY:
         // - the first `most` headers are initialized and may be written.
-        // - each points to its own address, iovec and control buffer with their true sizes, which live in `self`.
-        // - each iovec points to its own cell of `packets`, which is borrowed for the whole call and does not move.
+        // - each points to its own address, iovec and control buffer
+        //   with their true sizes, which live in `self`.
+        // - each iovec points to its own cell of `packets`, which is
+        //   borrowed for the whole call and does not move.
         // - a null timeout is allowed.
         let received = check(unsafe {
             libc::recvmmsg(
@@ -184,7 +191,8 @@ pub(super) struct Sender {
     addresses: Vec<Address>,
 }
 
-// SAFETY: the pointers inside are only followed within `send`, which writes them first (module invariant).
+// SAFETY: the pointers inside are only followed within
+// `send`, which writes them first (module invariant).
 unsafe impl Send for Sender {}
 
 impl Sender {
@@ -196,8 +204,8 @@ impl Sender {
         }
     }
 
-    /// Sends the packets with these numbers, all of the socket's family, as many as it takes and a call can do; returns how
-    /// many. An error is about the first.
+    /// Sends the packets with these numbers, all of the socket's family, as many as it takes and a
+    /// call can do; returns how many. An error is about the first.
     pub(super) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -234,8 +242,10 @@ impl Sender {
         }
         // SAFETY:
         // - the headers are initialized and may be written.
-        // - each points to its own address and iovec, with their true sizes, in vectors that have not moved since.
-        // - each iovec points to bytes of `packets`, which is borrowed for the whole call; they are only read.
+        // - each points to its own address and iovec, with their true
+        //   sizes, in vectors that have not moved since.
+        // - each iovec points to bytes of `packets`, which is
+        //   borrowed for the whole call; they are only read.
         let sent = check(unsafe {
             libc::sendmmsg(
                 fd.as_raw_fd(),
@@ -262,7 +272,8 @@ impl Control {
         std::iter::from_fn(move || {
             loop {
                 let header: &[u8; size_of::<cmsghdr>()] = rest.first_chunk()?;
-                // SAFETY: a cmsghdr is integers, of which every bit pattern is one; the copy needs no alignment.
+                // SAFETY: a cmsghdr is integers, of which every bit
+                // pattern is one; the copy needs no alignment.
                 let header: cmsghdr = unsafe { header.as_ptr().cast::<cmsghdr>().read_unaligned() };
                 let (level, kind) = (header.cmsg_level, header.cmsg_type);
                 // A word of 32 bits with some C libraries.
@@ -279,8 +290,9 @@ impl Control {
     }
 }
 
-/// The TUN device called `name`, made if there is none; several times, each a queue of it, where `several`. A name that ends in
-/// `%d` gets the first number that is free. Returns the name, too. With `superpackets` each packet has a prefix, on both ways.
+/// The TUN device called `name`, made if there is none; several times, each a queue of it, where
+/// `several`. A name that ends in `%d` gets the first number that is free. Returns the name, too.
+/// With `superpackets` each packet has a prefix, on both ways.
 pub(super) fn open_tun(
     name: &str,
     several: bool,
@@ -301,7 +313,8 @@ pub(super) fn open_tun(
     let prefix = if superpackets { libc::IFF_VNET_HDR } else { 0 };
     request.ifr_ifru.ifru_flags =
         (libc::IFF_TUN | libc::IFF_NO_PI | queues | prefix) as libc::c_short;
-    // SAFETY: the request is initialized and its name ends with a zero; the call reads and writes it only.
+    // SAFETY: the request is initialized and its name ends with
+    // a zero; the call reads and writes it only.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })?;
     if superpackets {
         let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
@@ -313,7 +326,8 @@ pub(super) fn open_tun(
     Ok((file, String::from_utf8_lossy(&name).into_owned()))
 }
 
-/// What the stack may leave to us: checksums, and TCP segments. Source: Linux `include/uapi/linux/if_tun.h`.
+/// What the stack may leave to us: checksums, and TCP segments. Source: Linux
+/// `include/uapi/linux/if_tun.h`.
 const TUN_F_CSUM: libc::c_uint = 0x01;
 const TUN_F_TSO4: libc::c_uint = 0x02;
 const TUN_F_TSO6: libc::c_uint = 0x04;
@@ -330,7 +344,8 @@ const EMPTY_IOVEC: iovec = iovec { iov_base: ptr::null_mut(), iov_len: 0 };
 // SAFETY: an mmsghdr is integers and raw pointers, for which zero is a value.
 const EMPTY_HEADER: mmsghdr = unsafe { zeroed() };
 
-// What an IPv6 socket says fits: 20 bytes of addresses and twice a word, each behind a header, in multiples of 8.
+// What an IPv6 socket says fits: 20 bytes of addresses and twice a
+// word, each behind a header, in multiples of 8.
 const _: () = assert!(size_of::<Control>() >= 24 + 2 * 8 + 3 * size_of::<cmsghdr>());
 
 /// Turns the -1 of a system call into its error.

@@ -1,11 +1,13 @@
-//! TUN devices: what the host's own stack routes into the device comes here, and what is sent here the stack takes as if it had
-//! arrived on the device.
+//! TUN devices: what the host's own stack routes into the device comes here, and what is sent here
+//! the stack takes as if it had arrived on the device.
 //!
-//! One packet is one system call: the device has no call for several. But the stack hands over TCP segments by the dozen, as
-//! one superpacket, and leaves their checksums to us; they are cut on the way into the batch, so that every packet in it
-//! fits the MTU and is whole. See `docs/decisions/0018-ip-packets.md` for what that is worth.
+//! One packet is one system call: the device has no call for several. But the stack hands over TCP
+//! segments by the dozen, as one superpacket, and leaves their checksums to us; they are cut on the
+//! way into the batch, so that every packet in it fits the MTU and is whole. See
+//! `docs/decisions/0018-ip-packets.md` for what that is worth.
 //!
-//! Invariant: the device belongs to this process, and is gone with it. Source: Linux `Documentation/networking/tuntap.rst`.
+//! Invariant: the device belongs to this process, and is gone with it. Source: Linux
+//! `Documentation/networking/tuntap.rst`.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -57,15 +59,16 @@ impl Tun {
     /// A device, up and with its addresses, in the network namespace of this thread.
     ///
     /// # Errors
-    /// When the process may not make one (CAP_NET_ADMIN), its name is taken, or an address cannot be had.
+    /// When the process may not make one (CAP_NET_ADMIN), its
+    /// name is taken, or an address cannot be had.
     pub fn open(options: &TunOptions) -> Result<Self, IoError> {
         let tun = Self::open_queue(options, false)?;
         tun.set_up(options)?;
         Ok(tun)
     }
 
-    /// A device with several queues, each for a thread of its own. The system keeps a flow on the queue on which its packets
-    /// were last sent.
+    /// A device with several queues, each for a thread of its own. The system keeps a flow on the
+    /// queue on which its packets were last sent.
     ///
     /// # Errors
     /// As [`Tun::open`].
@@ -98,7 +101,8 @@ impl Tun {
         for &(address, prefix) in &options.addresses {
             netlink.add_address(index, address, prefix).map_err(step("RTM_NEWADDR"))?;
         }
-        // The kernel puts the route to an IPv6 address of its own up a moment later, and loses what comes before.
+        // The kernel puts the route to an IPv6 address of its own up a
+        // moment later, and loses what comes before.
         for _ in 0..ADDRESS_ATTEMPTS {
             if options.addresses.iter().all(|(address, _)| netlink.is_here(*address)) {
                 break;
@@ -108,8 +112,8 @@ impl Tun {
         Ok(())
     }
 
-    /// Leads what the host receives for `address`, which is not its own, into the device: what forwards for others has
-    /// such addresses. The way goes with the device.
+    /// Leads what the host receives for `address`, which is not its own, into the device: what
+    /// forwards for others has such addresses. The way goes with the device.
     ///
     /// # Errors
     /// When the process may not (CAP_NET_ADMIN).
@@ -152,7 +156,8 @@ impl Tun {
         })
     }
 
-    /// Receives what is next, one packet or many, behind those in the batch. Returns how many; 0 when it was none.
+    /// Receives what is next, one packet or many, behind those in the
+    /// batch. Returns how many; 0 when it was none.
     fn receive_one(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
         self.counters.receive_calls += 1;
         if !self.buffer.is_empty() {
@@ -162,7 +167,8 @@ impl Tun {
         let end = HEADROOM + packets.packet_len();
         let room = &mut packets.spare(1)[HEADROOM..end];
         let len = (&self.file).read(room)?;
-        // One that was larger than the room was cut without a word, but does not have the length that it says.
+        // One that was larger than the room was cut without a word,
+        // but does not have the length that it says.
         let is_whole = header::is_whole(&room[..len]);
         if is_whole {
             packets.received(HEADROOM, len);
@@ -196,7 +202,8 @@ impl IpIo for Tun {
         Ok(packets.len())
     }
 
-    /// Never too big: the stack takes packets of any size from a device, and itself says so when they fit no way on.
+    /// Never too big: the stack takes packets of any size from a device,
+    /// and itself says so when they fit no way on.
     fn send(&mut self, packets: &mut IpBatch) -> io::Result<SendReport> {
         let mut report = SendReport::default();
         for number in 0..packets.len() {
@@ -245,7 +252,7 @@ const BUFFER_LEN: usize = PREFIX_LEN + 65_535;
 /// Ethernet's.
 const DEFAULT_MTU: u32 = 1500;
 
-/// How often it is looked whether the addresses are in use, and how long between: a second in all, after which the device is
-/// used as it is.
+/// How often it is looked whether the addresses are in use, and how long between: a second in all,
+/// after which the device is used as it is.
 const ADDRESS_ATTEMPTS: u32 = 1000;
 const ADDRESS_WAIT: Duration = Duration::from_millis(1);

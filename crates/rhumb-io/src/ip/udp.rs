@@ -1,11 +1,13 @@
-//! IP packets of one protocol as UDP datagrams, where only UDP gets through: what follows the IP header is the payload.
+//! IP packets of one protocol as UDP datagrams, where only UDP gets
+//! through: what follows the IP header is the payload.
 //!
-//! So a packet has the same shape as on a raw socket: the header is taken off in front of what is sent, and made in front of what
-//! is received, from the addresses of the socket. What the outer header of the datagram said otherwise (hop limit, class) is
-//! not seen. The port is the same at both ends; answers, where a protocol has them, do not go back through an address
-//! translator.
+//! So a packet has the same shape as on a raw socket: the header is taken off in front of what is
+//! sent, and made in front of what is received, from the addresses of the socket. What the outer
+//! header of the datagram said otherwise (hop limit, class) is not seen. The port is the same at
+//! both ends; answers, where a protocol has them, do not go back through an address translator.
 //!
-//! Invariant: as that of the socket below. Each packet is copied once, since a superpacket's datagrams have no room in front.
+//! Invariant: as that of the socket below. Each packet is copied once, since a superpacket's
+//! datagrams have no room in front.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +22,8 @@ use super::{IpIo, ends_of};
 use crate::udp::Ready;
 use crate::{Backend, Counters, IoError, PacketIo, SendReport, Wake};
 
-/// A UDP socket, or what goes past the kernel in its place, that carries the packets of one IP protocol.
+/// A UDP socket, or what goes past the kernel in its place,
+/// that carries the packets of one IP protocol.
 #[derive(Debug)]
 pub struct UdpCarriage {
     socket: Backend,
@@ -35,7 +38,8 @@ impl UdpCarriage {
     /// Carries packets of `protocol`, sending them to `port` of their destinations.
     ///
     /// # Errors
-    /// When the socket is bound to all addresses: a packet received would not have a destination then.
+    /// When the socket is bound to all addresses: a packet
+    /// received would not have a destination then.
     pub fn new(socket: impl Into<Backend>, protocol: u8, port: u16) -> Result<Self, IoError> {
         let socket = socket.into();
         let address = socket.local_address();
@@ -47,7 +51,8 @@ impl UdpCarriage {
 }
 
 impl IpIo for UdpCarriage {
-    /// A superpacket's datagrams all come at once, so these may be more than [`RECEIVE_MOST`](super::RECEIVE_MOST).
+    /// A superpacket's datagrams all come at once, so these may be more than
+    /// [`RECEIVE_MOST`](super::RECEIVE_MOST).
     fn receive(&mut self, packets: &mut IpBatch) -> io::Result<usize> {
         packets.clear();
         self.socket.receive(&mut self.batch)?;
@@ -83,8 +88,9 @@ impl IpIo for UdpCarriage {
         Ok(packets.len())
     }
 
-    /// Packets of other protocols are unreachable. The socket below counts drops, but does not say whose: packets have been
-    /// sent as far as their fates tell, and the report tells how many were not.
+    /// Packets of other protocols are unreachable. The socket below counts
+    /// drops, but does not say whose: packets have been sent as far as their
+    /// fates tell, and the report tells how many were not.
     fn send(&mut self, packets: &mut IpBatch) -> io::Result<SendReport> {
         self.batch.clear();
         let mut refused = SendReport::default();

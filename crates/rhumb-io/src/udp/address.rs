@@ -1,7 +1,8 @@
 //! Socket addresses in the kernel's form, and back.
 //!
-//! Invariant: what [`Address::new`] writes, [`Address::read`] gives back, but that a mapped IPv4 address comes back as
-//! the IPv4 address: a peer has one address, whatever family the socket is of. Source: ip(7), ipv6(7).
+//! Invariant: what [`Address::new`] writes, [`Address::read`] gives back, but that a
+//! mapped IPv4 address comes back as the IPv4 address: a peer has one address, whatever
+//! family the socket is of. Source: ip(7), ipv6(7).
 
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -44,7 +45,8 @@ impl Address {
         },
     };
 
-    /// `address` as a socket of `family` takes it, and its length; `None` when such a socket cannot reach it.
+    /// `address` as a socket of `family` takes it, and its length;
+    /// `None` when such a socket cannot reach it.
     pub(crate) fn new(address: SocketAddr, family: Family) -> Option<(Self, socklen_t)> {
         let mut raw = Self::ZERO;
         match (family, address) {
@@ -75,7 +77,8 @@ impl Address {
         }
     }
 
-    /// The address in the `len` bytes that the kernel wrote. A mapped IPv4 address comes out as the IPv4 address.
+    /// The address in the `len` bytes that the kernel wrote. A mapped
+    /// IPv4 address comes out as the IPv4 address.
     pub(crate) fn read(&self, len: socklen_t) -> Option<SocketAddr> {
         self.read_as_it_is(len).map(|address| match address {
             SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {
@@ -89,8 +92,8 @@ impl Address {
     /// The address in the `len` bytes that the kernel wrote, of the family that it says.
     pub(crate) fn read_as_it_is(&self, len: socklen_t) -> Option<SocketAddr> {
         let len = len as usize;
-        // SAFETY: all bytes are initialized (ZERO, or `new`, or the kernel's on top), every bit pattern is a
-        // `sockaddr_in`, and the family stands at the same place in both members.
+        // SAFETY: all bytes are initialized (ZERO, or `new`, or the kernel's on top), every bit
+        // pattern is a `sockaddr_in`, and the family stands at the same place in both members.
         let v4 = unsafe { self.v4 };
         match c_int::from(v4.sin_family) {
             libc::AF_INET if len >= size_of::<sockaddr_in>() => {

@@ -1,8 +1,10 @@
-//! Adaptive coalescing: when to let datagrams gather instead of being woken by each of them, as network cards do with interrupts.
+//! Adaptive coalescing: when to let datagrams gather instead of being woken by each of them, as
+//! network cards do with interrupts.
 //!
-//! A turn of a worker costs a wake and system calls, and sending costs by runs, not by datagrams: a worker that is fast gets few
-//! datagrams at a time and pays most for each. So while they come close upon each other, the worker sleeps a little before it
-//! receives. What comes after silence is never held back, nor is anything while batches are full by themselves.
+//! A turn of a worker costs a wake and system calls, and sending costs by runs, not by datagrams: a
+//! worker that is fast gets few datagrams at a time and pays most for each. So while they come
+//! close upon each other, the worker sleeps a little before it receives. What comes after silence
+//! is never held back, nor is anything while batches are full by themselves.
 //!
 //! Invariant: a pause is never longer than the bound that was given. Per turn: a few comparisons.
 
@@ -28,8 +30,8 @@ impl Coalescer {
         Self { most, before: None, paused: false, skip: 0, penalty: 1 }
     }
 
-    /// How long to let datagrams gather before they are received, after a turn that received so many and ended now. `None`: wait
-    /// for the next one as long as it takes.
+    /// How long to let datagrams gather before they are received, after a turn that received so
+    /// many and ended now. `None`: wait for the next one as long as it takes.
     pub(super) fn pause_after(&mut self, received: u64, now: Instant) -> Option<Duration> {
         let before = self.before.replace(now)?;
         if std::mem::take(&mut self.paused) {
@@ -48,7 +50,8 @@ impl Coalescer {
         Some(self.most.min(each * FULL))
     }
 
-    /// Learns from what a pause brought. Bursts with silence between them look like a stream, until one pauses.
+    /// Learns from what a pause brought. Bursts with silence between
+    /// them look like a stream, until one pauses.
     fn judge(&mut self, received: u64) {
         if received >= u64::from(WORTH) {
             self.penalty = 1;
@@ -59,7 +62,8 @@ impl Coalescer {
     }
 }
 
-/// Datagrams that a pause must promise, and bring: a pause costs a system call and a wake, as a turn that it saves does.
+/// Datagrams that a pause must promise, and bring: a pause costs a system
+/// call and a wake, as a turn that it saves does.
 const WORTH: u32 = 4;
 /// Datagrams beyond which a turn's own cost is a small part of theirs.
 const FULL: u32 = 32;
@@ -108,7 +112,8 @@ mod tests {
 
     #[test]
     fn pauses_that_bring_nothing_become_rare() {
-        // Bursts that look like a stream, and then nothing: each turn that is not after a pause promises one.
+        // Bursts that look like a stream, and then nothing: each
+        // turn that is not after a pause promises one.
         let (mut coalescer, mut now) = (Coalescer::new(MOST), Instant::now());
         let mut paused = false;
         let mut count = 0;

@@ -1,9 +1,10 @@
 //! The sockets of several workers at one address, and which of them a datagram goes to.
 //!
-//! A sealed datagram names its lane in clear (`docs/spec.md`, section 4.1): lane n goes to socket n modulo their number, and
-//! everything else to the first. On Linux the system does that by a small program (SO_REUSEPORT with
-//! SO_ATTACH_REUSEPORT_CBPF, Linux 4.5, no privilege needed). Where it cannot, the first socket receives everything, and
-//! the others only send from its address: its owner hands over what is for others.
+//! A sealed datagram names its lane in clear (`docs/spec.md`, section 4.1): lane n goes to socket n
+//! modulo their number, and everything else to the first. On Linux the system does that by a small
+//! program (SO_REUSEPORT with SO_ATTACH_REUSEPORT_CBPF, Linux 4.5, no privilege needed). Where it
+//! cannot, the first socket receives everything, and the others only send from its address: its
+//! owner hands over what is for others.
 //! Source: socket(7), Linux `Documentation/networking/filter.rst`.
 
 use std::net::SocketAddr;
@@ -16,7 +17,8 @@ use crate::{IoError, PacketIo};
 pub struct Group {
     /// The sockets, in the order of their workers.
     pub sockets: Vec<UdpSocket>,
-    /// Whether each receives its share. If not, the first receives all, and the others are to send only.
+    /// Whether each receives its share. If not, the first
+    /// receives all, and the others are to send only.
     pub steered: bool,
 }
 
@@ -83,8 +85,9 @@ pub(crate) struct Instruction {
     pub(crate) operand: u32,
 }
 
-/// The program that says which of `count` sockets a datagram goes to. Its offset 0 is the datagram's first byte; one that is
-/// too short goes to socket 0, for so the system ends a program that reads beyond the end.
+/// The program that says which of `count` sockets a datagram goes to. Its offset 0 is
+/// the datagram's first byte; one that is too short goes to socket 0, for so the
+/// system ends a program that reads beyond the end.
 fn program(count: u32) -> [Instruction; 10] {
     let step = |code, operand| Instruction { code, then: 0, otherwise: 0, operand };
     let is = |kind, then, otherwise| Instruction { code: IS_EQUAL, then, otherwise, operand: kind };

@@ -1,11 +1,12 @@
 //! The UDP socket on Linux: many datagrams per message, many messages per system call.
 //!
-//! Flow, per batch: [`receive`](PacketIo::receive) lends the batch's arena to recvmmsg, then splits each superpacket into
-//! slots where it stands; [`send`](PacketIo::send) regroups the slots into runs, then hands the runs to sendmmsg, which
-//! gathers their segments from the arena. Nothing is copied in this process.
+//! Flow, per batch: [`receive`](PacketIo::receive) lends the batch's arena to recvmmsg,
+//! then splits each superpacket into slots where it stands; [`send`](PacketIo::send)
+//! regroups the slots into runs, then hands the runs to sendmmsg, which gathers their
+//! segments from the arena. Nothing is copied in this process.
 //!
-//! Invariant: what happens to one datagram does not keep the others of its batch from being tried. A send waits at most
-//! [`SEND_PATIENCE`] times [`SEND_WAIT`] per batch for a full queue.
+//! Invariant: what happens to one datagram does not keep the others of its batch from being tried.
+//! A send waits at most [`SEND_PATIENCE`] times [`SEND_WAIT`] per batch for a full queue.
 
 use std::fmt;
 use std::io;
@@ -66,8 +67,9 @@ impl UdpSocket {
         }
         ask_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer_bytes);
         ask_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer_bytes);
-        // Setting the socket's own segment size to none does nothing, but tells whether the system knows segments: one
-        // that does not would ignore our control messages and send whole runs as one datagram.
+        // Setting the socket's own segment size to none does nothing, but tells whether
+        // the system knows segments: one that does not would ignore our control
+        // messages and send whole runs as one datagram.
         let gso = options.gso && sys::set_option(fd, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let gro = options.gro && sys::set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         let local = sys::bind(fd, address).map_err(|source| IoError::Bind { address, source })?;
@@ -94,7 +96,8 @@ impl UdpSocket {
         })
     }
 
-    /// Another socket at the same address that is meant to send only: what it receives, this one does not.
+    /// Another socket at the same address that is meant to send
+    /// only: what it receives, this one does not.
     ///
     /// # Errors
     /// When there are no more descriptors.
@@ -130,14 +133,16 @@ impl UdpSocket {
         self.capabilities
     }
 
-    /// What the socket has done so far. Asks the system for the overflows of the receive queue, so not per batch.
+    /// What the socket has done so far. Asks the system for the
+    /// overflows of the receive queue, so not per batch.
     pub fn counters(&self) -> Counters {
         let overflows = sys::queue_overflows(self.fd.as_fd()).unwrap_or(0);
         Counters { receive_queue_overflows: u64::from(overflows), ..self.counters }
     }
 
-    /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever). While datagrams come close upon each other,
-    /// and [`Options::coalesce`] allows it, lets them gather instead: that ends at its time, and it is not known then what there is.
+    /// Waits until datagrams wait, `also` is woken, or the time is over (`None`: for ever). While
+    /// datagrams come close upon each other, and [`Options::coalesce`] allows it, lets them gather
+    /// instead: that ends at its time, and it is not known then what there is.
     pub fn wait(&mut self, timeout: Option<Duration>, also: Option<&Wake>) -> io::Result<Ready> {
         self.counters.wait_calls += 1;
         if let Some(pause) = self.pause() {
@@ -181,7 +186,8 @@ impl UdpSocket {
         len.div_ceil(step)
     }
 
-    /// One recvmmsg, again when what it reports is about some earlier datagram: an ICMP error is no reason to stop.
+    /// One recvmmsg, again when what it reports is about some earlier
+    /// datagram: an ICMP error is no reason to stop.
     fn receive_messages(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let asked = self.load.messages_to_ask();
         self.drained = true;
@@ -220,8 +226,9 @@ impl UdpSocket {
             libc::EINTR => Verdict::Again,
             libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM => Verdict::Wait,
             libc::EIO | libc::EINVAL | libc::EMSGSIZE if run.segments > 1 => Verdict::Split {
-                // Segments larger than the path takes are refused as EINVAL too (Linux before 6.14), and then single
-                // datagrams of that size can only be fragmented or refused: no reason to give segments up for others.
+                // Segments larger than the path takes are refused as EINVAL too (Linux
+                // before 6.14), and then single datagrams of that size can only be fragmented or
+                // refused: no reason to give segments up for others.
                 for_good: code == libc::EIO
                     || (code == libc::EINVAL && run.segment_len <= SURE_TO_FIT),
             },
@@ -232,7 +239,8 @@ impl UdpSocket {
         }
     }
 
-    /// Handles an error about the run at `at`: makes the way free for another attempt, or drops the run and returns true.
+    /// Handles an error about the run at `at`: makes the way free for another
+    /// attempt, or drops the run and returns true.
     fn handle_failure(
         &mut self,
         error: io::Error,
@@ -355,7 +363,8 @@ enum Verdict {
     Wait,
     /// The error may be about an earlier datagram: the same again, as long as there is patience.
     Retry,
-    /// The system refused the segments: send them as single datagrams, and for good so when it is not about their size.
+    /// The system refused the segments: send them as single datagrams, and
+    /// for good so when it is not about their size.
     Split { for_good: bool },
     /// Drop it.
     TooBig,
@@ -377,8 +386,9 @@ fn require(
         .map_err(|source| IoError::SocketOption { option, source })
 }
 
-/// Has datagrams go whole or not at all (RFC 8899, section 3), and the system believe nobody who says how large they may be:
-/// anyone can write such a message. One that its own device does not take is refused (EMSGSIZE).
+/// Has datagrams go whole or not at all (RFC 8899, section 3), and the system believe
+/// nobody who says how large they may be: anyone can write such a message. One that its
+/// own device does not take is refused (EMSGSIZE).
 fn keep_whole(fd: BorrowedFd<'_>, family: Family) -> Result<(), IoError> {
     let v4 = || {
         let (option, value) = (libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE);
@@ -417,8 +427,8 @@ pub(crate) fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// Bytes of the arena for each message: the largest superpacket, and some cache lines so that the first lines of all
-/// messages do not fall on the same few sets of the cache.
+/// Bytes of the arena for each message: the largest superpacket, and some cache lines so that the
+/// first lines of all messages do not fall on the same few sets of the cache.
 const MESSAGE_STRIDE: usize = 65_536 + 17 * 64;
 
 /// Calls to make for one batch while each reports some earlier trouble.
@@ -430,14 +440,16 @@ const SEND_PATIENCE: u32 = 4;
 /// How long each of these waits is.
 const SEND_WAIT: Duration = Duration::from_millis(1);
 
-/// Bytes of a datagram that every IPv6 path takes, and nearly every IPv4 path: 1280 - 40 - 8 (RFC 8200, section 5).
+/// Bytes of a datagram that every IPv6 path takes, and nearly every
+/// IPv4 path: 1280 - 40 - 8 (RFC 8200, section 5).
 const SURE_TO_FIT: usize = 1232;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A socket that does not compute checksums is refused segments by the kernel (EINVAL), as some devices are.
+    /// A socket that does not compute checksums is refused segments
+    /// by the kernel (EINVAL), as some devices are.
     fn refuse_segments(socket: &UdpSocket) {
         sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
             .expect("SO_NO_CHECK");

@@ -1,5 +1,5 @@
-//! How many messages to ask for at a time: as many as make a batch of good size. Many when single datagrams arrive, few
-//! when superpackets do, each of which may be 64 datagrams or 64 KiB.
+//! How many messages to ask for at a time: as many as make a batch of good size. Many when single
+//! datagrams arrive, few when superpackets do, each of which may be 64 datagrams or 64 KiB.
 //!
 //! Invariant: the answer is between [`MIN_MESSAGES`] and [`MAX_MESSAGES`], whatever was received.
 
@@ -35,10 +35,12 @@ impl Load {
     }
 }
 
-/// Datagrams that make a batch of good size: 16 full runs, well below a millisecond of a worker's time.
+/// Datagrams that make a batch of good size: 16 full runs,
+/// well below a millisecond of a worker's time.
 const BATCH_DATAGRAMS: usize = 1024;
 
-/// Bytes that make a batch of good size: they stay in the second-level cache from receiving to sending.
+/// Bytes that make a batch of good size: they stay in the
+/// second-level cache from receiving to sending.
 const BATCH_BYTES: usize = 512 << 10;
 
 /// Fewest messages to ask for: the load of the next call is not known.

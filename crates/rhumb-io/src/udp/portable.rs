@@ -1,7 +1,7 @@
 //! The UDP socket on systems without batched calls: one datagram per system call. Slow, and right.
 //!
-//! Invariant: the same as on Linux: trouble with one datagram does not touch the others. What differs: queue sizes stay
-//! the system's own, and several sockets cannot share an address.
+//! Invariant: the same as on Linux: trouble with one datagram does not touch the others. What
+//! differs: queue sizes stay the system's own, and several sockets cannot share an address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +42,8 @@ impl UdpSocket {
         Ok(Self { socket, local, counters: Counters::default(), buffer })
     }
 
-    /// Another socket at the same address that is meant to send only: what it receives, this one does not.
+    /// Another socket at the same address that is meant to send
+    /// only: what it receives, this one does not.
     ///
     /// # Errors
     /// When there are no more descriptors.

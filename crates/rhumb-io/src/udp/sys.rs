@@ -1,8 +1,9 @@
-//! The system calls of UDP sockets on Linux behind safe functions: the only place where message headers and control messages
-//! exist in the kernel's form.
+//! The system calls of UDP sockets on Linux behind safe functions: the only place where message
+//! headers and control messages exist in the kernel's form.
 //!
-//! Invariant: pointers in message headers are written and used within one call of [`Receiver::receive`] or
-//! [`Sender::send`], under the borrow of what they point to; between calls they dangle and nothing follows them.
+//! Invariant: pointers in message headers are written and used within one call of
+//! [`Receiver::receive`] or [`Sender::send`], under the borrow of what they point to; between calls
+//! they dangle and nothing follows them.
 //! Source: recvmmsg(2), sendmmsg(2), cmsg(3), udp(7).
 
 use std::io;
@@ -41,7 +42,8 @@ pub(super) fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<Socket
     // SAFETY: `raw` is an initialized socket address of `len` bytes.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), len) })?;
     let (mut raw, mut len) = (Address::ZERO, Address::LEN);
-    // SAFETY: `raw` is valid for writes of the `len` bytes announced, and suits every family of this socket.
+    // SAFETY: `raw` is valid for writes of the `len` bytes
+    // announced, and suits every family of this socket.
     check(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut raw).cast(), &raw mut len) })?;
     raw.read(len).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
@@ -64,7 +66,8 @@ pub(crate) fn set_option(
 /// Reads a socket option that is an int.
 pub(crate) fn option(fd: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
     let (mut value, mut len): (c_int, _) = (0, size_of::<c_int>() as socklen_t);
-    // SAFETY: `value` is valid for writes of the `len` bytes announced; every bit pattern is an int.
+    // SAFETY: `value` is valid for writes of the `len`
+    // bytes announced; every bit pattern is an int.
     check(unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
     })?;
@@ -84,8 +87,8 @@ pub(super) fn attach_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io
         .collect();
     let len = u16::try_from(filter.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
-    // SAFETY: the value is a sock_fprog on this stack frame, which points to its `len` instructions; the kernel copies both
-    // during the call and checks the program before it runs.
+    // SAFETY: the value is a sock_fprog on this stack frame, which points to its `len`
+    // instructions; the kernel copies both during the call and checks the program before it runs.
     check(unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -102,7 +105,8 @@ pub(super) fn attach_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io
 pub(crate) fn queue_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut figures = [0u32; 16];
     let mut len = size_of_val(&figures) as socklen_t;
-    // SAFETY: `figures` is valid for writes of the `len` bytes announced; every bit pattern is an array of u32.
+    // SAFETY: `figures` is valid for writes of the `len` bytes
+    // announced; every bit pattern is an array of u32.
     check(unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
@@ -155,7 +159,8 @@ pub(super) struct Receiver {
     controls: Box<[Control; MAX_MESSAGES]>,
 }
 
-// SAFETY: the pointers inside are only followed within `receive`, which writes them first (module invariant).
+// SAFETY: the pointers inside are only followed within
+// `receive`, which writes them first (module invariant).
 unsafe impl Send for Receiver {}
 
 impl Receiver {
@@ -168,7 +173,8 @@ impl Receiver {
         }
     }
 
-    /// Receives one message into each `stride` bytes of `space`, as many as wait, fit and a call can do; returns how many.
+    /// Receives one message into each `stride` bytes of `space`, as many as
+    /// wait, fit and a call can do; returns how many.
     pub(super) fn receive(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -194,7 +200,8 @@ impl Receiver {
         }
         // SAFETY:
         // - the first `prepared` headers are initialized and may be written.
-        // - each points to its own address, iovec and control buffer with their true sizes, which live in `self`.
+        // - each points to its own address, iovec and control buffer
+        //   with their true sizes, which live in `self`.
         // - each iovec points to its own part of `space`, which is borrowed for the whole call.
         // - a null timeout is allowed.
         let received = check(unsafe {
@@ -231,7 +238,8 @@ pub(super) struct Sender {
     controls: Vec<Control>,
 }
 
-// SAFETY: the pointers inside are only followed within `send`, which writes them first (module invariant).
+// SAFETY: the pointers inside are only followed within
+// `send`, which writes them first (module invariant).
 unsafe impl Send for Sender {}
 
 impl Sender {
@@ -244,8 +252,8 @@ impl Sender {
         }
     }
 
-    /// Sends the runs from `first` on, as many as the socket takes and a call can do; returns how many. An error is
-    /// about the run `first`.
+    /// Sends the runs from `first` on, as many as the socket takes and a call can do; returns how
+    /// many. An error is about the run `first`.
     pub(super) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -260,9 +268,11 @@ impl Sender {
         }
         // SAFETY:
         // - the headers are initialized and may be written.
-        // - each points to its own address and control message and to its own iovecs, with their true sizes, in vectors
-        //   that have not moved since: `prepare` fills them completely before it takes a pointer.
-        // - each iovec points to bytes of `batch`, which is borrowed for the whole call; they are only read.
+        // - each points to its own address and control message and to its own iovecs,
+        //   with their true sizes, in vectors that have not moved since: `prepare` fills
+        //   them completely before it takes a pointer.
+        // - each iovec points to bytes of `batch`, which is
+        //   borrowed for the whole call; they are only read.
         let sent = check(unsafe {
             libc::sendmmsg(
                 fd.as_raw_fd(),
@@ -274,7 +284,8 @@ impl Sender {
         Ok(sent as usize)
     }
 
-    /// Writes the headers of up to [`MAX_MESSAGES`] runs. Stops before one whose peer the family cannot reach.
+    /// Writes the headers of up to [`MAX_MESSAGES`] runs. Stops
+    /// before one whose peer the family cannot reach.
     fn prepare(&mut self, family: Family, batch: &Batch, runs: &Runs, first: usize) {
         self.headers.clear();
         self.iovecs.clear();
@@ -292,7 +303,8 @@ impl Sender {
                 msg_hdr: msghdr {
                     msg_namelen: address_len,
                     msg_iovlen: (self.iovecs.len() - begin) as _,
-                    // A message of one segment is an ordinary datagram and needs no control message.
+                    // A message of one segment is an ordinary
+                    // datagram and needs no control message.
                     msg_controllen: if run.segments > 1 { SEGMENT_CONTROL_LEN as _ } else { 0 },
                     ..EMPTY_HEADER.msg_hdr
                 },
@@ -312,8 +324,8 @@ impl Sender {
         }
     }
 
-    /// Adds a segment to the message whose iovecs begin at `begin`. Segments that stand one behind the other in the
-    /// arena, as those of a received superpacket do, share an iovec.
+    /// Adds a segment to the message whose iovecs begin at `begin`. Segments that stand one behind
+    /// the other in the arena, as those of a received superpacket do, share an iovec.
     fn push_segment(&mut self, begin: usize, bytes: &[u8]) {
         if let Some(last) = self.iovecs[begin..].last_mut()
             && ptr::eq(last.iov_base.cast::<u8>().wrapping_add(last.iov_len), bytes.as_ptr())
@@ -345,7 +357,8 @@ const GRO_CONTROL_LEN: usize =
     // SAFETY: CMSG_LEN only computes.
     unsafe { libc::CMSG_LEN(size_of::<c_int>() as _) as usize };
 
-// The value of the first control message stands right behind its header, so that a struct can describe both.
+// The value of the first control message stands right behind
+// its header, so that a struct can describe both.
 const _: () = assert!(GRO_CONTROL_LEN == size_of::<cmsghdr>() + size_of::<c_int>());
 const _: () = assert!(SEGMENT_CONTROL_LEN <= size_of::<Control>());
 
@@ -359,7 +372,8 @@ impl Control {
         control.header.cmsg_level = libc::SOL_UDP;
         control.header.cmsg_type = libc::UDP_SEGMENT;
         control.header.cmsg_len = (size_of::<cmsghdr>() + size_of::<u16>()) as _;
-        // A run of several has segments below 2^16 bytes; a run of one does not use its control message.
+        // A run of several has segments below 2^16 bytes; a
+        // run of one does not use its control message.
         control.value[..2].copy_from_slice(&(segment_len as u16).to_ne_bytes());
         control
     }

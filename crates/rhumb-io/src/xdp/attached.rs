@@ -1,6 +1,7 @@
 //! An interface with our program on it, and rings on its queues.
 //!
-//! Invariant: the program is tied to the value, and to those that share the interface with it, and with them to this process.
+//! Invariant: the program is tied to the value, and to those that share the
+//! interface with it, and with them to this process.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,15 +13,16 @@ use super::{Options, Refusal, bpf, sys};
 
 /// All that belongs to one interface.
 pub(super) struct Attached {
-    /// Dropped first: from then on nothing is led into the rings. What several share is dropped with the last of them; a ring
-    /// that is gone before leads to the kernel.
+    /// Dropped first: from then on nothing is led into the rings. What several share is dropped
+    /// with the last of them; a ring that is gone before leads to the kernel.
     pub(super) program: Arc<OwnedFd>,
     pub(super) queues: Vec<Queue>,
     pub(super) interface: Interface,
 }
 
 impl Attached {
-    /// Leads what is wanted on `interface` into rings, on its first `most` queues unless told which.
+    /// Leads what is wanted on `interface` into rings, on
+    /// its first `most` queues unless told which.
     pub(super) fn open(
         interface: Interface,
         wanted: Wanted,
@@ -58,8 +60,9 @@ impl Attached {
         Ok(Self { program: Arc::new(program), queues, interface })
     }
 
-    /// Leaves the queues to several users of the interface, one after the other: the first, who keeps looking after the program's
-    /// addresses, and the `others`, each of whom looks at the interface through a value of its own.
+    /// Leaves the queues to several users of the interface, one after the other: the first, who
+    /// keeps looking after the program's addresses, and the `others`, each of whom looks at the
+    /// interface through a value of its own.
     pub(super) fn share(mut self, others: Vec<Interface>) -> Vec<Self> {
         let queues = std::mem::take(&mut self.queues);
         let program = Arc::clone(&self.program);

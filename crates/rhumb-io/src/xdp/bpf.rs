@@ -1,8 +1,10 @@
-//! The system call bpf(2) behind safe functions: maps, programs, the link that ties a program to an interface, and what ties
-//! one to a control group.
+//! The system call bpf(2) behind safe functions: maps, programs, the link that ties a program to an
+//! interface, and what ties one to a control group.
 //!
-//! Invariant: descriptors are owned, so what was made here for an interface is gone with the process, however it ends: the kernel
-//! detaches a program when the last descriptor of its link is closed. What is tied to a control group stays with it. Source: bpf(2), Linux `include/uapi/linux/bpf.h`.
+//! Invariant: descriptors are owned, so what was made here for an interface is gone
+//! with the process, however it ends: the kernel detaches a program when the last
+//! descriptor of its link is closed. What is tied to a control group stays with it.
+//! Source: bpf(2), Linux `include/uapi/linux/bpf.h`.
 
 use std::ffi::c_void;
 use std::io;
@@ -31,7 +33,8 @@ pub(super) fn insert_address(map: BorrowedFd<'_>, key: &[u8; ADDRESS_LEN]) -> io
 pub(super) fn remove_address(map: BorrowedFd<'_>, key: &[u8; ADDRESS_LEN]) -> io::Result<()> {
     let attributes =
         MapElement { map: raw(map), key: key.as_ptr() as u64, ..MapElement::default() };
-    // SAFETY: the key is valid for reads of the map's key size: maps with keys of 16 bytes are what callers have.
+    // SAFETY: the key is valid for reads of the map's key size: maps
+    // with keys of 16 bytes are what callers have.
     unsafe { bpf(MAP_DELETE_ELEM, &attributes) }.map(|_| ())
 }
 
@@ -55,7 +58,8 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         expected_attach: ATTACH_XDP,
         ..ProgramLoad::default()
     };
-    // SAFETY: instructions and licence are valid for reads for the whole call, in the numbers given; no log is asked for.
+    // SAFETY: instructions and licence are valid for reads for the whole call,
+    // in the numbers given; no log is asked for.
     unsafe { bpf(PROG_LOAD, &attributes) }.map(owned)
 }
 
@@ -72,7 +76,8 @@ pub(super) fn attach(
     unsafe { bpf(LINK_CREATE, &attributes) }.map(owned)
 }
 
-/// Loads a program that marks each socket when it is made. The kernel's verifier has looked at it when this succeeds.
+/// Loads a program that marks each socket when it is made. The kernel's
+/// verifier has looked at it when this succeeds.
 pub(crate) fn load_for_sockets(mark: u32) -> io::Result<OwnedFd> {
     let program = marking(mark);
     let attributes = ProgramLoad {
@@ -84,11 +89,13 @@ pub(crate) fn load_for_sockets(mark: u32) -> io::Result<OwnedFd> {
         expected_attach: ATTACH_SOCK_CREATE,
         ..ProgramLoad::default()
     };
-    // SAFETY: instructions and licence are valid for reads for the whole call, in the numbers given; no log is asked for.
+    // SAFETY: instructions and licence are valid for reads for the whole call,
+    // in the numbers given; no log is asked for.
     unsafe { bpf(PROG_LOAD, &attributes) }.map(owned)
 }
 
-/// Ties a program to a control group for as long as that is there, beside what others have tied to it.
+/// Ties a program to a control group for as long as that
+/// is there, beside what others have tied to it.
 pub(crate) fn attach_to_group(program: BorrowedFd<'_>, group: BorrowedFd<'_>) -> io::Result<()> {
     let attributes = ProgramAttach {
         target: raw(group),
@@ -111,8 +118,8 @@ pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
         repeat: 1,
         ..TestRun::default()
     };
-    // SAFETY: the frame is valid for reads for the whole call; nothing is asked back but what stands in `attributes`,
-    // which is valid for writes.
+    // SAFETY: the frame is valid for reads for the whole call; nothing is asked back but what
+    // stands in `attributes`, which is valid for writes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -143,9 +150,11 @@ fn update(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> io::Result<()> {
 }
 
 /// # Safety
-/// `T` is the part of `union bpf_attr` that `command` reads, and pointers in it are valid as the command uses them.
+/// `T` is the part of `union bpf_attr` that `command` reads, and
+/// pointers in it are valid as the command uses them.
 unsafe fn bpf<T>(command: u32, attributes: &T) -> io::Result<i32> {
-    // SAFETY: the attributes are valid for reads of their size for the whole call; the rest is the caller's.
+    // SAFETY: the attributes are valid for reads of their size
+    // for the whole call; the rest is the caller's.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -158,7 +167,8 @@ unsafe fn bpf<T>(command: u32, attributes: &T) -> io::Result<i32> {
 }
 
 fn owned(fd: i32) -> OwnedFd {
-    // SAFETY: only called with what a successful call returned: it is open, and nothing else owns it.
+    // SAFETY: only called with what a successful call
+    // returned: it is open, and nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -1,9 +1,10 @@
 //! Ethernet frames with a UDP datagram in them: parse and emit.
 //!
-//! Invariant: parsing never panics, whatever the bytes; what [`emit`] writes, [`parse`] reads back. Accepted is what the
-//! kernel's own receive path would hand to a socket: sound lengths, a right IPv4 header checksum, a sender that can be
-//! answered. The checksum of UDP is not looked at: between two virtual interfaces it is left unfinished, and a frame does
-//! not say so. What it would find, the seal of the record finds. Source: RFC 768, 791, 8200, 1071.
+//! Invariant: parsing never panics, whatever the bytes; what [`emit`] writes, [`parse`] reads back.
+//! Accepted is what the kernel's own receive path would hand to a socket: sound lengths, a right
+//! IPv4 header checksum, a sender that can be answered. The checksum of UDP is not looked at:
+//! between two virtual interfaces it is left unfinished, and a frame does not say so. What it would
+//! find, the seal of the record finds. Source: RFC 768, 791, 8200, 1071.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::ops::Range;
@@ -29,8 +30,8 @@ pub(super) fn headers_len(address: IpAddr) -> usize {
     ETHERNET_LEN + UDP_LEN + if address.is_ipv4() { IPV4_LEN } else { IPV6_LEN }
 }
 
-/// The sender of the datagram in a frame that came in on `interface`, and where its payload stands. `None` when it is
-/// malformed, empty, or from nobody in particular.
+/// The sender of the datagram in a frame that came in on `interface`, and where its payload stands.
+/// `None` when it is malformed, empty, or from nobody in particular.
 pub(super) fn parse(frame: &[u8], interface: u32) -> Option<(SocketAddr, Range<usize>)> {
     let packet = frame.get(ETHERNET_LEN..)?;
     match u16_at(frame, 12)? {
@@ -87,8 +88,8 @@ pub(super) fn emit(frame: &mut [u8], ends: &Ends, payload: &[u8]) -> usize {
     len
 }
 
-/// The sender of the packet of `protocol` in a frame, and where the packet stands. `None` when it is malformed, or from nobody
-/// in particular.
+/// The sender of the packet of `protocol` in a frame, and where the packet stands. `None` when it
+/// is malformed, or from nobody in particular.
 pub(super) fn parse_packet(frame: &[u8], protocol: u8) -> Option<(IpAddr, Range<usize>)> {
     let packet = frame.get(ETHERNET_LEN..)?;
     let (source, packet) = match u16_at(frame, 12)? {
@@ -181,8 +182,8 @@ pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86DD;
 pub(super) const PROTOCOL_UDP: u8 = 17;
 
-/// Version and length, service, length, number 0, don't fragment, hop limit, protocol, checksum, addresses. As the kernel
-/// sends datagrams that fit the path.
+/// Version and length, service, length, number 0, don't fragment, hop limit, protocol, checksum,
+/// addresses. As the kernel sends datagrams that fit the path.
 const IPV4_TEMPLATE: [u8; IPV4_LEN] =
     [0x45, 0, 0, 0, 0, 0, 0x40, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Version, class and flow, length, next header, hop limit.

@@ -1,7 +1,9 @@
-//! The interface that the rings are on: what it is called and has, and the addresses at which datagrams are ours.
+//! The interface that the rings are on: what it is called and has,
+//! and the addresses at which datagrams are ours.
 //!
-//! Invariant: what is known of it is at most [`REFRESH_EVERY`] old while somebody waits for datagrams. Until a change is
-//! noticed, the kernel stands in: it gets what the program does not take, and drops what is not for this host.
+//! Invariant: what is known of it is at most [`REFRESH_EVERY`] old while somebody waits for
+//! datagrams. Until a change is noticed, the kernel stands in: it gets what the program does not
+//! take, and drops what is not for this host.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,7 +25,8 @@ pub(super) struct Interface {
     refresh_at: Instant,
 }
 
-/// Where the sockets beside the rings are bound: each family's address, unspecified for all of them, `None` for none.
+/// Where the sockets beside the rings are bound: each family's address,
+/// unspecified for all of them, `None` for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listening {
     pub(crate) ipv4: Option<Ipv4Addr>,
@@ -61,7 +64,8 @@ struct Addresses {
 }
 
 impl Interface {
-    /// The interface called `name`, or else the one that `local` tells, for a UDP socket at `local`.
+    /// The interface called `name`, or else the one that
+    /// `local` tells, for a UDP socket at `local`.
     pub(super) fn of_socket(name: Option<&str>, local: SocketAddr) -> Result<Self, Refusal> {
         let found = |netlink: &mut Netlink| match name {
             Some(name) => Ok(name.to_owned()),
@@ -129,7 +133,8 @@ impl Interface {
         (self.link.index, self.link.mtu)
     }
 
-    /// Whom to ask for ways that begin at one of `interfaces`, from address `source` where only that is sent from.
+    /// Whom to ask for ways that begin at one of `interfaces`, from
+    /// address `source` where only that is sent from.
     pub(super) fn kernel<'a>(
         &'a mut self,
         interfaces: &'a [(u32, u32)],
@@ -144,7 +149,8 @@ impl Interface {
             return;
         }
         self.refresh_at = now + REFRESH_EVERY;
-        // What cannot be read stays as it was: the kernel drops what is not for it, and we ask again.
+        // What cannot be read stays as it was: the kernel
+        // drops what is not for it, and we ask again.
         if let Ok(link) = self.netlink.link_by_index(self.link.index) {
             self.link = Link { mtu: link.mtu.min(MAX_MTU), ..link };
         }
@@ -166,8 +172,8 @@ impl Interface {
         Ok(ours.filter(|it| listening.has(*it)).take(MAX_ADDRESSES as usize).collect())
     }
 
-    /// Whether a sender claims to be this host. The kernel drops such packets; an answer would come back to ourselves, and
-    /// so would the answer to that.
+    /// Whether a sender claims to be this host. The kernel drops such packets; an answer would come
+    /// back to ourselves, and so would the answer to that.
     pub(super) fn is_this_host(&self, peer: IpAddr) -> bool {
         self.addresses.host.binary_search(&peer).is_ok()
     }
@@ -222,8 +228,9 @@ fn key(address: IpAddr) -> [u8; bpf::ADDRESS_LEN] {
     }
 }
 
-/// The interface that has the address `local`; for all addresses, the only Ethernet interface that has any. One that is
-/// not running counts where none is: a router may be started before the cable is in.
+/// The interface that has the address `local`; for all addresses, the only
+/// Ethernet interface that has any. One that is not running counts where none is:
+/// a router may be started before the cable is in.
 fn find_interface(netlink: &mut Netlink, local: SocketAddr) -> Option<String> {
     let all = if_addrs::get_if_addrs().ok()?;
     let fits = |it: &if_addrs::Interface| local.ip().is_unspecified() || it.ip() == local.ip();
@@ -247,5 +254,6 @@ const MAX_MTU: u32 = (FRAME_LEN - HEADROOM_LEN - ETHERNET_LEN) as u32;
 /// Addresses of an interface at which we receive by the rings; at more, through the socket.
 const MAX_ADDRESSES: u32 = 256;
 
-/// How often the addresses of the interface are read. Until then, a new one is served through the socket.
+/// How often the addresses of the interface are read. Until
+/// then, a new one is served through the socket.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);

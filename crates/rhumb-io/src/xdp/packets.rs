@@ -1,11 +1,14 @@
-//! Whole IP packets of one protocol by AF_XDP, with raw sockets beside; for one thread, or for several that share the queues.
+//! Whole IP packets of one protocol by AF_XDP, with raw sockets beside; for one thread, or for
+//! several that share the queues.
 //!
-//! Flow, per batch: [`receive`](IpIo::receive) takes packets from the rings of each interface, or else from the raw sockets,
-//! copying each once; [`send`](IpIo::send) writes a frame for each packet whose way the kernel has told and begins at one of
-//! our interfaces, whatever its protocol, and leaves the others to the raw sockets: they keep their order, since a destination
-//! that has gone that way once keeps to it for the batch.
+//! Flow, per batch: [`receive`](IpIo::receive) takes packets from the rings of each interface, or
+//! else from the raw sockets, copying each once; [`send`](IpIo::send) writes a frame for each
+//! packet whose way the kernel has told and begins at one of our interfaces, whatever its protocol,
+//! and leaves the others to the raw sockets: they keep their order, since a destination that has
+//! gone that way once keeps to it for the batch.
 //!
-//! The addresses at which packets are ours are those of the whole host, as for the kernel itself, whatever the interface.
+//! The addresses at which packets are ours are those of the whole host, as
+//! for the kernel itself, whatever the interface.
 //!
 //! Invariant: once an interface is gone, what went by it goes by the raw sockets.
 
@@ -45,11 +48,12 @@ pub struct XdpPackets {
 }
 
 impl XdpPackets {
-    /// Gives rings to raw sockets, on each of the interfaces; all of them or none. Of `options` the interface does not
-    /// count.
+    /// Gives rings to raw sockets, on each of the interfaces; all of them or none.
+    /// Of `options` the interface does not count.
     ///
     /// # Errors
-    /// When the system, an interface or its driver cannot: then the sockets come back as they were, with the reason.
+    /// When the system, an interface or its driver cannot: then the
+    /// sockets come back as they were, with the reason.
     pub fn attach(
         raw: RawSocket,
         interfaces: &[&str],
@@ -64,10 +68,11 @@ impl XdpPackets {
         }
     }
 
-    /// Gives the rings of the same interfaces to several raw sockets, for a thread each: queue n of each interface belongs to socket n
-    /// modulo their number. So a packet comes to the one whose queue the device has put it into. Where there are fewer
-    /// queues than sockets, the others have none, and send as before. The protocol is the first socket's, which is
-    /// the one that receives what comes by none of the rings.
+    /// Gives the rings of the same interfaces to several raw sockets, for a thread each: queue n of
+    /// each interface belongs to socket n modulo their number. So a packet comes to the one whose
+    /// queue the device has put it into. Where there are fewer queues than sockets, the others have
+    /// none, and send as before. The protocol is the first socket's, which is the one that receives
+    /// what comes by none of the rings.
     ///
     /// # Errors
     /// As [`XdpPackets::attach`].
@@ -230,8 +235,8 @@ impl XdpPackets {
         self.arms.iter().any(|arm| begins_at(arm) && has_rings(arm)).then_some(way)
     }
 
-    /// Sends the frames in the ring of an arm. Those that a full queue swallows are taken out of what `report` says was sent;
-    /// whose they were is not known.
+    /// Sends the frames in the ring of an arm. Those that a full queue swallows are taken out of
+    /// what `report` says was sent; whose they were is not known.
     fn flush(&mut self, arm: usize, report: &mut SendReport) {
         let Some(queue) = self.arms[arm].queues.first_mut() else { return };
         let flushed = queue.flush();
@@ -248,7 +253,8 @@ impl XdpPackets {
         }
     }
 
-    /// Whether frames wait in a ring that a full queue, or an interface that is down, has not taken.
+    /// Whether frames wait in a ring that a full queue,
+    /// or an interface that is down, has not taken.
     fn has_unsent(&self) -> bool {
         self.arms.iter().any(|arm| arm.queues.first().is_some_and(Queue::has_unsent))
     }

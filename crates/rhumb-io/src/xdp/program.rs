@@ -1,12 +1,14 @@
-//! The XDP program: which frames go to our rings, and which to the kernel. Written as a table of instructions, with a
-//! small assembler, so that building needs no compiler for it.
+//! The XDP program: which frames go to our rings, and which to the kernel. Written as a table of
+//! instructions, with a small assembler, so that building needs no compiler for it.
 //!
-//! Redirected are whole UDP datagrams to our port, or whole packets of our protocol, at one of our addresses, in plain Ethernet
-//! frames: IPv4 without options or IPv6 without extension headers. Everything else passes to the kernel as if we were not
-//! there: ARP, neighbour discovery, ICMP, TCP, other ports, protocols and hosts, fragments, tagged frames, and what is ours
-//! on queues that have no ring of ours.
+//! Redirected are whole UDP datagrams to our port, or whole packets of our protocol, at one of
+//! our addresses, in plain Ethernet frames: IPv4 without options or IPv6 without extension
+//! headers. Everything else passes to the kernel as if we were not there: ARP, neighbour
+//! discovery, ICMP, TCP, other ports, protocols and hosts, fragments, tagged frames, and what
+//! is ours on queues that have no ring of ours.
 //!
-//! Invariant: a frame that is not surely ours passes. Source: Linux `Documentation/bpf/standardization/instruction-set.rst`.
+//! Invariant: a frame that is not surely ours passes. Source: Linux
+//! `Documentation/bpf/standardization/instruction-set.rst`.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -21,8 +23,9 @@ pub(super) enum Wanted {
     Protocol(u8),
 }
 
-/// The program for what is `wanted`. `addresses` and `rings` are the maps it looks into: keys of 16 bytes (IPv4 mapped), and
-/// rings by receive queue. `miss` is what becomes of our packets on a queue that has no ring.
+/// The program for what is `wanted`. `addresses` and `rings` are the maps it looks
+/// into: keys of 16 bytes (IPv4 mapped), and rings by receive queue. `miss` is what
+/// becomes of our packets on a queue that has no ring.
 pub(super) fn program(
     wanted: Wanted,
     addresses: BorrowedFd<'_>,
@@ -153,7 +156,8 @@ enum Label {
     Pass,
 }
 
-/// A register. R0 is what a call returns, and the program; R1 to R5 are a call's arguments; R10 is the end of the stack.
+/// A register. R0 is what a call returns, and the program; R1 to R5 are a
+/// call's arguments; R10 is the end of the stack.
 #[derive(Debug, Clone, Copy)]
 struct Register(u8);
 
@@ -357,7 +361,8 @@ mod tests {
             }
         }
 
-        /// Whether the program would lead the frame to us. There is no ring, so ours show by what becomes of them then.
+        /// Whether the program would lead the frame to us. There is no ring,
+        /// so ours show by what becomes of them then.
         fn takes(&self, frame: &[u8]) -> bool {
             match bpf::run(self.program.as_fd(), frame).expect("a frame") {
                 action if action == Action::Drop as u32 => true,

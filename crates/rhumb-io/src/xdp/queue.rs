@@ -1,11 +1,12 @@
-//! One queue of an interface with rings of ours on it: frames come in and go out past the kernel's network stack.
+//! One queue of an interface with rings of ours on it: frames come
+//! in and go out past the kernel's network stack.
 //!
-//! Each frame of the shared memory is in one place at a time: those for receiving are with the kernel (in the fill ring or
-//! the receive ring) but for the moment that [`Queue::receive`] shows one; those for sending are free, or with the kernel
-//! (in the send ring or the completion ring).
+//! Each frame of the shared memory is in one place at a time: those for receiving are with the
+//! kernel (in the fill ring or the receive ring) but for the moment that [`Queue::receive`] shows
+//! one; those for sending are free, or with the kernel (in the send ring or the completion ring).
 //!
-//! Invariant: a frame that is with the kernel is not touched. Bound: a call of [`Queue::flush`] waits at most
-//! [`SEND_PATIENCE`] times [`SEND_WAIT`].
+//! Invariant: a frame that is with the kernel is not touched. Bound: a call of [`Queue::flush`]
+//! waits at most [`SEND_PATIENCE`] times [`SEND_WAIT`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,7 +44,8 @@ pub(super) struct Flushed {
 }
 
 impl Queue {
-    /// Rings on queue `number` of an interface. Frames come in once a program leads some to [`Queue::as_fd`].
+    /// Rings on queue `number` of an interface. Frames come in
+    /// once a program leads some to [`Queue::as_fd`].
     pub(super) fn open(interface: u32, number: u32) -> Result<Self, Refusal> {
         let step = |call| move |error| Refusal::of(call, error);
         let socket = sys::socket().map_err(step("socket(AF_XDP)"))?;
@@ -110,7 +112,8 @@ impl Queue {
         statistics.map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full)
     }
 
-    /// Shows up to `most` frames that arrived, one after the other, and gives them back to the kernel. Returns how many.
+    /// Shows up to `most` frames that arrived, one after the other, and gives
+    /// them back to the kernel. Returns how many.
     pub(super) fn receive(&mut self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
         let mut frames = 0;
         while frames < most {
@@ -118,7 +121,8 @@ impl Queue {
             if let Some(bytes) = self.frame(entry.addr, entry.len as usize) {
                 take(bytes);
             }
-            // The kernel ignores where in its frame an address points. There is room: as many slots as frames.
+            // The kernel ignores where in its frame an address points.
+            // There is room: as many slots as frames.
             self.fill.push(entry.addr);
             frames += 1;
         }
@@ -137,20 +141,20 @@ impl Queue {
         let start = usize::try_from(address).ok()?;
         let end = start.checked_add(len)?;
         (end <= self.memory.len()).then_some(())?;
-        // SAFETY: the range is inside of the memory, which lives as long as `self`. The frame was taken from the receive
-        // ring and is not back in the fill ring, so nobody writes to it.
+        // SAFETY: the range is inside of the memory, which lives as long as `self`. The frame was
+        // taken from the receive ring and is not back in the fill ring, so nobody writes to it.
         Some(unsafe { slice::from_raw_parts(self.memory.base().add(start), len) })
     }
 
-    /// Puts a frame into the send ring: `write` gets its whole room and returns how much of it to send. False when no
-    /// frame is free, also after a look at those that have been sent.
+    /// Puts a frame into the send ring: `write` gets its whole room and returns how much of it to
+    /// send. False when no frame is free, also after a look at those that have been sent.
     pub(super) fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if self.free.is_empty() {
             self.reclaim();
         }
         let Some(address) = self.free.pop() else { return false };
-        // SAFETY: all addresses that `free` ever holds are of frames inside of the memory; this one is neither in the
-        // send ring nor in the completion ring, so nobody else looks at it.
+        // SAFETY: all addresses that `free` ever holds are of frames inside of the memory; this one
+        // is neither in the send ring nor in the completion ring, so nobody else looks at it.
         let room = unsafe {
             slice::from_raw_parts_mut(self.memory.base().add(address as usize), FRAME_LEN)
         };
@@ -159,8 +163,8 @@ impl Queue {
         self.sending.push(libc::xdp_desc { addr: address, len, options: 0 })
     }
 
-    /// Has everything in the send ring sent, as far as the queue behind it takes it. What it does not take stays in
-    /// the ring for the next flush.
+    /// Has everything in the send ring sent, as far as the queue behind it takes it. What it does
+    /// not take stays in the ring for the next flush.
     pub(super) fn flush(&mut self) -> Flushed {
         self.sending.publish();
         let mut flushed = Flushed::default();
@@ -178,7 +182,8 @@ impl Queue {
                     flushed.gone = true;
                     break;
                 }
-                // The interface is down: what waits goes out, or is overtaken by time, when it comes up.
+                // The interface is down: what waits goes out, or
+                // is overtaken by time, when it comes up.
                 _ => break,
             }
             if self.sending.untaken() == before {
@@ -236,5 +241,6 @@ const SEND_PATIENCE: u32 = 4;
 /// How long each of these waits is.
 const SEND_WAIT: Duration = Duration::from_millis(1);
 
-/// Frames that one system call may send without zero copy; 32 before Linux 6.17. Source: `include/uapi/linux/if_xdp.h`.
+/// Frames that one system call may send without zero copy; 32 before Linux 6.17. Source:
+/// `include/uapi/linux/if_xdp.h`.
 const MAX_TX_SKB_BUDGET: libc::c_int = 9;

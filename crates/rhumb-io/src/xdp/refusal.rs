@@ -59,8 +59,9 @@ pub enum Refusal {
         /// What the system said.
         source: io::Error,
     },
-    /// The driver of the interface runs no XDP programs by itself. The kernel could in its place, slower than plain
-    /// sockets, and losing whatever a sender on the same machine hands over as segments.
+    /// The driver of the interface runs no XDP programs by itself. The kernel
+    /// could in its place, slower than plain sockets, and losing whatever a sender
+    /// on the same machine hands over as segments.
     NoNativeMode {
         /// Its name.
         interface: String,

@@ -1,8 +1,10 @@
-//! A ring shared with the kernel: one side puts entries in, the other takes them out, and neither waits for a lock.
+//! A ring shared with the kernel: one side puts entries in, the other
+//! takes them out, and neither waits for a lock.
 //!
-//! Invariant: both indexes run freely and wrap at 2^32; entries between the consumer's and the producer's index belong to
-//! the consumer, the others to the producer. Each side reads the other's index before it touches an entry (acquire) and
-//! moves its own afterwards (release). Source: Linux `Documentation/networking/af_xdp.rst`, `tools/lib/bpf` (xsk.h).
+//! Invariant: both indexes run freely and wrap at 2^32; entries between the consumer's and the
+//! producer's index belong to the consumer, the others to the producer. Each side reads the other's
+//! index before it touches an entry (acquire) and moves its own afterwards (release). Source: Linux
+//! `Documentation/networking/af_xdp.rst`, `tools/lib/bpf` (xsk.h).
 
 use std::io;
 use std::marker::PhantomData;
@@ -112,7 +114,8 @@ struct Ring<T> {
 }
 
 impl<T: Entry> Ring<T> {
-    /// The ring at `page` of a socket that was told to make it with that many entries, a power of two.
+    /// The ring at `page` of a socket that was told to make
+    /// it with that many entries, a power of two.
     fn map(
         fd: BorrowedFd<'_>,
         page: u64,
@@ -148,8 +151,8 @@ impl<T: Entry> Ring<T> {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: the offset was checked to be aligned and inside of the mapping, which lives as long as `self`; the
-        // kernel reads and writes these words atomically.
+        // SAFETY: the offset was checked to be aligned and inside of the mapping, which lives as
+        // long as `self`; the kernel reads and writes these words atomically.
         unsafe { AtomicU32::from_ptr(self.mapping.base().add(offset).cast()) }
     }
 

@@ -1,9 +1,10 @@
 //! The backend: rings on an interface, and an ordinary socket on the same port.
 //!
-//! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, or else from the socket, copying each
-//! payload once; [`send`](PacketIo::send) writes frames for slots whose peer has a way, collects the others into a batch
-//! for the socket, and sends frames first. A peer whose datagram has gone to the socket's batch gets the later ones of
-//! this batch that way too, so that they keep their order.
+//! Flow, per batch: [`receive`](PacketIo::receive) takes the batch from the rings, or else from
+//! the socket, copying each payload once; [`send`](PacketIo::send) writes frames for slots
+//! whose peer has a way, collects the others into a batch for the socket, and sends frames
+//! first. A peer whose datagram has gone to the socket's batch gets the later ones of this
+//! batch that way too, so that they keep their order.
 //!
 //! Invariant: once the interface is gone, this is a socket.
 
@@ -48,7 +49,8 @@ impl XdpSocket {
     /// Gives rings to a socket. What it has received already stays receivable.
     ///
     /// # Errors
-    /// When the system, the interface or its driver cannot: then the socket comes back as it was, with the reason.
+    /// When the system, the interface or its driver cannot: then the
+    /// socket comes back as it was, with the reason.
     pub fn attach(socket: UdpSocket, options: &Options) -> Result<Self, Box<Refused>> {
         let local = socket.local_address();
         let interface = Interface::of_socket(options.interface.as_deref(), local);
@@ -228,12 +230,14 @@ impl XdpSocket {
         self.ways.find(&mut kernel, peer.ip(), len, self.batch, now)
     }
 
-    /// Whether frames wait in the ring that a full queue, or an interface that is down, has not taken.
+    /// Whether frames wait in the ring that a full queue,
+    /// or an interface that is down, has not taken.
     fn has_unsent(&self) -> bool {
         self.queues.first().is_some_and(Queue::has_unsent)
     }
 
-    /// Sends the frames in the ring. Those that a full queue swallows are taken out of what `report` says was sent.
+    /// Sends the frames in the ring. Those that a full queue swallows
+    /// are taken out of what `report` says was sent.
     fn flush(&mut self, report: &mut SendReport) {
         let Some(queue) = self.queues.first_mut() else { return };
         let flushed = queue.flush();
@@ -298,8 +302,8 @@ impl fmt::Debug for XdpSocket {
     }
 }
 
-/// Frames in a batch: large enough that a system call is shared by many, small enough that a batch takes well below a
-/// millisecond.
+/// Frames in a batch: large enough that a system call is shared by many, small enough that a batch
+/// takes well below a millisecond.
 const BATCH_FRAMES: usize = 256;
 
 /// How soon frames that were not taken are offered again.

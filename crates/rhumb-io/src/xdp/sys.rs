@@ -1,6 +1,7 @@
 //! System calls of AF_XDP sockets, and memory shared with the kernel, behind safe functions.
 //!
-//! Source: Linux `Documentation/networking/af_xdp.rst`, `include/uapi/linux/{if_xdp,ethtool}.h`, mmap(2).
+//! Source: Linux `Documentation/networking/af_xdp.rst`,
+//! `include/uapi/linux/{if_xdp,ethtool}.h`, mmap(2).
 
 use std::ffi::c_void;
 use std::io;
@@ -77,8 +78,8 @@ pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(|_| ())
 }
 
-/// Tries again for a while what is busy: the kernel clears a queue, and detaches a program, a moment after their last
-/// owner has closed them, and a router may be started again at once.
+/// Tries again for a while what is busy: the kernel clears a queue, and detaches a program, a
+/// moment after their last owner has closed them, and a router may be started again at once.
 pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..BUSY_ATTEMPTS {
         match attempt() {
@@ -123,8 +124,8 @@ pub(super) fn receive_queues(any_socket: BorrowedFd<'_>, interface: &str) -> u32
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: the request is initialized and its name ends with a zero; its data points to what this command reads and
-    // writes; both live for the whole call.
+    // SAFETY: the request is initialized and its name ends with a zero; its data points to what
+    // this command reads and writes; both live for the whole call.
     let result =
         unsafe { libc::ioctl(any_socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     let queues = channels.receive.saturating_add(channels.combined);
@@ -175,7 +176,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: base and length are what mmap gave; whoever holds pointers into a mapping holds the mapping.
+        // SAFETY: base and length are what mmap gave; whoever holds
+        // pointers into a mapping holds the mapping.
         unsafe { libc::munmap(self.base.as_ptr().cast::<c_void>(), self.len) };
     }
 }

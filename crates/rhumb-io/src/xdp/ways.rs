@@ -1,14 +1,16 @@
-//! The ways to peers: which address to send from, and which hardware address to send to. The kernel decides; this
-//! remembers.
+//! The ways to peers: which address to send from, and which hardware address to
+//! send to. The kernel decides; this remembers.
 //!
-//! 1. For a peer not known, or whose way has expired, the kernel is asked for the route and for the neighbour.
-//! 2. The datagrams of that batch go through the socket all the same. So the kernel looks for a neighbour that it does not
-//!    know, and confirms one that it does: without any traffic of its own it would take no notice of a change.
+//! 1. For a peer not known, or whose way has expired, the kernel is
+//!    asked for the route and for the neighbour.
+//! 2. The datagrams of that batch go through the socket all the same. So the kernel looks for a
+//!    neighbour that it does not know, and confirms one that it does: without any traffic of its
+//!    own it would take no notice of a change.
 //! 3. From the next batch on the way is used, until it expires.
 //!
-//! Nothing is learnt from frames received: whoever can send us one with somebody else's address in it would take over
-//! that peer's datagrams. Invariants: a way is at most [`WAY_LIFE`] old; at most [`MAX_WAYS`] are remembered; strangers
-//! cause at most [`NEW_PER_SECOND`] questions a second.
+//! Nothing is learnt from frames received: whoever can send us one with somebody else's address in
+//! it would take over that peer's datagrams. Invariants: a way is at most [`WAY_LIFE`] old; at most
+//! [`MAX_WAYS`] are remembered; strangers cause at most [`NEW_PER_SECOND`] questions a second.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -46,7 +48,8 @@ pub(super) struct Ways {
 struct Entry {
     way: Option<Way>,
     until: Instant,
-    /// The batch in which this peer's datagrams go through the socket, from the first that has to: they keep their order.
+    /// The batch in which this peer's datagrams go through the socket, from
+    /// the first that has to: they keep their order.
     by_socket: u64,
 }
 
@@ -55,8 +58,8 @@ impl Ways {
         Self { entries: HashMap::new(), new_left: 0, new_until: None }
     }
 
-    /// The way for a packet of `len` bytes to `peer` in batch number `batch`; `None` says that it goes through the
-    /// socket.
+    /// The way for a packet of `len` bytes to `peer` in batch number `batch`;
+    /// `None` says that it goes through the socket.
     pub(super) fn find(
         &mut self,
         kernel: &mut impl Kernel,
@@ -136,7 +139,8 @@ impl Kernel for Asking<'_> {
     }
 }
 
-/// How long a way is believed: a neighbour that moves is lost for as long, and each peer costs a question per life.
+/// How long a way is believed: a neighbour that moves is lost for as
+/// long, and each peer costs a question per life.
 const WAY_LIFE: Duration = Duration::from_secs(1);
 
 /// How soon the kernel is asked again where it had no way: the time in which a neighbour answers.
@@ -145,8 +149,9 @@ const NO_WAY_LIFE: Duration = Duration::from_millis(20);
 /// How long an entry is kept that nobody asks for.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// Peers asked about for the first time per second. An answer takes about 10 us, so strangers with made-up addresses
-/// cost at most a hundredth of the worker's time; a router that starts has its first thousand peers at once.
+/// Peers asked about for the first time per second. An answer takes about 10 us, so strangers with
+/// made-up addresses cost at most a hundredth of the worker's time; a router that starts has its
+/// first thousand peers at once.
 const NEW_PER_SECOND: u32 = 1000;
 
 /// Entries of the table: more peers than fit are served, through the socket.

@@ -1,4 +1,5 @@
-//! What the tests of IP packets share: packets, and sending and receiving them with a bound on time.
+//! What the tests of IP packets share: packets, and
+//! sending and receiving them with a bound on time.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 #![allow(dead_code, reason = "each user takes a part")]

@@ -1,10 +1,12 @@
-//! Hosts in a line, a - r1 - r2 - b, each of them a network namespace, with IPv4 and IPv6 addresses and routes from end to end.
-//! The two in the middle forward. Nothing of it has a name in the system: it is gone with the value, or with the process.
+//! Hosts in a line, a - r1 - r2 - b, each of them a network namespace, with IPv4 and IPv6 addresses
+//! and routes from end to end. The two in the middle forward. Nothing of it has a name in the
+//! system: it is gone with the value, or with the process.
 
 use super::Host;
 
-/// The line. Between hosts `n` and `n + 1` is network 10.8.n.0/24 and 2001:db8:8:n::/64, on which the left one has .1 (::1) on
-/// its interface `right`, and the right one .2 (::2) on its interface `left`.
+/// The line. Between hosts `n` and `n + 1` is network 10.8.n.0/24 and
+/// 2001:db8:8:n::/64, on which the left one has .1 (::1) on its interface `right`, and
+/// the right one .2 (::2) on its interface `left`.
 pub(crate) struct Line {
     pub(crate) a: Host,
     pub(crate) r1: Host,

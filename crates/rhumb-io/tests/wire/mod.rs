@@ -1,6 +1,6 @@
-//! Network namespaces as hosts: two joined by a veth pair, as on one wire, or four in a [`Line`]. They have no name in the
-//! system and are gone with the process. Used by tests and by benches, also of other crates, in turns from one thread or
-//! from several.
+//! Network namespaces as hosts: two joined by a veth pair, as on one wire, or four in a [`Line`].
+//! They have no name in the system and are gone with the process. Used by tests and by benches,
+//! also of other crates, in turns from one thread or from several.
 
 #![allow(clippy::unwrap_used, reason = "what sets a test up may panic as the test may")]
 #![allow(dead_code, unused_imports, reason = "each user takes a part")]
@@ -21,7 +21,8 @@ pub(crate) struct Host {
     namespace: File,
 }
 
-/// Two hosts. The near one has interface `near` with 10.9.0.1/24 and 2001:db8:9::1/64, the far one `far` with .2 and ::2.
+/// Two hosts. The near one has interface `near` with 10.9.0.1/24 and
+/// 2001:db8:9::1/64, the far one `far` with .2 and ::2.
 pub(crate) struct Wire {
     pub(crate) near: Host,
     pub(crate) far: Host,

@@ -1,4 +1,5 @@
-//! TSIG keys and the files that hold them: the form of `tsig-keygen`, so that `nsupdate -k` and `dig -k` take the same file.
+//! TSIG keys and the files that hold them: the form of `tsig-keygen`, so that
+//! `nsupdate -k` and `dig -k` take the same file.
 //!
 //! ```text
 //! key "operator.example.net" {
@@ -38,7 +39,8 @@ impl TsigKey {
     /// A key from its parts.
     ///
     /// # Errors
-    /// When the name is no domain name, or the secret has not [`MIN_SECRET_LEN`] to [`MAX_SECRET_LEN`] bytes.
+    /// When the name is no domain name, or the secret has not
+    /// [`MIN_SECRET_LEN`] to [`MAX_SECRET_LEN`] bytes.
     pub fn new(name: &str, secret: &[u8]) -> Result<Self, TsigKeyError> {
         let mut name = Name::<Vec<u8>>::vec_from_str(name).map_err(|_| TsigKeyError::Name)?;
         name.make_canonical();

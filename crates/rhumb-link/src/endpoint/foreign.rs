@@ -1,9 +1,11 @@
 //! Hellos of foreign peers, which are not wrapped: nothing is kept until the cookie has come back.
 //!
 //! 1. A hello of the exchange in progress, sent again, goes there.
-//! 2. One without a cookie is answered by one, in no more bytes than it has itself. Whoever wrote it, nothing here changes.
+//! 2. One without a cookie is answered by one, in no more bytes than it has
+//!    itself. Whoever wrote it, nothing here changes.
 //! 3. A good cookie proves the address: whoever is there begins, or has begun anew.
-//! 4. Any other that is no first hello may be what an exchange waits for: the answer to a demand of the library.
+//! 4. Any other that is no first hello may be what an exchange waits
+//!    for: the answer to a demand of the library.
 
 use std::net::SocketAddr;
 use std::time::Instant;

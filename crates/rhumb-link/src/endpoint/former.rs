@@ -1,11 +1,12 @@
-//! Two processes that hold one key, seen by the end that both shake hands with: the newer handshake has taken the session over, and
-//! the former process still sends under the keys from before.
+//! Two processes that hold one key, seen by the end that both shake hands with: the newer handshake
+//! has taken the session over, and the former process still sends under the keys from before.
 //!
-//! It cannot open what is sealed for the other one. So that it need not find out by silence, shake hands again and take the session
-//! back, and so on for ever, whoever drives the endpoint is told ([`Event::Former`]) and may say a word under the former keys
-//! ([`Endpoint::seal_former`]).
+//! It cannot open what is sealed for the other one. So that it need not find out by silence, shake
+//! hands again and take the session back, and so on for ever, whoever drives the endpoint is told
+//! ([`Event::Former`]) and may say a word under the former keys ([`Endpoint::seal_former`]).
 //!
-//! INVARIANT: the lane that the word is sealed on is the one that was sent on before, so no packet number repeats.
+//! INVARIANT: the lane that the word is sealed on is the one that was
+//! sent on before, so no packet number repeats.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ pub(crate) struct Former {
 }
 
 impl Endpoint {
-    /// Seals a datagram, as [`Endpoint::seal`] does, for whoever still uses the keys from before the newest handshake.
+    /// Seals a datagram, as [`Endpoint::seal`] does, for whoever still uses
+    /// the keys from before the newest handshake.
     ///
     /// # Errors
     /// With the reason, which is counted, when there is nobody any more.
@@ -45,9 +47,9 @@ impl Endpoint {
         sealed.map_err(|reason| self.drops.count(reason))
     }
 
-    /// Whether a record that was opened is from whoever used the session before its newest handshake: then that is told, and the
-    /// record does not count. Not at once, since what the same process sent before it heard that its own handshake is over may
-    /// still be under way.
+    /// Whether a record that was opened is from whoever used the session before its newest
+    /// handshake: then that is told, and the record does not count. Not at once, since what the
+    /// same process sent before it heard that its own handshake is over may still be under way.
     pub(super) fn is_from_former(
         &mut self,
         id: SessionId,

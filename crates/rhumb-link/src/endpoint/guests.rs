@@ -7,8 +7,9 @@ use super::Endpoint;
 use crate::{LinkError, Peer, SessionId, Source};
 
 impl Endpoint {
-    /// Says who is admitted: their sessions count against no bound for strangers, and where they were, others of theirs
-    /// begin handshakes that no stranger can hold up. Nobody is refused by this.
+    /// Says who is admitted: their sessions count against no bound for
+    /// strangers, and where they were, others of theirs begin handshakes that no
+    /// stranger can hold up. Nobody is refused by this.
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
         let sessions: Vec<SessionId> = self.sessions().map(|(session, _)| session).collect();
@@ -27,7 +28,8 @@ impl Endpoint {
         (self.census.most_at_one(), self.config.limits.sessions_per_source)
     }
 
-    /// Whether a session with this peer may begin, if there is none. `peer` is who it would be with.
+    /// Whether a session with this peer may begin, if
+    /// there is none. `peer` is who it would be with.
     pub(super) fn has_room_for(
         &self,
         name: &Name,

@@ -1,11 +1,12 @@
 //! What becomes of what the handshake library says: from its outputs to a session.
 //!
 //! 1. Datagrams are sent, wrapped or held back as the exchange demands.
-//! 2. When keys are exported and both sides have proven theirs, the peer's certificate is read: its name is proven, a
-//!    receive lane is made, our session parameters go out.
-//! 3. The peer's parameters make a session. If there is one with that name, it is renewed once the peer has used the new
-//!    keys.
-//! 4. A fault ends the exchange; an initiator goes on with its next phase, unless the peer proved to be somebody else.
+//! 2. When keys are exported and both sides have proven theirs, the peer's certificate is read: its
+//!    name is proven, a receive lane is made, our session parameters go out.
+//! 3. The peer's parameters make a session. If there is one with that name, it is
+//!    renewed once the peer has used the new keys.
+//! 4. A fault ends the exchange; an initiator goes on with its next phase,
+//!    unless the peer proved to be somebody else.
 
 use std::time::{Duration, Instant};
 
@@ -133,7 +134,8 @@ impl Endpoint {
                         }
                         _ => {}
                     }
-                    // After the library's datagrams, our parameters among them, without which it would be early.
+                    // After the library's datagrams, our parameters among
+                    // them, without which it would be early.
                     if greet {
                         self.greet(exchange, now);
                     }
@@ -177,7 +179,8 @@ impl Endpoint {
         }
     }
 
-    /// Both sides have proven their keys: finds out whose they are, and makes room for the peer's records.
+    /// Both sides have proven their keys: finds out whose they
+    /// are, and makes room for the peer's records.
     fn agree(&mut self, id: Key, exchange: &mut Exchange, now: Instant) -> Result<(), LinkError> {
         let Progress::Handshaking(evidence) = &mut exchange.progress else { return Ok(()) };
         let Evidence { claim, keys, .. } = std::mem::take(evidence);
@@ -235,7 +238,8 @@ impl Endpoint {
                 self.prepare_session(exchange, agreement, parameters, now)?;
                 Ok(true)
             }
-            // It has not opened a record of ours yet. It has our parameters, or we are repeating them.
+            // It has not opened a record of ours yet. It has
+            // our parameters, or we are repeating them.
             other => {
                 exchange.progress = other;
                 Ok(!matches!(exchange.progress, Progress::Handshaking(_)))
@@ -304,11 +308,12 @@ impl Endpoint {
     }
 }
 
-/// What a stranger could have caused by forging a datagram, or what may be different when tried another way.
+/// What a stranger could have caused by forging a datagram, or
+/// what may be different when tried another way.
 fn is_worth_another_phase(error: &LinkError) -> bool {
     matches!(error, LinkError::TimedOut | LinkError::Handshake(_))
 }
 
-/// How often the library is called at most when nothing arrives. While a part of a flight is missing, `dimpl` 0.9 wants to
-/// be called again at once, and sends an acknowledgement each time.
+/// How often the library is called at most when nothing arrives. While a part of a flight is
+/// missing, `dimpl` 0.9 wants to be called again at once, and sends an acknowledgement each time.
 const LIBRARY_TICK: Duration = Duration::from_millis(50);

@@ -1,10 +1,14 @@
-//! Who gets to see a handshake datagram. Strangers are told apart here, before anything is kept for them.
+//! Who gets to see a handshake datagram. Strangers are told
+//! apart here, before anything is kept for them.
 //!
-//! 1. An initial without a good token is answered by a retry, which is smaller, and nothing is kept.
+//! 1. An initial without a good token is answered by a
+//!    retry, which is smaller, and nothing is kept.
 //! 2. With a good token the address is proven, and an exchange begins.
-//! 3. A hello of a foreign peer takes the same way with a cookie of DTLS's own: `endpoint::foreign`.
-//! 4. All later datagrams go to the exchange with their address; to both exchanges, when both ends began at once:
-//!    protected datagrams cannot be told apart, and the library drops those it cannot open.
+//! 3. A hello of a foreign peer takes the same way with a
+//!    cookie of DTLS's own: `endpoint::foreign`.
+//! 4. All later datagrams go to the exchange with their address; to both
+//!    exchanges, when both ends began at once: protected datagrams cannot be told
+//!    apart, and the library drops those it cannot open.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -28,7 +32,8 @@ impl Endpoint {
     /// Takes a datagram that is no sealed record.
     ///
     /// # Errors
-    /// With the reason, which is counted, when it was dropped. A bad token is answered all the same.
+    /// With the reason, which is counted, when it was
+    /// dropped. A bad token is answered all the same.
     pub fn handle_handshake(
         &mut self,
         from: SocketAddr,
@@ -44,8 +49,9 @@ impl Endpoint {
         result.map_err(|reason| self.drops.count(reason))
     }
 
-    /// Begins an exchange as the initiator, or joins the one in progress. `announced`: a caller wants to know the outcome.
-    /// `once`: no more than one datagram goes out before there is an answer.
+    /// Begins an exchange as the initiator, or joins the one in progress.
+    /// `announced`: a caller wants to know the outcome. `once`: no more than one
+    /// datagram goes out before there is an answer.
     pub(super) fn begin(
         &mut self,
         address: SocketAddr,
@@ -141,7 +147,8 @@ impl Endpoint {
         now: Instant,
     ) -> Result<(), DropReason> {
         let initiation = self.initiation_in_progress(from).ok_or(DropReason::UnexpectedRetry)?;
-        // Whoever did not see our hello can neither write a retry for it nor have the responder write one.
+        // Whoever did not see our hello can neither write a
+        // retry for it nor have the responder write one.
         if initiation.style != Style::Native
             || initiation.answered
             || initiation.retries_left == 0
@@ -170,7 +177,8 @@ impl Endpoint {
             Glimpse::ClientHello { .. } => self.handle_foreign_hello(from, bytes, now),
             Glimpse::ServerHello | Glimpse::CookieRequest => {
                 let id = route.initiator.ok_or(DropReason::UnexpectedHandshake)?;
-                // Who has a token needs no cookie: a stranger had the peer send this, by a hello in our name.
+                // Who has a token needs no cookie: a stranger had the
+                // peer send this, by a hello in our name.
                 if glimpse == Glimpse::CookieRequest
                     && self.initiation_in_progress(from).is_some_and(|it| it.style == Style::Native)
                 {
@@ -202,7 +210,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes an exchange for a hello from a proven address, in place of the one that was there, and gives it the hello.
+    /// Makes an exchange for a hello from a proven address, in place of the
+    /// one that was there, and gives it the hello.
     pub(super) fn begin_response(
         &mut self,
         from: SocketAddr,
@@ -234,8 +243,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Gives a datagram to the library, record by record: `dimpl` 0.9 drops a datagram whose first record it has seen,
-    /// even if a retransmission brings what was lost behind it.
+    /// Gives a datagram to the library, record by record: `dimpl` 0.9 drops a datagram whose first
+    /// record it has seen, even if a retransmission brings what was lost behind it.
     pub(super) fn feed(&mut self, id: Key, bytes: &[u8], now: Instant) {
         for record in peek::records(bytes) {
             self.step(id, now, |exchange| exchange.handshake.handle(record, now));

@@ -1,7 +1,9 @@
-//! Where the peer is, and whether it still is: path messages, and the moves and ends that follow from them.
+//! Where the peer is, and whether it still is: path messages,
+//! and the moves and ends that follow from them.
 //!
 //! 1. A record from elsewhere, the newest of its lane, begins a check of the address it came from.
-//! 2. A challenge is answered to where it came from, with one of ours in the same message if that address is being checked.
+//! 2. A challenge is answered to where it came from, with one of ours in the
+//!    same message if that address is being checked.
 //! 3. The answer of an address that is being checked moves the session there.
 //! 4. A session that is watched asks its peer where it is, when it should have been heard of.
 
@@ -19,8 +21,8 @@ use crate::watch::Finding;
 use crate::{CloseReason, SessionId};
 
 impl Endpoint {
-    /// A record of `len` bytes was opened that came from elsewhere than its session sends to. Returns the challenge to send
-    /// there, if any.
+    /// A record of `len` bytes was opened that came from elsewhere than its session sends to.
+    /// Returns the challenge to send there, if any.
     #[cold]
     pub(super) fn note_elsewhere(
         &mut self,
@@ -52,7 +54,8 @@ impl Endpoint {
         Some(challenge)
     }
 
-    /// Takes a path message that came from `from`; `challenge` is one of ours that it is time to send there.
+    /// Takes a path message that came from `from`; `challenge` is
+    /// one of ours that it is time to send there.
     pub(super) fn handle_path_message(
         &mut self,
         id: SessionId,
@@ -101,7 +104,8 @@ impl Endpoint {
         passed
     }
 
-    /// The peer is at `to`: sends there from now on, and asks where it sent to until now, in case somebody else made it look so.
+    /// The peer is at `to`: sends there from now on, and asks where it sent to until now, in case
+    /// somebody else made it look so.
     fn move_session(&mut self, id: SessionId, header: RecordHeader, to: SocketAddr, now: Instant) {
         let Some(session) = self.sessions.get_mut(id.0) else { return };
         let from = std::mem::replace(&mut session.peer.address, to);
@@ -129,7 +133,8 @@ impl Endpoint {
         self.arm_session(id.0);
     }
 
-    /// What time brings to the checks of a session: a challenge repeated, a probe; or its end, which is returned.
+    /// What time brings to the checks of a session: a challenge
+    /// repeated, a probe; or its end, which is returned.
     pub(super) fn look_after_path(&mut self, key: Key, now: Instant) -> Option<CloseReason> {
         let id = SessionId(key);
         let session = self.sessions.get_mut(key)?;
@@ -156,16 +161,17 @@ impl Endpoint {
         None
     }
 
-    /// Says whether there is somewhere else to go at once if the peer of a watched session falls silent. Then it counts as silent
-    /// after fewer questions, where hardly any were lost before.
+    /// Says whether there is somewhere else to go at once if the peer of a watched session falls
+    /// silent. Then it counts as silent after fewer questions, where hardly any were lost before.
     pub fn hasten(&mut self, session: SessionId, hasty: bool) {
         if let Some(watch) = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut()) {
             watch.hasty = hasty;
         }
     }
 
-    /// Has the peer of a watched session asked every [`QUIET`](crate::QUIET) that nothing is heard of it, though there is no traffic:
-    /// for the few peers whose place another one takes at once. Eight short datagrams a second, of both ends together.
+    /// Has the peer of a watched session asked every [`QUIET`](crate::QUIET) that nothing is heard
+    /// of it, though there is no traffic: for the few peers whose place another one takes at once.
+    /// Eight short datagrams a second, of both ends together.
     pub fn watch_closely(&mut self, session: SessionId, now: Instant) {
         let watch = self.sessions.get_mut(session.0).and_then(|it| it.watch.as_mut());
         let Some(watch) = watch.filter(|watch| !watch.closely) else { return };

@@ -18,8 +18,8 @@ use crate::{CloseReason, DropReason, SessionId};
 pub struct Opened {
     /// The session it came on. Stale already when the datagram closed it.
     pub session: SessionId,
-    /// Where in the datagram the plaintext stands. Empty: a keep-alive, a close or a path message, with which there is nothing
-    /// to do.
+    /// Where in the datagram the plaintext stands. Empty: a keep-alive, a close or a path message,
+    /// with which there is nothing to do.
     pub plaintext: Range<usize>,
 }
 
@@ -41,11 +41,12 @@ impl Endpoint {
         }
     }
 
-    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the plaintext, 16 bytes of room.
+    /// Seals a datagram in place and says where to send it. `buffer` is 12 bytes of room, the
+    /// plaintext, 16 bytes of room.
     ///
     /// # Errors
-    /// With the reason, which is counted, when the session has ended or the datagram is larger than gets to the peer, or than it
-    /// receives.
+    /// With the reason, which is counted, when the session has ended or the datagram is larger than
+    /// gets to the peer, or than it receives.
     #[inline]
     pub fn seal(
         &mut self,
@@ -79,8 +80,8 @@ impl Endpoint {
         }
     }
 
-    /// A record was opened that is the first of its lane, or of a lane without a session, or from elsewhere, or the first in a
-    /// while, or no PDU.
+    /// A record was opened that is the first of its lane, or of a lane without a session, or from
+    /// elsewhere, or the first in a while, or no PDU.
     /// `opened` is its header and its plaintext.
     #[cold]
     pub(super) fn handle_rare(
@@ -123,8 +124,8 @@ impl Endpoint {
         Ok(Opened { session, plaintext: NOTHING })
     }
 
-    /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from before its last
-    /// handshake, and may have been held back by somebody.
+    /// Whether a lane is the one the peer sends on, as far as we know: a close on another is from
+    /// before its last handshake, and may have been held back by somebody.
     fn sends_on(&self, id: SessionId, index: SessionIndex) -> bool {
         let Some(session) = self.sessions.get(id.0) else { return false };
         let newest = session.receive.newest;
@@ -136,7 +137,8 @@ impl Endpoint {
         index.base() == newest || opened(index) > opened(newest)
     }
 
-    /// Notes that the peer has our session parameters, and finds the session that a record belongs to.
+    /// Notes that the peer has our session parameters, and
+    /// finds the session that a record belongs to.
     fn confirm(&mut self, header: RecordHeader, now: Instant) -> Option<SessionId> {
         let entry = self.lanes.get_mut(header.index)?;
         let session = entry.session;
@@ -148,8 +150,8 @@ impl Endpoint {
         }
         match &exchange.progress {
             Progress::Handshaking(_) => None,
-            // It sends under the new keys already, and its parameters are late. If there is a session with that
-            // name, its traffic need not wait.
+            // It sends under the new keys already, and its parameters are late. If there is a
+            // session with that name, its traffic need not wait.
             Progress::Agreeing(agreement) => self.by_name.get(&agreement.peer.name).copied(),
             Progress::Greeting(_) => self.finish_greeting(id, now),
             Progress::Established { .. } => {

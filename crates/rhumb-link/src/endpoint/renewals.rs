@@ -1,8 +1,9 @@
 //! How a session begins, and how it is renewed: from the peer's parameters on.
 //!
-//! A first session begins when the parameters are here. A renewal waits for the first record under the new keys: until
-//! then the peer may give the handshake up and forget them, and a session that had switched already would send into the
-//! void. What the peer sends under the new keys in the meantime is received.
+//! A first session begins when the parameters are here. A renewal waits for the first
+//! record under the new keys: until then the peer may give the handshake up and forget
+//! them, and a session that had switched already would send into the void. What the peer
+//! sends under the new keys in the meantime is received.
 
 use std::time::Instant;
 
@@ -117,7 +118,8 @@ impl Endpoint {
         Ok(session)
     }
 
-    /// Sends an empty record under the exchange's keys: the peer learns that we have its parameters.
+    /// Sends an empty record under the exchange's keys:
+    /// the peer learns that we have its parameters.
     pub(super) fn greet(&mut self, exchange: &mut Exchange, now: Instant) {
         match &mut exchange.progress {
             Progress::Established { session, .. } => self.send_keep_alive(*session, now),

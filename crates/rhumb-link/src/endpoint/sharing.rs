@@ -1,11 +1,13 @@
 //! Lanes that workers have: what they are given, and what they give back.
 //!
 //! 1. A handshake is made here, and its first record is opened here, on whatever lane it comes.
-//! 2. From then on the lanes of other workers are theirs: each is taken out of here, with its keys and its window, and put
-//!    into an update. So are the secrets of the lanes that they send on.
-//! 3. A worker opens and seals without us. What is no PDU from the usual address it gives back, opened:
-//!    [`Endpoint::take_opened`]. What was opened and sealed it reports now and then: [`Endpoint::take_report`].
-//! 4. A session that moves, is renewed or ends, or whose datagrams may have another size, is told to all workers.
+//! 2. From then on the lanes of other workers are theirs: each is taken out of here, with its keys
+//!    and its window, and put into an update. So are the secrets of the lanes that they send on.
+//! 3. A worker opens and seals without us. What is no PDU from the usual address it
+//!    gives back, opened: [`Endpoint::take_opened`]. What was opened and sealed it
+//!    reports now and then: [`Endpoint::take_report`].
+//! 4. A session that moves, is renewed or ends, or whose datagrams may
+//!    have another size, is told to all workers.
 //!
 //! INVARIANT: a lane is in one place, so no counter is used and no window is asked in two.
 
@@ -67,8 +69,8 @@ impl Sharing {
 }
 
 impl Endpoint {
-    /// What a worker has to be told next, and which: 1 to `workers` - 1 of the configuration. Updates must reach it in this
-    /// order and none may be lost. Work: one update.
+    /// What a worker has to be told next, and which: 1 to `workers` - 1 of the configuration.
+    /// Updates must reach it in this order and none may be lost. Work: one update.
     pub fn poll_update(&mut self) -> Option<(usize, LaneUpdate)> {
         self.sharing.updates.pop_front()
     }
@@ -82,11 +84,12 @@ impl Endpoint {
         (!entry.group.has(header.index)).then_some(usize::from(worker))
     }
 
-    /// Takes a record that a worker opened: `datagram` as it was opened in place. What is to be done with its plaintext is
-    /// what [`Endpoint::open`] would have said.
+    /// Takes a record that a worker opened: `datagram` as it was opened in place. What is to be
+    /// done with its plaintext is what [`Endpoint::open`] would have said.
     ///
     /// # Errors
-    /// With the reason, which is counted, when its session has ended meanwhile, or it is not what it should be.
+    /// With the reason, which is counted, when its session has ended
+    /// meanwhile, or it is not what it should be.
     pub fn take_opened(
         &mut self,
         from: SocketAddr,
@@ -175,7 +178,8 @@ impl Endpoint {
         }
     }
 
-    /// Gives workers their receiving lanes, once the peer is known to use them and the session is there.
+    /// Gives workers their receiving lanes, once the peer is
+    /// known to use them and the session is there.
     pub(super) fn share_lanes(&mut self, index: SessionIndex) {
         if self.sharing.workers == 1 {
             return;

@@ -34,8 +34,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether datagrams of `len` bytes may soon be sent on a session, where they cannot now: a probe of theirs is under way. By
-    /// then a round trip has passed.
+    /// Whether datagrams of `len` bytes may soon be sent on a session, where they cannot now: a
+    /// probe of theirs is under way. By then a round trip has passed.
     pub fn may_soon_carry(&self, session: SessionId, len: usize) -> bool {
         self.sessions.get(session.0).is_some_and(|session| session.size.hopes_for(len))
     }

@@ -1,5 +1,6 @@
-//! The test vectors of `docs/vectors/link.json`: key schedule, sealed records and retry tokens, which are private to this
-//! crate. `cargo xtask vectors` writes the file; all others are made in `rhumb-trust`.
+//! The test vectors of `docs/vectors/link.json`: key schedule, sealed records and
+//! retry tokens, which are private to this crate. `cargo xtask vectors` writes
+//! the file; all others are made in `rhumb-trust`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -73,7 +74,8 @@ fn lane_schedule(client: bool, lane: usize, epochs: u16, vectors: &mut Vec<Value
     }
 }
 
-/// A lane that sends: the first records of epoch 0, and after the epoch's time the first of epoch 1.
+/// A lane that sends: the first records of epoch 0, and
+/// after the epoch's time the first of epoch 1.
 fn records(client: bool, vectors: &mut Vec<Value>) {
     let start = now();
     let index = SessionIndex::new(0x0123_4567).unwrap();

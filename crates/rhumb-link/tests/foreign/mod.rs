@@ -1,6 +1,7 @@
 //! A peer that is no endpoint: a bare DTLS library with whatever certificate a test wants.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // Each test is a crate of its own and uses a part.
+// Each test is a crate of its own and uses a part.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,8 +1,11 @@
-//! Endpoints in virtual time, joined by a network that can lose, hold back, repeat and show every datagram.
+//! Endpoints in virtual time, joined by a network that can
+//! lose, hold back, repeat and show every datagram.
 //!
-//! Deterministic: datagrams arrive in the order of their time and number, and nothing reads a clock.
+//! Deterministic: datagrams arrive in the order of
+//! their time and number, and nothing reads a clock.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // Each test is a crate of its own and uses a part.
+// Each test is a crate of its own and uses a part.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -158,7 +161,8 @@ impl Net {
         self.launch(flying);
     }
 
-    /// Both directions of the session between 0 and 1 carry data now, over a network that is good from now on.
+    /// Both directions of the session between 0 and 1 carry data
+    /// now, over a network that is good from now on.
     pub fn assert_carries(&mut self, context: &str) {
         self.set_fate(|_, _| Fate::Arrives);
         for (from, to) in [(0, 1), (1, 0)] {

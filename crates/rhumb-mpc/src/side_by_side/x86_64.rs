@@ -1,6 +1,7 @@
 //! Four blocks to a register: AVX-512 with the vector AES instructions.
 //!
-//! All functions but the constants have one condition: the processor has AVX-512 F and BW, and VAES.
+//! All functions but the constants have one condition:
+//! the processor has AVX-512 F and BW, and VAES.
 
 #![allow(
     clippy::needless_range_loop,
@@ -25,8 +26,8 @@ pub(super) type Schedule = [[u64; 2]; ROUND_KEYS];
 /// Before it is made.
 pub(super) const NO_SCHEDULE: Schedule = [[0; 2]; ROUND_KEYS];
 
-/// Registers that are worked on at a time: an instruction of AES takes four times as long as it keeps its unit busy, of which there
-/// are two.
+/// Registers that are worked on at a time: an instruction of AES takes four times as long as it
+/// keeps its unit busy, of which there are two.
 const AT_ONCE: usize = 8;
 const ROUND_KEYS: usize = 11;
 
@@ -208,7 +209,8 @@ pub(super) fn hash_to_bits(
     let schedule = expand_columns(keys);
     let [low, high] = [delta as u64, (delta >> 64) as u64].map(|half| half as i64);
     let delta = _mm512_set_epi64(high, low, high, low, high, low, high, low);
-    // Bits of rows 0 to 63 in the low half of each block, then of the others; the high halves are of no use.
+    // Bits of rows 0 to 63 in the low half of each block, then of
+    // the others; the high halves are of no use.
     let mut words = [[_mm512_setzero_si512(); 4]; 2];
     for (rows, words) in squares.chunks_exact(64).zip(&mut words) {
         for rows in rows.as_chunks::<2>().0 {
@@ -291,8 +293,8 @@ fn expand(keys: __m512i) -> [__m512i; ROUND_KEYS] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,vaes")]
 fn expand_round(keys: __m512i, constant: i32) -> __m512i {
-    // The last word, its bytes rotated, in all columns: shifting rows then changes nothing, and a last round without a key
-    // substitutes the bytes.
+    // The last word, its bytes rotated, in all columns: shifting rows then changes nothing, and a
+    // last round without a key substitutes the bytes.
     let rotate = _mm512_set1_epi32(0x0c0f_0e0d);
     let rotated = _mm512_shuffle_epi8(keys, rotate);
     let substituted = _mm512_aesenclast_epi128(rotated, _mm512_set1_epi32(constant));
@@ -306,7 +308,8 @@ fn expand_round(keys: __m512i, constant: i32) -> __m512i {
 #[target_feature(enable = "avx512f")]
 #[allow(unsafe_code, reason = "loads from memory take a pointer")]
 fn load(quad: &Quad) -> __m512i {
-    // SAFETY: the reference is to 64 bytes that may be read; unaligned loads have no other condition.
+    // SAFETY: the reference is to 64 bytes that may be
+    // read; unaligned loads have no other condition.
     unsafe { _mm512_loadu_si512(std::ptr::from_ref(quad).cast()) }
 }
 
@@ -314,7 +317,8 @@ fn load(quad: &Quad) -> __m512i {
 #[target_feature(enable = "avx512f")]
 #[allow(unsafe_code, reason = "stores to memory take a pointer")]
 fn store(quad: &mut Quad, value: __m512i) {
-    // SAFETY: the reference is to 64 bytes that may be written; unaligned stores have no other condition.
+    // SAFETY: the reference is to 64 bytes that may be
+    // written; unaligned stores have no other condition.
     unsafe { _mm512_storeu_si512(std::ptr::from_mut(quad).cast(), value) }
 }
 
@@ -323,7 +327,8 @@ fn store(quad: &mut Quad, value: __m512i) {
 #[target_feature(enable = "avx512f")]
 #[allow(unsafe_code, reason = "loads from memory take a pointer")]
 fn broadcast(block: &[u64; 2]) -> __m512i {
-    // SAFETY: the reference is to 16 bytes that may be read; unaligned loads have no other condition.
+    // SAFETY: the reference is to 16 bytes that may be
+    // read; unaligned loads have no other condition.
     _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(std::ptr::from_ref(block).cast()) })
 }
 

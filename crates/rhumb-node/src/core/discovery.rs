@@ -1,15 +1,18 @@
-//! Finding a router: ask the local network, try whoever answers, fall back to root routers (GDP paper, section 3.6).
+//! Finding a router: ask the local network, try whoever answers, fall
+//! back to root routers (GDP paper, section 3.6).
 //!
 //! One round:
 //! 1. [`Discovery::begin`] makes a nonce; [`Discovery::poll_query`] asks with it at [`QUERIES_AT`].
 //! 2. [`Discovery::handle_answer`] notes who answers, in the order of their answers.
-//! 3. [`Discovery::next`] hands them out, first come, first served; once [`WINDOW`] is over, the root routers too, in the
-//!    order given; and at the very end those that disappointed a short while ago.
-//! 4. [`Discovery::end`] follows when a router is joined. A round that [is over](Discovery::is_exhausted) has failed.
+//! 3. [`Discovery::next`] hands them out, first come, first served; once
+//!    [`WINDOW`] is over, the root routers too, in the order given; and at the
+//!    very end those that disappointed a short while ago.
+//! 4. [`Discovery::end`] follows when a router is joined. A round that [is
+//!    over](Discovery::is_exhausted) has failed.
 //!
-//! Invariant: an address is handed out at most once per round, and is either an address given as a root or one from
-//! which came the nonce of this round. Who is there, the handshake proves; whether that is enough, [`Discovery::allows`]
-//! says.
+//! Invariant: an address is handed out at most once per round, and is either an address given as a
+//! root or one from which came the nonce of this round. Who is there, the handshake proves; whether
+//! that is enough, [`Discovery::allows`] says.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -174,14 +177,18 @@ impl std::fmt::Debug for Nonces {
     }
 }
 
-/// When a round asks: two of three queries may get lost, and Wi-Fi loses multicasts more often than anything else.
+/// When a round asks: two of three queries may get lost, and Wi-Fi
+/// loses multicasts more often than anything else.
 pub(super) const QUERIES_AT: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(250), Duration::from_millis(500)];
-/// How long local routers have to answer before root routers are tried: many times what a local network takes.
+/// How long local routers have to answer before root routers are
+/// tried: many times what a local network takes.
 pub(super) const WINDOW: Duration = Duration::from_secs(1);
-/// Answers noted per round. Whoever floods the local network with false ones wins until this round's end, and no longer.
+/// Answers noted per round. Whoever floods the local network with false
+/// ones wins until this round's end, and no longer.
 const MAX_ANSWERS: usize = 8;
-/// Long enough that a liar costs its wait once and not every time, short enough for a router that was repaired.
+/// Long enough that a liar costs its wait once and not every time,
+/// short enough for a router that was repaired.
 const AVOID_FOR: Duration = Duration::from_secs(60);
 /// Two rounds of liars.
 const MAX_AVOIDED: usize = 2 * MAX_ANSWERS;

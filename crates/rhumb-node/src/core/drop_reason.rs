@@ -1,4 +1,5 @@
-//! Why the node dropped something that came in, and how often. Noise is counted here and returned nowhere.
+//! Why the node dropped something that came in, and how
+//! often. Noise is counted here and returned nowhere.
 
 use std::fmt;
 

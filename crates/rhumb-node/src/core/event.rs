@@ -43,20 +43,23 @@ pub enum Event {
         /// Why.
         reason: Disconnection,
     },
-    /// The router refuses the name, and it never accepted it before. Final: no other was to be joined.
+    /// The router refuses the name, and it never accepted
+    /// it before. Final: no other was to be joined.
     Refused {
         /// Which router.
         router: Name,
         /// What it said.
         reason: Reason,
     },
-    /// Since the name was published here, somebody else with this node's key has let another router carry for it: of two claims
-    /// the newer one counts, so this node leaves the name to the other one. Final.
+    /// Since the name was published here, somebody else with this node's key has
+    /// let another router carry for it: of two claims the newer one counts, so this
+    /// node leaves the name to the other one. Final.
     Displaced {
         /// Who carries for the name now.
         via: Name,
     },
-    /// Another process with this node's key runs, whose claim to the name is older: it is told to give up.
+    /// Another process with this node's key runs, whose claim
+    /// to the name is older: it is told to give up.
     Contested {
         /// Who carried for the name by that claim.
         via: Name,
@@ -66,16 +69,19 @@ pub enum Event {
         /// Whether the RIB said that it holds the withdrawal.
         published: bool,
     },
-    /// The router accepted a name that is served here: for the first time since it was connected, or published now.
+    /// The router accepted a name that is served here: for the first
+    /// time since it was connected, or published now.
     Serving {
         /// The name.
         name: Name,
-        /// Until when the router takes this node's traffic for it; renewed with the node's own lease.
+        /// Until when the router takes this node's traffic
+        /// for it; renewed with the node's own lease.
         until_s: u64,
         /// Whether the RIB holds the AdCert.
         published: bool,
     },
-    /// A name is not served here any more. Unless its AdCert has expired, it is tried again at the next router.
+    /// A name is not served here any more. Unless its AdCert has
+    /// expired, it is tried again at the next router.
     NotServing {
         /// The name.
         name: Name,
@@ -91,7 +97,8 @@ pub enum Event {
         /// Why.
         reason: SendFailure,
     },
-    /// A NACK about data that were sent without keeping a copy: their sender resends what it sees fit.
+    /// A NACK about data that were sent without keeping a
+    /// copy: their sender resends what it sees fit.
     Nacked {
         /// Who they were for.
         to: Name,

@@ -1,6 +1,8 @@
-//! Waits that differ a little from node to node, so that nodes which lost the same router do not return as one.
+//! Waits that differ a little from node to node, so that nodes
+//! which lost the same router do not return as one.
 //!
-//! The numbers are SplitMix64 (Steele, Lea and Flood 2014) over a seed given: repeatable in tests, and no secret.
+//! The numbers are SplitMix64 (Steele, Lea and Flood 2014) over a
+//! seed given: repeatable in tests, and no secret.
 
 use std::time::Duration;
 

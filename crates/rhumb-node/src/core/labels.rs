@@ -1,8 +1,10 @@
-//! Labels in place of names, both ways, on the session with the router joined (GDP paper, section 3.5).
+//! Labels in place of names, both ways, on the session
+//! with the router joined (GDP paper, section 3.5).
 //!
-//! The router gives us one per flow that we send, by FlowAccept; we give it one per flow that comes to us. A flow is told by
-//! both names, as a node may have several. Both tables are bounded and hold for one session. When one is full it is forgotten as a whole, and flows go back to names for a
-//! moment: that costs 60 bytes a PDU, and no bookkeeping.
+//! The router gives us one per flow that we send, by FlowAccept; we give it one per flow that comes
+//! to us. A flow is told by both names, as a node may have several. Both tables are bounded and
+//! hold for one session. When one is full it is forgotten as a whole, and flows go back to names
+//! for a moment: that costs 60 bytes a PDU, and no bookkeeping.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -74,8 +76,8 @@ impl Labels {
         self.learned.get(flow).copied()
     }
 
-    /// The router does not know the label any more. The flow that it stood for, also when asked again: each PDU that was
-    /// under way is answered.
+    /// The router does not know the label any more. The flow that it stood for, also when asked
+    /// again: each PDU that was under way is answered.
     pub(super) fn lapse(&mut self, label: Label) -> Option<Flow> {
         let flow = *self.learned_for.get(&label)?;
         if self.learned.get(&flow) == Some(&label) {
@@ -121,7 +123,8 @@ impl Labels {
     }
 }
 
-/// About 600 KB per direction when full; a node with more peers than that at once is a router's business.
+/// About 600 KB per direction when full; a node with more
+/// peers than that at once is a router's business.
 const MAX_LABELS: usize = 4096;
 const TAG_SHIFT: u32 = 24;
 /// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.

@@ -1,7 +1,8 @@
 //! How long the router carries this node's traffic, and when to ask for more.
 //!
-//! Invariant: a lease ends no later than the certificate it rests on, and is renewed at half-life, so that one lost
-//! renewal after another still leaves half of it for further tries (GDP paper, section 3.6).
+//! Invariant: a lease ends no later than the certificate it rests on, and is
+//! renewed at half-life, so that one lost renewal after another still leaves half
+//! of it for further tries (GDP paper, section 3.6).
 
 use std::time::{Duration, Instant};
 
@@ -29,11 +30,12 @@ pub struct LeaseStatus {
 }
 
 impl Lease {
-    /// The lease that an Accept grants; `former` is the one it renews. It is renewed at half-life, and sooner while the
-    /// name is not published.
+    /// The lease that an Accept grants; `former` is the one it renews. It is renewed at half-life,
+    /// and sooner while the name is not published.
     pub(super) fn begin(accept: Accept, lease_s: u64, former: Option<Self>, now: Now) -> Self {
         let left_s = accept.until_s.saturating_sub(now.unix_s()).min(lease_s);
-        // A router with a fast clock grants a lease that seems to be over: it still gets the time of a renewal.
+        // A router with a fast clock grants a lease that seems to be
+        // over: it still gets the time of a renewal.
         let left = Duration::from_secs(left_s).max(LEAST_LEASE);
         let unpublished = match (accept.published, former) {
             (true, _) => 0,

@@ -1,15 +1,20 @@
 //! Being known to one router: connect, advertise, renew, come back, leave (GDP paper, section 3.6).
 //!
-//! 1. `Waiting`: [`Membership::handle_timeout`] begins to look for a router when the back-off is over.
-//! 2. `Seeking`: one router after the other is tried, as the search finds them. [`Membership::handle_established`] follows
-//!    the first finished handshake; [`Membership::handle_failed`] leads to the next router, or back to `Waiting`.
-//! 3. `Connected`: an advertisement is resent until [`Membership::handle_accept`], which begins a lease; at its
-//!    half-life the next one goes out. A refusal, silence, or the end of the lease lead back to `Waiting`; or, when the
-//!    router was suspected already, to the one that stands by ([`Standby`]).
-//! 4. [`Membership::leave`] advertises a withdrawal, waits briefly for the Accept, and ends in `Over`.
+//! 1. `Waiting`: [`Membership::handle_timeout`] begins to
+//!    look for a router when the back-off is over.
+//! 2. `Seeking`: one router after the other is tried, as the search finds them.
+//!    [`Membership::handle_established`] follows the first finished handshake;
+//!    [`Membership::handle_failed`] leads to the next router, or back to `Waiting`.
+//! 3. `Connected`: an advertisement is resent until [`Membership::handle_accept`], which
+//!    begins a lease; at its half-life the next one goes out. A refusal, silence, or the
+//!    end of the lease lead back to `Waiting`; or, when the router was suspected
+//!    already, to the one that stands by ([`Standby`]).
+//! 4. [`Membership::leave`] advertises a withdrawal, waits
+//!    briefly for the Accept, and ends in `Over`.
 //!
-//! Invariant: sequences of certificates only grow, so a late copy of an old statement never supersedes a newer one. Nobody
-//! can make them grow but the key's holder: they follow the clock, or a newer statement under this node's own signature.
+//! Invariant: sequences of certificates only grow, so a late copy of an old statement never
+//! supersedes a newer one. Nobody can make them grow but the key's holder: they follow the clock,
+//! or a newer statement under this node's own signature.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -147,7 +152,8 @@ impl Membership {
         }
     }
 
-    /// The router left a question unanswered: another one is sought, lest time is lost when this one is gone.
+    /// The router left a question unanswered: another one is
+    /// sought, lest time is lost when this one is gone.
     pub(super) fn handle_doubtful(&mut self, session: SessionId, now: Instant) {
         if let Phase::Connected(connection) = &self.phase
             && connection.session == session
@@ -158,7 +164,8 @@ impl Membership {
         }
     }
 
-    /// The session with the router that stands by, when it is time to ask it for the ways to whom this node talks with.
+    /// The session with the router that stands by, when it is time to ask it
+    /// for the ways to whom this node talks with.
     pub(super) fn poll_inquiry(&mut self, now: Instant) -> Option<SessionId> {
         self.standby.poll_inquiry(now)
     }
@@ -168,7 +175,8 @@ impl Membership {
         self.search.poll_query(now)
     }
 
-    /// Somebody on the local network answers, and may be tried at the next timeout. False when nobody asked.
+    /// Somebody on the local network answers, and may be tried at
+    /// the next timeout. False when nobody asked.
     pub(super) fn handle_answer(&mut self, from: SocketAddr, nonce: Nonce, now: Instant) -> bool {
         let is_answer = self.search.handle_answer(from, nonce);
         match &mut self.phase {
@@ -240,7 +248,8 @@ impl Membership {
         error: LinkError,
         turn: &mut Turn<'_>,
     ) -> Option<Event> {
-        // Also when another one was faster, and the node is a member there: next time that one shall not wait again.
+        // Also when another one was faster, and the node is a member
+        // there: next time that one shall not wait again.
         self.search.avoid(address, turn.now.instant);
         let reason = Disconnection::Connect { address, error };
         let now = turn.now.instant;
@@ -298,7 +307,8 @@ impl Membership {
         }
     }
 
-    /// The router accepts what was advertised. `None` when the Accept answers nothing, or says nothing new.
+    /// The router accepts what was advertised. `None` when the
+    /// Accept answers nothing, or says nothing new.
     pub(super) fn handle_accept(
         &mut self,
         tag: u32,
@@ -313,7 +323,8 @@ impl Membership {
             return Err(NotAdvertised);
         }
         if connection.leaving {
-            // An early Accept says that the router knows; the RIB's word is worth the rest of the wait.
+            // An early Accept says that the router knows; the
+            // RIB's word is worth the rest of the wait.
             if !accept.published {
                 return Ok(None);
             }
@@ -387,8 +398,8 @@ impl Membership {
         }
     }
 
-    /// What a statement that a router shows means, whichever advertisement it is about: it is under this node's own key, or
-    /// nothing.
+    /// What a statement that a router shows means, whichever advertisement it is about: it is under
+    /// this node's own key, or nothing.
     fn judge(&self, shown: &Certificate) -> Option<Whose> {
         let Phase::Connected(connection) = &self.phase else { return None };
         let is_own = connection.advertised.as_ref().is_some_and(|it| *it.certificate == *shown);
@@ -404,9 +415,10 @@ impl Membership {
         }
     }
 
-    /// There is a statement of this name that is newer than any of this process. It is another process's later claim, if this one's
-    /// was published, or was accepted and the number is of a time that has been. Otherwise it is from before, made by a
-    /// clock that was ahead: this process goes on from there, and its claim is the newest.
+    /// There is a statement of this name that is newer than any of this process. It is another
+    /// process's later claim, if this one's was published, or was accepted and the number is of a
+    /// time that has been. Otherwise it is from before, made by a clock that was ahead: this
+    /// process goes on from there, and its claim is the newest.
     fn yield_or_go_on(&mut self, newer: &Certificate, turn: &mut Turn<'_>) -> Option<Event> {
         self.last_sequence = newer.sequence;
         let Phase::Connected(connection) = &self.phase else { return None };
@@ -463,7 +475,8 @@ impl Membership {
         None
     }
 
-    /// Advertises again before it is time: the router does not, or no longer, know the right to send.
+    /// Advertises again before it is time: the router does
+    /// not, or no longer, know the right to send.
     pub(super) fn advertise_again(&mut self, turn: &mut Turn<'_>) -> Option<Event> {
         match &self.phase {
             Phase::Connected(Connection { leaving: false, advertised: Some(last), .. })
@@ -609,7 +622,8 @@ impl Membership {
         }
     }
 
-    /// The router is of no further use: goes to the one that stands by, goes on seeking, or comes back later.
+    /// The router is of no further use: goes to the one that
+    /// stands by, goes on seeking, or comes back later.
     fn lose(&mut self, reason: Disconnection, turn: &mut Turn<'_>) -> Event {
         let at_once = |reason| Event::Disconnected { reason, retry_after: Duration::ZERO };
         match self.standby.take() {

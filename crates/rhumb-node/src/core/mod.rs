@@ -1,15 +1,18 @@
-//! The node without I/O: a member of one router that sends and receives PDUs by name. Time, randomness and datagrams are
-//! arguments; see [`crate::Node`] for the same with a socket and a thread.
+//! The node without I/O: a member of one router that sends and receives PDUs
+//! by name. Time, randomness and datagrams are arguments; see
+//! [`crate::Node`] for the same with a socket and a thread.
 //!
-//! 1. [`Core::handle_batch`] takes received datagrams; what arrived for programs is then in [`Core::arrivals`], in place.
+//! 1. [`Core::handle_batch`] takes received datagrams; what arrived for programs is then in
+//!    [`Core::arrivals`], in place.
 //! 2. [`Core::handle_timeout`] does what is due: connect, renew, give up.
 //! 3. [`Core::send`], [`Core::ping`] and [`Core::send_unkept`] take what programs want sent.
-//! 4. [`Core::poll_transmit`] appends datagrams to send, until it appends nothing more. [`Core::poll_query`] has what is to
-//!    be sent to all of the local network, while a router is sought there.
+//! 4. [`Core::poll_transmit`] appends datagrams to send, until it appends
+//!    nothing more. [`Core::poll_query`] has what is to be sent to all of the
+//!    local network, while a router is sought there.
 //! 5. [`Core::poll_event`] tells what happened; [`Core::poll_timeout`] when to call again.
 //!
-//! Invariant: data leave only over the session with a router that has accepted the name, and NACKs are believed only from
-//! that session and about PDUs that are accounted for.
+//! Invariant: data leave only over the session with a router that has accepted the name, and NACKs
+//! are believed only from that session and about PDUs that are accounted for.
 
 mod discovery;
 mod drop_reason;
@@ -102,8 +105,8 @@ pub struct Traffic {
 }
 
 impl Core {
-    /// A node that will join a router as `config` says. `seed` is random: of it come the link's secrets, nonces, the first
-    /// tag and the spread of waits.
+    /// A node that will join a router as `config` says. `seed` is random: of it come the link's
+    /// secrets, nonces, the first tag and the spread of waits.
     ///
     /// # Errors
     /// When the identity cannot make a certificate, or `max_datagram_len` is too small.
@@ -214,8 +217,8 @@ impl Core {
         self.traffic.resent += transmitted.resent as u64;
     }
 
-    /// A query to send to every link of this host ([`rhumb_io::discovery::Links`]), when it is time to ask for routers there.
-    /// Answers come in as all datagrams do.
+    /// A query to send to every link of this host ([`rhumb_io::discovery::Links`]), when it is time
+    /// to ask for routers there. Answers come in as all datagrams do.
     pub fn poll_query(&mut self, now: Now) -> Option<Vec<u8>> {
         let nonce = self.membership.poll_query(now.instant)?;
         let mut query = Vec::with_capacity(Discovery::QUERY_LEN);
@@ -233,24 +236,25 @@ impl Core {
         self.with_membership(now, Membership::leave);
     }
 
-    /// Answers for the owner of an AdCert, until that ends or [`Core::stop_serving`]: what is for the owner arrives here, and
-    /// [`Core::send_as`] sends in its name. [`Event::Serving`] follows when the router has accepted it, and
-    /// [`Event::NotServing`] if it is over.
+    /// Answers for the owner of an AdCert, until that ends or [`Core::stop_serving`]: what is for
+    /// the owner arrives here, and [`Core::send_as`] sends in its name. [`Event::Serving`] follows
+    /// when the router has accepted it, and [`Event::NotServing`] if it is over.
     ///
     /// # Errors
-    /// When the AdCert is for another server, does not hold now, is older than the one there is, or there are
-    /// [`MAX_SERVED`].
+    /// When the AdCert is for another server, does not hold now, is older than the
+    /// one there is, or there are [`MAX_SERVED`].
     pub fn serve(&mut self, ad_cert: AdCert, now: Now) -> Result<(), ServeError> {
         self.services.serve(ad_cert, self.name, now)
     }
 
-    /// Answers for `name` no more. Whoever sends to it is told that it is unreachable here; where it is served is for its
-    /// owner to say. Whether it was served.
+    /// Answers for `name` no more. Whoever sends to it is told that it is unreachable here; where
+    /// it is served is for its owner to say. Whether it was served.
     pub fn stop_serving(&mut self, name: Name) -> bool {
         self.services.stop(name)
     }
 
-    /// Changes who may send to this node. What it has taken already, files under way included, it keeps.
+    /// Changes who may send to this node. What it has taken
+    /// already, files under way included, it keeps.
     pub fn set_access(&mut self, access: &Access) {
         self.senders = Senders::new(access);
     }
@@ -374,7 +378,8 @@ impl Core {
         }
     }
 
-    /// The way to the router takes no larger datagrams any more: what waits and is longer will never be sent.
+    /// The way to the router takes no larger datagrams any more:
+    /// what waits and is longer will never be sent.
     fn give_up_longer_than(&mut self, datagram_len: u16, now: Instant) {
         let longest = usize::from(datagram_len).saturating_sub(RECORD_OVERHEAD);
         let max_data_len = longest.saturating_sub(PduHeader::LEN);
@@ -384,8 +389,8 @@ impl Core {
         }
     }
 
-    /// The router fell silent: whatever was sent to it lately may have been in vain, and nobody else will say so.
-    /// Sending it again might deliver it twice.
+    /// The router fell silent: whatever was sent to it lately may have been in vain, and nobody
+    /// else will say so. Sending it again might deliver it twice.
     fn doubt(&mut self, from: Instant) {
         for Settled { tag, to, .. } in self.pending.take_data_sent_since(from) {
             self.traffic.given_up += 1;

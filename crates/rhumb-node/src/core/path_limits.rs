@@ -1,6 +1,7 @@
-//! The largest data that fit all the way to a destination, learned from NACKs (GDP paper, section 3.3): the counterpart
-//! of Path MTU Discovery. A lesson is forgotten after a while, because paths grow: soon at first, since a router that has just
-//! connected learns within a round trip or two what its path carries; each time that it turns out to hold still, after twice as
+//! The largest data that fit all the way to a destination, learned from NACKs (GDP paper,
+//! section 3.3): the counterpart of Path MTU Discovery. A lesson is forgotten after a while,
+//! because paths grow: soon at first, since a router that has just connected learns within a round
+//! trip or two what its path carries; each time that it turns out to hold still, after twice as
 //! long, up to ten minutes (RFC 8201, section 4).
 
 use std::collections::HashMap;
@@ -28,7 +29,8 @@ impl Limit {
 }
 
 impl PathLimits {
-    /// Learns that data to `destination` may be `max_data_len` bytes; says whether that is believed.
+    /// Learns that data to `destination` may be
+    /// `max_data_len` bytes; says whether that is believed.
     pub(crate) fn learn(&mut self, destination: Name, max_data_len: u16, now: Instant) -> bool {
         let max_data_len = usize::from(max_data_len);
         if max_data_len < MIN_DATA_LEN {

@@ -1,11 +1,13 @@
-//! Copies of PDUs that a NACK may still ask for again: the client's half of packet rejection (GDP paper, section 3.3).
+//! Copies of PDUs that a NACK may still ask for again: the client's half
+//! of packet rejection (GDP paper, section 3.3).
 //!
-//! A PDU comes in as `Unsent`, is `Sent` once, and becomes `Waiting` when a NACK says that it has to be resent later.
-//! Silence is success as far as this layer knows: a copy is forgotten [`KEPT_FOR`] after it was sent, or earlier when
-//! room is needed. What waits is never forgotten silently: it is sent, or given up after the time configured.
+//! A PDU comes in as `Unsent`, is `Sent` once, and becomes `Waiting` when a NACK says that it has
+//! to be resent later. Silence is success as far as this layer knows: a copy is forgotten
+//! [`KEPT_FOR`] after it was sent, or earlier when room is needed. What waits is never forgotten
+//! silently: it is sent, or given up after the time configured.
 //!
-//! INVARIANT: entries are in the order of their tags, the unsent ones are the last `unsent` of them, and their number and
-//! bytes never exceed [`MAX_PDUS`] and [`MAX_BYTES`].
+//! INVARIANT: entries are in the order of their tags, the unsent ones are the last `unsent` of
+//! them, and their number and bytes never exceed [`MAX_PDUS`] and [`MAX_BYTES`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -104,7 +106,8 @@ impl PendingPdus {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes a PDU for sending. The caller has made sure that it [has room](Self::has_room), and that tags ascend.
+    /// Takes a PDU for sending. The caller has made sure that it [has
+    /// room](Self::has_room), and that tags ascend.
     pub(super) fn push(
         &mut self,
         tag: u32,
@@ -134,8 +137,8 @@ impl PendingPdus {
         });
     }
 
-    /// Hands at most `limit` PDUs whose time has come to `send`: those to be resent first, then new ones in order.
-    /// Returns how many.
+    /// Hands at most `limit` PDUs whose time has come to `send`: those to be resent first, then new
+    /// ones in order. Returns how many.
     pub(super) fn transmit(
         &mut self,
         now: Instant,
@@ -179,7 +182,8 @@ impl PendingPdus {
         self.forget_old(now);
         let Some(at) = self.position(tag, to) else { return Outcome::Unknown };
         let entry = &mut self.entries[at];
-        // A second NACK about one sending, or one about a PDU that was never sent, asks for nothing new.
+        // A second NACK about one sending, or one about a PDU
+        // that was never sent, asks for nothing new.
         let State::Sent { at: sent_at } = entry.state else { return Outcome::Unknown };
         entry.reason = Some(reason);
         let wait = wait_before_resend(reason, entry.nacks);
@@ -221,8 +225,8 @@ impl PendingPdus {
         Some(self.remove(at))
     }
 
-    /// Takes out the data of programs that were sent at `from` or later, as far as copies are still kept, and wait for no
-    /// resending.
+    /// Takes out the data of programs that were sent at `from` or later, as far as copies are still
+    /// kept, and wait for no resending.
     pub(super) fn take_data_sent_since(&mut self, from: Instant) -> Vec<Settled> {
         let is_doubtful = |entry: &Entry| {
             entry.kind == PendingKind::Data
@@ -264,7 +268,8 @@ impl PendingPdus {
 
     /// When a PDU has to be given up unless it is sent.
     pub(super) fn next_given_up(&self) -> Option<Instant> {
-        // Nothing unsent is older than the first of them; without waiting ones there is nothing else to look at.
+        // Nothing unsent is older than the first of them; without
+        // waiting ones there is nothing else to look at.
         let range = if self.waiting > 0 { 0 } else { self.entries.len() - self.unsent };
         let entries = self.entries.range(range..);
         entries
@@ -345,7 +350,8 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
         Reason::BadCertificate | Reason::NotAuthorised | Reason::Expired | Reason::NotYetValid => {
             ADVERTISING_TAKES
         }
-        // A router renews its capability by itself; if it does not, waiting ends as all waiting does, with this reason.
+        // A router renews its capability by itself; if it does not, waiting
+        // ends as all waiting does, with this reason.
         Reason::Capability(_) => ADVERTISING_TAKES,
         Reason::UnknownFlow => LEAST_WAIT,
         Reason::TooBig(_) | Reason::TtlExceeded | Reason::Superseded => return None,
@@ -355,22 +361,26 @@ fn wait_before_resend(reason: Reason, nacks: u32) -> Option<Duration> {
     if matches!(reason, Reason::Unreachable(_)) {
         return Some(first);
     }
-    // A path is set up hop by hop, and each router knows how long its part takes. Who says so more often is in trouble.
+    // A path is set up hop by hop, and each router knows how long its part
+    // takes. Who says so more often is in trouble.
     let doublings = nacks.saturating_sub(HOPS_TO_SET_UP).min(16);
     Some((first * 2u32.saturating_pow(doublings)).min(MAX_WAIT.max(first)))
 }
 
-/// Copies held at most: what a router can have to say about, several round trips' worth of a program's datagrams.
+/// Copies held at most: what a router can have to say about, several
+/// round trips' worth of a program's datagrams.
 pub(super) const MAX_PDUS: usize = 1024;
 /// Bytes held at most: reached first by datagrams of 2 KB and more.
 pub(super) const MAX_BYTES: usize = 2 << 20;
-/// How long a copy is kept after sending: longer than the round trip of any path that people would use.
+/// How long a copy is kept after sending: longer than the
+/// round trip of any path that people would use.
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(3);
 /// A router tells what it knows of the wait; one that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// Repeated NACKs do not stretch the wait beyond this, so that a path that returns is found soon.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// A path has at most 8 routers, and each may say "not yet" once for what it looks up and once for what it presents.
+/// A path has at most 8 routers, and each may say "not yet" once for
+/// what it looks up and once for what it presents.
 const HOPS_TO_SET_UP: u32 = 16;
 /// A round trip to the router and the verification of a signature, with room to spare.
 const ADVERTISING_TAKES: Duration = Duration::from_millis(100);

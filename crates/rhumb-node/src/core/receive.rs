@@ -1,7 +1,8 @@
-//! What comes in: from datagrams to PDUs of the router joined, and from those to arrivals, answers and events.
+//! What comes in: from datagrams to PDUs of the router joined,
+//! and from those to arrivals, answers and events.
 //!
-//! Per datagram: the clear bytes, the seal, the PDU's frame, the session and the destination are checked, in that order.
-//! Data are left where they were opened; only their place is noted.
+//! Per datagram: the clear bytes, the seal, the PDU's frame, the session and the destination are
+//! checked, in that order. Data are left where they were opened; only their place is noted.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -49,7 +50,8 @@ pub(super) struct ArrivedAt {
 }
 
 impl Core {
-    /// Takes received datagrams, which are opened in place. [`Core::arrivals`] is then about this batch.
+    /// Takes received datagrams, which are opened in place.
+    /// [`Core::arrivals`] is then about this batch.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         self.arrivals.clear();
         for slot in 0..batch.len() {
@@ -61,7 +63,8 @@ impl Core {
         self.handle_link_events(now);
     }
 
-    /// What the last [`Core::handle_batch`] brought for programs; `batch` is the one it was given, unchanged since.
+    /// What the last [`Core::handle_batch`] brought for programs;
+    /// `batch` is the one it was given, unchanged since.
     pub fn arrivals<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Arrival<'a>> {
         self.arrivals.iter().map(|at| Arrival {
             from: at.flow.from,
@@ -94,7 +97,8 @@ impl Core {
         if opened.plaintext.is_empty() {
             return Ok(());
         }
-        // What the link learned from the seal, such as the session's first record, comes before what was sealed.
+        // What the link learned from the seal, such as the session's
+        // first record, comes before what was sealed.
         self.handle_link_events(now);
         let plaintext = opened.plaintext;
         if self.membership.session() != Some(opened.session) {
@@ -168,7 +172,8 @@ impl Core {
         }
     }
 
-    /// A PDU with a label: one of ours in place of a source, or the router's that it does not know any more.
+    /// A PDU with a label: one of ours in place of a source, or
+    /// the router's that it does not know any more.
     fn handle_labelled(
         &mut self,
         pdu: &LabelledPdu<'_>,
@@ -206,7 +211,8 @@ impl Core {
         data_at: usize,
     ) -> Result<(), DropReason> {
         let (header, body) = PayloadHeader::parse(data).map_err(|_| DropReason::Malformed)?;
-        // A file's messages go on to its transfer: those of what this node sends come back, too, and an offer is to be declined.
+        // A file's messages go on to its transfer: those of what this node sends come back, too,
+        // and an offer is to be declined.
         if header.kind == PayloadKind::Datagram {
             self.admit(flow, Wanted::Datagram { port: header.port })?;
         }
@@ -222,7 +228,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether who sends may send here. Who may not learns nothing: an answer would tell that somebody is here.
+    /// Whether who sends may send here. Who may not learns nothing:
+    /// an answer would tell that somebody is here.
     fn admit(&mut self, flow: Flow, wanted: Wanted) -> Result<(), DropReason> {
         if !self.senders.refuses(&flow.from) {
             return Ok(());
@@ -271,7 +278,8 @@ impl Core {
         *name == self.name || self.services.answers_for(name)
     }
 
-    /// Tells whoever sent to a name that is not served here, or no longer, that it has to find another way.
+    /// Tells whoever sent to a name that is not served here, or
+    /// no longer, that it has to find another way.
     fn refuse_pdu(&mut self, flow: Flow, about: PduHeader, data: &[u8]) -> Result<(), DropReason> {
         let is_answerable = matches!(about.action, Action::Data | Action::Ping)
             && data.len() >= Nack::MIN_LEN

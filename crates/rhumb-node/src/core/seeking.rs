@@ -14,7 +14,8 @@ use crate::Remote;
 #[derive(Debug)]
 pub(super) struct Seeking {
     attempts: Vec<Attempt>,
-    /// When to try the next one although those before have not failed yet; `None`: as soon as there is one.
+    /// When to try the next one although those before have not
+    /// failed yet; `None`: as soon as there is one.
     hold_until: Option<Instant>,
     /// Why the last one that failed did.
     last: Disconnection,
@@ -33,8 +34,8 @@ impl Seeking {
         Self { attempts: Vec::new(), hold_until: None, last: Disconnection::NotFound }
     }
 
-    /// Tries the next router, unless there is none yet, or the one before deserves some patience. Why the round has failed,
-    /// when nobody is left.
+    /// Tries the next router, unless there is none yet, or the one before deserves some patience.
+    /// Why the round has failed, when nobody is left.
     pub(super) fn go_on(
         &mut self,
         search: &mut Search,
@@ -83,6 +84,7 @@ impl Seeking {
     }
 }
 
-/// A handshake on a local network takes milliseconds, and under a second to most of the world. Whoever takes longer goes on
-/// beside the next one, and the first to finish is joined: so somebody who only pretends to be a router costs this much.
+/// A handshake on a local network takes milliseconds, and under a second to most of the world.
+/// Whoever takes longer goes on beside the next one, and the first to finish is joined: so somebody
+/// who only pretends to be a router costs this much.
 const TRY_ANOTHER_AFTER: Duration = Duration::from_secs(1);

@@ -16,8 +16,8 @@ use super::{Core, MAX_TRANSMIT, seal};
 use crate::SendError;
 
 impl Core {
-    /// The longest body that one PDU to `to` carries, as far as is known: less is learned when a router on the path
-    /// says so.
+    /// The longest body that one PDU to `to` carries, as far as is known: less is
+    /// learned when a router on the path says so.
     pub fn max_body_len(&self, to: Name, now: Now) -> usize {
         let peer = self.membership.session().and_then(|session| self.endpoint.peer(session));
         let peer_max = peer.map_or(u16::MAX, |peer| peer.max_datagram_len);
@@ -27,11 +27,13 @@ impl Core {
         data_len.min(learned).saturating_sub(PayloadHeader::LEN)
     }
 
-    /// Takes a datagram for `port` of `to`. It is sent by [`Core::poll_transmit`] once a router is joined, and again when
-    /// a NACK says so; if that does not help, [`Event::SendFailed`] bears the tag returned here.
+    /// Takes a datagram for `port` of `to`. It is sent by [`Core::poll_transmit`] once a
+    /// router is joined, and again when a NACK says so; if that does not help,
+    /// [`Event::SendFailed`] bears the tag returned here.
     ///
     /// # Errors
-    /// [`SendError::TooBig`], [`SendError::NoRoom`] while as many as can be kept wait, [`SendError::Closed`].
+    /// [`SendError::TooBig`], [`SendError::NoRoom`] while as many
+    /// as can be kept wait, [`SendError::Closed`].
     pub fn send(&mut self, to: Name, port: u16, body: &[u8], now: Now) -> Result<u32, SendError> {
         self.send_as(self.name, to, port, body, now)
     }
@@ -61,8 +63,9 @@ impl Core {
         self.enqueue(header, PendingKind::Data, now)
     }
 
-    /// Sends a ping that may pass `ttl` routers, with `data_len` bytes: at least 36, so that a router that answers in the
-    /// destination's stead can say who it is. [`Event::Pong`] or [`Event::PingNacked`] bear the tag returned here.
+    /// Sends a ping that may pass `ttl` routers, with `data_len` bytes: at least 36, so that a
+    /// router that answers in the destination's stead can say who it is. [`Event::Pong`] or
+    /// [`Event::PingNacked`] bear the tag returned here.
     ///
     /// # Errors
     /// As [`Core::send`].
@@ -78,8 +81,8 @@ impl Core {
         self.enqueue(header, PendingKind::Ping, now)
     }
 
-    /// Appends a payload, header included, to `out` at once, without keeping a copy. NACKs about it come as
-    /// [`Event::Nacked`].
+    /// Appends a payload, header included, to `out` at once, without keeping a
+    /// copy. NACKs about it come as [`Event::Nacked`].
     ///
     /// # Errors
     /// [`SendError::TooBig`], [`SendError::NotJoined`].
@@ -139,8 +142,8 @@ impl Core {
         self.pending.has_room(PduHeader::LEN + PayloadHeader::LEN + len)
     }
 
-    /// Has the router that stands by find the ways to whom this node talks with, when it is time to: by empty pings without
-    /// certificates, which it does not carry.
+    /// Has the router that stands by find the ways to whom this node talks with, when it is time
+    /// to: by empty pings without certificates, which it does not carry.
     pub(super) fn inquire(&mut self, out: &mut Batch, now: Now) {
         let Some(session) = self.membership.poll_inquiry(now.instant) else { return };
         for to in self.correspondents() {
@@ -224,7 +227,8 @@ impl Core {
 
 const DATAGRAM_FITS: &str = "invariant: what fits a datagram fits the length field";
 
-/// Ways that a router that stands by is asked for: those of most programs, and what it looks up for one session in one go.
+/// Ways that a router that stands by is asked for: those of most programs,
+/// and what it looks up for one session in one go.
 const MAX_INQUIRED: usize = 16;
 
 const _: () =

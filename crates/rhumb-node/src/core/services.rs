@@ -1,14 +1,17 @@
-//! Names that this node answers for besides its own, by their owners' AdCerts (GDP thesis: data objects).
+//! Names that this node answers for besides its own, by
+//! their owners' AdCerts (GDP thesis: data objects).
 //!
-//! 1. [`Services::serve`] takes an AdCert. Once the router has accepted the node's own route, [`Services::handle_timeout`]
-//!    makes an advertisement of both: owner -> node -> router. It is resent until [`Services::handle_accept`].
+//! 1. [`Services::serve`] takes an AdCert. Once the router has accepted the node's own route,
+//!    [`Services::handle_timeout`] makes an advertisement of both: owner -> node -> router. It is
+//!    resent until [`Services::handle_accept`].
 //! 2. Whenever the node's own route is renewed, so are these, which rest on it.
-//! 3. [`Services::handle_nack`]: the router refuses, and is not asked again on that session; or it says that the name has moved to
-//!    another server. Then this one stands by: it asks again every [`ASK_AGAIN_AFTER`], and is let in when the other one is not there.
+//! 3. [`Services::handle_nack`]: the router refuses, and is not asked again on that session; or it
+//!    says that the name has moved to another server. Then this one stands by: it asks again every
+//!    [`ASK_AGAIN_AFTER`], and is let in when the other one is not there.
 //! 4. With its AdCert a name ends for good.
 //!
-//! What a server can take back is its own word: a node that leaves withdraws its route, and with it goes the way to all
-//! that it serves. That somebody else serves is for the owner to say.
+//! What a server can take back is its own word: a node that leaves withdraws its route, and with it
+//! goes the way to all that it serves. That somebody else serves is for the owner to say.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -71,7 +74,8 @@ struct Advertisement {
 }
 
 impl Services {
-    /// Serves a name from now on, until its AdCert ends. A newer AdCert of the same owner takes the place of an older one.
+    /// Serves a name from now on, until its AdCert ends. A newer AdCert of the
+    /// same owner takes the place of an older one.
     pub(super) fn serve(
         &mut self,
         ad_cert: AdCert,
@@ -132,7 +136,8 @@ impl Services {
         })
     }
 
-    /// Advertises what the router joined does not know yet, or what rests on a route that was renewed.
+    /// Advertises what the router joined does not know yet,
+    /// or what rests on a route that was renewed.
     pub(super) fn handle_timeout(
         &mut self,
         joined: Option<Joined<'_>>,
@@ -229,7 +234,8 @@ impl Services {
         Ok((!was_standing_by).then_some(Event::NotServing { name, reason: end }))
     }
 
-    /// Advertises a name before it is time: the router does not, or no longer, know the right to send for it.
+    /// Advertises a name before it is time: the router does not,
+    /// or no longer, know the right to send for it.
     pub(super) fn advertise_again(&mut self, name: Name) {
         let service = self.list.iter_mut().find(|it| it.ad_cert.owner() == name);
         if let Some(service) = service.filter(|it| !it.refused)
@@ -263,7 +269,8 @@ impl Service {
         (self.asks_again_at, self.stands_by) = (None, false);
     }
 
-    /// The owner's word for us and ours for the router, with the owner's metadata, which the router may not know.
+    /// The owner's word for us and ours for the router, with the
+    /// owner's metadata, which the router may not know.
     fn advertise(&mut self, joined: &Joined<'_>, turn: &mut Turn<'_>) {
         let tag = turn.take_tag();
         let owner = self.ad_cert.owner();
@@ -290,15 +297,16 @@ fn ends_in(ad_cert: &AdCert, now: Now) -> Duration {
     Duration::from_millis(left_ms).min(LOOK_AGAIN)
 }
 
-/// As many as one process answers for by hand-made certificates, far fewer than a router lets one session attach.
+/// As many as one process answers for by hand-made certificates, far
+/// fewer than a router lets one session attach.
 pub const MAX_SERVED: usize = 64;
 /// As for the node's own name: a round trip and a verification; the RIB may be slow.
 const FIRST_RESEND: Duration = Duration::from_millis(500);
 const LAST_RESEND: Duration = Duration::from_secs(2);
 /// A router that asks for less would make the node a flood.
 const LEAST_WAIT: Duration = Duration::from_millis(20);
-/// How often a server that stands by asks whether it is needed: far shorter than it takes to find that the other one is gone, and a
-/// signature for two routers and a RIB.
+/// How often a server that stands by asks whether it is needed: far shorter than it takes to find
+/// that the other one is gone, and a signature for two routers and a RIB.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// AdCerts last days, and clocks are set now and then.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);

@@ -1,12 +1,16 @@
-//! A router to go to when the present one falls silent, found and connected while that is only suspected.
+//! A router to go to when the present one falls silent,
+//! found and connected while that is only suspected.
 //!
-//! 1. The present router leaves a first question unanswered: [`Standby::suspect`] begins to seek another one.
-//! 2. The first finished handshake makes it [`Standby::Ready`]. Nothing is advertised to it. It is asked to find the ways to
-//!    whom this node talks with ([`Standby::poll_inquiry`]), so that neither look-ups nor handshakes are left for later.
-//! 3. The present router is lost: [`Membership`](super::membership::Membership) takes the one that stands by, or goes on with
-//!    the search where it is.
-//! 4. Otherwise it is let go [`KEPT_FOR`] after the last suspicion. So suspicions cost one handshake in that time at most, and
-//!    a search in vain is not repeated for [`SEEK_AGAIN_AFTER`].
+//! 1. The present router leaves a first question unanswered:
+//!    [`Standby::suspect`] begins to seek another one.
+//! 2. The first finished handshake makes it [`Standby::Ready`]. Nothing is advertised to it. It is
+//!    asked to find the ways to whom this node talks with ([`Standby::poll_inquiry`]), so that
+//!    neither look-ups nor handshakes are left for later.
+//! 3. The present router is lost: [`Membership`](super::membership::Membership) takes the one that
+//!    stands by, or goes on with the search where it is.
+//! 4. Otherwise it is let go [`KEPT_FOR`] after the last suspicion. So
+//!    suspicions cost one handshake in that time at most, and a search in
+//!    vain is not repeated for [`SEEK_AGAIN_AFTER`].
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -85,8 +89,8 @@ impl Standby {
         }
     }
 
-    /// A handshake is finished with somebody who is not the present router. Whether that one stands by now; otherwise its
-    /// session is of no use.
+    /// A handshake is finished with somebody who is not the present router. Whether that one stands
+    /// by now; otherwise its session is of no use.
     pub(super) fn takes(
         &mut self,
         session: SessionId,
@@ -207,8 +211,8 @@ impl Ready {
     }
 }
 
-/// The first inquiry has the router look a way up, a later one has it connect to where the way leads; several, because they get
-/// lost, and the router's own RIB may be slow.
+/// The first inquiry has the router look a way up, a later one has it connect to where the way
+/// leads; several, because they get lost, and the router's own RIB may be slow.
 const INQUIRIES_AT: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_millis(50),

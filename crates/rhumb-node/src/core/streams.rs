@@ -1,6 +1,8 @@
-//! Which PDUs without a kept copy a NACK may be about: those that were sent lately to its source, and no others.
+//! Which PDUs without a kept copy a NACK may be about: those that
+//! were sent lately to its source, and no others.
 //!
-//! Who resends by its own lights (a file transfer) needs no copies here, but must not be steered by forged NACKs.
+//! Who resends by its own lights (a file transfer) needs no copies
+//! here, but must not be steered by forged NACKs.
 
 use std::time::Instant;
 

@@ -19,8 +19,9 @@ impl Turn<'_> {
     }
 }
 
-/// Tags for PDUs, never 0, which routers give to chains that go ahead: consecutive from a random start, so that whoever does not see a PDU cannot tell its tag, and so cannot
-/// forge a NACK about it.
+/// Tags for PDUs, never 0, which routers give to chains that go ahead:
+/// consecutive from a random start, so that whoever does not see a PDU cannot
+/// tell its tag, and so cannot forge a NACK about it.
 #[derive(Debug)]
 pub(super) struct Tags(u32);
 

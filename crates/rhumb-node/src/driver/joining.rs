@@ -1,4 +1,5 @@
-//! The first join, as whoever called [`crate::Node::join`] sees it: it succeeds, or fails for one reason, in time.
+//! The first join, as whoever called [`crate::Node::join`] sees it:
+//! it succeeds, or fails for one reason, in time.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use crate::{Config, NodeError, RouterChoice};
 /// A join in progress.
 pub(crate) struct Joining {
     router: RouterChoice,
-    /// How long to wait for publication once the router has accepted the name; for ever, if that is required.
+    /// How long to wait for publication once the router has
+    /// accepted the name; for ever, if that is required.
     publish_within: Option<Duration>,
     deadline: Instant,
     /// When the router accepted the name.
@@ -45,7 +47,8 @@ impl Joining {
     pub(super) fn observe(&mut self, event: &Event, now: Instant) {
         match event {
             Event::Joined { .. } => self.accepted_at = Some(now),
-            // A search that ends says again what was wrong with the last, or that there was nobody in this round.
+            // A search that ends says again what was wrong with the last,
+            // or that there was nobody in this round.
             Event::Disconnected { reason: Disconnection::NotFound, .. } => {}
             Event::Disconnected { reason, .. } | Event::PassedOver { reason } => {
                 self.last = Some(reason.clone());

@@ -1,7 +1,8 @@
-//! What the thread has learned of destinations, for the handles: failures to report once, and the longest bodies.
+//! What the thread has learned of destinations, for the handles:
+//! failures to report once, and the longest bodies.
 //!
-//! Datagrams are sent without waiting for their fate; as with a connected UDP socket, a failure is told to whoever sends to
-//! the same name next.
+//! Datagrams are sent without waiting for their fate; as with a connected UDP socket, a failure is
+//! told to whoever sends to the same name next.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

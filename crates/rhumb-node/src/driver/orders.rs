@@ -1,11 +1,11 @@
 //! What handles ask of a node's thread, and how they get its attention.
 //!
-//! Two queues lead to the thread: orders, which are few, and datagrams, whose queue is bounded, so that a program that sends
-//! faster than the network takes waits in [`crate::Port::send_to`].
+//! Two queues lead to the thread: orders, which are few, and datagrams, whose queue is bounded, so
+//! that a program that sends faster than the network takes waits in [`crate::Port::send_to`].
 //!
-//! Invariant: the thread never sleeps while something it could do waits. It says that it will sleep and then looks
-//! once more; a handle queues and then looks whether the thread sleeps. Both do so in one total order, so at least
-//! one of them sees the other.
+//! Invariant: the thread never sleeps while something it could do waits. It says that it will sleep
+//! and then looks once more; a handle queues and then looks whether the thread sleeps. Both do so
+//! in one total order, so at least one of them sees the other.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -139,7 +139,8 @@ impl Shared {
         &self.wake
     }
 
-    /// Why a datagram of `len` bytes to `to` cannot be taken at all, or what became of one before it.
+    /// Why a datagram of `len` bytes to `to` cannot be
+    /// taken at all, or what became of one before it.
     pub(crate) fn objection(&self, to: Name, len: usize, now: Instant) -> Option<SendError> {
         let max = self.max_body_len(to, now);
         if len > max {

@@ -1,4 +1,5 @@
-//! Pings under way: each is tried again every second, because pings and pongs get lost, until its time is over.
+//! Pings under way: each is tried again every second, because
+//! pings and pongs get lost, until its time is over.
 
 use std::time::{Duration, Instant};
 

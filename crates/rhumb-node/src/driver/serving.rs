@@ -18,7 +18,8 @@ pub enum ServiceState {
         /// Whether the RIB holds the AdCert, so that everybody finds it.
         published: bool,
     },
-    /// It is not served here any more. Unless its AdCert has expired, it is tried again at the next router.
+    /// It is not served here any more. Unless its AdCert has
+    /// expired, it is tried again at the next router.
     Ended(ServiceEnd),
 }
 
@@ -34,7 +35,8 @@ impl Serving {
         self.states.insert(name, state);
     }
 
-    /// A handle of `name` is gone. Whether it was the last: a name that was served anew has another one.
+    /// A handle of `name` is gone. Whether it was the last: a
+    /// name that was served anew has another one.
     pub(super) fn end(&mut self, name: Name) -> bool {
         let is_last = self.states.get(&name).is_some_and(watch::Sender::is_closed);
         if is_last {

@@ -11,9 +11,11 @@ use crate::core::{Core, Event};
 pub struct Standing {
     /// The router that takes its traffic; none while it is lost.
     pub router: Option<Name>,
-    /// Whether a RIB holds its name. Until then the node is reached by nodes of the same router only.
+    /// Whether a RIB holds its name. Until then the node
+    /// is reached by nodes of the same router only.
     pub published: bool,
-    /// How often it was told that another process with its key ran, which has to give up, as this one's claim is the later.
+    /// How often it was told that another process with its key ran, which has to
+    /// give up, as this one's claim is the later.
     pub rivals: u32,
 }
 
@@ -31,8 +33,8 @@ impl StandingWatch {
         *self.0.borrow()
     }
 
-    /// Waits until it stands otherwise than when this was asked last, and says how; `None` when the node has ended. May be
-    /// dropped and called again.
+    /// Waits until it stands otherwise than when this was asked last, and says how; `None` when the
+    /// node has ended. May be dropped and called again.
     pub async fn changed(&mut self) -> Option<Standing> {
         self.0.changed().await.ok()?;
         Some(*self.0.borrow_and_update())

@@ -1,7 +1,9 @@
-//! Files under way: the transfer state machines of [`crate::transfer`] between the core and the files.
+//! Files under way: the transfer state machines of
+//! [`crate::transfer`] between the core and the files.
 //!
-//! A transfer is told apart by its peer's proven name, the name at this end, and its identifier together; the identifier
-//! alone is the sender's choice. Files are read and written here, on the node's own thread, so that a slow disk slows down nobody else.
+//! A transfer is told apart by its peer's proven name, the name at this end, and its identifier
+//! together; the identifier alone is the sender's choice. Files are read and written here, on the
+//! node's own thread, so that a slow disk slows down nobody else.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -219,8 +221,8 @@ impl Transfers {
         Ok(())
     }
 
-    /// Tells who may not send here that the file is declined, if there is room to say so. One who only hears nothing would go on
-    /// offering it.
+    /// Tells who may not send here that the file is declined, if there is room to say so. One who
+    /// only hears nothing would go on offering it.
     fn decline(&mut self, key: Key, offer: Offer, now: Now) -> Result<(), DropReason> {
         if self.refusals.len() < MAX_DECLINED {
             let wanted =
@@ -239,8 +241,8 @@ impl Transfers {
         Err(DropReason::SenderRefused)
     }
 
-    /// Whether one more stranger may send a file: where somebody is admitted, a quarter of the places are not for strangers, and
-    /// they never fill the table.
+    /// Whether one more stranger may send a file: where somebody is admitted, a quarter of the
+    /// places are not for strangers, and they never fill the table.
     fn has_place(&self, senders: &Senders) -> bool {
         if !senders.admits_somebody() {
             return true;
@@ -268,8 +270,9 @@ impl Transfers {
         }
     }
 
-    /// Appends what the transfers want sent, a bounded number of messages of each; says whether there may be more. While no
-    /// router is joined, what they want sent is lost: they notice, and give up in time.
+    /// Appends what the transfers want sent, a bounded number of messages of each;
+    /// says whether there may be more. While no router is joined, what they want sent
+    /// is lost: they notice, and give up in time.
     pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
         let mut more = false;
         for key in std::mem::take(&mut self.unknown) {
@@ -298,7 +301,8 @@ impl Transfers {
         more
     }
 
-    /// Tells what came of the transfers, stops those nobody waits for, and forgets those that are closed.
+    /// Tells what came of the transfers, stops those nobody
+    /// waits for, and forgets those that are closed.
     pub(super) fn settle(&mut self, now: Now) {
         let mut forgotten = Vec::new();
         self.departures.retain(|key, departure| {
@@ -319,7 +323,8 @@ impl Transfers {
         });
     }
 
-    /// Offers a file once more, under another identifier: what the former receiver still says is not about this.
+    /// Offers a file once more, under another identifier: what the
+    /// former receiver still says is not about this.
     fn begin_again(&mut self, key: Key, departure: Departure, now: Instant) {
         let mut id = [0; 8];
         if rand::fill(&mut id).is_err() {
@@ -442,7 +447,8 @@ fn pump(
         if !next(payload) {
             return false;
         }
-        // What does not fit, or finds no session, is lost like any datagram: the transfer will notice.
+        // What does not fit, or finds no session, is lost
+        // like any datagram: the transfer will notice.
         let _ = core.send_unkept_as(key.local, key.peer, payload, out, now);
     }
     true
@@ -472,9 +478,11 @@ const TRANSFER_PORT: u16 = 0;
 const MAX_ARRIVALS: usize = 64;
 /// Files at once whose senders are told that they may not send here.
 const MAX_DECLINED: usize = 16;
-/// Senders that are told in one turn that their transfers are unknown; the others are told in the next.
+/// Senders that are told in one turn that their transfers
+/// are unknown; the others are told in the next.
 const MAX_UNKNOWN: usize = 16;
 /// A name moves seldom, and a receiver that forgets again and again will never have the file.
 const MAX_RESTARTS: u32 = 8;
-/// Messages of one transfer between two looks at the socket: two full runs of segments at the default datagram size.
+/// Messages of one transfer between two looks at the socket: two full
+/// runs of segments at the default datagram size.
 const MESSAGES_PER_TURN: usize = 90;

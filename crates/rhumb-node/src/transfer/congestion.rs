@@ -1,14 +1,14 @@
 //! How many bytes may be under way: CUBIC (RFC 9438) with slow start.
 //!
-//! One thing is not as in CUBIC: a loss never takes the window below what the path has just been seen to carry without a
-//! queue, as in TCP Westwood+ (Grieco and Mascolo, 2004). Where losses come of full queues this changes nothing, because
-//! then the round trip is longer than its shortest. Where they come of a bad radio or line, it is worth several times
-//! the throughput.
+//! One thing is not as in CUBIC: a loss never takes the window below what the path has just been
+//! seen to carry without a queue, as in TCP Westwood+ (Grieco and Mascolo, 2004). Where losses come
+//! of full queues this changes nothing, because then the round trip is longer than its shortest.
+//! Where they come of a bad radio or line, it is worth several times the throughput.
 //!
-//! 1. [`Congestion::observe`] ends slow start when the round trip grows (after HyStart++, RFC 9406), which is before the
-//!    queue of a bottleneck overflows;
-//! 2. [`Congestion::acknowledged`] grows the window: by what arrived in slow start, then along the cubic curve, and
-//!    never slower than Reno would;
+//! 1. [`Congestion::observe`] ends slow start when the round trip grows (after HyStart++,
+//!    RFC 9406), which is before the queue of a bottleneck overflows;
+//! 2. [`Congestion::acknowledged`] grows the window: by what arrived in slow start, then along the
+//!    cubic curve, and never slower than Reno would;
 //! 3. [`Congestion::lost`] shrinks it, once for all losses of one round trip;
 //! 4. [`Congestion::regret`] takes that back when the loss turns out to be reordering;
 //! 5. [`Congestion::timed_out`] starts over.
@@ -88,9 +88,11 @@ impl Congestion {
         self.window = self.window.max(MIN_CHUNKS * self.chunk_len);
     }
 
-    /// Takes what one transmission has shown; `shortest` is the round trip of the path when nothing waits on it.
+    /// Takes what one transmission has shown; `shortest` is the round
+    /// trip of the path when nothing waits on it.
     pub(super) fn observe(&mut self, sample: Sample, shortest: Duration) {
-        // Up to a quarter more is the delay of acknowledgements, and bursts; what is beyond waited in a queue.
+        // Up to a quarter more is the delay of acknowledgements, and
+        // bursts; what is beyond waited in a queue.
         let without_queue_s = shortest.as_secs_f64() * 1.25;
         let share = without_queue_s / sample.round_trip.as_secs_f64().max(1e-9);
         let carried = sample.arrived as f64 * share.min(1.0);
@@ -103,7 +105,8 @@ impl Congestion {
         }
     }
 
-    /// `bytes` arrived when `in_flight` were under way; `newest` is the newest transmission that has arrived.
+    /// `bytes` arrived when `in_flight` were under way; `newest`
+    /// is the newest transmission that has arrived.
     pub(super) fn acknowledged(
         &mut self,
         bytes: u64,
@@ -113,7 +116,8 @@ impl Congestion {
         now: Instant,
     ) {
         let bytes = bytes as f64;
-        // A window that is not used proves nothing, and what was sent before a loss says nothing of the time after.
+        // A window that is not used proves nothing, and what was sent
+        // before a loss says nothing of the time after.
         if newest < self.recovery_until || (in_flight as f64) < self.window / 2.0 {
             return;
         }
@@ -137,7 +141,8 @@ impl Congestion {
         self.window = (window + (target - window) * bytes / window).max(run.reno);
     }
 
-    /// The transmission `newest` and perhaps others before it are lost; the next one will be `next`.
+    /// The transmission `newest` and perhaps others
+    /// before it are lost; the next one will be `next`.
     pub(super) fn lost(&mut self, newest: u64, next: u64) {
         if newest < self.recovery_until {
             return;
@@ -194,7 +199,8 @@ const MAX_LATENESS: Duration = Duration::from_millis(16);
 const CUBIC_C: f64 = 0.4;
 /// What a loss leaves of the window (RFC 9438, section 4.6).
 const CUBIC_BETA: f64 = 0.7;
-/// Chunks per window with which Reno, shrinking to [`CUBIC_BETA`], would be as fast as Reno (RFC 9438, section 4.3).
+/// Chunks per window with which Reno, shrinking to [`CUBIC_BETA`],
+/// would be as fast as Reno (RFC 9438, section 4.3).
 const RENO_GAIN: f64 = 3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA);
 
 #[cfg(test)]

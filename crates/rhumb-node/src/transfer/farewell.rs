@@ -1,5 +1,6 @@
-//! The end of a transfer. Who ends it says so until the other end has repeated it; who is told repeats it once for
-//! each time it is told. So both ends know, whichever datagram is lost, and no answer is ever answered.
+//! The end of a transfer. Who ends it says so until the other end has repeated it; who
+//! is told repeats it once for each time it is told. So both ends know, whichever
+//! datagram is lost, and no answer is ever answered.
 
 use std::time::{Duration, Instant};
 

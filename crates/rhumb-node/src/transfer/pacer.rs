@@ -1,8 +1,9 @@
-//! Spreads what the congestion window allows over the round trip, in short bursts: a queue in front of a slow line need
-//! not hold a window at once, and segmentation offload still gets its runs of chunks.
+//! Spreads what the congestion window allows over the round trip, in short bursts:
+//! a queue in front of a slow line need not hold a window at once, and
+//! segmentation offload still gets its runs of chunks.
 //!
-//! A token bucket (RFC 9002, section 7.7). On a path as short as a loopback the bucket holds several windows, so it never
-//! binds, and no timer is ever needed there.
+//! A token bucket (RFC 9002, section 7.7). On a path as short as a loopback the bucket holds
+//! several windows, so it never binds, and no timer is ever needed there.
 
 use std::time::{Duration, Instant};
 

@@ -30,7 +30,8 @@ impl RangeSet {
         (offset < end).then_some(start..end)
     }
 
-    /// Whether `range` touches or overlaps a range that is there, so that adding it makes no new one.
+    /// Whether `range` touches or overlaps a range that is
+    /// there, so that adding it makes no new one.
     pub(super) fn touches(&self, range: &Range<u64>) -> bool {
         self.ranges.range(..=range.end).next_back().is_some_and(|(_, &end)| end >= range.start)
     }

@@ -1,10 +1,12 @@
-//! The end that gets the file: writes chunks where they belong, says what has arrived, and judges the whole.
+//! The end that gets the file: writes chunks where they belong,
+//! says what has arrived, and judges the whole.
 //!
-//! 1. `Receiving`: every byte is written once, on arrival. It is hashed on arrival where it is the next one; where it
-//!    came out of order it is read back later, a bounded piece with every call;
+//! 1. `Receiving`: every byte is written once, on arrival. It is hashed on arrival where it is the
+//!    next one; where it came out of order it is read back later, a bounded piece with every call;
 //! 2. `Ending`: all bytes are there and hashed, or the transfer was ended, see [`Farewell`].
 //!
-//! Memory is a bounded number of ranges; what would exceed it, or the window, is dropped and will be sent again.
+//! Memory is a bounded number of ranges; what would exceed it, or
+//! the window, is dropped and will be sent again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,8 +29,8 @@ use super::{DEFAULT_PATIENCE, Event, TransferError};
 pub struct ReceiverConfig {
     /// Bytes of the largest file.
     pub max_length: u64,
-    /// How far beyond the first missing byte the sender may go. This much may have to be read back, nothing is held in
-    /// memory.
+    /// How far beyond the first missing byte the sender may go. This much may have
+    /// to be read back, nothing is held in memory.
     pub window: u32,
     /// How long to wait for a sender that is silent.
     pub patience: Duration,
@@ -121,13 +123,14 @@ struct Acknowledgement {
     disorder: Disorder,
     /// The newest number that has arrived.
     newest: Option<u32>,
-    /// Offsets of the last chunks beyond the cumulative offset, to say first what is new (RFC 2018, section 4).
+    /// Offsets of the last chunks beyond the cumulative offset, to
+    /// say first what is new (RFC 2018, section 4).
     recent: VecDeque<u64>,
 }
 
 impl<W: WriteAt> Receiver<W> {
-    /// Answers an offer. If its length is within bounds, `open` decides: it gives the storage for the file, or a reason
-    /// not to take it, which the sender is told.
+    /// Answers an offer. If its length is within bounds, `open` decides: it gives the storage for
+    /// the file, or a reason not to take it, which the sender is told.
     pub fn new(
         id: TransferId,
         offer: Offer,
@@ -232,8 +235,8 @@ impl<W: WriteAt> Receiver<W> {
         self.give_up(CancelReason::Stopped, TransferError::Stopped, now);
     }
 
-    /// Appends the next message to `out`, at most [`super::MIN_BODY_LEN`] bytes, or says that there is none now. Reads
-    /// back and hashes at most 64 KiB.
+    /// Appends the next message to `out`, at most [`super::MIN_BODY_LEN`] bytes, or says that there
+    /// is none now. Reads back and hashes at most 64 KiB.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         self.hash_and_judge(now);
         if self.heard_at + self.patience <= now {
@@ -375,8 +378,8 @@ impl<W: WriteAt> Incoming<W> {
             || (makes_a_hole && self.beyond.count() >= MAX_HOLES)
     }
 
-    /// Writes what of `range` is not there yet, and returns how many bytes that is. What is there stays as it is: it may
-    /// have been hashed.
+    /// Writes what of `range` is not there yet, and returns how many bytes that is. What is there
+    /// stays as it is: it may have been hashed.
     fn write(&mut self, cumulative: u64, range: &Range<u64>, bytes: &[u8]) -> std::io::Result<u64> {
         let mut written = 0;
         let new = range.start.max(cumulative)..range.end.max(cumulative);
@@ -431,8 +434,8 @@ impl std::fmt::Debug for Digest {
 }
 
 impl Acknowledgement {
-    /// A chunk inside the window arrived. A jump in the numbers is a loss, or reordering: the sender should know soon,
-    /// but where jumps are common, not of each.
+    /// A chunk inside the window arrived. A jump in the numbers is a loss, or reordering: the
+    /// sender should know soon, but where jumps are common, not of each.
     fn chunk_arrived(&mut self, chunk: &Chunk<'_>, now: Instant) {
         let expected = self.newest.map_or(chunk.number, |newest| newest.wrapping_add(1));
         let ahead = chunk.number.wrapping_sub(expected);
@@ -487,7 +490,8 @@ impl Acknowledgement {
         }
     }
 
-    /// What to report: everything if there is room, otherwise what holds the last chunks and then the first ranges.
+    /// What to report: everything if there is room, otherwise what holds
+    /// the last chunks and then the first ranges.
     fn ranges(&self, cumulative: u64, beyond: &RangeSet) -> Vec<Range<u64>> {
         if beyond.count() <= Ack::MAX_RANGES {
             return beyond.iter().collect();
@@ -507,5 +511,6 @@ impl Acknowledgement {
     }
 }
 
-/// Holes kept at once: those of a full default window in which every second chunk is lost, in 1.3 MB of memory.
+/// Holes kept at once: those of a full default window in which
+/// every second chunk is lost, in 1.3 MB of memory.
 const MAX_HOLES: usize = 16 * 1024;

@@ -76,13 +76,14 @@ impl RoundTrip {
 
 /// How long a receiver may hold an acknowledgement back.
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(5);
-/// Before anything is known of the path. Below the second of RFC 6298, because the first messages of a flow are often
-/// refused while a switch looks up their route, and then a second is long.
+/// Before anything is known of the path. Below the second of RFC 6298, because the first messages
+/// of a flow are often refused while a switch looks up their route, and then a second is long.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(250);
-/// Far below the second of RFC 6298, which is meant for hosts that hold acknowledgements back for up to half a second;
-/// ours wait 5 ms, and 20 ms is beyond what a scheduler adds.
+/// Far below the second of RFC 6298, which is meant for hosts that hold acknowledgements back for
+/// up to half a second; ours wait 5 ms, and 20 ms is beyond what a scheduler adds.
 const MIN_TIMEOUT: Duration = Duration::from_millis(20);
-/// So short that a path which is back is noticed soon, so long that a dead one costs next to nothing.
+/// So short that a path which is back is noticed soon,
+/// so long that a dead one costs next to nothing.
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 /// Keeps the shift in range; 25 ms doubled this often is beyond [`MAX_TIMEOUT`].
 const MAX_BACKOFF: u32 = 10;

@@ -1,9 +1,10 @@
 //! What the sender knows of its chunks: which are under way, which are lost, what has arrived.
 //!
-//! Every byte that was ever sent is in exactly one of three places: arrived, under way, or lost and to be sent again.
-//! Loss is told by what arrived, not by silence (RFC 8985 and RFC 9002, section 6): a transmission is lost when one
-//! three later has arrived, or when one later has arrived and more than a round trip has passed. The first rule is given
-//! up for good once it has been wrong, because then the path reorders.
+//! Every byte that was ever sent is in exactly one of three places: arrived, under way, or lost and
+//! to be sent again. Loss is told by what arrived, not by silence (RFC 8985 and RFC 9002,
+//! section 6): a transmission is lost when one three later has arrived, or when one later has
+//! arrived and more than a round trip has passed. The first rule is given up for good once it has
+//! been wrong, because then the path reorders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -19,7 +20,8 @@ pub(super) struct Scoreboard {
     cumulative: u64,
     /// The end of what was ever sent.
     sent_until: u64,
-    /// By offset: what is under way. What arrives leaves, so handling an Ack costs what is new in it.
+    /// By offset: what is under way. What arrives leaves,
+    /// so handling an Ack costs what is new in it.
     under_way: BTreeMap<u64, UnderWay>,
     under_way_bytes: u64,
     lost: RangeSet,
@@ -30,7 +32,8 @@ pub(super) struct Scoreboard {
     newest: Option<u64>,
     /// All bytes known to have arrived.
     arrived_bytes: u64,
-    /// How much later than a round trip a chunk may come before it is lost, in quarters of a round trip.
+    /// How much later than a round trip a chunk may come
+    /// before it is lost, in quarters of a round trip.
     lateness_quarters: u32,
 }
 
@@ -219,7 +222,8 @@ impl Scoreboard {
         losses
     }
 
-    /// Holds up to `count` transmissions for lost whose answer is overdue, and returns how many there were.
+    /// Holds up to `count` transmissions for lost whose answer
+    /// is overdue, and returns how many there were.
     pub(super) fn lose_overdue(&mut self, count: u32, round_trip: Duration, now: Instant) -> u32 {
         let patience = self.patience(round_trip);
         let mut lost = 0;
@@ -302,7 +306,8 @@ impl Scoreboard {
     }
 }
 
-/// The number nearest below `next` (or, where the peer is wrong, not below) that ends in these 32 bits.
+/// The number nearest below `next` (or, where the peer is
+/// wrong, not below) that ends in these 32 bits.
 fn expand(low: u32, next: u64) -> u64 {
     let back = (next as u32).wrapping_sub(low);
     match next.checked_sub(back.into()) {
@@ -313,7 +318,8 @@ fn expand(low: u32, next: u64) -> u64 {
 
 /// So many later ones that arrive condemn a transmission (RFC 5681, RFC 9002).
 const REORDERING: u64 = 3;
-/// A round trip and a quarter, as RFC 8985 has it; then, on paths that reorder, up to twice as long as a round trip.
+/// A round trip and a quarter, as RFC 8985 has it; then, on paths that
+/// reorder, up to twice as long as a round trip.
 const MAX_LATENESS_QUARTERS: u32 = 4;
 /// What clocks and schedulers make of nothing.
 const GRANULARITY: Duration = Duration::from_micros(250);
@@ -417,7 +423,8 @@ mod tests {
         assert_eq!(board.under_way_bytes(), 40);
         assert_eq!(board.take_lost(50), Some(0..50));
         board.sent(0..50, start);
-        // Some had passed after all; the rest of the first is lost again, and what arrived of it is not.
+        // Some had passed after all; the rest of the first is
+        // lost again, and what arrived of it is not.
         board.acknowledged(&ack(30, 11, &[]), start);
         board.lose_all();
         assert_eq!(board.take_lost(2000), Some(30..1040));

@@ -1,13 +1,16 @@
-//! The end that has the file: a state machine that turns acknowledgements, NACKs and the time into chunks.
+//! The end that has the file: a state machine that turns
+//! acknowledgements, NACKs and the time into chunks.
 //!
 //! 1. `Offering`: the offer goes out, again and again, until the receiver accepts;
-//! 2. `Sending`: lost bytes first, then new ones, as far as the congestion window and the receiver's window reach. When
-//!    nothing comes back for a timeout, one chunk goes out as a probe, twice; at the next timeout everything under way
-//!    is held for lost. A NACK of the path pauses all this for as long as it says. When everything has arrived and no verdict
-//!    comes, the offer serves as the question;
+//! 2. `Sending`: lost bytes first, then new ones, as far as the congestion window and the
+//!    receiver's window reach. When nothing comes back for a timeout, one chunk goes out as a
+//!    probe, twice; at the next timeout everything under way is held for lost. A NACK of the path
+//!    pauses all this for as long as it says. When everything has arrived and no verdict comes, the
+//!    offer serves as the question;
 //! 3. `Ending`: one side has spoken the last word, see [`Farewell`].
 //!
-//! The file is read when a chunk goes out, and never held. Memory is one small record per chunk under way.
+//! The file is read when a chunk goes out, and never held.
+//! Memory is one small record per chunk under way.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -36,8 +39,8 @@ pub struct SenderConfig {
 }
 
 impl Default for SenderConfig {
-    /// For a path that carries datagrams of 1280 bytes, as every path of IPv6 does: less 48 of IPv6 and UDP, 28 of a
-    /// record, 76 of a PDU and 4 of a payload.
+    /// For a path that carries datagrams of 1280 bytes, as every path of IPv6 does: less 48 of IPv6
+    /// and UDP, 28 of a record, 76 of a PDU and 4 of a payload.
     fn default() -> Self {
         Self { max_body_len: 1280 - 48 - 28 - 76 - PayloadHeader::LEN, patience: DEFAULT_PATIENCE }
     }
@@ -117,8 +120,8 @@ struct Pause {
 }
 
 impl<R: ReadAt> Sender<R> {
-    /// Offers the first `offer.length` bytes of `source`. `id` must be random, so that no other transfer to the same
-    /// receiver has it.
+    /// Offers the first `offer.length` bytes of `source`. `id` must be random, so that no other
+    /// transfer to the same receiver has it.
     pub fn new(
         id: TransferId,
         offer: Offer,
@@ -153,7 +156,8 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
-    /// Offers the same file once more, as another transfer: to a receiver that knows nothing of this one.
+    /// Offers the same file once more, as another transfer: to
+    /// a receiver that knows nothing of this one.
     #[must_use]
     pub fn begin_again(self, id: TransferId, now: Instant) -> Self {
         let config = SenderConfig { max_body_len: self.max_body_len, patience: self.patience };
@@ -221,7 +225,8 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
-    /// The path carries messages of `body_len` bytes now, as far as is known: more than before, or less.
+    /// The path carries messages of `body_len` bytes now, as
+    /// far as is known: more than before, or less.
     pub fn fit(&mut self, body_len: usize) {
         let body_len = body_len.max(MIN_BODY_LEN);
         if body_len > self.max_body_len {
@@ -237,8 +242,8 @@ impl<R: ReadAt> Sender<R> {
         self.give_up(CancelReason::Stopped, TransferError::Stopped, now);
     }
 
-    /// Appends the next message to `out`, at most `max_body_len` bytes of it, or says that there is none now. Reads at
-    /// most one chunk of the file.
+    /// Appends the next message to `out`, at most `max_body_len` bytes of it, or says that there is
+    /// none now. Reads at most one chunk of the file.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         self.handle_timeouts(now);
@@ -402,8 +407,9 @@ impl<R: ReadAt> Sender<R> {
         }
     }
 
-    /// The time is over that the path asked for. What it refused is among what is still under way: where the answer is
-    /// overdue it is sent again at once, and otherwise something else goes in its stead until losses show what it was.
+    /// The time is over that the path asked for. What it refused is among what is still under way:
+    /// where the answer is overdue it is sent again at once, and otherwise something else goes in
+    /// its stead until losses show what it was.
     fn resume(&mut self, now: Instant) {
         let round_trip = self.round_trip.current();
         self.pause.refused -= self.board.lose_overdue(self.pause.refused, round_trip, now);
@@ -488,7 +494,8 @@ impl<R: ReadAt> Sender<R> {
     fn next_new_range(&self, len: u64) -> Option<Range<u64>> {
         let start = self.board.sent_until();
         let end = start.saturating_add(len).min(self.offer.length).min(self.window_end);
-        // A chunk cut short by the receiver's window would cost as much as a long one, and soon the window moves.
+        // A chunk cut short by the receiver's window would cost as much
+        // as a long one, and soon the window moves.
         let is_whole = end == self.offer.length || start.saturating_add(len) == end;
         (start < end && (is_whole || self.board.under_way_bytes() == 0)).then_some(start..end)
     }
@@ -502,7 +509,8 @@ impl<R: ReadAt> Sender<R> {
         true
     }
 
-    /// A quarter of the window, so that acknowledgements keep it moving, within what RFC 5681 and offload suggest.
+    /// A quarter of the window, so that acknowledgements keep it
+    /// moving, within what RFC 5681 and offload suggest.
     fn ack_every(&self) -> u8 {
         let chunks = self.congestion.window() / chunk_len(self.max_body_len);
         (chunks / 4).clamp(2, MAX_ACK_EVERY.into()) as u8
@@ -552,10 +560,12 @@ const OFFER_PAUSE: Duration = Duration::from_millis(250);
 const REPAIR_PAUSE: Duration = Duration::from_millis(100);
 /// A NACK that asks for no time at all does not make a busy loop.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
-/// A path that looks up a route, or hiccups, refuses once or twice; one that goes on refusing is full.
+/// A path that looks up a route, or hiccups, refuses once
+/// or twice; one that goes on refusing is full.
 const FREE_PAUSES: u32 = 3;
-/// As many timeouts may come of one datagram lost here and there, and so are no reason to hold all for lost.
+/// As many timeouts may come of one datagram lost here and
+/// there, and so are no reason to hold all for lost.
 const PROBES: u32 = 2;
-/// Acknowledgements are then a thousandth of the traffic, and a burst that one sets free is still shorter than what a
-/// socket holds.
+/// Acknowledgements are then a thousandth of the traffic, and a burst that one sets free is still
+/// shorter than what a socket holds.
 const MAX_ACK_EVERY: u8 = 16;

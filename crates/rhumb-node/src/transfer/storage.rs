@@ -1,5 +1,5 @@
-//! Where the bytes of a file come from and go to. Each call blocks for as long as the storage takes; a transfer asks
-//! for one chunk at a time, and never for more than [`REREAD_LEN`] bytes.
+//! Where the bytes of a file come from and go to. Each call blocks for as long as the storage
+//! takes; a transfer asks for one chunk at a time, and never for more than [`REREAD_LEN`] bytes.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,8 @@ pub trait ReadAt {
 
 /// Bytes that can be written at an offset, in any order, and read back.
 pub trait WriteAt: ReadAt {
-    /// Writes all of `bytes` from `offset` on; what lies before and was not yet written may hold anything.
+    /// Writes all of `bytes` from `offset` on; what lies before
+    /// and was not yet written may hold anything.
     ///
     /// # Errors
     /// When not all of them are written.
@@ -88,8 +89,8 @@ impl WriteAt for Vec<u8> {
     }
 }
 
-/// Bytes read in one call when a file is hashed: enough to make the call's own cost vanish, small enough for the
-/// second-level cache.
+/// Bytes read in one call when a file is hashed: enough to make the call's own cost vanish, small
+/// enough for the second-level cache.
 pub(super) const REREAD_LEN: usize = 64 * 1024;
 
 #[cfg(test)]

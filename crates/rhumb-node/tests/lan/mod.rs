@@ -1,4 +1,5 @@
-//! A node's core on a local network in virtual time: routers that hear its queries, and others that are further away.
+//! A node's core on a local network in virtual time: routers that hear
+//! its queries, and others that are further away.
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part.
 #![allow(clippy::unwrap_used)] // Clippy knows tests by their functions, and these are helpers.
 
@@ -57,7 +58,8 @@ struct Flight {
 }
 
 impl Lan {
-    /// Routers of which so many are local and the rest are not; the node is told to join as `choice` says.
+    /// Routers of which so many are local and the rest are not;
+    /// the node is told to join as `choice` says.
     pub fn new(
         local: usize,
         others: usize,

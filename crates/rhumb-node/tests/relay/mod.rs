@@ -1,5 +1,6 @@
-//! A router on a thread and a real socket, as simple as can be: it accepts every name, and carries between the names that
-//! are connected to it. It verifies nothing; what routers verify is tested where routers are.
+//! A router on a thread and a real socket, as simple as can be: it accepts every
+//! name, and carries between the names that are connected to it. It verifies nothing;
+//! what routers verify is tested where routers are.
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part.
 #![allow(clippy::unwrap_used)] // Clippy knows tests by their functions, and these are helpers.
 

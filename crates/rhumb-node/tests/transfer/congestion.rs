@@ -1,4 +1,5 @@
-//! The congestion window finds what a bottleneck carries, with queues deep and shallow, and gives it back.
+//! The congestion window finds what a bottleneck carries,
+//! with queues deep and shallow, and gives it back.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! Wrong bytes, failing storage and a lying peer end a transfer with the right reason, or do nothing at all.
+//! Wrong bytes, failing storage and a lying peer end a transfer
+//! with the right reason, or do nothing at all.
 
 use std::io;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Whatever messages and NACKs come, in whatever order: no panic, no message too long, no endless talk, one outcome.
+//! Whatever messages and NACKs come, in whatever order: no panic, no
+//! message too long, no endless talk, one outcome.
 
 use std::time::{Duration, Instant};
 

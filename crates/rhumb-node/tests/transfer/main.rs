@@ -1,4 +1,5 @@
-//! File transfers in virtual time over a seeded path that loses, delays, reorders, doubles and refuses.
+//! File transfers in virtual time over a seeded path that
+//! loses, delays, reorders, doubles and refuses.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! What the path refuses is sent again when the path says so, and costs the congestion window nothing.
+//! What the path refuses is sent again when the path says
+//! so, and costs the congestion window nothing.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! `Pair`: a sender and a receiver with a path between them, in virtual time. The same seed gives the same run.
+//! `Pair`: a sender and a receiver with a path between them, in
+//! virtual time. The same seed gives the same run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -152,7 +153,8 @@ impl<R: ReadAt, W: WriteAt> Pair<R, W> {
         }
     }
 
-    /// Runs until both ends are closed, or nothing more can happen, or a minute and a half has passed.
+    /// Runs until both ends are closed, or nothing more can
+    /// happen, or a minute and a half has passed.
     pub(crate) fn run(&mut self) -> Report {
         self.run_until(|pair| pair.elapsed() > Duration::from_secs(90))
     }

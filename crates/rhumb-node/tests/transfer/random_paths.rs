@@ -1,4 +1,5 @@
-//! On any path that delivers anything at all, the file arrives whole, at a bounded cost, and both ends know.
+//! On any path that delivers anything at all, the file arrives
+//! whole, at a bounded cost, and both ends know.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! A node's core and a scripted router in virtual time, a millisecond apart.
 //!
-//! The router is an [`Endpoint`] that accepts: handshakes, keys and seals are real, what it says is up to the test.
+//! The router is an [`Endpoint`] that accepts: handshakes, keys and
+//! seals are real, what it says is up to the test.
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part.
 #![allow(clippy::unwrap_used)] // Clippy knows tests by their functions, and these are helpers.
 
@@ -251,7 +252,8 @@ impl Router {
         self.send_pdu(&pdu, now);
     }
 
-    /// Says that what was advertised under this tag is superseded, by whatever is in [`Router::shown`].
+    /// Says that what was advertised under this tag is
+    /// superseded, by whatever is in [`Router::shown`].
     pub fn supersede(&mut self, about: PduHeader, now: Now) {
         let mut data = Vec::new();
         Nack { reason: Reason::Superseded, reporter: None }.emit(&mut data);

@@ -1,7 +1,7 @@
 //! A store with the entries in use kept in memory in front of it.
 //!
-//! Only entries that exist are kept. Names that are not there would let a flood of random ones push out those in use;
-//! they have a cache of their own, of signed absences.
+//! Only entries that exist are kept. Names that are not there would let a flood of random ones push
+//! out those in use; they have a cache of their own, of signed absences.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ impl<S: Store> Cached<S> {
         for (name, entry) in changes {
             match entry {
                 Some(entry) if is_written => self.hot.insert(*name, Arc::new(entry.clone())),
-                // After a failure it is not known which state the store is in, so nothing may be remembered.
+                // After a failure it is not known which state the
+                // store is in, so nothing may be remembered.
                 _ => self.hot.remove(name),
             }
         }

@@ -1,4 +1,5 @@
-//! The default store: one file, by `redb`, safe against `kill -9` and loss of power, closed to a second process.
+//! The default store: one file, by `redb`, safe against `kill -9`
+//! and loss of power, closed to a second process.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -6,20 +7,23 @@
 //! | `accounts` | account | names and bytes that count on it |
 //! | `format` | `version` | the number of this layout, 2 |
 //!
-//! Every commit is one transaction of immediate durability, in two phases and with the allocator's state. Two phases,
-//! because strangers choose the bytes stored here and the one-phase commit leans on a checksum that is not
-//! cryptographic; the allocator's state, because a killed process must be back at once, without walking the whole file.
+//! Every commit is one transaction of immediate durability, in two phases and with the allocator's
+//! state. Two phases, because strangers choose the bytes stored here and the one-phase commit leans
+//! on a checksum that is not cryptographic; the allocator's state, because a killed process must be
+//! back at once, without walking the whole file.
 //!
-//! Format 1 counted names by publisher only. A store of that format is counted anew when it is opened: a million entries take
-//! some seconds.
+//! Format 1 counted names by publisher only. A store of that format is counted anew when it is
+//! opened: a million entries take some seconds.
 //!
-//! The file belongs to its owner alone: it says who is where. One that others can read or write is taken from them.
+//! The file belongs to its owner alone: it says who is where. One that
+//! others can read or write is taken from them.
 //!
-//! An error closes the file, since `redb` refuses all further work after a failed write; the next call opens it again. So
-//! a full disk costs refusals while it lasts, and nothing more.
+//! An error closes the file, since `redb` refuses all further work after a failed write; the next
+//! call opens it again. So a full disk costs refusals while it lasts, and nothing more.
 //!
-//! A store can have several handles ([`Embedded::share`]), so that one thread reads while another one commits. Each reads
-//! as of the last commit it knows of; [`Store::refresh`] tells it of another's.
+//! A store can have several handles ([`Embedded::share`]), so that one thread
+//! reads while another one commits. Each reads as of the last commit it knows
+//! of; [`Store::refresh`] tells it of another's.
 
 use std::fs::File;
 #[cfg(unix)]
@@ -44,8 +48,8 @@ use crate::{Account, Entry, Held, Moves, RibError};
 
 /// A handle of a store in one file.
 pub struct Embedded {
-    /// As of the last commit that this handle knows of; `None` after an error. Holding tables open spares every look-up a
-    /// transaction.
+    /// As of the last commit that this handle knows of; `None` after an error. Holding tables open
+    /// spares every look-up a transaction.
     tables: Option<Tables>,
     file: Arc<StoreFile>,
 }
@@ -66,7 +70,8 @@ impl Embedded {
     /// Opens the store at `path`, or makes a new one there.
     ///
     /// # Errors
-    /// When another process has it open, when it is no store or of a newer format, and when the system refuses.
+    /// When another process has it open, when it is no store or of a
+    /// newer format, and when the system refuses.
     pub fn open(path: &Path) -> Result<Self, RibError> {
         let database = Mutex::new(Some(open(path)?));
         let file = StoreFile { path: path.to_owned(), database };
@@ -137,7 +142,8 @@ fn open(path: &Path) -> Result<Database, RibError> {
         .create(path)
         .map_err(|error| refusal_to_open(path, error))?;
     if is_new {
-        // The file's bytes are durable by each commit; that it exists is its directory's to remember.
+        // The file's bytes are durable by each commit; that
+        // it exists is its directory's to remember.
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(directory.unwrap_or(Path::new(".")))
             .and_then(|directory| directory.sync_all())
@@ -233,8 +239,9 @@ impl Store for Embedded {
     }
 
     fn refresh(&mut self) {
-        // The old ones first: after an error they would keep the file open. The new ones now, because the next commit may
-        // lock the file before the next look-up. What fails is tried again then.
+        // The old ones first: after an error they would keep the file open. The
+        // new ones now, because the next commit may lock the file before the
+        // next look-up. What fails is tried again then.
         self.tables = None;
         self.tables = self.file.read_tables().ok();
     }
@@ -356,5 +363,6 @@ const FORMAT_KEY: &str = "version";
 /// Raised whenever an older program could misread the file.
 const FORMAT: u64 = 2;
 const OLD_FORMAT: u64 = 1;
-/// Pages that `redb` keeps in memory, besides the page cache of the system: the hot part of a million entries.
+/// Pages that `redb` keeps in memory, besides the page cache of
+/// the system: the hot part of a million entries.
 const CACHE_BYTES: usize = 64 << 20;

@@ -1,7 +1,8 @@
-//! Where entries live. The trait says what the directory needs of a store, so that another one can take its place.
+//! Where entries live. The trait says what the directory needs of a
+//! store, so that another one can take its place.
 //!
-//! A store keeps whole entries by name and knows nothing of certificates. Its one promise is in [`Store::commit`]: what it
-//! accepted outlives the process and the machine.
+//! A store keeps whole entries by name and knows nothing of certificates. Its one promise is in
+//! [`Store::commit`]: what it accepted outlives the process and the machine.
 
 mod cached;
 pub mod embedded;
@@ -39,21 +40,22 @@ pub trait Store {
     /// When the store cannot be read.
     fn names(&mut self) -> Result<u64, RibError>;
 
-    /// What is counted on an account: a store keeps them with the entries ([`Footprint::of`](crate::Footprint::of)).
+    /// What is counted on an account: a store keeps them with the entries
+    /// ([`Footprint::of`](crate::Footprint::of)).
     ///
     /// # Errors
     /// When the store cannot be read.
     fn held(&mut self, account: &Account) -> Result<Held, RibError>;
 
-    /// Writes all changes or none, an absent entry meaning removal. When this returns `Ok`, they are durable; after an
-    /// error, nothing is known of them but that none is written in part.
+    /// Writes all changes or none, an absent entry meaning removal. When this returns `Ok`, they
+    /// are durable; after an error, nothing is known of them but that none is written in part.
     ///
     /// # Errors
     /// When the store cannot be written.
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError>;
 
-    /// A commit through another handle of the same store has ended, well or not: what is read from here on is what it
-    /// left. Stores that have one handle only need not do anything.
+    /// A commit through another handle of the same store has ended, well or not: what is read from
+    /// here on is what it left. Stores that have one handle only need not do anything.
     fn refresh(&mut self) {}
 }
 

@@ -1,6 +1,7 @@
-//! What cannot be saved: AES-256-GCM open in place, one look-up, seal in place. No session, no replay window, no epoch, no
-//! TTL, no check of a header. Sizes and layout of datagrams are those of the switch: PDUs with names are looked up by a
-//! 32-byte name in a hash table, PDUs with a label by a 4-byte index in an array.
+//! What cannot be saved: AES-256-GCM open in place, one look-up, seal in place. No session, no
+//! replay window, no epoch, no TTL, no check of a header. Sizes and layout of datagrams are those
+//! of the switch: PDUs with names are looked up by a 32-byte name in a hash table, PDUs with a
+//! label by a 4-byte index in an array.
 
 use std::net::SocketAddr;
 
@@ -13,7 +14,8 @@ use rhumb_wire::datagram::{AEAD_TAG_LEN, RECORD_OVERHEAD, RecordHeader};
 use crate::chance::Chance;
 use crate::member::Form;
 
-/// Opens with the key of the session that a datagram comes on, seals with that of the one it goes to.
+/// Opens with the key of the session that a datagram
+/// comes on, seals with that of the one it goes to.
 pub(crate) struct Resealer {
     incoming: Vec<LessSafeKey>,
     outgoing: Vec<Sealer>,
@@ -93,7 +95,8 @@ impl Table {
 }
 
 impl Table {
-    /// Addresses a PDU to a name that, drawn at random, is not in the table. Labels have no such thing.
+    /// Addresses a PDU to a name that, drawn at random, is
+    /// not in the table. Labels have no such thing.
     pub(crate) fn address_nowhere(&self, name: &[u8; 32], pdu: &mut [u8]) {
         if let Self::Names { .. } = self {
             pdu[DESTINATION..][..32].copy_from_slice(name);
@@ -114,7 +117,8 @@ impl Ends {
         Self { sources, sinks }
     }
 
-    /// Appends a PDU of `len` bytes that `address` has addressed, sealed on session number `session`.
+    /// Appends a PDU of `len` bytes that `address` has
+    /// addressed, sealed on session number `session`.
     pub(crate) fn push(
         &mut self,
         batch: &mut Batch,

@@ -1,8 +1,9 @@
-//! The same bench built with the cipher off (`--cfg rhumb_null_cipher`), as a process that measures on demand, so that its
-//! slices take turns with those of this build.
+//! The same bench built with the cipher off (`--cfg rhumb_null_cipher`), as a process that measures
+//! on demand, so that its slices take turns with those of this build.
 //!
-//! The parent writes a line for each slice, `memory FORM PAYLOAD`, `bare FORM PAYLOAD` or `udp PAYLOAD`; the child answers with a line of numbers. It
-//! ends when its input does. It is built at most once, in a target directory of its own.
+//! The parent writes a line for each slice, `memory FORM PAYLOAD`, `bare FORM PAYLOAD` or `udp
+//! PAYLOAD`; the child answers with a line of numbers. It ends when its input does. It is built at
+//! most once, in a target directory of its own.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -62,7 +63,8 @@ impl CipherOff {
         self.ask(&format!("memory {} {payload}", name_of(form)))[0]
     }
 
-    /// The same of the bare loop, of which nothing is left without the cipher but the look-up and the copying of headers.
+    /// The same of the bare loop, of which nothing is left without the cipher
+    /// but the look-up and the copying of headers.
     pub(crate) fn bare_slice(&mut self, form: Form, payload: usize) -> f64 {
         self.ask(&format!("bare {} {payload}", name_of(form)))[0]
     }

@@ -1,8 +1,9 @@
-//! The workers of one router, in memory: one that is not the switch against the switch and the bare loop, and one beside another.
+//! The workers of one router, in memory: one that is not the switch against the switch and the bare
+//! loop, and one beside another.
 //!
-//! A switch with three workers has a flow on the lane of each. One of the other two is timed alone; then with its neighbour
-//! forwarding as fast as it can on another core. What the second costs the first is what they share: if nothing is, the CPU
-//! time per datagram stays.
+//! A switch with three workers has a flow on the lane of each. One of the other two is timed alone;
+//! then with its neighbour forwarding as fast as it can on another core. What the second costs the
+//! first is what they share: if nothing is, the CPU time per datagram stays.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,7 +134,8 @@ enum Path {
 }
 
 impl Lone {
-    /// The workers of one router, each with a flow on its own lane; worker 0, the switch, is the first.
+    /// The workers of one router, each with a flow on its
+    /// own lane; worker 0, the switch, is the first.
     pub(crate) fn of_one_router<const N: usize>() -> [Self; N] {
         let all = Self::all(N).try_into();
         all.unwrap_or_else(|_| unreachable!("invariant: as many as asked for"))

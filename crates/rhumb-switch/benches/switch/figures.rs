@@ -1,4 +1,5 @@
-//! The series behind the paper's figures, as one JSON object for `cargo xtask figures`, which draws them.
+//! The series behind the paper's figures, as one JSON object
+//! for `cargo xtask figures`, which draws them.
 
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,10 @@
-//! What is measured on sockets: a thread on a core of its own that receives, handles and sends batches, as a router's
-//! worker does, and says what CPU time that took.
+//! What is measured on sockets: a thread on a core of its own that receives, handles and sends
+//! batches, as a router's worker does, and says what CPU time that took.
 //!
 //! 1. It waits for an order to run.
-//! 2. Each turn: wait for datagrams; up to eight batches received, handled, sent; what is due by the clock. In this order,
-//!    so that a switch whose turn did not come for long hears from its members before it asks who has gone silent.
+//! 2. Each turn: wait for datagrams; up to eight batches received, handled, sent; what is due by
+//!    the clock. In this order, so that a switch whose turn did not come for long hears from its
+//!    members before it asks who has gone silent.
 //! 3. Told to stop, it reports.
 
 use std::net::SocketAddr;

@@ -1,14 +1,17 @@
-//! How many instructions a datagram costs, counted by callgrind, which is told to collect in [`counted`] alone.
+//! How many instructions a datagram costs, counted by callgrind,
+//! which is told to collect in [`counted`] alone.
 //!
-//! What is budgeted is what the switch takes over the bare loop: the cipher, whose instructions depend on the processor, is
-//! in both and cancels out. `cargo xtask test` holds that against the budget.
+//! What is budgeted is what the switch takes over the bare loop: the cipher,
+//! whose instructions depend on the processor, is in both and cancels out.
+//! `cargo xtask test` holds that against the budget.
 
 use rhumb_wire::Batch;
 
 use crate::member::Form;
 use crate::memory::{BATCH_DATAGRAMS, Bare, Contestant, Scene};
 
-/// The word that makes a process do the work of one contestant: `--instructions switch|bare labels|names PAYLOAD`.
+/// The word that makes a process do the work of one contestant:
+/// `--instructions switch|bare labels|names PAYLOAD`.
 pub(crate) const CHILD: &str = "--instructions";
 
 /// Does the work.

@@ -1,7 +1,9 @@
-//! The load on sockets: datagrams sealed beforehand, sent as fast as they are taken, and counted where they arrive.
+//! The load on sockets: datagrams sealed beforehand, sent as fast as
+//! they are taken, and counted where they arrive.
 //!
-//! Source and sink are one thread, so that they need one core, and that many datagrams are under way at a time: as many as
-//! keep the forwarder's queue full, as few as are never lost in it. Whatever is lost all the same is counted.
+//! Source and sink are one thread, so that they need one core, and that many datagrams are under
+//! way at a time: as many as keep the forwarder's queue full, as few as are never lost in it.
+//! Whatever is lost all the same is counted.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -133,7 +135,8 @@ impl Rig {
         Self { traffic, source, sink, to, forwarder }
     }
 
-    /// Seals a slice's datagrams into `store`, then sends and receives them. With `check`, every one that arrives is opened.
+    /// Seals a slice's datagrams into `store`, then sends and receives them. With
+    /// `check`, every one that arrives is opened.
     pub(crate) fn slice(&mut self, payload: usize, store: &mut Store, check: bool) -> Slice {
         self.greet();
         for batch in &mut store.0 {
@@ -157,7 +160,8 @@ impl Rig {
         }
     }
 
-    /// Sends and receives, with at most [`UNDER_WAY`] datagrams, or [`BYTES_UNDER_WAY`], between the two. How many arrived, and in what time.
+    /// Sends and receives, with at most [`UNDER_WAY`] datagrams, or [`BYTES_UNDER_WAY`], between
+    /// the two. How many arrived, and in what time.
     fn exchange(&mut self, payload: usize, store: &[Batch], check: bool) -> (usize, Duration) {
         let len = RECORD_OVERHEAD + self.traffic.header_len() + payload;
         let (mut incoming, mut answers) = (Batch::new(), Batch::new());
@@ -269,7 +273,8 @@ const BATCH_DATAGRAMS: usize = 64;
 const UNDER_WAY: usize = 2048;
 /// What a socket's buffer holds for certain, of long datagrams.
 const BYTES_UNDER_WAY: usize = 2 << 20;
-/// After this long without an arrival, what is under way is lost. Longer than others on the machine keep a thread waiting.
+/// After this long without an arrival, what is under way is lost. Longer than
+/// others on the machine keep a thread waiting.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TIME_TO_JOIN: Duration = Duration::from_secs(10);
 const FLOWS: usize = 1024;

@@ -76,8 +76,8 @@ mod sys {
 
     /// Failure leaves the thread where it is: the figures get noisier, not wrong.
     pub(super) fn pin(core: usize) {
-        // SAFETY: a cpu_set_t is integers, for which zero is a value; a set holds 1024 cores, more than we are told of; the set is
-        // valid for the whole call; thread 0 is the calling one.
+        // SAFETY: a cpu_set_t is integers, for which zero is a value; a set holds 1024 cores, more
+        // than we are told of; the set is valid for the whole call; thread 0 is the calling one.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(core, &mut set);

@@ -1,15 +1,17 @@
-//! What forwarding costs: the production switch against the least it could cost, measured in one run, so that only ratios
-//! have to travel between machines.
+//! What forwarding costs: the production switch against the least it could cost, measured in one
+//! run, so that only ratios have to travel between machines.
 //!
-//! 1. In memory: batches through [`Switch::handle_batch`](rhumb_switch::Switch::handle_batch) against open, look-up, seal.
+//! 1. In memory: batches through [`Switch::handle_batch`](rhumb_switch::Switch::handle_batch)
+//!    against open, look-up, seal.
 //! 2. A worker that is not the switch, alone and beside another on a thread of its own.
 //! 3. On sockets: between two ends over veth pairs, beside forwarders that do less.
 //! 4. Known names beside a flood of absent ones, in memory.
 //! 5. 1 and 3 again with the cipher off: a build for measurement, made on the first run.
 //!
-//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of it; `fast_path` does 2 alone,
-//! `misses` does 4 alone, `million` 1 at the smallest size; `figures` prints the series behind the paper's figures instead. Takes about two minutes,
-//! builds excluded, and two gigabytes of memory for twice a million flows. The paths over veth pairs need root.
+//! Run by `cargo xtask bench switch`; `--json` prints one object; `memory` or `udp` does half of
+//! it; `fast_path` does 2 alone, `misses` does 4 alone, `million` 1 at the smallest size; `figures`
+//! prints the series behind the paper's figures instead. Takes about two minutes, builds excluded,
+//! and two gigabytes of memory for twice a million flows. The paths over veth pairs need root.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod bare;

@@ -1,5 +1,5 @@
-//! A node at the switch: the production link by real handshakes, a certificate for the router, labels given and taken, and
-//! data that it seals and opens outside of what is measured.
+//! A node at the switch: the production link by real handshakes, a certificate for the router,
+//! labels given and taken, and data that it seals and opens outside of what is measured.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -286,7 +286,8 @@ impl Member {
         }
     }
 
-    /// Answers what the switch asks about the path, or what is large would soon go there no more. Whether it was such a question.
+    /// Answers what the switch asks about the path, or what is large would soon go there no more.
+    /// Whether it was such a question.
     pub(crate) fn answers_path(&mut self, datagram: &mut [u8], out: &mut Batch, now: Now) -> bool {
         let is_path = datagram.first().is_some_and(|first| first >> 4 == 0xD);
         if is_path {

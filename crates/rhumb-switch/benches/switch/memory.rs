@@ -1,8 +1,9 @@
 //! In memory, on one thread: [`Switch::handle_batch`] against the bare loop.
 //!
-//! Batches of 64 datagrams are sealed by the members' own links, then handled; only the handling is timed. Contestants
-//! take turns in slices; a slice's figure is that of its median batch, so a batch during which the machine did something
-//! else does not count; ratios are of slices of the same round, and the medians of all rounds are shown.
+//! Batches of 64 datagrams are sealed by the members' own links, then handled; only the handling is
+//! timed. Contestants take turns in slices; a slice's figure is that of its median batch, so a
+//! batch during which the machine did something else does not count; ratios are of slices of the
+//! same round, and the medians of all rounds are shown.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -31,7 +32,8 @@ pub(crate) const ENTRIES: usize = 1 << 20;
 pub(crate) struct Row {
     pub(crate) form: Form,
     pub(crate) payload: usize,
-    /// A single flow, against the bare loop asking for one entry over and over: both stay in the cache.
+    /// A single flow, against the bare loop asking for one
+    /// entry over and over: both stay in the cache.
     pub(crate) one: Pairing,
     /// The switch built without a cipher, with a single flow.
     pub(crate) cipher_off: Option<f64>,
@@ -41,7 +43,8 @@ pub(crate) struct Row {
     pub(crate) million_names: f64,
     /// That in terms of the time with a thousand flows.
     pub(crate) of_thousand: f64,
-    /// Flows drawn from about a million, between 1,024 sessions, against the bare loop with as many sessions and entries.
+    /// Flows drawn from about a million, between 1,024 sessions, against the
+    /// bare loop with as many sessions and entries.
     pub(crate) million: Pairing,
 }
 
@@ -315,7 +318,8 @@ impl Scene {
         self.switch.poll_transmit(&mut batch);
     }
 
-    /// Lets one more member connect and join. No time passes: nothing is lost, so no timer is needed.
+    /// Lets one more member connect and join. No time
+    /// passes: nothing is lost, so no timer is needed.
     fn join(&mut self, index: usize) {
         let address = member_address(index);
         let mut member = Member::new(address, self.switch.name(), ROUTER, self.now);
@@ -355,7 +359,8 @@ impl Scene {
             // No session opens more flows at once than a switch looks into.
             self.now = self.now.plus(OPENING_TAKES);
             self.push_to_all(&mut batch, source);
-            // The first pass brings PDUs to their destinations and labels to the source, the second labels to the switch.
+            // The first pass brings PDUs to their destinations and labels to the
+            // source, the second labels to the switch.
             for _ in 0..2 {
                 self.switch.handle_batch(&mut batch, self.now);
                 for slot in 0..batch.len() {
@@ -410,7 +415,8 @@ impl Contestant for Scene {
         if self.data.len() != payload {
             self.data = member::data(payload, &mut self.chance);
         }
-        // A moment later than the last batch. The clock stays within the time after which labels are told again.
+        // A moment later than the last batch. The clock stays within
+        // the time after which labels are told again.
         self.now = self.now.plus(Duration::from_micros(1));
         for _ in 0..BATCH_DATAGRAMS {
             let (source, destination) = self.draw_flow();

@@ -1,15 +1,18 @@
-//! Traffic for names that are not there (GDP paper, section 5.3 and Figure 6): what is left for known names when a share of
-//! all datagrams goes to names of which the RIB says, signed, that they are absent.
+//! Traffic for names that are not there (GDP paper, section 5.3 and Figure 6):
+//! what is left for known names when a share of all datagrams goes to names of
+//! which the RIB says, signed, that they are absent.
 //!
-//! Four parties, each as if on a core of its own, on a clock that is the worker's measured CPU time: the load, which takes
-//! none; the worker, which is the switch; its verifier, which checks what the RIB signed; and the RIB, the production one over
-//! a store in memory. The verifier and the RIB take as long for each piece of work as it took them here, and what comes
-//! meanwhile waits. So the worker is saturated all the time, and pays for all that a miss makes it do: the NACK, the question,
-//! the answer, the entry in its tables.
+//! Four parties, each as if on a core of its own, on a clock that is the worker's measured CPU
+//! time: the load, which takes none; the worker, which is the switch; its verifier, which checks
+//! what the RIB signed; and the RIB, the production one over a store in memory. The verifier and
+//! the RIB take as long for each piece of work as it took them here, and what comes meanwhile
+//! waits. So the worker is saturated all the time, and pays for all that a miss makes it do: the
+//! NACK, the question, the answer, the entry in its tables.
 //!
-//! Per batch: 1. sealed by a member, not counted; 2. the worker handles it; 3. RIB and verifier do what they have come to
-//! by now; 4. the worker handles their answers. What is shown is known PDUs forwarded per second of the worker, in
-//! terms of their share times what it forwards without misses.
+//! Per batch: 1. sealed by a member, not counted; 2. the worker handles it; 3. RIB and
+//! verifier do what they have come to by now; 4. the worker handles their answers.
+//! What is shown is known PDUs forwarded per second of the worker, in terms of their
+//! share times what it forwards without misses.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -79,8 +82,8 @@ pub(crate) fn measure(payload: usize) -> Vec<Row> {
     let mut switches: Vec<[Misses; 2]> =
         SHARES.iter().map(|share| KINDS.map(|kind| Misses::new(kind, *share))).collect();
     let mut bare = Bare::new(Form::Names, ENTRIES, 1, 1);
-    // Of each share, the rates and the full ones measured just before. One slice does not count: tables fill, questions are
-    // under way.
+    // Of each share, the rates and the full ones measured just before. One slice does not count:
+    // tables fill, questions are under way.
     let mut rounds: Vec<Vec<[(f64, f64); 3]>> = vec![Vec::new(); SHARES.len()];
     for round in 0..=ROUNDS {
         for (index, share) in SHARES.into_iter().enumerate() {
@@ -257,7 +260,8 @@ impl Misses {
         self.out.clear();
     }
 
-    /// RIB and verifier work until they have caught up with the clock. What their answers cost the worker.
+    /// RIB and verifier work until they have caught up with the
+    /// clock. What their answers cost the worker.
     fn serve(&mut self) -> Duration {
         let now = self.scene.now;
         let mut busy = Duration::ZERO;
@@ -310,7 +314,8 @@ fn timed(work: impl FnOnce()) -> Duration {
     thread_cpu() - begin
 }
 
-/// The smallest, where a miss costs most in terms of a hit, and the size that most targets are about.
+/// The smallest, where a miss costs most in terms of a
+/// hit, and the size that most targets are about.
 pub(crate) const PAYLOADS: [usize; 2] = [64, 1000];
 const RIB: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4000));
 /// Misses of a thousand datagrams. The first is none, the measure of all others.

@@ -1,9 +1,10 @@
 //! A network namespace of our own, and devices that carry datagrams fairly between two of them.
 //!
-//! Runs of segments (GSO) are cut in software before they enter a device, as for a device that cannot, and put together again
-//! on arrival (NAPI GRO).
+//! Runs of segments (GSO) are cut in software before they enter a device, as for a device that
+//! cannot, and put together again on arrival (NAPI GRO).
 //!
-//! Invariant: a namespace belongs to this process alone, and ends with it and what it started inside, however they end.
+//! Invariant: a namespace belongs to this process alone, and ends with it
+//! and what it started inside, however they end.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -132,7 +133,8 @@ mod sys {
         bytes: [u8; MOST_FEATURES * 32],
     }
 
-    /// `struct ethtool_sfeatures`: for 32 features at a time, those that are meant and what they are to be.
+    /// `struct ethtool_sfeatures`: for 32 features at a time,
+    /// those that are meant and what they are to be.
     #[repr(C)]
     struct Features {
         command: u32,
@@ -152,7 +154,8 @@ mod sys {
         self::command(device, (&raw mut value).cast())
     }
 
-    /// Has the driver of a device of this thread's namespace do what `data`, a structure of its interface, says.
+    /// Has the driver of a device of this thread's namespace do what
+    /// `data`, a structure of its interface, says.
     fn command(device: &str, data: *mut libc::c_char) -> io::Result<()> {
         // Any socket will do to ask by.
         let socket = UdpSocket::bind(("0.0.0.0", 0))?;
@@ -162,8 +165,9 @@ mod sys {
             *to = from.cast_signed() as libc::c_char;
         }
         request.ifr_ifru.ifru_data = data;
-        // SAFETY: the request names a device, ends with a zero, and points to a structure of the form that its command
-        // takes, with room for all that it says it has room for; both are valid for the whole call.
+        // SAFETY: the request names a device, ends with a zero, and points to a
+        // structure of the form that its command takes, with room for all that it says
+        // it has room for; both are valid for the whole call.
         check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
     }
 

@@ -1,8 +1,9 @@
-//! Where datagrams travel: a - r - b over two veth pairs in network namespaces of our own, or loopback where that is not
-//! allowed.
+//! Where datagrams travel: a - r - b over two veth pairs in network namespaces of our own, or
+//! loopback where that is not allowed.
 //!
-//! The veth pairs show the fair case: runs of segments (GSO) are cut in software before they enter the device, as for a
-//! device that cannot, and put together again on arrival (NAPI GRO). Loopback carries them whole: the best case.
+//! The veth pairs show the fair case: runs of segments (GSO) are cut in software before they enter
+//! the device, as for a device that cannot, and put together again on arrival (NAPI GRO). Loopback
+//! carries them whole: the best case.
 //!
 //! Invariant: the namespaces belong to this process alone and end with it, however it ends.
 

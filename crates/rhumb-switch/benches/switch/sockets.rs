@@ -1,8 +1,10 @@
-//! On sockets: the switch between two ends, with the cipher and without, beside forwarders that do less.
+//! On sockets: the switch between two ends, with the cipher
+//! and without, beside forwarders that do less.
 //!
-//! They take turns in slices. PDUs travel with labels, as those of a known flow do, once more with names; the bare
-//! forwarders have datagrams of the size that labels make. Everything shown is the median over the rounds; a ratio is of slices of the same round.
-//! CPU time is that of the forwarding thread: what arrives for it, the kernel handles on the load's core; what it sends,
+//! They take turns in slices. PDUs travel with labels, as those of a known flow do, once more with
+//! names; the bare forwarders have datagrams of the size that labels make. Everything shown is the
+//! median over the rounds; a ratio is of slices of the same round. CPU time is that of the
+//! forwarding thread: what arrives for it, the kernel handles on the load's core; what it sends,
 //! the kernel cuts, carries and puts together on its own.
 
 use rhumb_wire::datagram::RECORD_OVERHEAD;
@@ -27,7 +29,8 @@ pub(crate) struct Row {
     pub(crate) mpps: f64,
     /// CPU seconds of the forwarding thread for a gigabyte of payload.
     pub(crate) cpu_s_per_gb: f64,
-    /// Payload for each second of the forwarding thread's CPU time: what a core takes that does nothing else.
+    /// Payload for each second of the forwarding thread's CPU
+    /// time: what a core takes that does nothing else.
     pub(crate) gbps_per_core: f64,
     /// How much of the time the forwarding thread was at work. Below 1, the load was the slower.
     pub(crate) busy: f64,
@@ -35,7 +38,8 @@ pub(crate) struct Row {
     pub(crate) lost: usize,
 }
 
-/// All rows, and for each size how the switch compares with the forwarder that opens and seals, by CPU time.
+/// All rows, and for each size how the switch compares with the
+/// forwarder that opens and seals, by CPU time.
 pub(crate) struct Results {
     pub(crate) rows: Vec<Row>,
     pub(crate) of_bare: Vec<(usize, f64)>,
@@ -101,7 +105,8 @@ impl Row {
             payload,
             gbps: datagrams_per_s * bits / 1e9,
             mpps: datagrams_per_s / 1e6,
-            // Nanoseconds per byte are seconds per gigabyte, bits per nanosecond gigabits per second.
+            // Nanoseconds per byte are seconds per gigabyte,
+            // bits per nanosecond gigabits per second.
             cpu_s_per_gb: cpu_ns / payload as f64,
             gbps_per_core: bits / cpu_ns,
             busy: middle(Slice::busy),

@@ -1,8 +1,9 @@
-//! The workers of one router at once, each on a core of its own (GDP paper, section 5.2 and Figure 5). Worker 0 is the switch, the
-//! others are its fast paths; each forwards a flow on its own lane.
+//! The workers of one router at once, each on a core of its own (GDP paper,
+//! section 5.2 and Figure 5). Worker 0 is the switch, the others are its fast
+//! paths; each forwards a flow on its own lane.
 //!
-//! Threads meet before each slice, so that all of them work while any is measured. A worker's rate is that of its median
-//! batch; the rate of several is the sum.
+//! Threads meet before each slice, so that all of them work while any is measured. A worker's rate
+//! is that of its median batch; the rate of several is the sum.
 
 use std::sync::Barrier;
 
@@ -41,8 +42,8 @@ pub(crate) fn measure(payload: usize) -> Vec<Row> {
     (1..=most).map(row).collect()
 }
 
-/// One thread's rates, of switch and bare loop, by how many work at once. All numbers take turns, so that a while in
-/// which the machine is slower counts for all of them.
+/// One thread's rates, of switch and bare loop, by how many work at once. All numbers take turns,
+/// so that a while in which the machine is slower counts for all of them.
 fn one(
     (core, mut worker): (usize, Lone),
     most: usize,

@@ -1,6 +1,7 @@
 //! Questions under way: whom each was put to, and what came of it so far.
 //!
-//! 1. A question goes to the RIB that answers soonest; when that one takes longer than it mostly does, to the next as well.
+//! 1. A question goes to the RIB that answers soonest; when that one takes
+//!    longer than it mostly does, to the next as well.
 //! 2. The first answer that is found good ends it.
 //! 3. An answer that is refused counts as none: the next RIB is asked at once.
 //! 4. An absence is believed when no other RIB says otherwise, while a hedge lasts.
@@ -154,7 +155,8 @@ impl Inquiries {
         asked.iter().filter(|(_, stage)| *stage == Stage::Denied).map(|(i, _)| *i).collect()
     }
 
-    /// What is left when all that can be asked were: nothing to wait for but the end of the round, or an absence.
+    /// What is left when all that can be asked were: nothing to wait
+    /// for but the end of the round, or an absence.
     pub(super) fn when_all_asked(&mut self, question: &Question) -> Step {
         let Some(inquiry) = self.by_question.get(question) else { return Step::Nothing };
         match inquiry.absence {

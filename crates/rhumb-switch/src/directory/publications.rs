@@ -1,8 +1,10 @@
-//! Statements to keep published: every RIB is to have them, and they count as published when the first one does.
+//! Statements to keep published: every RIB is to have them, and
+//! they count as published when the first one does.
 //!
 //! 1. A publication goes to all RIBs that are ready, and to the others when they are.
 //! 2. It is repeated at each until that one has stored it, or refuses it for good.
-//! 3. It ends when all have, when a newer one of the same issuer takes its place, or with its certificates.
+//! 3. It ends when all have, when a newer one of the same issuer
+//!    takes its place, or with its certificates.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +17,8 @@ pub(super) struct Publications {
     /// In the order of names, so that a world of one seed lives one life.
     by_issuer: BTreeMap<Name, Publication>,
     bound: usize,
-    /// What RIBs are to be sent when there is time: after they became ready. Each name once per RIB at most.
+    /// What RIBs are to be sent when there is time: after they
+    /// became ready. Each name once per RIB at most.
     backlog: VecDeque<(usize, Name)>,
     backlog_due: Option<Instant>,
 }
@@ -91,8 +94,8 @@ impl Publications {
         self.by_issuer.insert(issuer, fresh);
     }
 
-    /// A RIB has lost the statements of `issuer` that are stored everywhere: `stored` says which. What is still on its way goes
-    /// there as it is.
+    /// A RIB has lost the statements of `issuer` that are stored everywhere: `stored` says which.
+    /// What is still on its way goes there as it is.
     pub(super) fn lost(
         &mut self,
         issuer: Name,
@@ -110,7 +113,8 @@ impl Publications {
 
     /// A RIB is ready: whatever it does not have goes there, some at a time.
     pub(super) fn replica_ready(&mut self, replica: usize, now: Instant) {
-        // What is left from the last time that it was ready would be sent twice, and more each time.
+        // What is left from the last time that it was
+        // ready would be sent twice, and more each time.
         self.backlog.retain(|(behind, _)| *behind != replica);
         for (issuer, publication) in &mut self.by_issuer {
             let progress = &mut publication.at[replica];

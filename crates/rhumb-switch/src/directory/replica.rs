@@ -1,8 +1,8 @@
 //! One of the RIBs: whether there is a session with it, and how soon it answers.
 //!
-//! The smoothed answer time says whom to ask first; the 95th of the last hundred, how long to wait before a second one is
-//! asked as well. A RIB that stays silent is counted as slow as one waited for it, and one whose answers are not to be
-//! believed as slower than any honest one.
+//! The smoothed answer time says whom to ask first; the 95th of the last hundred, how long to wait
+//! before a second one is asked as well. A RIB that stays silent is counted as slow as one waited
+//! for it, and one whose answers are not to be believed as slower than any honest one.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,8 @@ impl Replica {
     }
 }
 
-/// Since when a RIB has answered nothing that it was asked. Its session is given up much later: it may be busy.
+/// Since when a RIB has answered nothing that it was asked. Its
+/// session is given up much later: it may be busy.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Silence {
     since: Option<Instant>,
@@ -103,7 +104,8 @@ impl AnswerTimes {
         self.smoothed = Some(SLOWEST);
     }
 
-    /// The lower, the sooner it is asked. One that never answered is taken for a quick one, so that it is tried.
+    /// The lower, the sooner it is asked. One that never answered is
+    /// taken for a quick one, so that it is tried.
     pub(super) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or(SHORTEST_HEDGE)
     }

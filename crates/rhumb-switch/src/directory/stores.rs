@@ -1,8 +1,9 @@
 //! Which store each RIB has, and what a new one is to be told anew.
 //!
 //! 1. When a session with a RIB begins, it is asked which store it has, until it answers.
-//! 2. Another one than before lacks perhaps whatever was stored there: all names that were published here go there again, so
-//!    many at a time that neither end is drowned. A RIB that has them already answers without writing anything.
+//! 2. Another one than before lacks perhaps whatever was stored there: all names that were
+//!    published here go there again, so many at a time that neither end is drowned. A RIB that has
+//!    them already answers without writing anything.
 //!
 //! What was not stored yet is repeated anyway: `publications`.
 
@@ -66,7 +67,8 @@ impl Directory {
         }
     }
 
-    /// A RIB said which store it has, or that it cannot tell. Whether it is another one than before.
+    /// A RIB said which store it has, or that it cannot
+    /// tell. Whether it is another one than before.
     pub(crate) fn store_told(&mut self, replica: usize, store: Option<StoreId>) -> bool {
         let Some(seen) = self.stores.by_replica.get_mut(replica) else { return false };
         seen.again_at = None;

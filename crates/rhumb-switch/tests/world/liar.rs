@@ -1,5 +1,5 @@
-//! A RIB that holds what it is told and tells of changes, but answers as a test likes: the worst that a RIB can do to those
-//! who ask it.
+//! A RIB that holds what it is told and tells of changes, but answers as a test likes: the worst
+//! that a RIB can do to those who ask it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

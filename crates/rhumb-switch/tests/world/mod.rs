@@ -1,6 +1,8 @@
-//! A world in memory: RIBs, routers and nodes, all of them the production cores, on a virtual clock.
+//! A world in memory: RIBs, routers and nodes, all of
+//! them the production cores, on a virtual clock.
 //!
-//! Nothing takes time but what is waited for, so a test says how long it waits and the world is the same each run.
+//! Nothing takes time but what is waited for, so a test says how long
+//! it waits and the world is the same each run.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -129,8 +131,8 @@ impl World {
         liars.chain(ribs).map(|(address, name)| Remote { address, name: Some(name) }).collect()
     }
 
-    /// A line of routers: the first and the last are reached through their inner neighbours, and so on to the middle one,
-    /// which has an address.
+    /// A line of routers: the first and the last are reached through their inner neighbours, and so
+    /// on to the middle one, which has an address.
     pub fn line(&mut self, len: usize) {
         let middle = len / 2;
         let first = self.routers.len();
@@ -314,7 +316,8 @@ impl World {
     }
 }
 
-/// Somebody with a secure session and any PDU it likes: what a node of another make, or an attacker, can do.
+/// Somebody with a secure session and any PDU it likes: what a
+/// node of another make, or an attacker, can do.
 pub struct Stranger {
     pub identity: Arc<Identity>,
     pub session: Option<SessionId>,
@@ -593,7 +596,8 @@ impl Router {
         true
     }
 
-    /// Lets the switch hear from the other workers and order them, until there is nothing left. Says what they sent.
+    /// Lets the switch hear from the other workers and order them, until
+    /// there is nothing left. Says what they sent.
     fn confer(&mut self, now: Now) -> usize {
         let mut batch = Batch::new();
         loop {

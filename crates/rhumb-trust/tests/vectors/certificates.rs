@@ -31,7 +31,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     lists(&[route, locator], file);
 }
 
-/// The key is 1. ECDSA has many signatures of one message; this one is deterministic ECDSA's (RFC 6979), made elsewhere.
+/// The key is 1. ECDSA has many signatures of one message; this one is
+/// deterministic ECDSA's (RFC 6979), made elsewhere.
 fn signed_with_p256(parties: &Parties) -> Certificate {
     let issuer = on_p256(Role::Node);
     let statement = Statement::Route { via: parties.near.name, scope: Scope::Any };

@@ -1,4 +1,5 @@
-//! Section 3: chains that are believed, and every way in which one is not. The bytes are a list of certificates.
+//! Section 3: chains that are believed, and every way in which one
+//! is not. The bytes are a list of certificates.
 
 use rhumb_trust::{CLOCK_SKEW_S, Chain, verify_chain};
 use rhumb_wire::{Certificate, Name, Scope, Statement};

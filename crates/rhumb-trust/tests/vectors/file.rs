@@ -1,4 +1,5 @@
-//! One file of vectors: an array of objects with `name`, `section`, `form`, `hex`, and `fields` or `error`.
+//! One file of vectors: an array of objects with `name`,
+//! `section`, `form`, `hex`, and `fields` or `error`.
 
 use std::fmt::{Debug, Display};
 use std::path::Path;
@@ -12,7 +13,8 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// `bytes` are the one encoding of `fields`, in the form that `docs/vectors/README.md` describes.
+    /// `bytes` are the one encoding of `fields`, in the
+    /// form that `docs/vectors/README.md` describes.
     pub(crate) fn good(
         &mut self,
         section: &str,
@@ -48,7 +50,8 @@ impl File {
         self.vectors.last_mut().unwrap()
     }
 
-    /// Compares with the file in `docs/vectors`; writes it instead where `RHUMB_WRITE_VECTORS` is set.
+    /// Compares with the file in `docs/vectors`; writes it
+    /// instead where `RHUMB_WRITE_VECTORS` is set.
     #[track_caller]
     pub(crate) fn check(self, name: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/vectors").join(name);

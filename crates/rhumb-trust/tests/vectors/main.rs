@@ -1,8 +1,10 @@
-//! The test vectors of `docs/vectors`: every message of the protocol, and what must be refused, made by the code itself.
+//! The test vectors of `docs/vectors`: every message of the protocol, and
+//! what must be refused, made by the code itself.
 //!
-//! Each module makes one file. The test compares the files with what the code makes now; `cargo xtask vectors` writes
-//! them. The independent client in `tests/python` checks the same files with its own encoders and decoders. Vectors of
-//! the key schedule and of sealed records are made in `rhumb-link`, where the secrets are.
+//! Each module makes one file. The test compares the files with what the code makes now; `cargo
+//! xtask vectors` writes them. The independent client in `tests/python` checks the same files with
+//! its own encoders and decoders. Vectors of the key schedule and of sealed records are made in
+//! `rhumb-link`, where the secrets are.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
 mod certificates;

@@ -1,4 +1,5 @@
-//! Who speaks in the vectors: names with fixed Ed25519 keys, so that every signature is the same each time.
+//! Who speaks in the vectors: names with fixed Ed25519 keys,
+//! so that every signature is the same each time.
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_trust::{Window, name_of, verify_statement};

@@ -1,4 +1,5 @@
-//! Section 5: a PDU of every action, in both forms, and what must be refused. The data are those of the other files.
+//! Section 5: a PDU of every action, in both forms, and what must be
+//! refused. The data are those of the other files.
 
 use rhumb_wire::accept::Accept;
 use rhumb_wire::flow::FlowAccept;

@@ -1,4 +1,5 @@
-//! Work that strangers give in many sessions: chains and statements whose signatures are wrong, and sessions themselves.
+//! Work that strangers give in many sessions: chains and statements whose
+//! signatures are wrong, and sessions themselves.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};

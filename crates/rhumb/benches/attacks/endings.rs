@@ -1,4 +1,5 @@
-//! Sessions that end, a thousand a second, and a handshake that is renewed while there are many flows: what that costs flows it is not about.
+//! Sessions that end, a thousand a second, and a handshake that is renewed while there are many
+//! flows: what that costs flows it is not about.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! A RIB that strangers have filled, and go on trying to fill, beside one of the same size that they have left alone.
+//! A RIB that strangers have filled, and go on trying to fill, beside
+//! one of the same size that they have left alone.
 
 use rhumb_wire::Name;
 

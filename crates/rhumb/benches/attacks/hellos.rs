@@ -1,7 +1,9 @@
-//! Proven hellos, each of which would begin a handshake anew: what a flow keeps of its rate, and what the forwarding thread spends.
+//! Proven hellos, each of which would begin a handshake anew: what a flow keeps of its rate, and
+//! what the forwarding thread spends.
 //!
-//! On two cores load and attackers share one, which may be the narrow place; so what the forwarding thread spends on hellos is said beside: as long as
-//! that is below a twentieth of its time, a flow that has the rest keeps 0.95 of its rate.
+//! On two cores load and attackers share one, which may be the narrow place; so what the forwarding
+//! thread spends on hellos is said beside: as long as that is below a twentieth of its time, a flow
+//! that has the rest keeps 0.95 of its rate.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

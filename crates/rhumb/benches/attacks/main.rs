@@ -1,7 +1,9 @@
-//! What honest traffic gets amid attacks: `rhumb router` and `rhumb rib` as processes on loopback, attackers with sockets of their own, the same ones
-//! that `tests/attacks.rs` has, and quiet turns in between.
+//! What honest traffic gets amid attacks: `rhumb router` and `rhumb rib` as processes
+//! on loopback, attackers with sockets of their own, the same ones that
+//! `tests/attacks.rs` has, and quiet turns in between.
 //!
-//! `cargo xtask bench attacks [PART]`, `cargo bench -p rhumb --bench attacks -- [PART..] [--json]`. Parts, by the attack:
+//! `cargo xtask bench attacks [PART]`, `cargo bench -p rhumb --bench
+//! attacks -- [PART..] [--json]`. Parts, by the attack:
 //!
 //! | part | attack | honest |
 //! |---|---|---|
@@ -13,8 +15,9 @@
 //! | `hellos` | proven hellos in turns, from one address and from many | a flow at the router's full rate |
 //! | `endings` | sessions that end; a renewed handshake with many flows | a labelled flow at full rate |
 //!
-//! A flow at full rate has as many messages under way as its window allows, router and everything else on a core each. In quiet turns attackers
-//! send the same to a socket that nobody reads, where what is asked is what the router does about it.
+//! A flow at full rate has as many messages under way as its window allows, router and everything
+//! else on a core each. In quiet turns attackers send the same to a socket that nobody reads, where
+//! what is asked is what the router does about it.
 
 #![cfg(target_os = "linux")]
 #![allow(

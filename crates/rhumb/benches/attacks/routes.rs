@@ -1,4 +1,5 @@
-//! Whether a flow over two routers is delivered whole while somebody tries to have its route forgotten.
+//! Whether a flow over two routers is delivered whole
+//! while somebody tries to have its route forgotten.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Who is measured, and how each is set up between client and server.
 //!
-//! Every turn starts a contestant afresh and ends it: no other one's processes are about, not even idle.
+//! Every turn starts a contestant afresh and ends it: no
+//! other one's processes are about, not even idle.
 
 mod nebula;
 mod ours;

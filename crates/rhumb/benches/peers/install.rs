@@ -1,8 +1,8 @@
-//! Gets the peers' programs, of pinned versions, by the clients of their own ecosystems, into a folder of the build's target.
-//! Never into the system or the tree.
+//! Gets the peers' programs, of pinned versions, by the clients of their own ecosystems, into a
+//! folder of the build's target. Never into the system or the tree.
 //!
-//! What is there already stays. What a client leaves besides programs is removed. A peer that cannot be had is
-//! remembered with the reason, and the bench goes on without it.
+//! What is there already stays. What a client leaves besides programs is removed. A peer that
+//! cannot be had is remembered with the reason, and the bench goes on without it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,8 +26,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Installs what those contestants need and is not there yet. The first time this takes many minutes, most of them zenoh's; it says what it does on
-    /// standard error.
+    /// Installs what those contestants need and is not there yet. The first time this takes many
+    /// minutes, most of them zenoh's; it says what it does on standard error.
     pub(crate) fn install(folder: &Path, wanted: impl Fn(&str) -> bool) -> Self {
         let (mut lacking, mut worked) = (BTreeMap::new(), false);
         for recipe in recipes().filter(|recipe| wanted(recipe.contestant)) {
@@ -261,8 +261,8 @@ fn last_line(log: &Path) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned()
 }
 
-/// The module `suah.dev/protect` calls the system of OpenBSD, does nothing elsewhere, and cannot be had everywhere: an empty one
-/// takes its place.
+/// The module `suah.dev/protect` calls the system of OpenBSD, does nothing elsewhere, and cannot be
+/// had everywhere: an empty one takes its place.
 const YGGDRASIL_MODULE: &[(&str, &str)] = &[
     (
         "go.mod",
@@ -285,5 +285,6 @@ const ZENOH_LOAD: &[(&str, &str)] =
 /// Folders for what is of no use afterwards.
 const GO: &str = "go";
 const BUILD: &str = "build";
-/// For a client that hangs. zenoh takes half an hour on one core that others use too, and each of them may.
+/// For a client that hangs. zenoh takes half an hour on one
+/// core that others use too, and each of them may.
 const PATIENCE: Duration = Duration::from_secs(7200);

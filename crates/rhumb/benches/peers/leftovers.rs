@@ -1,5 +1,5 @@
-//! Files outside of a turn's folder that processes leave when they are killed, and an end by a signal that leaves none. Processes
-//! and namespaces end with the bench by themselves.
+//! Files outside of a turn's folder that processes leave when they are killed, and an end by a
+//! signal that leaves none. Processes and namespaces end with the bench by themselves.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

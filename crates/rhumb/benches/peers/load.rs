@@ -1,7 +1,9 @@
-//! The load, the same for every contestant: messages of one size, as many under way as a window allows (closed loop) or
-//! at a given rate (open loop). Client and server are one thread with two sockets, so that they need one core.
+//! The load, the same for every contestant: messages of one size, as many under way as a window
+//! allows (closed loop) or at a given rate (open loop). Client and server are one thread with two
+//! sockets, so that they need one core.
 //!
-//! The ends do all that ends have to: those of a tunnel are processes of their own, members of ours seal and open here.
+//! The ends do all that ends have to: those of a tunnel are processes of
+//! their own, members of ours seal and open here.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -96,7 +98,8 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Takes what has arrived, and appends the time that each took, in nanoseconds. Whether anything came.
+    /// Takes what has arrived, and appends the time that each
+    /// took, in nanoseconds. Whether anything came.
     fn receive(
         &mut self,
         batch: &mut Batch,
@@ -220,10 +223,11 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     field.map_or(0, u64::from_le_bytes)
 }
 
-/// Messages under way in a closed loop, unless told otherwise. No queue on any contestant's way is shorter: a tunnel device's
-/// holds 500.
+/// Messages under way in a closed loop, unless told otherwise. No queue on any contestant's way is
+/// shorter: a tunnel device's holds 500.
 pub(crate) const WINDOW: u64 = 256;
 /// Messages sent at once.
 const BATCH: u64 = 64;
-/// After this long without an arrival, what is under way is lost. Longer than others on the machine keep a thread waiting.
+/// After this long without an arrival, what is under way is lost. Longer than
+/// others on the machine keep a thread waiting.
 const PATIENCE: Duration = Duration::from_millis(200);

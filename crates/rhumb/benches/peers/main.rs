@@ -1,10 +1,12 @@
-//! Our router and other routers, set up the same way and measured in the same run: client, router and server in network
-//! namespaces of their own, the same messages, the same load, one contestant at a time, in turns.
+//! Our router and other routers, set up the same way and measured in the same run:
+//! client, router and server in network namespaces of their own, the same messages, the
+//! same load, one contestant at a time, in turns.
 //!
-//! Run by `cargo xtask bench peers`, as root; `--json` prints one object. The first run installs the peers into the target
-//! folder, which takes long; then it takes some minutes. `cargo bench -p rhumb --bench peers -- NAME..` measures those
-//! contestants alone; with `--window=N` so many messages are under way, with `--rounds=N` there are so many rounds, with
-//! `--payload=N` messages are of one size, and with `--coalesce-us=N` our router is given that option.
+//! Run by `cargo xtask bench peers`, as root; `--json` prints one object. The first run installs
+//! the peers into the target folder, which takes long; then it takes some minutes. `cargo bench -p
+//! rhumb --bench peers -- NAME..` measures those contestants alone; with `--window=N` so many
+//! messages are under way, with `--rounds=N` there are so many rounds, with `--payload=N` messages
+//! are of one size, and with `--coalesce-us=N` our router is given that option.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its threads")]
 
 mod calls;

@@ -1,6 +1,8 @@
-//! Where it happens: client, router and server in network namespaces of their own, joined by two veth pairs of MTU 1,500.
+//! Where it happens: client, router and server in network namespaces of
+//! their own, joined by two veth pairs of MTU 1,500.
 //!
-//! Client and server reach each other by nothing but the router, and its kernel forwards only when told to.
+//! Client and server reach each other by nothing but the
+//! router, and its kernel forwards only when told to.
 
 use crate::namespace::{Namespace, ip, set_up_veth};
 

@@ -1,5 +1,5 @@
-//! A process that the bench starts: in a namespace, on a core, its output in a file, its CPU time to be read; it ends with
-//! the bench, however that ends.
+//! A process that the bench starts: in a namespace, on a core, its output in a file, its CPU time
+//! to be read; it ends with the bench, however that ends.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,8 @@ mod sys {
             let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
         };
-        // SAFETY: what runs between fork and exec makes one system call, which is safe there, and allocates nothing.
+        // SAFETY: what runs between fork and exec makes one system call,
+        // which is safe there, and allocates nothing.
         unsafe { command.pre_exec(ask) };
     }
 

@@ -64,8 +64,8 @@ struct Target {
 /// What can be read from one contestant's turn with one size, if it has it.
 type Figure = fn(&Sized) -> Option<f64>;
 
-/// What was measured against what it should be; what is reported without a target; and what could not be shown, with the
-/// reason.
+/// What was measured against what it should be; what is reported without a target; and what could
+/// not be shown, with the reason.
 struct Judgement {
     targets: Vec<Target>,
     figures: Vec<(&'static str, f64)>,
@@ -118,7 +118,8 @@ impl Report {
         rates.collect()
     }
 
-    /// The median over the rounds of our figure at the size of the targets, in terms of `other`'s in the same round.
+    /// The median over the rounds of our figure at the size of the
+    /// targets, in terms of `other`'s in the same round.
     fn ratio(&self, other: &str, figure: Figure) -> Option<f64> {
         let turns_of = |wanted: &str| {
             self.contestants.iter().find(|(name, _)| *name == wanted).map(|(_, turns)| turns)

@@ -1,8 +1,8 @@
-//! The order of things: rounds, in each of which every contestant has its turn, so that whatever else the machine does is
-//! shared by all.
+//! The order of things: rounds, in each of which every contestant has its turn, so that whatever
+//! else the machine does is shared by all.
 //!
-//! A turn: start; for each size a closed loop, then an open loop at half the rate it showed; for the smallest size a ladder of
-//! rates; end.
+//! A turn: start; for each size a closed loop, then an open loop at half the rate it showed; for
+//! the smallest size a ladder of rates; end.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use crate::load::{Pace, Slice, WINDOW};
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) sizes: Vec<Sized>,
-    /// Small messages a second that arrive, if they were measured: the most with less than [`TOLERATED_LOSS`].
+    /// Small messages a second that arrive, if they were measured:
+    /// the most with less than [`TOLERATED_LOSS`].
     pub(crate) small_per_s: Option<f64>,
 }
 
@@ -26,7 +27,8 @@ pub(crate) struct Sized {
     pub(crate) per_s: f64,
     /// Share of the messages that did not arrive.
     pub(crate) lost: f64,
-    /// CPU seconds of the router's process for a gigabyte of payload; none when the router is the kernel.
+    /// CPU seconds of the router's process for a gigabyte of
+    /// payload; none when the router is the kernel.
     pub(crate) cpu_s_per_gb: Option<f64>,
     /// How much of the time that process was at work.
     pub(crate) busy: Option<f64>,
@@ -116,8 +118,8 @@ impl Standing {
         })
     }
 
-    /// Offers small messages at rates around that of the closed loop. The highest that arrived with little lost; if all lost
-    /// more, what arrived at most.
+    /// Offers small messages at rates around that of the closed loop. The highest that arrived with
+    /// little lost; if all lost more, what arrived at most.
     fn climb(&mut self, closed_per_s: f64) -> Result<f64, String> {
         let mut steps: Vec<Slice> = Vec::new();
         for factor in LADDER {

@@ -1,13 +1,15 @@
-//! The private exchange as its operators run it, with a large table: both servers, a proxy for each member and a BIRD behind each, every one a
-//! process on a host of its own, a network namespace.
+//! The private exchange as its operators run it, with a large table: both servers, a proxy for each
+//! member and a BIRD behind each, every one a process on a host of its own, a network namespace.
 //!
-//! `cargo xtask bench sixpack processes`, as root; `cargo bench -p rhumb --bench sixpack-processes -- [--routes=N] [--shards=N] [--json]`. It needs
-//! BIRD (Debian package `bird2`) and skips itself without. Member 0 announces the table and member 1 a tenth of it, too, which the exchange
-//! chooses from; member 2 receives.
+//! `cargo xtask bench sixpack processes`, as root; `cargo bench -p rhumb --bench
+//! sixpack-processes -- [--routes=N] [--shards=N] [--json]`. It needs BIRD (Debian package `bird2`)
+//! and skips itself without. Member 0 announces the table and member 1 a tenth of it, too, which
+//! the exchange chooses from; member 2 receives.
 //!
 //! 1. `table`: the routers get their routes, until the last receiver has all.
 //! 2. `late`: member 3 starts its proxy, until its router has the table.
-//! 3. `restart`: the proxy of member 0 is killed and starts again, until all is exported anew. Receivers should notice nothing.
+//! 3. `restart`: the proxy of member 0 is killed and starts again, until all is exported anew.
+//!    Receivers should notice nothing.
 //! 4. `withdraw`: member 0's router takes all back, until the last receiver has none of it.
 
 #![cfg(target_os = "linux")]

@@ -29,7 +29,8 @@ pub(crate) struct Session {
 }
 
 impl Router {
-    /// Starts it; it announces nothing before it is told to. The first `routes` of the table are its own.
+    /// Starts it; it announces nothing before it is told to.
+    /// The first `routes` of the table are its own.
     pub(crate) fn start(
         index: usize,
         station: Station,
@@ -134,7 +135,8 @@ fn number(text: &str) -> usize {
     text.trim_end_matches(',').parse().unwrap_or(0)
 }
 
-/// One of the table; several share a path, as in the real one. All routers' paths are of one length.
+/// One of the table; several share a path, as in the
+/// real one. All routers' paths are of one length.
 fn static_route(number: usize, index: usize) -> String {
     let prefix = Ipv4Addr::from(FIRST_PREFIX + ((number as u32) << 8));
     let tail = [FIRST_ASN + (number % PATHS) as u32, FIRST_ASN + index as u32];

@@ -30,7 +30,8 @@ pub(crate) struct SenderArguments {
     /// Take files from this name, and from nobody else; may be repeated
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) from: Vec<Name>,
-    /// Take files from the names in this file, one a line, and from nobody else; read again at SIGHUP; may be repeated
+    /// Take files from the names in this file, one a line, and from nobody
+    /// else; read again at SIGHUP; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) from_file: Vec<PathBuf>,
 }

@@ -17,8 +17,9 @@ pub(crate) struct KeyserverArguments {
     /// Address to serve DNS at, by UDP and TCP; may be repeated [default: 0.0.0.0:53]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// Read the configuration and all files that it names, say what is wrong, and end
@@ -116,7 +117,8 @@ pub(crate) struct DelegateArguments {
     /// For the window after the present one
     #[arg(long)]
     pub(crate) next: bool,
-    /// A resolver to ask for the principal's key; may be repeated [default: those of /etc/resolv.conf]
+    /// A resolver to ask for the principal's key; may be
+    /// repeated [default: those of /etc/resolv.conf]
     #[arg(long, value_name = "ADDR", value_parser = parse_resolver)]
     pub(crate) resolver: Vec<SocketAddr>,
     /// Where to write the capability [default: WAYPOINT-ID.capability]
@@ -150,7 +152,8 @@ pub(crate) struct RevokeArguments {
     /// Undo a revocation
     #[arg(long)]
     pub(crate) restore: bool,
-    /// The serial, larger than all before [default: the time in seconds, or the last serial and one]
+    /// The serial, larger than all before [default: the
+    /// time in seconds, or the last serial and one]
     #[arg(long, value_name = "SERIAL", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) serial: Option<u32>,
     #[command(flatten)]

@@ -11,14 +11,16 @@ use crate::remote::parse_address;
 #[derive(Debug, Default, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ExchangeArguments {
-    /// Which of the two parties: 1 is the exchange, 2 the neutral one [default: from the configuration file]
+    /// Which of the two parties: 1 is the exchange, 2 the neutral
+    /// one [default: from the configuration file]
     #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) party: Option<u8>,
     /// TCP address to listen on, for members and the other party [default: 0.0.0.0:7480]
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// Only look at configuration, key and roster, and say whether they are in order

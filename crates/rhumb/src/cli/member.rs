@@ -21,7 +21,8 @@ pub(crate) struct MemberArguments {
 /// What to ask a running proxy.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemberCommand {
-    /// Show routes: others' with their class and why they are used or refused, and the router's own with who gets them
+    /// Show routes: others' with their class and why they are used or
+    /// refused, and the router's own with who gets them
     Routes(RoutesArguments),
     /// Show sessions, queues and latencies
     Status(MemberStatusArguments),

@@ -16,8 +16,9 @@ pub(crate) struct StampArguments {
     pub(crate) task: Option<StampTask>,
     #[command(flatten)]
     pub(crate) keys: StampKeyArguments,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`socket`, or a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and
+    /// root may ask (`socket`, or a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// The command and its arguments
@@ -37,9 +38,9 @@ pub(crate) enum StampTask {
 /// Through which waypoints, and with which keys.
 #[derive(Debug, Default, Args)]
 pub(crate) struct StampKeyArguments {
-    /// The waypoints to pass, in this order, 1 to 4; once more for the other family of addresses. Given several times for one family:
-    /// ways in the order in which they are preferred, each used while those before it are silent or refuse
-    /// [default: those of the capability files]
+    /// The waypoints to pass, in this order, 1 to 4; once more for the other family of addresses.
+    /// Given several times for one family: ways in the order in which they are preferred, each used
+    /// while those before it are silent or refuse [default: those of the capability files]
     #[arg(long, value_name = "W1,W2", value_parser = parse_waypoints)]
     pub(crate) via: Vec<Waypoints>,
     /// A capability file; may be repeated
@@ -54,8 +55,8 @@ pub(crate) struct StampKeyArguments {
     /// What becomes of packets for which there is no valid key [default: drop]
     #[arg(long, value_enum, value_name = "drop|plain")]
     pub(crate) fallback: Option<FallbackArgument>,
-    /// Carry packets in UDP when W is the first waypoint, for firewalls and address translators on the way; to ADDR:PORT where
-    /// a translator has W there; may be repeated
+    /// Carry packets in UDP when W is the first waypoint, for firewalls and address translators on
+    /// the way; to ADDR:PORT where a translator has W there; may be repeated
     #[arg(long, value_name = "W[=ADDR:PORT]", value_parser = parse_carried)]
     pub(crate) udp: Vec<CarriedInUdp>,
     /// Stamp questions to DNS servers, too, which else go the usual way
@@ -97,11 +98,13 @@ pub(crate) struct StampDaemonArguments {
     /// A user who may hand over sockets, beside this process's own and root; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow: Vec<String>,
-    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    /// Give up root once everything is open, and go on as this user, who has
+    /// to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// Look at the settings, say what is wrong with them, and end

@@ -14,11 +14,13 @@ pub(crate) struct WaypointArguments {
     /// An address that capabilities name this waypoint by; may be repeated
     #[arg(long, value_name = "IP")]
     pub(crate) address: Vec<IpAddr>,
-    /// A master key file, or a folder of `*.master` files; may be repeated. They are read again when they change
+    /// A master key file, or a folder of `*.master` files; may be
+    /// repeated. They are read again when they change
     #[arg(long, value_name = "FILE")]
     pub(crate) master: Vec<PathBuf>,
-    /// How packets come in and go out: by raw sockets; by a TUN device, to which the addresses are led; by AF_XDP beside the
-    /// kernel (`xdp`), or only where the driver gains by it (`auto`) [default: auto]
+    /// How packets come in and go out: by raw sockets; by a TUN device, to which the
+    /// addresses are led; by AF_XDP beside the kernel (`xdp`), or only where the
+    /// driver gains by it (`auto`) [default: auto]
     #[arg(long, value_enum, value_name = "auto|raw|tun|xdp")]
     pub(crate) io: Option<WaypointIoArgument>,
     /// A network interface for AF_XDP, may be repeated; or the name of the TUN device
@@ -36,11 +38,13 @@ pub(crate) struct WaypointArguments {
     /// Keep each worker on a core of its own: worker 0 on core 0, and so on
     #[arg(long)]
     pub(crate) pin: bool,
-    /// Give up root once everything is open, and go on as this user, who has to be able to read and write the files given
+    /// Give up root once everything is open, and go on as this user, who has
+    /// to be able to read and write the files given
     #[arg(long, value_name = "USER")]
     pub(crate) run_as: Option<String>,
-    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may ask (`--admin` alone, or with a path), or
-    /// on a loopback address, which answers every user; port 0 picks one [default: off]
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
     #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
     pub(crate) admin: Option<Admin>,
     /// Only look at configuration and keys, and say whether they are in order

@@ -1,5 +1,5 @@
-//! `rhumb certify`: the owner of a name lets a server answer for it. The key stays where it is; the file that is made goes to
-//! the server, and is no secret.
+//! `rhumb certify`: the owner of a name lets a server answer for it. The key stays where it is; the
+//! file that is made goes to the server, and is no secret.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

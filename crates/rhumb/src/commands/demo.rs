@@ -1,12 +1,14 @@
 //! `rhumb demo`: the whole system on one machine, with nothing faked.
 //!
-//! 1. Start one RIB, three routers and a receiving node as processes of their own, on free loopback ports.
+//! 1. Start one RIB, three routers and a receiving node as
+//!    processes of their own, on free loopback ports.
 //! 2. Move a file by name from A to B, and compare what arrived.
 //! 3. Measure the round trip; trace the way.
 //! 4. Ask the RIB why each hop may carry B's traffic, verify the answer, and say it in words.
 //! 5. Carry out three attacks, and report what the attacked said.
 //!
-//! Invariant: processes and folder are gone when this returns, however it returns: they belong to values here.
+//! Invariant: processes and folder are gone when this returns,
+//! however it returns: they belong to values here.
 
 mod attacks;
 mod children;
@@ -149,7 +151,8 @@ fn misses(key: &str) -> Failure {
     Failure::operation_text(format!("a process of the demo did not report `{key}`"))
 }
 
-/// The promise is 30 s with everything; a step under way and cleaning up take some seconds more at the worst.
+/// The promise is 30 s with everything; a step under way and
+/// cleaning up take some seconds more at the worst.
 const DEADLINE: Duration = Duration::from_secs(22);
 /// Everything is on this machine.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,10 +1,11 @@
 //! `rhumb exchange`: one of the two servers of a private exchange, or a standby of one.
 //!
 //! 1. Look at configuration, key and roster; with `--check` that is all.
-//! 2. Listen; one thread a shard holds a sans-IO shard of `rhumb_exchange` (`shard.rs`), the runtime's threads move messages.
+//! 2. Listen; one thread a shard holds a sans-IO shard of `rhumb_exchange` (`shard.rs`), the
+//!    runtime's threads move messages.
 //! 3. Members connect (`members.rs`), and one server of each party forms a pair (`pair.rs`).
-//! 4. On SIGHUP, and once a second for the load of ports, files are read again. A roster is taken if it extends the former one: connections stay, and so does
-//!    what is held.
+//! 4. On SIGHUP, and once a second for the load of ports, files are read again. A roster is taken
+//!    if it extends the former one: connections stay, and so does what is held.
 //! 5. On SIGTERM all are told goodbye.
 
 use std::sync::atomic::Ordering;
@@ -91,7 +92,8 @@ struct Server {
     form: Form,
 }
 
-/// Whom the door admits: the members of the roster in force, the other party's servers, and our standby.
+/// Whom the door admits: the members of the roster in
+/// force, the other party's servers, and our standby.
 type Admitted = Arc<RwLock<Arc<Roster>>>;
 
 impl Server {

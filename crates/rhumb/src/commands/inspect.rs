@@ -1,4 +1,5 @@
-//! `rhumb inspect`: what an AdCert says, in words. The signature is checked; whether it holds now is said.
+//! `rhumb inspect`: what an AdCert says, in words. The
+//! signature is checked; whether it holds now is said.
 
 use std::fmt;
 use std::path::Path;

@@ -1,7 +1,9 @@
-//! `rhumb keyserver`: the sans-IO key server behind UDP and TCP sockets, on one thread, and a thread that writes its journal.
+//! `rhumb keyserver`: the sans-IO key server behind UDP and TCP sockets, on one thread, and a
+//! thread that writes its journal.
 //!
 //! 1. Messages come from sockets; most are answered at once.
-//! 2. An update goes to the journal's thread. Its results come back in order, are applied in order, and only then answered.
+//! 2. An update goes to the journal's thread. Its results come back in order,
+//!    are applied in order, and only then answered.
 //! 3. A change wakes the connections on which followers wait.
 //! 4. Every second, files that have changed are read again: principals, and masters of a new epoch.
 
@@ -100,7 +102,8 @@ struct Job {
 type Written = (Job, Result<(), JournalError>);
 
 impl Shared {
-    /// Hands an update to the journal. To be called in the turn in which it was staged, so that the order is kept.
+    /// Hands an update to the journal. To be called in the turn in
+    /// which it was staged, so that the order is kept.
     fn store(&self, staged: Staged) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
         let (answer, receiver) = oneshot::channel();
         self.jobs.try_send(Job { staged, answer }).map(|()| receiver).map_err(|refused| {

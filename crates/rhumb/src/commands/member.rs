@@ -1,13 +1,17 @@
-//! `rhumb member`: the proxy beside a member's router. To the router it is the exchange's route server; to the exchange's two servers it is the member,
-//! whose policies they never see.
+//! `rhumb member`: the proxy beside a member's router. To the router it is the exchange's route
+//! server; to the exchange's two servers it is the member, whose policies they never see.
 //!
 //! 1. Look at configuration, key, roster and policies; with `--check` that is all.
-//! 2. Keep a BGP session with the router (`daemon/bgp.rs`), and a connection to each server of both parties (`links.rs`).
-//! 3. What the router announces goes to the exchange with the set of those who may have it; what comes from there is judged, and the best of
-//!    it goes to the router (`table.rs`, `exchange.rs`).
-//! 4. On SIGHUP configuration and roster are read anew, and what differs then is told. On SIGTERM the member leaves.
+//! 2. Keep a BGP session with the router (`daemon/bgp.rs`), and a connection
+//!    to each server of both parties (`links.rs`).
+//! 3. What the router announces goes to the exchange with the set of those
+//!    who may have it; what comes from there is judged, and the best of it
+//!    goes to the router (`table.rs`, `exchange.rs`).
+//! 4. On SIGHUP configuration and roster are read anew, and what differs
+//!    then is told. On SIGTERM the member leaves.
 //!
-//! Invariant: inputs are taken a bounded number at a time, and each turn ends with everything told that follows from them.
+//! Invariant: inputs are taken a bounded number at a time, and each turn ends
+//! with everything told that follows from them.
 
 mod control;
 mod encoding;

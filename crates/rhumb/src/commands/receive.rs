@@ -1,8 +1,9 @@
-//! `rhumb receive`: files sent to this node's name, or to a name that it serves by AdCert, put into a folder.
+//! `rhumb receive`: files sent to this node's name, or to a name
+//! that it serves by AdCert, put into a folder.
 //!
-//! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that is little.
-//! A file is written under a temporary name in that folder and gets its own once its SHA-256 is right. Nothing is ever
-//! overwritten: a name that is taken gets a number.
+//! Rules say who may send, and bounds how much; what is refused is told in a line, as long as that
+//! is little. A file is written under a temporary name in that folder and gets its own once its
+//! SHA-256 is right. Nothing is ever overwritten: a name that is taken gets a number.
 
 use std::fmt;
 use std::fs::{File, Permissions};
@@ -99,7 +100,8 @@ fn ad_certs(
     arguments.serve.iter().map(|path| ad_cert::load_for(path, server, now_s)).collect()
 }
 
-/// Says how a served name fares, whenever that changes, and reads its AdCert again whenever SIGHUP asks for it.
+/// Says how a served name fares, whenever that changes, and reads
+/// its AdCert again whenever SIGHUP asks for it.
 async fn look_after(
     mut service: Service,
     path: PathBuf,
@@ -138,7 +140,8 @@ async fn serve(node: &Node, folder: &Path, door: &Arc<Door>, quiet: bool, form: 
     loop {
         while receptions.len() < MAX_AT_ONCE {
             let (node, folder, door) = (node.clone(), folder.to_owned(), Arc::clone(door));
-            // Several bars on one terminal would overwrite each other, so only the first of them shows one.
+            // Several bars on one terminal would overwrite each
+            // other, so only the first of them shows one.
             let bar = Bar::new(quiet || !receptions.is_empty());
             receptions.spawn(async move { receive(&node, &folder, &door, &bar).await });
         }
@@ -230,7 +233,8 @@ async fn tell_refusals(mut refusals: Receiver<Refusal>, door: Arc<Door>) {
     }
 }
 
-/// Reads the rules again at each SIGHUP. Ends when the terminal that this was started from is gone, which is a SIGHUP, too.
+/// Reads the rules again at each SIGHUP. Ends when the terminal that this was
+/// started from is gone, which is a SIGHUP, too.
 async fn follow_rules(node: &Node, rules: &AccessSettings, door: &Door) -> Outcome {
     let terminal = Terminal::now();
     let mut hangup = signal(SignalKind::hangup()).map_err(Failure::operation)?;
@@ -250,7 +254,8 @@ async fn follow_rules(node: &Node, rules: &AccessSettings, door: &Door) -> Outco
     Ok(())
 }
 
-/// A file that disappears unless it is kept. Once it has its name, others may read it as far as the umask lets them.
+/// A file that disappears unless it is kept. Once it has its name,
+/// others may read it as far as the umask lets them.
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".rhumb-")

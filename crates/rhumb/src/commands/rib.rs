@@ -1,5 +1,5 @@
-//! `rhumb rib`: the directory of verified routes behind a UDP socket, a thread that verifies what is published, and one that
-//! writes it. Look-ups wait for neither.
+//! `rhumb rib`: the directory of verified routes behind a UDP socket, a thread that verifies what
+//! is published, and one that writes it. Look-ups wait for neither.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

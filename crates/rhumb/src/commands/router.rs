@@ -1,10 +1,14 @@
-//! `rhumb router`: a switch behind a UDP socket or AF_XDP, a thread for its public-key work, and one for each further worker.
+//! `rhumb router`: a switch behind a UDP socket or AF_XDP, a thread for its
+//! public-key work, and one for each further worker.
 //!
-//! 1. Take the key; bind the socket and the discovery port, give up privileges; bind the admin endpoint.
-//! 2. Work until a RIB answers, for [`RIB_DEADLINE`] at most: then a wrong address is told of, and the router goes on without,
-//!    since names that join it can reach each other. Only a RIB that proves another name ends it. One that answers is also waited
-//!    for until it says what it makes of this router's own statement.
-//! 3. Say that we are ready, let nodes find us, and work until a signal says stop. From here on the RIB may come and go.
+//! 1. Take the key; bind the socket and the discovery port,
+//!    give up privileges; bind the admin endpoint.
+//! 2. Work until a RIB answers, for [`RIB_DEADLINE`] at most: then a wrong address is told of, and
+//!    the router goes on without, since names that join it can reach each other. Only a RIB that
+//!    proves another name ends it. One that answers is also waited for until it says what it makes
+//!    of this router's own statement.
+//! 3. Say that we are ready, let nodes find us, and work until a signal says
+//!    stop. From here on the RIB may come and go.
 
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
@@ -158,7 +162,8 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
     })
 }
 
-/// This host's address on the way to the first RIB. Connecting a UDP socket asks the routing table and sends nothing.
+/// This host's address on the way to the first RIB. Connecting a UDP
+/// socket asks the routing table and sends nothing.
 fn outward_address(ribs: &[Remote], bound: SocketAddr) -> Outcome<SocketAddr> {
     let ask = |rib: &Remote| {
         let socket = StdUdpSocket::bind(any_port_towards(rib.address))?;
@@ -350,7 +355,8 @@ impl Service for Router {
     }
 }
 
-/// A handshake with two lost datagrams takes under 2 s; people wait no longer than this for a typing error to show.
+/// A handshake with two lost datagrams takes under 2 s; people wait no
+/// longer than this for a typing error to show.
 const RIB_DEADLINE: Duration = Duration::from_secs(5);
 /// A RIB that is there answers within milliseconds; a busy one is not waited for.
 const OWN_DEADLINE: Duration = Duration::from_secs(1);

@@ -44,7 +44,8 @@ async fn send(node: Node, to: Name, file: File, offer: Offer, bar: &Bar) -> Outc
     let progress = bar.clone();
     let sending = node.send_file(to, file, offer, move |bytes| progress.advance(bytes));
     tokio::pin!(sending);
-    // A name that is not there is noticed in seconds. One that refuses us answers no ping, but declines the file.
+    // A name that is not there is noticed in seconds. One that refuses
+    // us answers no ping, but declines the file.
     tokio::select! {
         sent = &mut sending => return sent.map_err(Failure::operation),
         found = node.ping(to, FIND_WITHIN) => found.map_err(Failure::operation)?,

@@ -1,14 +1,18 @@
-//! `rhumb stamp`: sends packets through waypoints that ask for capabilities, unnoticed by who makes them. A command's, by its control
-//! group; a socket's, handed over by its owner; a user's, and those of a network behind this host, by policy.
+//! `rhumb stamp`: sends packets through waypoints that ask for capabilities, unnoticed by who makes
+//! them. A command's, by its control group; a socket's, handed over by its owner; a user's, and
+//! those of a network behind this host, by policy.
 //!
-//! 1. Rules of routing lead packets that are to be stamped into a TUN device: by the mark of their socket, by user, or by prefix
-//!    and port ([`instance`]).
-//! 2. A thread per way stamps them and sends them to the first waypoint by a raw socket ([`way`], [`stamping`]). Answers come to
-//!    this host, or through it, as ever: the packets carry its own address. Where there are several ways, probes tell which of
-//!    them works ([`probing`], [`choice`]).
-//! 3. The main thread takes care of the keys ([`keys`], [`fetch`]), and of who asks for what ([`command`], [`door`]).
+//! 1. Rules of routing lead packets that are to be stamped into a TUN device: by the mark of their
+//!    socket, by user, or by prefix and port ([`instance`]).
+//! 2. A thread per way stamps them and sends them to the first waypoint by a raw
+//!    socket ([`way`], [`stamping`]). Answers come to this host, or through it, as
+//!    ever: the packets carry its own address. Where there are several ways, probes
+//!    tell which of them works ([`probing`], [`choice`]).
+//! 3. The main thread takes care of the keys ([`keys`], [`fetch`]), and of
+//!    who asks for what ([`command`], [`door`]).
 //!
-//! Invariant: what is to be stamped is never sent unstamped, unless `--fallback plain` says so. See `docs/decisions/0020-stamping.md`.
+//! Invariant: what is to be stamped is never sent unstamped, unless `--fallback plain` says so. See
+//! `docs/decisions/0020-stamping.md`.
 
 mod choice;
 mod command;
@@ -166,7 +170,8 @@ impl Stamping {
         }
     }
 
-    /// Waits until every way has its keys, as long as they may come. An error says which one is missing.
+    /// Waits until every way has its keys, as long as they
+    /// may come. An error says which one is missing.
     fn wait_for_keys(&mut self, events: &Receiver<Event>) -> Outcome {
         let deadline = Instant::now() + KEY_PATIENCE;
         loop {
@@ -279,20 +284,23 @@ fn load_principal(path: &Path) -> Outcome<PrincipalFile> {
 /// A random number.
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    // Ids of packets and queries need not be secret: when there is no randomness, the time has to do.
+    // Ids of packets and queries need not be secret: when
+    // there is no randomness, the time has to do.
     match aws_lc_rs::rand::fill(&mut bytes) {
         Ok(()) => u64::from_ne_bytes(bytes),
         Err(_) => clock::unix_us(),
     }
 }
 
-/// How long a command waits for its first keys: a resolver that has to ask others twice, and again over TCP.
+/// How long a command waits for its first keys: a resolver that
+/// has to ask others twice, and again over TCP.
 const KEY_PATIENCE: Duration = Duration::from_secs(10);
 /// How late a change of window is noticed: far below any grace.
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 /// The same for an answer of a resolver.
 const ANSWER_PAUSE: Duration = Duration::from_millis(10);
-/// How late it is noticed that this host has another address: as long as a lease takes to be renewed.
+/// How late it is noticed that this host has another
+/// address: as long as a lease takes to be renewed.
 const SOURCE_INTERVAL: Duration = Duration::from_secs(5);
 /// Signals, and a question of each connection.
 const MOST_EVENTS: usize = 128;

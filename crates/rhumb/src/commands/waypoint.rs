@@ -1,9 +1,9 @@
-//! `rhumb waypoint`: a Platypus router. Workers move packets; this thread keeps the accounts, reads keys again when they change,
-//! passes on what is revoked, and answers the admin endpoint.
+//! `rhumb waypoint`: a Platypus router. Workers move packets; this thread keeps the accounts, reads
+//! keys again when they change, passes on what is revoked, and answers the admin endpoint.
 //!
 //! 1. Look at keys and configuration; with `--check` that is all.
-//! 2. Open packet I/O, give up privileges, start workers; ask the key server what is revoked, for [`FOLLOW_DEADLINE`] at most, and only then give
-//!    them keys.
+//! 2. Open packet I/O, give up privileges, start workers; ask the key server what is revoked, for
+//!    [`FOLLOW_DEADLINE`] at most, and only then give them keys.
 //! 3. Say that packets are forwarded, and do what is due twice a second until a signal says stop.
 //! 4. End the workers, and write the accounts for the last time.
 

@@ -1,8 +1,10 @@
-//! Who may use a router or a RIB, or send to a receiver: options for the common cases, and `[[router.access]]`, `[[rib.access]]` and
+//! Who may use a router or a RIB, or send to a receiver: options for the
+//! common cases, and `[[router.access]]`, `[[rib.access]]` and
 //! `[[receive.access]]` of the configuration file for the rest.
 //!
-//! Options come first, refusals before admissions, then the file's rules in their order; `strangers` says what becomes of everybody
-//! else. A rule that admits has to name whom: a role or a label is what its holder wrote, so whoever writes the same would have it.
+//! Options come first, refusals before admissions, then the file's rules in their order;
+//! `strangers` says what becomes of everybody else. A rule that admits has to name whom: a role or
+//! a label is what its holder wrote, so whoever writes the same would have it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Settings of a router at the border of a trust domain: `[border]`, what it demands of foreign peers, and `[[border.stamp]]`, what it
-//! has for peers that demand capabilities.
+//! Settings of a router at the border of a trust domain: `[border]`, what it demands of foreign
+//! peers, and `[[border.stamp]]`, what it has for peers that demand capabilities.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

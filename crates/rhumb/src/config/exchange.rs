@@ -1,4 +1,5 @@
-//! Settings of `rhumb exchange`, from the section `[exchange]`. An example with every key is in `docs/exchange.md`, and a test reads it.
+//! Settings of `rhumb exchange`, from the section `[exchange]`. An example with every key is in
+//! `docs/exchange.md`, and a test reads it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -66,7 +67,8 @@ pub(crate) struct PlainClient {
     pub(crate) max_prefixes: u32,
     /// The ASes that may get its routes at all; all, if none are listed.
     pub(crate) only: Option<Vec<u32>>,
-    /// Where its `rhumb member` takes connections, if it is to reach members of the private service.
+    /// Where its `rhumb member` takes connections, if it
+    /// is to reach members of the private service.
     pub(crate) proxy: Option<SocketAddr>,
 }
 
@@ -383,7 +385,8 @@ const MOST_PLAIN: usize = 4096;
 const DEFAULT_MAX_PREFIXES: u32 = 2_000_000;
 /// A member that is stuck delays the destination's other members by this much.
 const RANK_DEADLINE_MS: RangeInclusive<u64> = 10..=60_000;
-/// Shorter than a connection takes to be made again, routes would flap; an hour after it is gone, no router is back.
+/// Shorter than a connection takes to be made again, routes would flap;
+/// an hour after it is gone, no router is back.
 const STALE_MS: RangeInclusive<u64> = 1_000..=3_600_000;
 /// Longer than a server takes to start again by its supervisor, shorter than BGP's hold time.
 /// Below, members would be asked without a pause.

@@ -177,7 +177,8 @@ impl ConfigFile {
 pub(crate) const DEFAULT_KEYSERVER_PORT: u16 = 53;
 const DEFAULT_PRINCIPALS: &str = "principals";
 const DEFAULT_JOURNAL: &str = "revocations";
-/// A resolver asks once a window for each principal behind it; this lets thousands behind one begin within minutes.
+/// A resolver asks once a window for each principal behind it; this
+/// lets thousands behind one begin within minutes.
 const DEFAULT_RATE_PER_S: u32 = 50;
 /// 34 minutes, as the waypoint's own default.
 const DEFAULT_WINDOW_BITS: u8 = 11;

@@ -1,5 +1,5 @@
-//! Settings of `rhumb member`, from the section `[member]`. An example with every key is in `docs/exchange-policy.md`,
-//! and a test reads it.
+//! Settings of `rhumb member`, from the section `[member]`. An example with every key is in
+//! `docs/exchange-policy.md`, and a test reads it.
 
 mod policy;
 
@@ -37,8 +37,8 @@ pub(crate) struct MemberSettings {
     /// The session with the member's router.
     pub(crate) bgp: BgpSettings,
     pub(crate) policy: PolicySettings,
-    /// Whether the exchange chooses within the best class; otherwise the order decides alone, and the exchange learns
-    /// that.
+    /// Whether the exchange chooses within the best class; otherwise the order
+    /// decides alone, and the exchange learns that.
     pub(crate) select_best: bool,
     /// Caches of the RPKI, the preferred one first.
     pub(crate) rtr: Vec<SocketAddr>,
@@ -235,7 +235,8 @@ impl ConfigFile {
         config.passive = raw.passive.unwrap_or(false);
         config.strict_role = raw.strict_role.unwrap_or(false);
         config.enforce_first_as = raw.first_asn.unwrap_or(true);
-        // What the neighbour gets is complete when the parties have told all, which only the driver knows.
+        // What the neighbour gets is complete when the parties
+        // have told all, which only the driver knows.
         config.automatic_end_of_rib = false;
         config.role = match self.parsed(raw.role.as_ref(), parse_role)? {
             Some(role) => role,
@@ -309,11 +310,13 @@ const IPV4: Family = Family::Ipv4;
 const IPV6: Family = Family::Ipv6;
 /// RFC 4271.
 pub(super) const BGP_PORT: u16 = 179;
-/// As long as routers keep routes of one that restarts by default (RFC 4724 gives no figure; FRR, BIRD and GoBGP have it).
+/// As long as routers keep routes of one that restarts by default (RFC 4724
+/// gives no figure; FRR, BIRD and GoBGP have it).
 const DEFAULT_RESTART_S: u16 = 120;
 /// As long again as a restart may take: a table of this size is sent in seconds.
 const STALE_TIME: Duration = Duration::from_secs(120);
-/// More than any member but transit networks announces to route servers; a leak of a whole table is above it.
+/// More than any member but transit networks announces to route
+/// servers; a leak of a whole table is above it.
 const DEFAULT_MAX_PREFIXES: u32 = 200_000;
 /// A primary, a standby, and as many again while they are exchanged.
 const MOST_SERVERS: usize = 4;

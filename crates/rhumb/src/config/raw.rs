@@ -1,6 +1,7 @@
 //! The configuration file as it is written, before any value is believed.
 //!
-//! Keys are checked first, so that a mistyped one is answered with its line and the nearest key there is.
+//! Keys are checked first, so that a mistyped one is
+//! answered with its line and the nearest key there is.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -261,7 +262,8 @@ pub(crate) fn check_item_keys(
     check_below(text, root.get_ref(), &[item], &format!("[{item}]"), known)
 }
 
-/// Checks the keys of the tables at the end of a path, each step of which may be a table or several.
+/// Checks the keys of the tables at the end of a path,
+/// each step of which may be a table or several.
 fn check_below(
     text: &str,
     table: &DeTable<'_>,

@@ -265,7 +265,8 @@ fn user_id(name: &str) -> Result<u32, String> {
     privileges::user(name).map(|user| user.id)
 }
 
-/// This process asks for keys, and sends what it stamps: none of that may be stamped. `own` is who it runs as.
+/// This process asks for keys, and sends what it stamps: none of
+/// that may be stamped. `own` is who it runs as.
 fn not_ourselves(user: u32, own: u32) -> Result<u32, String> {
     if user == own {
         return Err(format!(

@@ -277,7 +277,8 @@ fn parse_suite(text: &str) -> Result<Suite, String> {
 const DEFAULT_GRACE_MS: u32 = 10_000;
 /// A sender's clock may be ahead by this much.
 const DEFAULT_SKEW_MS: u32 = 5_000;
-/// Below, the replay filter refuses an honest burst; above, it takes more memory than machines have.
+/// Below, the replay filter refuses an honest burst;
+/// above, it takes more memory than machines have.
 const PACKETS_PER_S: std::ops::RangeInclusive<u32> = 1_000..=100_000_000;
 /// The first name that is free.
 const DEFAULT_TUN: &str = "rhumb%d";

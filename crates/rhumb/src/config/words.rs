@@ -1,4 +1,5 @@
-//! What the reader of configuration files says about a value of the wrong kind, in words and with the key's name.
+//! What the reader of configuration files says about a value of the
+//! wrong kind, in words and with the key's name.
 
 use std::ops::Range;
 
@@ -117,7 +118,8 @@ fn descend(table: &DeTable<'_>, at: usize, place: &mut Place) {
     for (key, value) in table {
         let (found, span) = (value.get_ref(), value.span());
         let tables = tables_of(found);
-        // A table written in several places has the span of its first header, so what is inside is asked as well.
+        // A table written in several places has the span of its first
+        // header, so what is inside is asked as well.
         let inside = tables.iter().any(|table| holds(table, at));
         if !(inside || covers(&span, at)) {
             continue;

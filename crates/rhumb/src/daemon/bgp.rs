@@ -1,9 +1,12 @@
 //! BGP over TCP: a task per neighbour drives the sans-IO [`Session`] on sockets.
 //!
-//! 1. [`Neighbour::start`] starts the task. It connects, or takes what a [`Listener`] hands it, and does what the session says.
-//! 2. Orders ([`Order`]) come in batches: routes for the neighbour, and the end. They are always taken, so whoever gives them never waits
-//!    for long; what the neighbour does not take yet waits in the session's table, once per prefix.
-//! 3. Events go out over a bounded channel. While nobody takes them nothing is read from the neighbour, which TCP tells it.
+//! 1. [`Neighbour::start`] starts the task. It connects, or takes what a
+//!    [`Listener`] hands it, and does what the session says.
+//! 2. Orders ([`Order`]) come in batches: routes for the neighbour, and the end. They are always
+//!    taken, so whoever gives them never waits for long; what the neighbour does not take yet waits
+//!    in the session's table, once per prefix.
+//! 3. Events go out over a bounded channel. While nobody takes them nothing is read from the
+//!    neighbour, which TCP tells it.
 //! 4. A [`Neighbour::status`] is there at any time.
 
 mod connection;
@@ -52,7 +55,8 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Why a connection failed, and what may be done about it. Who signs segments otherwise is not answered at all, so both look alike.
+    /// Why a connection failed, and what may be done about it. Who signs segments otherwise is not
+    /// answered at all, so both look alike.
     fn explain(&self, error: &io::Error) -> String {
         let advice = match (error.kind(), &self.password) {
             (io::ErrorKind::TimedOut, Some(_)) => {
@@ -96,7 +100,8 @@ pub(crate) struct Status {
     /// Since when it is in that state.
     pub(crate) since: Instant,
     pub(crate) counters: Counters,
-    /// Routes by family: those it has announced, those it shall have, and of the former those kept from before.
+    /// Routes by family: those it has announced, those it shall
+    /// have, and of the former those kept from before.
     pub(crate) routes: [Routes; 2],
     /// Why the last session ended.
     pub(crate) last_down: Option<DownReason>,
@@ -113,7 +118,8 @@ pub(crate) struct Routes {
 }
 
 impl Neighbour {
-    /// Begins to speak with a neighbour. What it says goes to `events`, with `tag`. To be called in a runtime.
+    /// Begins to speak with a neighbour. What it says goes to
+    /// `events`, with `tag`. To be called in a runtime.
     pub(crate) fn start(
         config: Config,
         reach: Reach,
@@ -452,7 +458,8 @@ mod tests {
             .collect();
         near.neighbour.order(many).await;
         near.until(|event| matches!(event, Event::Up(_))).await;
-        // Nobody takes events of the far end: it reads no more than its queues hold, and nothing is lost.
+        // Nobody takes events of the far end: it reads no more
+        // than its queues hold, and nothing is lost.
         let mut seen = 0;
         far.until(|event| matches!(event, Event::Up(_))).await;
         while seen < 3000 {
@@ -494,7 +501,8 @@ mod tests {
         near.until(|event| matches!(event, Event::Up(_))).await;
         far.until(|event| matches!(event, Event::Up(_))).await;
         let (near, _far) = pair(Some("sesame"), Some("barley"));
-        // What is signed wrongly is dropped by the kernel: no connection, and no session, however long one waits.
+        // What is signed wrongly is dropped by the kernel: no
+        // connection, and no session, however long one waits.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(near.neighbour.status().counters.established == 0);
     }

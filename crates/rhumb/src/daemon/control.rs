@@ -1,7 +1,7 @@
 //! The control thread: waits for the end, serves the admin endpoint, and wakes the worker for both.
 //!
-//! The worker alone knows the service. A question for its status travels to it with a place for the answer, so nothing is
-//! shared and nothing is locked.
+//! The worker alone knows the service. A question for its status travels to it with a place for the
+//! answer, so nothing is shared and nothing is locked.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -157,8 +157,8 @@ fn bind_address(address: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-/// A socket that its owner alone may open. One that a killed process left behind is replaced; one that answers is not, nor is
-/// anything else.
+/// A socket that its owner alone may open. One that a killed process left behind is replaced; one
+/// that answers is not, nor is anything else.
 fn bind_socket(path: &Path) -> Outcome<UnixListener> {
     let failed = |error: std::io::Error| {
         Failure::setup_text(format!("admin socket {}: {error}", path.display()))

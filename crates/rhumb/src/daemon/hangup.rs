@@ -1,4 +1,5 @@
-//! SIGHUP: a daemon is asked to read its keys or rules again; or the terminal that it was started from is gone, and it ends.
+//! SIGHUP: a daemon is asked to read its keys or rules again; or the terminal
+//! that it was started from is gone, and it ends.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl Terminal {
         Self { had: std::io::stderr().is_terminal() }
     }
 
-    /// Whether it is not there any more: then nobody can stop this process there, and nobody asked to read anything again.
+    /// Whether it is not there any more: then nobody can stop this process
+    /// there, and nobody asked to read anything again.
     pub(crate) fn is_gone(self) -> bool {
         self.had && !std::io::stderr().is_terminal()
     }

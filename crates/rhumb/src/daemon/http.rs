@@ -1,9 +1,12 @@
-//! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over HTTP/1.1, on a Unix socket or on loopback.
+//! The admin endpoint: `GET /status` (JSON) and `GET /metrics` (Prometheus), read-only, over
+//! HTTP/1.1, on a Unix socket or on loopback.
 //!
-//! The socket answers its own user and root: what the system says of who is at the other end is looked at besides the file's mode.
+//! The socket answers its own user and root: what the system says of who is at the other end is
+//! looked at besides the file's mode.
 //!
-//! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound on everything. The
-//! `Host` header must be an address or `localhost`, so that no web page can reach us under a name that it controls.
+//! Small on purpose (`docs/decisions` says why not a framework): one request a connection, a bound
+//! on everything. The `Host` header must be an address or `localhost`, so that no web page can
+//! reach us under a name that it controls.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

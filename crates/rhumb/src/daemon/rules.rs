@@ -1,4 +1,5 @@
-//! Rules of access that are read again at SIGHUP, beside the thread that moves datagrams: files may be slow.
+//! Rules of access that are read again at SIGHUP, beside the
+//! thread that moves datagrams: files may be slow.
 //!
 //! Invariant: rules that cannot be read change nothing, and are said.
 
@@ -17,8 +18,9 @@ use crate::failure::{Failure, Outcome};
 pub(crate) struct RulesFollower(Receiver<Access>);
 
 impl RulesFollower {
-    /// Catches SIGHUP from now on, reads `rules` again for each, and wakes `wake`. When the terminal that this process was
-    /// started from is gone, which is a SIGHUP too, the process is asked to end.
+    /// Catches SIGHUP from now on, reads `rules` again for each, and wakes
+    /// `wake`. When the terminal that this process was started from is gone,
+    /// which is a SIGHUP too, the process is asked to end.
     pub(crate) fn start(rules: AccessSettings, wake: &Wake) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

@@ -1,7 +1,7 @@
 //! What a daemon tells about itself at one moment, and its text form for Prometheus.
 //!
-//! Names follow `rhumb_<crate>_<noun>_<unit>_total`; what can fall is a gauge and has no `_total`. Datagrams and PDUs
-//! dropped are one metric per crate, labelled by reason.
+//! Names follow `rhumb_<crate>_<noun>_<unit>_total`; what can fall is a gauge and has no `_total`.
+//! Datagrams and PDUs dropped are one metric per crate, labelled by reason.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -33,7 +33,8 @@ pub(crate) enum Kind {
     Gauge,
 }
 
-/// One value, perhaps with a label. Labels are constants and numbers of ours, so nothing in them needs escaping.
+/// One value, perhaps with a label. Labels are constants and
+/// numbers of ours, so nothing in them needs escaping.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     label: Option<(&'static str, Cow<'static, str>)>,

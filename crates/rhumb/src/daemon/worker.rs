@@ -1,6 +1,7 @@
 //! A thread beside the one that moves datagrams, for work that takes its time.
 //!
-//! Invariant: the queue is bounded, and whoever hands work out never waits: what finds no room stays with it.
+//! Invariant: the queue is bounded, and whoever hands work out
+//! never waits: what finds no room stays with it.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 

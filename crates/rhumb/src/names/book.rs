@@ -1,8 +1,10 @@
-//! The book of names: a file in the user's data folder, `$XDG_DATA_HOME/rhumb/names.toml` or `~/.local/share/rhumb/names.toml`.
+//! The book of names: a file in the user's data folder, `$XDG_DATA_HOME/rhumb/names.toml` or
+//! `~/.local/share/rhumb/names.toml`.
 //!
-//! Invariant: readable and writable by its owner only, or refused; replaced as a whole under a lock, so that two commands at once
-//! lose nothing. What `rhumb keygen` put there counts while its key file is there and holds that name: whoever makes keys anew is
-//! not asked about those that are gone. `version` is for what else will be known of names; what is not understood is refused.
+//! Invariant: readable and writable by its owner only, or refused; replaced as a whole under a
+//! lock, so that two commands at once lose nothing. What `rhumb keygen` put there counts while its
+//! key file is there and holds that name: whoever makes keys anew is not asked about those that are
+//! gone. `version` is for what else will be known of names; what is not understood is refused.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -84,7 +86,8 @@ impl Book {
         self.entries().find(|entry| entry.name == name).map(|entry| &entry.label)
     }
 
-    /// Adds an entry, and drops those that count no more. A key file holds one name: what was said of that file before is past.
+    /// Adds an entry, and drops those that count no more. A key file holds one name: what was said
+    /// of that file before is past.
     pub(crate) fn add(&mut self, label: Label, name: Name, origin: Origin) {
         let is_same_file = |other: &Origin| matches!(origin, Origin::Key(_)) && *other == origin;
         self.entries.retain(|entry| {

@@ -1,4 +1,5 @@
-//! Labels of the local book: a word that is the same however it is typed, and never looks like a name or an option.
+//! Labels of the local book: a word that is the same however it is
+//! typed, and never looks like a name or an option.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::str::FromStr;
 
 use rhumb_wire::Name;
 
-/// 1 to 32 of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`, the first a letter or digit. Shorter than a name, and without `@`.
+/// 1 to 32 of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`, the first a letter or
+/// digit. Shorter than a name, and without `@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Label(String);
 

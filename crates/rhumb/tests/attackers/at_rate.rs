@@ -12,7 +12,8 @@ pub(crate) struct AtRate {
 }
 
 impl AtRate {
-    /// Begins to do it so many times a second, or as often as the machine has time for. It is told which time it is.
+    /// Begins to do it so many times a second, or as often as the machine
+    /// has time for. It is told which time it is.
     pub(crate) fn start(per_s: u64, mut act: impl FnMut(u64) + Send + 'static) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&ends);

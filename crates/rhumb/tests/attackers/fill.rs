@@ -125,8 +125,8 @@ impl Publisher {
     }
 }
 
-/// Has so many self-made identities, each at an address of its own, publish until the RIB takes nothing more of any of them. Returns them all: they
-/// go on as long as they are pumped.
+/// Has so many self-made identities, each at an address of its own, publish until the RIB takes
+/// nothing more of any of them. Returns them all: they go on as long as they are pumped.
 pub(crate) fn fill(rib: SocketAddr, identities: u8) -> Vec<Publisher> {
     let address = |number| Ipv4Addr::new(127, 1, number, 1);
     let mut publishers: Vec<Publisher> =

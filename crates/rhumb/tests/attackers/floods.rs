@@ -8,7 +8,8 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader, Role, Scope, Statement};
 
 use super::{AtRate, Stranger, now};
 
-/// A stranger that never joins sends data with certificates that nobody signed, in a circle through the router.
+/// A stranger that never joins sends data with certificates that
+/// nobody signed, in a circle through the router.
 pub(crate) fn forge_certificates(router: SocketAddr, to: Name, per_s: u64) -> AtRate {
     let mut stranger = Stranger::connect(ATTACKER, router, Role::Node);
     let (own, via) = (stranger.name(), stranger.peer());
@@ -57,7 +58,8 @@ pub(crate) fn forge_chains(router: SocketAddr, sessions: usize, per_s: u64) -> A
     })
 }
 
-/// Sessions with a RIB, over which statements of self-made names come whose signatures are wrong, each time another one.
+/// Sessions with a RIB, over which statements of self-made names come whose
+/// signatures are wrong, each time another one.
 pub(crate) fn forge_statements(rib: SocketAddr, sessions: usize, per_s: u64) -> AtRate {
     let connect = |_| Stranger::connect(ATTACKER, rib, Role::Router);
     let mut strangers: Vec<Stranger> = (0..sessions).map(connect).collect();

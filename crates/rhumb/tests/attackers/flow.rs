@@ -1,4 +1,5 @@
-//! An honest flow: PDUs with names from one node to another, each sent once, whatever the network says of it.
+//! An honest flow: PDUs with names from one node to another,
+//! each sent once, whatever the network says of it.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,7 +30,8 @@ impl Carried {
 }
 
 impl Flow {
-    /// From a node at one router to one at another, or at the same; something has arrived when this returns.
+    /// From a node at one router to one at another, or at the
+    /// same; something has arrived when this returns.
     pub(crate) fn between(from: SocketAddr, to: SocketAddr) -> Self {
         let source = Stranger::join(Ipv4Addr::new(127, 8, 0, 1), from, Role::Node);
         let sink = Stranger::join(Ipv4Addr::new(127, 8, 0, 2), to, Role::Node);

@@ -1,4 +1,5 @@
-//! Peers of another make: OpenSSL's client, and hellos in the name of others that look like its own.
+//! Peers of another make: OpenSSL's client, and hellos
+//! in the name of others that look like its own.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -28,7 +29,8 @@ impl<'a> OpenSsl<'a> {
         Ok(Self { folder })
     }
 
-    /// How long a whole handshake of DTLS 1.2 takes, with the start of a process; nothing if it is not over by then.
+    /// How long a whole handshake of DTLS 1.2 takes, with the start of a
+    /// process; nothing if it is not over by then.
     pub(crate) fn handshake(&self, router: SocketAddr, patience: Duration) -> Option<Duration> {
         let begun = Instant::now();
         let mut child = Command::new("openssl")

@@ -1,4 +1,5 @@
-//! Hellos from addresses that are proven, two in turns from each: every one begins a handshake anew, and nobody goes on with it.
+//! Hellos from addresses that are proven, two in turns from each: every one begins a handshake
+//! anew, and nobody goes on with it.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;

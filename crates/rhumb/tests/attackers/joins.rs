@@ -17,7 +17,8 @@ pub(crate) struct Joined {
     _node: Node,
 }
 
-/// Nodes that join one after the other, `count` of them, each at an address of its own, and are offered so long for it. Those who were published.
+/// Nodes that join one after the other, `count` of them, each at an address of its own, and are
+/// offered so long for it. Those who were published.
 pub(crate) fn joins(router: SocketAddr, count: u8, patience: Duration) -> Vec<Joined> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let join = |number| {

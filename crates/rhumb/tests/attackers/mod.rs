@@ -1,7 +1,8 @@
-//! Attackers with sockets of their own on loopback addresses, and the honest traffic that they are to leave alone: for tests of processes, and for
-//! the bench that measures the same attacks.
+//! Attackers with sockets of their own on loopback addresses, and the honest traffic that they are
+//! to leave alone: for tests of processes, and for the bench that measures the same attacks.
 //!
-//! A [`Stranger`] has a secure session by the production link, and sends whatever PDUs it likes over it.
+//! A [`Stranger`] has a secure session by the production
+//! link, and sends whatever PDUs it likes over it.
 
 #![allow(
     dead_code,

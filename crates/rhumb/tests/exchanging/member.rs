@@ -75,7 +75,8 @@ pub(crate) fn silent(_: &[Candidate]) -> Vec<u8> {
 }
 
 impl Playing {
-    /// A member of an exchange with so many members, connected to these servers for as long as it lives.
+    /// A member of an exchange with so many members,
+    /// connected to these servers for as long as it lives.
     pub(crate) fn start(
         exchange: &Exchange,
         lane: u16,

@@ -194,5 +194,6 @@ impl Server {
     }
 }
 
-/// For a machine that is busy with everything else; longer than the half minute for which parties wait for who is missing.
+/// For a machine that is busy with everything else; longer than the half
+/// minute for which parties wait for who is missing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

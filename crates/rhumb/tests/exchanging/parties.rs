@@ -1,5 +1,6 @@
-//! Both parties as a curious operator of both might watch them: the core's servers in one thread of the test, with members of their own. They write down
-//! what real proxies say on each connection, and when; another thread has the connections, so that times are those of arrival.
+//! Both parties as a curious operator of both might watch them: the core's servers in one thread of
+//! the test, with members of their own. They write down what real proxies say on each connection,
+//! and when; another thread has the connections, so that times are those of arrival.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! A small router: a BGP session of `rhumb_bgp` on a thread, at a port of loopback, which proxies call. It outlives them.
+//! A small router: a BGP session of `rhumb_bgp` on a thread, at a port of
+//! loopback, which proxies call. It outlives them.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};

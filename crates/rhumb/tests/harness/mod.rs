@@ -34,7 +34,8 @@ impl Place {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Ids of the processes that run in this place. Waits for a moment until there are none, and returns those left.
+    /// Ids of the processes that run in this place. Waits for a moment
+    /// until there are none, and returns those left.
     pub(crate) fn processes_left(&self) -> Vec<u32> {
         let start = Instant::now();
         loop {
@@ -277,7 +278,8 @@ impl Running {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end as its parent's end would, and returns its exit code and the rest of its standard error.
+    /// Asks it to end as its parent's end would, and returns its
+    /// exit code and the rest of its standard error.
     pub(crate) fn end(mut self) -> (i32, String) {
         drop(self.child.stdin.take());
         self.end_by_itself()

@@ -1,4 +1,5 @@
-//! A zone of keys for one test: two waypoints, principal 42, an operator, and the key server that serves it.
+//! A zone of keys for one test: two waypoints, principal 42, an
+//! operator, and the key server that serves it.
 
 #![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
 

@@ -1,4 +1,5 @@
-//! ExaBGP: a process of ours gives it commands from a file that grows, and keeps what it tells in another.
+//! ExaBGP: a process of ours gives it commands from a file
+//! that grows, and keeps what it tells in another.
 
 use std::fs::File;
 use std::io::Write;

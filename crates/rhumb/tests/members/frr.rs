@@ -1,4 +1,5 @@
-//! FRR: networks with a route map each, and `vtysh`. Its `zebra` runs beside, since it tells which interface a neighbour is on.
+//! FRR: networks with a route map each, and `vtysh`. Its `zebra` runs beside,
+//! since it tells which interface a neighbour is on.
 
 use serde_json::Value;
 

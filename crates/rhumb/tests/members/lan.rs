@@ -1,4 +1,5 @@
-//! The exchange's LAN: hosts, each a network namespace, on one bridge; and what runs on them. A bench uses it, too.
+//! The exchange's LAN: hosts, each a network namespace, on one bridge;
+//! and what runs on them. A bench uses it, too.
 
 #![allow(
     dead_code,
@@ -46,7 +47,8 @@ impl Lan {
              ip link set port{port} master bridge up"
         ));
         let (v4, v6) = (format!("10.90.0.{number}"), format!("2001:db8:90::{number}"));
-        // OpenBGPD takes the first IPv6 address of the host for next hop where the session is over IPv4, and would take ::1.
+        // OpenBGPD takes the first IPv6 address of the host for next hop where the
+        // session is over IPv4, and would take ::1.
         host.run(&format!(
             "ip address del ::1/128 dev lo; ip address add {v6}/128 dev lo; \
              ip link set eth addrgenmode none; ip address add {v4}/24 dev eth; \

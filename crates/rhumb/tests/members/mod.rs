@@ -1,10 +1,13 @@
-//! An exchange as its members see it: a LAN of network namespaces on which real routers of five makes announce real routes.
+//! An exchange as its members see it: a LAN of network namespaces on which
+//! real routers of five makes announce real routes.
 //!
 //! 1. [`lan`] lays the LAN: one host per router, and as many more as servers and proxies need.
-//! 2. [`Member::start`] starts a router, told to speak with one neighbour; it announces its part of the [`slice`].
+//! 2. [`Member::start`] starts a router, told to speak with one
+//!    neighbour; it announces its part of the [`slice`].
 //! 3. [`Member::received`] asks the router, by its own tool, what that neighbour has told it.
 //!
-//! [`oracle`] says what each should have received, by rules of its own. [`baseline`] is a plain route server.
+//! [`oracle`] says what each should have received, by rules of
+//! its own. [`baseline`] is a plain route server.
 
 // Each test file uses a part of this; a test may panic; iterators are made for the call.
 #![allow(dead_code, clippy::unwrap_used, clippy::needless_pass_by_value)]
@@ -160,7 +163,8 @@ impl Member {
         (self.make == Make::Bird).then(|| bird::withdrawals(self))
     }
 
-    /// What the router has from its neighbour, without what would loop: some makes show that, others do not.
+    /// What the router has from its neighbour, without what would
+    /// loop: some makes show that, others do not.
     pub(crate) fn received(&self) -> Table {
         let mut table = match self.make {
             Make::Bird => bird::received(self),
@@ -204,7 +208,8 @@ impl Member {
         self.processes.clear();
     }
 
-    /// Kills the router, and the host with it: no connection of its is closed, none is answered any more.
+    /// Kills the router, and the host with it: no connection
+    /// of its is closed, none is answered any more.
     pub(crate) fn vanish(&mut self) {
         self.station.host.run("ip link set eth down");
         self.kill();

@@ -1,4 +1,5 @@
-//! Table dumps (RFC 6396, TABLE_DUMP_V2): as little of them as it takes to give OpenBGPD routes with paths.
+//! Table dumps (RFC 6396, TABLE_DUMP_V2): as little of them as
+//! it takes to give OpenBGPD routes with paths.
 
 use std::net::Ipv4Addr;
 
@@ -60,7 +61,8 @@ fn attributes(member: &Member, route: &Announced) -> Vec<u8> {
     if let Some(med) = route.med {
         put(0x80, 4, med.to_be_bytes().to_vec());
     }
-    // Above what it gives routes of others: it announces its own also where another has a shorter path.
+    // Above what it gives routes of others: it announces its
+    // own also where another has a shorter path.
     put(0x40, 5, 200u32.to_be_bytes().to_vec());
     if !route.standard.is_empty() {
         let all = route

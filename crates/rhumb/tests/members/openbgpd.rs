@@ -1,4 +1,5 @@
-//! OpenBGPD: its routes come from a table dump, which is the only way to give it paths; `bgpctl` for the rest.
+//! OpenBGPD: its routes come from a table dump, which is the only
+//! way to give it paths; `bgpctl` for the rest.
 
 use serde_json::Value;
 

@@ -1,15 +1,17 @@
-//! What each member should receive: a plain route server's work, written down once more, from what members announce.
+//! What each member should receive: a plain route server's work,
+//! written down once more, from what members announce.
 //!
-//! A route goes to whom the matrix lets it and its communities do not keep it from. Of those that may go to a member the
-//! best goes: shortest path, then, where the exchange's load of ports counts, the least loaded announcer, then lowest
-//! origin, then the lowest router.
+//! A route goes to whom the matrix lets it and its communities do not keep it from. Of those that
+//! may go to a member the best goes: shortest path, then, where the exchange's load of ports
+//! counts, the least loaded announcer, then lowest origin, then the lowest router.
 
 use std::collections::BTreeMap;
 
 use super::slice::Announced;
 use super::{EXCHANGE, MATRIX, Member, Received, Table};
 
-/// The tables of `receivers` where `announcers` announce. `load` is that of each member's port, where it counts.
+/// The tables of `receivers` where `announcers` announce. `load` is
+/// that of each member's port, where it counts.
 pub(crate) fn tables<'a>(
     receivers: impl Iterator<Item = &'a Member>,
     announcers: impl Iterator<Item = &'a Member> + Clone,

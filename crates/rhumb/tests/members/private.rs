@@ -1,4 +1,5 @@
-//! The private exchange on the LAN: both servers, and a proxy for each member, as their operators run them.
+//! The private exchange on the LAN: both servers, and a proxy
+//! for each member, as their operators run them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -148,8 +149,8 @@ impl Private {
         );
     }
 
-    /// Has party one run a plain route server for these members, whose password is in `plain.md5`; those with a proxy take part in the
-    /// private service, too.
+    /// Has party one run a plain route server for these members, whose password is in `plain.md5`;
+    /// those with a proxy take part in the private service, too.
     pub(crate) fn serve_plainly(&mut self, members: &[(usize, bool)]) {
         let mut settings = format!("asn = {EXCHANGE}\nrouter_id = \"{}\"\n", self.stations[0].v4);
         for (index, has_proxy) in members {

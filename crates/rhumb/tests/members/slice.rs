@@ -1,4 +1,5 @@
-//! Real routes: who of the members announced what, and what they might have asked of the route servers.
+//! Real routes: who of the members announced what, and
+//! what they might have asked of the route servers.
 
 use super::{EXCHANGE, MEMBERS, Make};
 
@@ -14,8 +15,8 @@ pub(crate) struct Announced {
     pub(crate) large: Vec<(u32, u32, u32)>,
 }
 
-/// What a member announces. The data has no communities: some are put on by the place in the list, of every kind that
-/// route servers take for orders, and others that are to pass.
+/// What a member announces. The data has no communities: some are put on by the place in the list,
+/// of every kind that route servers take for orders, and others that are to pass.
 pub(crate) fn of(asn: u32) -> Vec<Announced> {
     let lines: Vec<&str> = DATA.lines().filter(|line| !line.starts_with('#')).collect();
     let announcers = |prefix: &str| {
@@ -60,7 +61,8 @@ fn communities(asn: u32, at: usize, alone: bool) -> Communities {
         standard.push((0, EXCHANGE as u16));
         standard.push((EXCHANGE as u16, other(2) as u16));
     }
-    // A plain route server compares before it prepends: only where there is nothing to compare both mean the same.
+    // A plain route server compares before it prepends: only where
+    // there is nothing to compare both mean the same.
     if alone && at % 3 == 1 {
         large.push((EXCHANGE, 101, other(3)));
         large.push((EXCHANGE, 102, other(4)));

@@ -1,5 +1,5 @@
-//! Network namespaces for one test. Each is held by a process that waits for its standard input to close, so they are gone
-//! with the test however it ends; nothing of them has a name in the system.
+//! Network namespaces for one test. Each is held by a process that waits for its standard input to
+//! close, so they are gone with the test however it ends; nothing of them has a name in the system.
 
 #![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
 

@@ -1,5 +1,5 @@
-//! What tests of `rhumb stamp` stand on: four hosts in a line, a - r1 - r2 - b, with a waypoint on each router, and nothing
-//! else gets from a to b.
+//! What tests of `rhumb stamp` stand on: four hosts in a line, a - r1 - r2 - b, with a waypoint on
+//! each router, and nothing else gets from a to b.
 
 #![allow(dead_code, clippy::unwrap_used)] // Each test file uses a part of this; a test may panic.
 
@@ -72,7 +72,8 @@ pub(crate) fn status(place: &Place, host: &Host, admin: &str) -> Value {
 }
 
 impl Rig {
-    /// A new one, whose clocks are ahead; `None`, and why, where the process may not make it or a program is missing.
+    /// A new one, whose clocks are ahead; `None`, and why, where the
+    /// process may not make it or a program is missing.
     pub(crate) fn new(ahead_s: i64, programs: &[&str]) -> Option<Self> {
         for program in [&["nft"], programs].concat() {
             let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
@@ -145,7 +146,8 @@ impl Rig {
         Run::of(output_on(&self.line.a, &mut self.stamp(&options)))
     }
 
-    /// Waits until each waypoint has let so many more packets pass than before: they tell a moment later.
+    /// Waits until each waypoint has let so many more packets
+    /// pass than before: they tell a moment later.
     #[track_caller]
     pub(crate) fn expect_passed(&self, before: &[u64], more: u64) {
         wait_until("packets at the waypoints", || {
@@ -192,7 +194,8 @@ impl Drop for Started {
     }
 }
 
-/// Waits until something holds; a generous bound, since the machine may be busy with everything else.
+/// Waits until something holds; a generous bound, since
+/// the machine may be busy with everything else.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! A line a - r1 - r2 - b with waypoints on it, run as their operators run them, and a sender that stamps by the library.
+//! A line a - r1 - r2 - b with waypoints on it, run as their operators run
+//! them, and a sender that stamps by the library.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 #![allow(dead_code, reason = "each user takes a part")]
@@ -127,7 +128,8 @@ impl Rig {
         self.place.write(&format!("{name}.toml"), &text);
     }
 
-    /// Starts a waypoint with the configuration that is there, and waits until it takes what is stamped now.
+    /// Starts a waypoint with the configuration that is there,
+    /// and waits until it takes what is stamped now.
     pub(crate) fn start_again(&self, host: &Host, name: &str) -> Daemon {
         let daemon = self.start_at_once(host, name);
         std::thread::sleep(NOT_TAKEN_AFTER_START);
@@ -142,7 +144,8 @@ impl Rig {
         Daemon { running, ready }
     }
 
-    /// Starts a key server on a host, with the zone `_k.example`, an operator and a waypoint that follows, and no principals.
+    /// Starts a key server on a host, with the zone `_k.example`, an operator and
+    /// a waypoint that follows, and no principals.
     pub(crate) fn start_key_server(&self, host: &Host, waypoint: &str) -> Running {
         for name in ["operator", "follower"] {
             let (file, key) = (format!("{name}.tsig"), format!("{name}.k.example"));

@@ -1,7 +1,8 @@
 //! Messages of RFC 8210, section 5, and those of RFC 6810 where they differ: parse and emit.
 //!
-//! Parsing never panics on any input. What a router sends (queries, error reports) is emitted; what it gets is parsed,
-//! and a query parses too, so that it is refused as misplaced and not as unknown.
+//! Parsing never panics on any input. What a router sends (queries, error
+//! reports) is emitted; what it gets is parsed, and a query parses too, so that
+//! it is refused as misplaced and not as unknown.
 
 use std::fmt;
 use std::time::Duration;
@@ -89,8 +90,8 @@ impl Intervals {
         expire: Duration::from_secs(7200),
     };
 
-    /// Within section 6's bounds, whatever the cache said; and what is in use does not expire before it was asked for
-    /// again.
+    /// Within section 6's bounds, whatever the cache said; and what is in use does not expire
+    /// before it was asked for again.
     #[must_use]
     pub fn bounded(self) -> Self {
         let clamp =
@@ -110,7 +111,8 @@ pub enum PduError {
     Kind(u8),
     /// It cannot be this long.
     Length(u32),
-    /// Its prefix is no prefix: too long, bits behind its length, or a greatest length out of bounds.
+    /// Its prefix is no prefix: too long, bits behind its
+    /// length, or a greatest length out of bounds.
     Prefix,
 }
 
@@ -210,7 +212,8 @@ impl Pdu {
         Ok(Some((Received { version, pdu }, len as usize)))
     }
 
-    /// Appends it. Of error reports, and of what is no matter here, nothing is emitted: [`emit_error`] does that.
+    /// Appends it. Of error reports, and of what is no matter here,
+    /// nothing is emitted: [`emit_error`] does that.
     pub fn emit(&self, version: u8, out: &mut Vec<u8>) {
         match *self {
             Self::Notify { session, serial } => {
@@ -311,7 +314,8 @@ fn parse_prefix(body: &[u8]) -> Result<Pdu, PduError> {
 
 /// Version, kind, session or code or nothing, length.
 pub const HEADER_LEN: usize = 8;
-/// Longest message that is taken: an error report quotes one message and has a text; RFC 8210 knows no bound.
+/// Longest message that is taken: an error report quotes one
+/// message and has a text; RFC 8210 knows no bound.
 const MOST_LEN: u32 = 1 << 16;
 /// So much of a message is quoted in a report.
 const MOST_QUOTED: usize = 64;

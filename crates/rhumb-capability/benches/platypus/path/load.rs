@@ -1,9 +1,11 @@
-//! The paper's Figure 4: what a router forwards of the load that it is offered, in the smallest packets.
+//! The paper's Figure 4: what a router forwards of the load
+//! that it is offered, in the smallest packets.
 //!
-//! Source and sink are on one core, the router on the other, so that the load does not depend on it: the source sends at a rate,
-//! by AF_XDP, which is its cheapest way, and what the router has no time for is lost in the ring before it. The sink drops
-//! packets as soon as its kernel has them. Forwarded is what leaves the router, over the time from the first packet sent to
-//! the last one that leaves; all kinds take turns within a round.
+//! Source and sink are on one core, the router on the other, so that the load does not depend on
+//! it: the source sends at a rate, by AF_XDP, which is its cheapest way, and what the router has no
+//! time for is lost in the ring before it. The sink drops packets as soon as its kernel has them.
+//! Forwarded is what leaves the router, over the time from the first packet sent to the last one
+//! that leaves; all kinds take turns within a round.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,8 +106,8 @@ impl Bench {
     }
 }
 
-/// Has the sink's kernel drop what arrives as soon as it asks for its way. It answers no question for its link address any more,
-/// so the router is told.
+/// Has the sink's kernel drop what arrives as soon as it asks for its way. It answers no question
+/// for its link address any more, so the router is told.
 fn drop_early(place: &Place) {
     let Line { r1: router, r2: sink, .. } = &place.0.line;
     let link = sink.run("ip -o link show left");

@@ -95,8 +95,9 @@ impl Shard {
         }
     }
 
-    /// Whether nothing that members hold of a former pair can still be said again. Where neither party has heard of a former pair, as after the loss of
-    /// both, nobody knows who had routes, and all lanes are waited for.
+    /// Whether nothing that members hold of a former pair can still be said again. Where neither
+    /// party has heard of a former pair, as after the loss of both, nobody knows who had routes,
+    /// and all lanes are waited for.
     fn all_are_back(&self) -> bool {
         let Some(Role::Lead(lead)) = self.pair.as_ref().map(|pair| &pair.role) else {
             return false;
@@ -110,8 +111,9 @@ impl Shard {
         (0..self.connections.len()).all(|lane| self.is_back(lead, Lane(lane as u16), None))
     }
 
-    /// Whether both parties have heard of a lane all that there was before this pair, and have done it. A process that had words then says nothing
-    /// anew; one that began since has said all only at the end of its table.
+    /// Whether both parties have heard of a lane all that there was before this pair, and
+    /// have done it. A process that had words then says nothing anew; one that began since
+    /// has said all only at the end of its table.
     fn is_back(&self, lead: &Lead, lane: Lane, first: Option<u64>) -> bool {
         let last = self.table.last(lane);
         let is_here = !lead.absent.contains_key(&lane)

@@ -1,7 +1,7 @@
 //! Which rounds are begun, and with which order of the engine they are decided.
 //!
-//! Lanes take turns here, too: neither one that changes a full table nor one that joins, and is to be asked about all, keeps others' changes waiting.
-//! What has changed comes before what has not.
+//! Lanes take turns here, too: neither one that changes a full table nor one that joins, and is to
+//! be asked about all, keeps others' changes waiting. What has changed comes before what has not.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -42,7 +42,8 @@ struct Turn {
 }
 
 impl Questions {
-    /// Asks `lanes`, because of what `by` has announced, or, about what is old, because it has joined.
+    /// Asks `lanes`, because of what `by` has announced,
+    /// or, about what is old, because it has joined.
     fn ask(&mut self, destination: &Destination, lanes: &LaneSet, by: Lane, is_old: bool) {
         if let Some((asked, turn)) = self.waiting.get_mut(destination) {
             lanes.iter().for_each(|lane| asked.insert(lane));
@@ -173,7 +174,8 @@ impl Shard {
         (!selections.is_empty()).then_some(Order::Select(selections))
     }
 
-    /// The slot whose order has a round's announcers, if there is one; any if the circuit takes none.
+    /// The slot whose order has a round's announcers, if
+    /// there is one; any if the circuit takes none.
     fn slot_for(&mut self, round: u64, counted: &LaneSet) -> Option<u8> {
         if self.config.common.form != Form::TopClass || counted.is_empty() {
             return Some(0);
@@ -198,7 +200,8 @@ impl Shard {
         ids.iter().map(|id| Some(self.table.item_of(*id)?.0)).collect()
     }
 
-    /// An order of a round's announcers. Places that are left go to the lanes that were compared last: the next destination may be theirs.
+    /// An order of a round's announcers. Places that are left go to the lanes that were compared
+    /// last: the next destination may be theirs.
     fn arrange_order(&mut self, round: u64) -> Option<Order> {
         let mut announcers = self.announcers(round)?;
         let lead = self.lead()?;
@@ -240,13 +243,15 @@ impl Shard {
 
 /// Rounds under way at a time: each waits for its slowest member.
 const MAX_ROUNDS: usize = 256;
-/// Of them about what has not changed: as many keep the engine busy, at 1 ms a round, while members 100 ms away answer. The rest is for what changes.
+/// Of them about what has not changed: as many keep the engine busy, at 1 ms a round, while members
+/// 100 ms away answer. The rest is for what changes.
 const MAX_BACKLOG: usize = 128;
 
 /// It has turns as lanes have, and is none: there are 4096 at most.
 const NOBODY: Lane = Lane(u16::MAX);
 
-/// Decided rounds among which those of a run are looked for: a run may have to leave some out until their orders are there.
+/// Decided rounds among which those of a run are looked for: a run may have to
+/// leave some out until their orders are there.
 const LOOKS: usize = 4 * SELECTIONS;
 
 #[cfg(test)]
@@ -274,7 +279,8 @@ mod tests {
         }
         assert_eq!(order(&mut questions, 50).len(), 50);
         questions.ask(&to(b"one"), &all, Lane(1), false);
-        // It was to be asked about anyway, and has changed now; asking once more about it changes nothing.
+        // It was to be asked about anyway, and has changed now;
+        // asking once more about it changes nothing.
         questions.ask(&to(&[3, 99]), &all, Lane(2), false);
         questions.ask(&to(&[3, 99]), &all, Lane(3), true);
         let next = order(&mut questions, 3);

@@ -1,7 +1,8 @@
 //! What members have said: what party two has heard of it, and which of it is ordered next.
 //!
-//! Invariant: an announcement is ordered only if both parties hold it, of each lane in the order in which it was said. What one of them lacks
-//! though it has heard later words of the lane was replaced meanwhile, and is forgotten by the other.
+//! Invariant: an announcement is ordered only if both parties hold it, of each lane in the order in
+//! which it was said. What one of them lacks though it has heard later words of the lane was
+//! replaced meanwhile, and is forgotten by the other.
 
 use super::{TheirRoute, Theirs, What, Word};
 use crate::ExchangeError;
@@ -46,7 +47,8 @@ impl Shard {
         lead.push(lane, mark, what);
     }
 
-    /// This party has refused a route: party two is to forget it. What the lane had to the same destination is withdrawn.
+    /// This party has refused a route: party two is to forget it. What the
+    /// lane had to the same destination is withdrawn.
     pub(in crate::shard) fn lead_refused(
         &mut self,
         (lane, mark): Item,
@@ -182,7 +184,8 @@ impl Shard {
             }
             self.lead()?.wake(lane);
         }
-        // Not in the order of lanes, which would tell members who announced what they may not have: ids are digests of nonces.
+        // Not in the order of lanes, which would tell members who announced what
+        // they may not have: ids are digests of nonces.
         batch.sort_by_key(|item| self.table.held(*item).map(|held| held.id));
         let lead = self.lead()?;
         if !lead.adopt.is_empty() {
@@ -199,7 +202,8 @@ impl Shard {
 
     /// Takes a lane's first word, unless it waits.
     ///
-    /// No word before it waits for a run: an announcement that a later word takes back is not the lane's latest, and is dropped.
+    /// No word before it waits for a run: an announcement that a later word takes back is not the
+    /// lane's latest, and is dropped.
     fn next_word(&mut self, lane: Lane) -> Next {
         let Some(lead) = self.lead() else { return Next::Wait };
         let Some(Word { mark, what }) = lead.queues[lane.index()].pop_front() else {
@@ -261,8 +265,9 @@ impl Shard {
         }
     }
 
-    /// A member told the parties different things under one mark. Neither counts, and the member is cut; orders name routes by their ids, so one
-    /// that was current would fail the pair, and everybody with it.
+    /// A member told the parties different things under one mark. Neither counts, and
+    /// the member is cut; orders name routes by their ids, so one that was current
+    /// would fail the pair, and everybody with it.
     fn drop_word_that_differs(&mut self, item: Item, is_theirs: bool) -> Next {
         self.drop_word(item, is_theirs);
         let error = ExchangeError::Unexpected("another word for the other party");
@@ -282,8 +287,8 @@ impl Shard {
         id.map_or(Next::Skip, |id| Next::Remove(vec![id]))
     }
 
-    /// A lane has said all that it began with: what earlier incarnations had is gone. What it has said again stays until that takes its
-    /// place: it may be in the run that comes next.
+    /// A lane has said all that it began with: what earlier incarnations had is gone. What it has
+    /// said again stays until that takes its place: it may be in the run that comes next.
     fn end(&mut self, lane: Lane, mark: Mark) -> Next {
         let is_old = |other: &Mark| other.incarnation < mark.incarnation;
         let (mut ids, mut dropped) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Nebula: client and server have a tunnel end to end, which the router relays because they cannot reach each other.
+//! Nebula: client and server have a tunnel end to end, which the router
+//! relays because they cannot reach each other.
 
 use std::process::Command;
 
@@ -93,5 +94,6 @@ fn node(
 const CLIENT: [u8; 4] = [10, 66, 0, 1];
 const SERVER: [u8; 4] = [10, 66, 0, 2];
 const PORT: u16 = 4242;
-/// What a relayed datagram's overhead leaves, about: two headers and two tags of 16 bytes each, and those of UDP and IPv4.
+/// What a relayed datagram's overhead leaves, about: two headers and two tags
+/// of 16 bytes each, and those of UDP and IPv4.
 const TUNNEL_MTU: usize = MTU - 4 * 16 - IP_AND_UDP;

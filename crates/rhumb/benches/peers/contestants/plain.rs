@@ -1,5 +1,5 @@
-//! What a router could cost at least: the kernel's own forwarding, and a process that moves datagrams by `rhumb-io` and does
-//! nothing else. Neither protects anything.
+//! What a router could cost at least: the kernel's own forwarding, and a process that moves
+//! datagrams by `rhumb-io` and does nothing else. Neither protects anything.
 
 use std::net::SocketAddr;
 use std::process::Command;

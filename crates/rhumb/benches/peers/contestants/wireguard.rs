@@ -1,7 +1,8 @@
-//! WireGuard in user space, by two implementations: client and server have a tunnel to the router each, whose kernel forwards
-//! from one to the other.
+//! WireGuard in user space, by two implementations: client and server have a tunnel to the router
+//! each, whose kernel forwards from one to the other.
 //!
-//! Each process is told its keys over its control socket. Source: the cross-platform interface of WireGuard's documentation.
+//! Each process is told its keys over its control socket. Source: the
+//! cross-platform interface of WireGuard's documentation.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! Yggdrasil: client and server have a link by TLS to the router each, and a session end to end over it.
+//! Yggdrasil: client and server have a link by TLS to the
+//! router each, and a session end to end over it.
 
 use std::net::Ipv6Addr;
 use std::process::Command;

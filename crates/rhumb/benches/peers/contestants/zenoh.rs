@@ -1,5 +1,5 @@
-//! zenohd over TLS: a publisher and a subscriber, clients of the router. Messages of any size are a stream there, and are
-//! batched by both ends and by the router.
+//! zenohd over TLS: a publisher and a subscriber, clients of the router. Messages of any size are a
+//! stream there, and are batched by both ends and by the router.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,8 +1,10 @@
-//! The load for zenoh: a publisher in the client's namespace and a subscriber in the server's, each a client of one router.
+//! The load for zenoh: a publisher in the client's namespace and a subscriber
+//! in the server's, each a client of one router.
 //!
-//! `zenoh-load subscribe CONFIG SOCKET` connects to the publisher's socket, over which it tells what arrives; `zenoh-load
-//! publish CONFIG SOCKET` prints `ready` and then answers each line `PAYLOAD WINDOW PER_SECOND MILLISECONDS` (of window and
-//! rate, one is 0) with `SENT ARRIVED WALL P50 P99`, times in nanoseconds. The pace is that of the bench's load for datagrams.
+//! `zenoh-load subscribe CONFIG SOCKET` connects to the publisher's socket, over which it tells
+//! what arrives; `zenoh-load publish CONFIG SOCKET` prints `ready` and then answers each line
+//! `PAYLOAD WINDOW PER_SECOND MILLISECONDS` (of window and rate, one is 0) with `SENT ARRIVED WALL
+//! P50 P99`, times in nanoseconds. The pace is that of the bench's load for datagrams.
 
 use std::error::Error;
 use std::io::{BufRead, Read, Write};
@@ -93,7 +95,8 @@ fn publish(config: &str, socket: &str) -> Outcome {
     Ok(())
 }
 
-/// Publishes for that `time` and waits for what is under way. How many were sent, and the time to the last arrival.
+/// Publishes for that `time` and waits for what is under way. How many
+/// were sent, and the time to the last arrival.
 fn slice(
     payload: usize,
     (window, per_s): (u64, u64),

@@ -1,4 +1,5 @@
-//! `rhumb capability delegate`: restricts a capability for somebody else, and a principal's own key to begin with.
+//! `rhumb capability delegate`: restricts a capability for somebody
+//! else, and a principal's own key to begin with.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -124,8 +124,8 @@ pub(super) fn principal(arguments: &MintArguments, file: &ConfigFile, form: Form
     Ok(())
 }
 
-/// Adds a line to the operator's book, which is replaced as a whole: a key server that reads it meanwhile sees the old or the
-/// new one. Returns whether there was none before.
+/// Adds a line to the operator's book, which is replaced as a whole: a key server that reads it
+/// meanwhile sees the old or the new one. Returns whether there was none before.
 fn append_to_book(book: &Path, number: u32, line: &str) -> Outcome<bool> {
     let shown = book.display();
     let failed = |error: io::Error| Failure::operation_text(format!("book {shown}: {error}"));

@@ -1,4 +1,5 @@
-//! Three attacks, really carried out, each against a running process; what is reported is what that process did.
+//! Three attacks, really carried out, each against a running
+//! process; what is reported is what that process did.
 //!
 //! Mallory has a key and a name of her own, and can reach everybody. She holds nobody else's key.
 
@@ -99,9 +100,10 @@ pub(super) fn replayed_datagram(
     })
 }
 
-/// Joins R1 under B's name: R1 would hand B's traffic to Mallory. First with a certificate for R1 as B would bring it,
-/// then as a server brings one: B's word that Mallory answers for B, and Mallory's own that R1 may carry. Everything but
-/// B's signature is in order, so nothing else can be what stops her.
+/// Joins R1 under B's name: R1 would hand B's traffic to Mallory. First with a
+/// certificate for R1 as B would bring it, then as a server brings one: B's word that
+/// Mallory answers for B, and Mallory's own that R1 may carry. Everything but B's
+/// signature is in order, so nothing else can be what stops her.
 pub(super) fn claimed_name(network: &Network) -> Outcome<Attack> {
     let mallory = stranger()?;
     let router = network.r1.remote;
@@ -156,7 +158,8 @@ fn advertise(
     metadata: &[u8],
     certificates: &[Certificate],
 ) -> Outcome<Verdict> {
-    // R1 may first have to fetch B's metadata, and says so; honest nodes come back then, and so does Mallory.
+    // R1 may first have to fetch B's metadata, and says so; honest
+    // nodes come back then, and so does Mallory.
     for _ in 0..MAX_TRIES {
         let answer = session.ask(Action::Advertise, source, metadata, certificates, PATIENCE)?;
         let Some(answer) = answer else { return Ok(Verdict::Silence) };

@@ -1,7 +1,8 @@
-//! The demo's processes: started from this very program, read line by line, and ended by id whatever happens.
+//! The demo's processes: started from this very program, read
+//! line by line, and ended by id whatever happens.
 //!
-//! Each holds a pipe from us as standard input and ends when it closes (see [`crate::lifetime`]), so that none outlives
-//! us even when we are killed.
+//! Each holds a pipe from us as standard input and ends when it closes (see [`crate::lifetime`]),
+//! so that none outlives us even when we are killed.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -22,7 +23,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `rhumb --json ARGUMENTS`. Its standard error is ours: progress bars, and its one line when it fails.
+    /// Starts `rhumb --json ARGUMENTS`. Its standard error is ours:
+    /// progress bars, and its one line when it fails.
     pub(super) fn start(label: &'static str, arguments: &[&OsStr]) -> Outcome<Self> {
         let program = std::env::current_exe().map_err(Failure::operation)?;
         let mut command = Command::new(program);

@@ -1,7 +1,7 @@
 //! The demo's network: keys, one RIB, three routers, and what else runs as processes of their own.
 //!
-//! R1 and R3 have no address in the RIB: they are reached through R2, as routers of two sites are through a provider. So
-//! the only way from A to B is A - R1 - R2 - R3 - B.
+//! R1 and R3 have no address in the RIB: they are reached through R2, as routers of two sites are
+//! through a provider. So the only way from A to B is A - R1 - R2 - R3 - B.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

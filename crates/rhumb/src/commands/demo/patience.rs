@@ -14,7 +14,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Ends after `length`; from here on signals are caught, so that the demo cleans up before it ends.
+    /// Ends after `length`; from here on signals are caught,
+    /// so that the demo cleans up before it ends.
     pub(super) fn begin(length: Duration, with_parent: bool) -> Outcome<Self> {
         let stopped = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! An eavesdropper on the wire: carries every datagram between one client and one server, and sends the first few sealed
-//! ones that the client sent a second time.
+//! An eavesdropper on the wire: carries every datagram between one client and one server, and sends
+//! the first few sealed ones that the client sent a second time.
 //!
 //! It holds no key. What it can do is what anybody can who owns a cable between two hops.
 
@@ -118,7 +118,8 @@ impl Run {
     }
 }
 
-/// What sealed PDUs look like from outside; a sealed close would end the session before its copy comes.
+/// What sealed PDUs look like from outside; a sealed close
+/// would end the session before its copy comes.
 fn is_sealed_pdu(first_byte: u8) -> bool {
     (0x80..=0x8F).contains(&first_byte)
 }

@@ -1,7 +1,7 @@
 //! Who is connected, and the ways between connections and shards.
 //!
-//! Invariant: every shard hears of connections in the same order, because they are announced under one lock; and of a connection nothing
-//! after its end.
+//! Invariant: every shard hears of connections in the same order, because they are announced under
+//! one lock; and of a connection nothing after its end.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -128,7 +128,8 @@ impl Hub {
         Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Another roster is in force, which extends the former one: connections of those who are gone end, and with more lanes the pair.
+    /// Another roster is in force, which extends the former one: connections of those who are gone
+    /// end, and with more lanes the pair.
     pub(super) fn set_roster(&self, config: ServerConfig) {
         let config = Arc::new(config);
         let (mut members, mut pair) = (self.members(), self.pair());
@@ -154,7 +155,8 @@ impl Hub {
         });
     }
 
-    /// Takes a member in, unless its site is gone meanwhile. A connection that it had is over: the newest counts.
+    /// Takes a member in, unless its site is gone meanwhile. A
+    /// connection that it had is over: the newest counts.
     pub(super) fn member_here(
         &self,
         lane: Lane,
@@ -187,8 +189,8 @@ impl Hub {
         }
     }
 
-    /// Begins a pair with the other party, unless there is one with another of its servers, or its hello was judged by a roster that is in force no
-    /// more.
+    /// Begins a pair with the other party, unless there is one with another of its servers, or its
+    /// hello was judged by a roster that is in force no more.
     pub(super) fn pair_begins(
         &self,
         name: Name,
@@ -269,5 +271,6 @@ pub(super) fn places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(MAX_WAITING))
 }
 
-/// Messages of one member that wait for shards; beyond it nothing is read from its connection. Four times what one run takes.
+/// Messages of one member that wait for shards; beyond it nothing is read from
+/// its connection. Four times what one run takes.
 const MAX_WAITING: usize = 64;

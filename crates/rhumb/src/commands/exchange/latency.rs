@@ -28,7 +28,8 @@ impl Latencies {
         self.total += other.total;
     }
 
-    /// Microseconds that `permille` of all did not exceed, rounded up to a bucket's end; nothing if there were none.
+    /// Microseconds that `permille` of all did not exceed, rounded up to
+    /// a bucket's end; nothing if there were none.
     pub(crate) fn at(&self, permille: u64) -> Option<u64> {
         let rank = (self.total * permille).div_ceil(1000).max(1);
         let mut seen = 0;

@@ -40,7 +40,8 @@ pub(super) async fn serve(hub: Arc<Hub>, channel: Channel) {
     inbox.finish(GOODBYE).await;
 }
 
-/// Both say who they are and what they were started with. Whether the member takes part in Select-Best, or what differs.
+/// Both say who they are and what they were started with. Whether the member takes part in
+/// Select-Best, or what differs.
 async fn greet(hub: &Hub, lane: Lane, line: &Line, inbox: &mut Inbox) -> Result<bool, String> {
     let nonce = fresh_secret().map_err(|failure| failure.to_string())?;
     let config = hub.config();

@@ -1,10 +1,11 @@
 //! The pair of one server of each party. Party one leads: it calls, and decides whom.
 //!
-//! 1. A server of party one calls the other party's first server; when that has been out of reach for the time of takeover, the
-//!    second.
-//! 2. A standby of party one calls nobody while its primary is there: it keeps a connection to it to know. When the primary comes back with a
-//!    pair of its own, the standby ends its pair.
-//! 3. A server of party two takes the call of any server of party one, unless it is in a pair with another: then it hangs up.
+//! 1. A server of party one calls the other party's first server; when that has been out of reach
+//!    for the time of takeover, the second.
+//! 2. A standby of party one calls nobody while its primary is there: it keeps a connection to it
+//!    to know. When the primary comes back with a pair of its own, the standby ends its pair.
+//! 3. A server of party two takes the call of any server of party one, unless it
+//!    is in a pair with another: then it hangs up.
 //! 4. A pair that works is not given up for a server that comes back.
 
 use std::net::SocketAddr;

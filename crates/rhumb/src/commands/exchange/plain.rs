@@ -1,12 +1,16 @@
-//! Members that do not use the private service: a plain route server beside it, at party one (RFC 7947).
+//! Members that do not use the private service: a plain
+//! route server beside it, at party one (RFC 7947).
 //!
-//! It learns what any route server learns: their routes, and by communities and best paths their policies. A task drives one BGP session
-//! per client (`daemon/bgp.rs`) and keeps one table (`plain/table.rs`).
+//! It learns what any route server learns: their routes, and by communities and
+//! best paths their policies. A task drives one BGP session per client
+//! (`daemon/bgp.rs`) and keeps one table (`plain/table.rs`).
 //!
-//! A client with a proxy takes part in the private service by it: a `rhumb member` in its name, to which this route server is the client's
-//! router. What the client announces goes there as it is, and what the proxy has is for this client alone.
+//! A client with a proxy takes part in the private service by it: a `rhumb member` in its name, to
+//! which this route server is the client's router. What the client announces goes there as it is,
+//! and what the proxy has is for this client alone.
 //!
-//! Invariant: each client's orders are given in the order in which they follow from events, so that it ends up with the best that there is.
+//! Invariant: each client's orders are given in the order in which they follow from events, so that
+//! it ends up with the best that there is.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -151,7 +155,8 @@ fn session_config(settings: &PlainSettings, client: &PlainClient) -> Config {
     config
 }
 
-/// Of the session with a client's proxy, as which the client is to be seen there: its number, and its address for an identifier.
+/// Of the session with a client's proxy, as which the client is to be seen there: its number, and
+/// its address for an identifier.
 fn proxy_config(settings: &PlainSettings, client: &PlainClient) -> Config {
     let id = match client.address {
         IpAddr::V4(address) => address,
@@ -270,5 +275,6 @@ impl Orders {
 
 /// Events that wait, and that are handled together.
 const EVENTS: usize = 1024;
-/// A proxy is a process of the exchange's own on its own network: it may be asked often, and is missed when it is away.
+/// A proxy is a process of the exchange's own on its own network: it may
+/// be asked often, and is missed when it is away.
 const PROXY_RETRY: Duration = Duration::from_secs(5);

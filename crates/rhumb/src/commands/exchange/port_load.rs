@@ -1,7 +1,8 @@
-//! The load of members' ports, party one's private input: a text file that whoever watches the switches writes anew.
+//! The load of members' ports, party one's private input: a text file
+//! that whoever watches the switches writes anew.
 //!
-//! A line is a site as in the roster, and how full its port is in percent: `Example Net/fra1 63`. Empty lines and those that begin with `#`
-//! say nothing. Who is not there counts as idle.
+//! A line is a site as in the roster, and how full its port is in percent: `Example Net/fra1 63`.
+//! Empty lines and those that begin with `#` say nothing. Who is not there counts as idle.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

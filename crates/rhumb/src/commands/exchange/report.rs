@@ -1,6 +1,7 @@
 //! What a server of the exchange tells: its ready line, status and metrics.
 //!
-//! Nothing in it tells a route, a policy or a ranking: those are shares, and only shares of others could open them.
+//! Nothing in it tells a route, a policy or a ranking: those are
+//! shares, and only shares of others could open them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -347,7 +348,8 @@ const PLAIN_SESSIONS: &str = "rhumb_exchange_plain_sessions";
 const PLAIN_ROUTES: &str = "rhumb_exchange_plain_routes";
 /// Below the number of sites, somebody is missing.
 const MEMBERS: &str = "rhumb_exchange_connected_members";
-/// Zero for longer than a takeover takes: nothing is exchanged. A standby has zero while its primary works.
+/// Zero for longer than a takeover takes: nothing is
+/// exchanged. A standby has zero while its primary works.
 const PAIRED: &str = "rhumb_exchange_paired_shards";
 const ROUTES: &str = "rhumb_exchange_current_routes";
 /// Grows when more is announced than computed.
@@ -367,7 +369,8 @@ const USED: &str = "rhumb_exchange_used_triples";
 const EXPORT_LATENCY: &str = "rhumb_exchange_export_latency_us";
 /// With the members' own time for ranking: one that is slow shows here.
 const ROUND_LATENCY: &str = "rhumb_exchange_round_latency_us";
-/// `stranger` is a key that is not in the roster; `other_protocol` a version; `late` and `crowded` an attack, or a broken host.
+/// `stranger` is a key that is not in the roster; `other_protocol` a version;
+/// `late` and `crowded` an attack, or a broken host.
 const DOOR: &str = "rhumb_exchange_door_connections_total";
 /// `hello` is another roster or other parameters: the log names them.
 const DROPPED: &str = "rhumb_exchange_dropped_connections_total";

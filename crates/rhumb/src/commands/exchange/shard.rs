@@ -1,7 +1,9 @@
-//! A shard's thread: what comes from connections goes into the sans-IO shard, and what that says goes out.
+//! A shard's thread: what comes from connections goes into
+//! the sans-IO shard, and what that says goes out.
 //!
 //! One turn:
-//! 1. what waits is handled; what comes of members' messages goes out together, what comes of others at once;
+//! 1. what waits is handled; what comes of members' messages goes
+//!    out together, what comes of others at once;
 //! 2. what is due by the clock;
 //! 3. while there is nothing else to do, triples are made;
 //! 4. wait for the next input or time.
@@ -108,7 +110,8 @@ impl Worker {
         }
     }
 
-    /// Handles what waits, a bounded number; whether there may be more, and nothing when it is to end.
+    /// Handles what waits, a bounded number; whether there
+    /// may be more, and nothing when it is to end.
     fn handle_waiting(&mut self) -> Option<bool> {
         let mut more = true;
         for _ in 0..MAX_INPUTS_A_TURN {
@@ -136,7 +139,8 @@ impl Worker {
             }
             Input::MemberSaid { lane, connection, message, .. } => {
                 self.hear(lane, connection, &message, now);
-                // The turn ends with what comes of it, so that many withdrawals, say, are one order.
+                // The turn ends with what comes of it, so that
+                // many withdrawals, say, are one order.
                 return;
             }
             Input::MemberGone { lane, connection } => {
@@ -238,7 +242,8 @@ impl Worker {
         self.drop_member(lane);
     }
 
-    /// Nothing more of a connection counts that is cut. What its task says of its end is of no account then.
+    /// Nothing more of a connection counts that is cut. What its
+    /// task says of its end is of no account then.
     fn drop_member(&mut self, lane: Lane) {
         if let Some((_, line)) = self.members.remove(&lane) {
             line.cut.notify_one();

@@ -1,4 +1,5 @@
-//! What is spoken over channels between servers and members. What is in the messages is the business of `rhumb_exchange`.
+//! What is spoken over channels between servers and members. What is in the messages is the
+//! business of `rhumb_exchange`.
 
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a goodbye may take.
 pub(crate) const GOODBYE: Duration = Duration::from_secs(2);
 
-/// What is computed for all cannot wait for one: at 10,000 announcements a second of 250 bytes, a member behind 10 Mbit/s is cut after a table of some
-/// 500,000. It is back at once, and gets what it lacks at its own pace: replays wait for it.
+/// What is computed for all cannot wait for one: at 10,000 announcements a second of 250 bytes, a
+/// member behind 10 Mbit/s is cut after a table of some 500,000. It is back at once, and gets what
+/// it lacks at its own pace: replays wait for it.
 const MAX_QUEUE_TO_MEMBER: usize = 64 << 20;

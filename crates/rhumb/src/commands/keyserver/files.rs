@@ -1,4 +1,5 @@
-//! The files that a key server reads: masters, the book of principals, keys that sign. The first two also while it runs.
+//! The files that a key server reads: masters, the book of principals, keys
+//! that sign. The first two also while it runs.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -131,7 +131,8 @@ fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
     Value::Object(map)
 }
 
-/// Two `key` a window and principal are to be expected; many `negative` are numbers that were guessed.
+/// Two `key` a window and principal are to be expected;
+/// many `negative` are numbers that were guessed.
 const ANSWERS: &str = "rhumb_keyserver_answered_questions_total";
 /// Questions about the zone itself are short, so their answers often are too long for a datagram.
 const TRUNCATED: &str = "rhumb_keyserver_truncated_answers_total";
@@ -139,9 +140,11 @@ const TRUNCATED: &str = "rhumb_keyserver_truncated_answers_total";
 const UPDATES: &str = "rhumb_keyserver_stored_updates_total";
 /// Anything but zero needs a look at disk and log.
 const STORE_FAILURES: &str = "rhumb_keyserver_store_failures_total";
-/// `bad_signature` and `not_allowed` are attacks or keys that were exchanged; `bad_time` is a clock; `stale` a serial.
+/// `bad_signature` and `not_allowed` are attacks or keys that were
+/// exchanged; `bad_time` is a clock; `stale` a serial.
 const REFUSED: &str = "rhumb_keyserver_refused_messages_total";
-/// `rate_limited` is a flood, or a resolver with very many principals behind it: then raise `rate_per_s`.
+/// `rate_limited` is a flood, or a resolver with very many
+/// principals behind it: then raise `rate_per_s`.
 const DROPPED: &str = "rhumb_keyserver_dropped_messages_total";
 const PRINCIPALS: &str = "rhumb_keyserver_principals";
 const REVOCATIONS: &str = "rhumb_keyserver_revocations";

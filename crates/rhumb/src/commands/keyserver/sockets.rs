@@ -1,7 +1,8 @@
 //! The sockets of a key server: each address by UDP and by TCP (RFC 7766).
 //!
-//! A TCP connection carries one message after the other. Their number is bounded, in all and per source, and so is the time for
-//! each message; a source that has its share waits at the door without costing others anything.
+//! A TCP connection carries one message after the other. Their number is bounded, in all and per
+//! source, and so is the time for each message; a source that has its share waits at the door
+//! without costing others anything.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

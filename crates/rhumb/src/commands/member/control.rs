@@ -1,5 +1,5 @@
-//! The control socket: a Unix socket on which `rhumb member routes` and `rhumb member status` ask. A connection is one request, a line of
-//! JSON, and its answer, another.
+//! The control socket: a Unix socket on which `rhumb member routes` and `rhumb member status` ask.
+//! A connection is one request, a line of JSON, and its answer, another.
 
 use std::fs;
 use std::io::{self, Read, Write};

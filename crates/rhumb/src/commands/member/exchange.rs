@@ -1,7 +1,9 @@
-//! The member's core, and what its routes are called there: ids of announcements on one side, prefixes and members on the other.
+//! The member's core, and what its routes are called there: ids of announcements on one side,
+//! prefixes and members on the other.
 //!
-//! It is made when the first server says how many shards there are, and by which circuit the best route is found; and anew when one of these has changed, or
-//! sites have other places in the roster. Routes of others stay meanwhile, until all is there again.
+//! It is made when the first server says how many shards there are, and by which circuit the best
+//! route is found; and anew when one of these has changed, or sites have other places in the
+//! roster. Routes of others stay meanwhile, until all is there again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -115,7 +117,8 @@ impl Exchange {
         }
     }
 
-    /// Another roster from now on; whether it extends the former one. If not, the core is made anew, when a server has it, too.
+    /// Another roster from now on; whether it extends the former one. If not, the core is made
+    /// anew, when a server has it, too.
     pub(super) fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) -> bool {
         let extends = roster.extends(&self.roster);
         let taken = self.core.as_mut().map(|core| {
@@ -298,7 +301,8 @@ impl Exchange {
         outcomes
     }
 
-    /// Answers one of the questions for which there is no more time, by what is known then; gives when its answer is due. None is answered earlier: it
+    /// Answers one of the questions for which there is no more time, by what is
+    /// known then; gives when its answer is due. None is answered earlier: it
     /// would be one that nothing had to be judged for.
     pub(super) fn answer(&mut self, table: &Table, now: Instant) -> Option<Instant> {
         let is_judged = |question: &Question| {
@@ -422,5 +426,6 @@ impl Exchange {
 const BEST_CLASS: u8 = 15;
 /// All further classes are one.
 const WORST: u32 = 14;
-/// For how long routes are used that nobody could take back: as long as routers keep those of a neighbour that restarts, and some more.
+/// For how long routes are used that nobody could take back: as long as routers keep those of a
+/// neighbour that restarts, and some more.
 const AWAY: Duration = Duration::from_secs(300);

@@ -1,5 +1,6 @@
-//! What becomes of another member's route: its validity, and what the import policy says. A thread of its own thinks about it, one route after the
-//! other, so that however long that takes, nothing else of the proxy takes longer.
+//! What becomes of another member's route: its validity, and what the import policy says. A thread
+//! of its own thinks about it, one route after the other, so that however long that takes, nothing
+//! else of the proxy takes longer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -84,7 +85,8 @@ impl Judge {
         let _ = self.cases.send(case);
     }
 
-    /// What was judged, at least one and at most so many. May be dropped before it is done: nothing is lost.
+    /// What was judged, at least one and at most so many. May be
+    /// dropped before it is done: nothing is lost.
     ///
     /// # Errors
     ///
@@ -103,7 +105,8 @@ impl Judge {
 }
 
 fn work(cases: &Receiver<Case>, judged: &UnboundedSender<Judged>) {
-    // It has the whole time that the others leave it. If it cannot have less than they, it works all the same.
+    // It has the whole time that the others leave it. If it cannot
+    // have less than they, it works all the same.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(LESS_URGENT);
     while let Ok(case) = cases.recv() {
@@ -172,8 +175,9 @@ impl Law {
         Ok(Taken { candidate, attributes })
     }
 
-    /// How long a route takes, some more than that, and in powers of two: what is counted for each route that is announced to anybody, so it must say no
-    /// more than how long the policy is. Measured on a route that nobody has announced.
+    /// How long a route takes, some more than that, and in powers of two: what is counted for each
+    /// route that is announced to anybody, so it must say no more than how long the policy is.
+    /// Measured on a route that nobody has announced.
     pub(super) fn cost(&self) -> Duration {
         let other = self.roster.iter().find(|(_, asn)| *asn != self.import.own_asn);
         let Some((from, asn)) = other else { return LEAST_COST };

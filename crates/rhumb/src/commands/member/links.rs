@@ -1,6 +1,7 @@
-//! Connections to the servers of both parties, primaries and standbys alike: each is kept up by a task of its own, and begun anew when
-//! it ends. They have a thread for themselves ([`Wires`]): when a message came is noted there, and what is said leaves there, at its time, so neither
-//! tells what the proxy is busy with.
+//! Connections to the servers of both parties, primaries and standbys alike: each is kept up by
+//! a task of its own, and begun anew when it ends. They have a thread for themselves
+//! ([`Wires`]): when a message came is noted there, and what is said leaves there, at its time,
+//! so neither tells what the proxy is busy with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

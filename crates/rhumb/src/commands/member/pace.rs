@@ -1,8 +1,11 @@
-//! When a proxy speaks to the servers: at points of a grid of time, which depend on what was heard, and when, and not on what is thought about it.
+//! When a proxy speaks to the servers: at points of a grid of time, which depend on what was heard,
+//! and when, and not on what is thought about it.
 //!
 //! 1. A connection's task notes when a message came. Nothing else is done on its thread.
-//! 2. Each route that a server hands out counts for a fixed time, whether this member may have it or not ([`Pace::heard`]).
-//! 3. What follows from a message leaves at the second point of the grid behind all that ([`Pace::due`]). Until shortly before, the proxy thinks.
+//! 2. Each route that a server hands out counts for a fixed time, whether this
+//!    member may have it or not ([`Pace::heard`]).
+//! 3. What follows from a message leaves at the second point of the grid behind all that
+//!    ([`Pace::due`]). Until shortly before, the proxy thinks.
 //!
 //! Invariant: what is late for its point leaves at a later point, and never between two.
 
@@ -70,7 +73,8 @@ pub(super) fn closes(due: Instant) -> Instant {
 
 /// Several times what a proxy takes for a round, and little beside what a router takes for a route.
 pub(super) const STEP: Duration = Duration::from_millis(5);
-/// What it takes to wake, and to write answers down, also on a busy machine: what was not counted before is thought about for the rest.
+/// What it takes to wake, and to write answers down, also on a busy machine: what was not counted
+/// before is thought about for the rest.
 const CLOSING: Duration = Duration::from_micros(3500);
 /// Half of what the parties wait for a ranking.
 const SOON: Duration = Duration::from_millis(500);

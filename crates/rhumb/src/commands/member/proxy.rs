@@ -41,7 +41,8 @@ pub(super) struct Proxy {
     pub(super) rtr: RtrFeed,
     pub(super) started: Instant,
     pub(super) reloads: u64,
-    /// Families of the router's session of which it has not told all; nothing while there is no session.
+    /// Families of the router's session of which it has not
+    /// told all; nothing while there is no session.
     awaited: Option<Vec<Family>>,
     /// Whether the exchange has been told that all is there.
     table_ended: bool,
@@ -474,7 +475,8 @@ const QUESTIONS: usize = 16;
 const TICK: Duration = Duration::from_millis(500);
 /// How soon a server that took nothing is asked again.
 const ROOM_PAUSE: Duration = Duration::from_millis(2);
-/// A router that is there has told all within this time; if not, the exchange forgets what an earlier process of this member announced.
+/// A router that is there has told all within this time; if not, the exchange forgets what an
+/// earlier process of this member announced.
 const ROUTER_PATIENCE: Duration = Duration::from_secs(60);
 /// A router that restarts defers its choice until it is told that it has all, at most for so long.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,5 @@
-//! `rhumb member routes` and `rhumb member status`: what a running proxy says, for people and for programs.
+//! `rhumb member routes` and `rhumb member status`: what a
+//! running proxy says, for people and for programs.
 
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};

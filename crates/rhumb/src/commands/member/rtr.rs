@@ -1,8 +1,9 @@
-//! What validates origins, kept up to date from caches of the RPKI: the protocol is in `rhumb_bgp::policy::rtr`, the
-//! connections are here.
+//! What validates origins, kept up to date from caches of the RPKI: the protocol is in
+//! `rhumb_bgp::policy::rtr`, the connections are here.
 //!
-//! One task per cache connects, asks, and connects again when that ends; all are asked all the time, so that another
-//! one's set is at hand when the preferred one's expires. What is in force is published as a whole.
+//! One task per cache connects, asks, and connects again when that ends; all are asked
+//! all the time, so that another one's set is at hand when the preferred one's
+//! expires. What is in force is published as a whole.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -126,8 +127,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a client, publishes what that changed, and gives back what is to be sent and when to look
-    /// again.
+    /// Does something with a client, publishes what that changed, and gives back
+    /// what is to be sent and when to look again.
     fn drive<T>(&self, cache: usize, act: impl FnOnce(&mut RtrClient) -> T) -> Driven<T> {
         let mut state = self.state();
         let client =
@@ -182,7 +183,8 @@ async fn follow(shared: Arc<Shared>, cache: usize) {
         let (after, longest) = ended.result;
         tracing::warn!(cache = %address, "no RPKI data: {problem}");
         shared.note(cache, Link { connected: false, problem: Some(problem) });
-        // One that brought something, or after which another question is asked, is followed by the next one soon.
+        // One that brought something, or after which another question
+        // is asked, is followed by the next one soon.
         let brought = (after.0.resets, after.0.deltas) != (before.0.resets, before.0.deltas);
         if brought || after.1 != before.1 {
             pause = RECONNECT_LEAST;

@@ -1,15 +1,19 @@
-//! What a proxy knows: the routes of its own router, and those of other members with what became of them.
+//! What a proxy knows: the routes of its own router, and
+//! those of other members with what became of them.
 //!
-//! 1. The router announces: the export policy says who gets which version of the route ([`Table::announced`]).
-//! 2. Another member's route comes, and is to be judged ([`Table::offered`]). Once it is, it takes the place of the former one ([`Table::judged`]).
+//! 1. The router announces: the export policy says who gets which
+//!    version of the route ([`Table::announced`]).
+//! 2. Another member's route comes, and is to be judged ([`Table::offered`]). Once it is, it takes
+//!    the place of the former one ([`Table::judged`]).
 //! 3. Of those taken, the best class is what the exchange may choose from ([`Table::classes`]).
 //! 4. What it chose ([`Table::selected`]), or without a choice the best, goes to the router.
 //!
-//! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only differences are sent. Policies and validity may
-//! change at any time, and all is looked at again.
+//! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only
+//! differences are sent. Policies and validity may change at any time, and all is looked at again.
 //!
-//! Invariant: which of its routes a member announces, and when, tells nobody whom they are for. A route for nobody is announced like any other; and
-//! after a change of policies or roster all are announced again, those that the change says nothing about among them.
+//! Invariant: which of its routes a member announces, and when, tells nobody whom they are for. A
+//! route for nobody is announced like any other; and after a change of policies or roster all are
+//! announced again, those that the change says nothing about among them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -49,7 +53,8 @@ pub(super) struct Table {
     /// Numbers of a route's versions, where they are not those of their places.
     variants: BTreeMap<Prefix, Vec<u8>>,
     others: BTreeMap<Prefix, Destination>,
-    /// What is being judged. Routes that were judged before, by another law, count meanwhile as they did.
+    /// What is being judged. Routes that were judged before,
+    /// by another law, count meanwhile as they did.
     waiting: BTreeMap<(Prefix, Key), Waiting>,
     /// Cases so far.
     cases: u64,
@@ -166,7 +171,8 @@ impl Table {
         }
     }
 
-    /// A member's route came, in place of any of the same variant to the prefix. Until it is judged, the former one stays with the router.
+    /// A member's route came, in place of any of the same variant to the prefix. Until it is
+    /// judged, the former one stays with the router.
     pub(super) fn offered(
         &mut self,
         place: Place,
@@ -362,7 +368,8 @@ impl Table {
             announcer_asn: roster.asn(export.own).unwrap_or(0),
             validity: self.law.validity(prefix, attributes, export.own),
         };
-        // The link-local address is of the router's own wire; elsewhere it is another's or nobody's.
+        // The link-local address is of the router's own
+        // wire; elsewhere it is another's or nobody's.
         let next_hop = match attributes.next_hop() {
             NextHop::V6(global, _) => NextHop::V6(global, None),
             NextHop::V4(address) => NextHop::V4(address),
@@ -381,7 +388,8 @@ impl Table {
         versions
     }
 
-    /// Changes what exports depend on, and tells all that this may concern, whether it differs or not.
+    /// Changes what exports depend on, and tells all that
+    /// this may concern, whether it differs or not.
     fn change_exports(
         &mut self,
         concerns: impl Fn(Prefix) -> bool,
@@ -403,8 +411,9 @@ impl Table {
         self.variants.get(&prefix).cloned().unwrap_or_else(|| (0..count as u8).collect())
     }
 
-    /// Tells the exchange all versions, and which there were besides. A version that was there keeps its number, whatever others come before it: it is a
-    /// destination of its own, and who has the route from there loses it for no moment.
+    /// Tells the exchange all versions, and which there were besides. A version that was there
+    /// keeps its number, whatever others come before it: it is a destination of its own, and who
+    /// has the route from there loses it for no moment.
     fn tell(
         &mut self,
         prefix: Prefix,

@@ -1,5 +1,6 @@
-//! What the exchange is to be told, and is not yet. A router sends together what is alike, down to communities, which say whom routes are for. So what it
-//! sends in one step of the grid is told in the order of prefixes, and so is its table, once it has sent it, or has paused.
+//! What the exchange is to be told, and is not yet. A router sends together what is alike, down to
+//! communities, which say whom routes are for. So what it sends in one step of the grid is told in
+//! the order of prefixes, and so is its table, once it has sent it, or has paused.
 //!
 //! Invariant: of one destination, changes are told in the order in which they came.
 

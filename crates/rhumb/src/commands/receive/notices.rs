@@ -1,4 +1,5 @@
-//! Lines about what was refused, of which strangers can cause any number: a few a minute are printed, the others are counted.
+//! Lines about what was refused, of which strangers can cause any number: a few a minute are
+//! printed, the others are counted.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

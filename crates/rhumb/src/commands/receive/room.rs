@@ -1,6 +1,8 @@
-//! How much a receiver takes: files up to a size each, and never so much that the disk has nothing left.
+//! How much a receiver takes: files up to a size each, and
+//! never so much that the disk has nothing left.
 //!
-//! What was promised to senders and has not arrived yet counts as used, so that files that arrive at once do not fill the disk together.
+//! What was promised to senders and has not arrived yet counts as used, so that files that arrive
+//! at once do not fill the disk together.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,12 +107,13 @@ fn space_of(_: &Path) -> Option<Space> {
     None
 }
 
-/// Of each file from whom no rule names, unless `--max-size` says otherwise. More than a film clip, a book or a log takes, and too
-/// little to fill a disk before its owner sees the lines about it.
+/// Of each file from whom no rule names, unless `--max-size` says otherwise. More than a film clip,
+/// a book or a log takes, and too little to fill a disk before its owner sees the lines about it.
 pub(super) const STRANGERS_MAX_SIZE: u64 = 1_000_000_000;
 /// A twentieth of the disk stays free ..
 const KEPT_FREE_PART: u64 = 20;
-/// .. or this, where that is less: enough for others on this machine to go on, and for its owner to clear up.
+/// .. or this, where that is less: enough for others on this
+/// machine to go on, and for its owner to clear up.
 const KEPT_FREE_MOST: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -142,7 +145,8 @@ mod tests {
         let first = room.promise_within(DISK, 3_000, false).unwrap();
         assert_eq!(room.promise_within(DISK, 2_001, false).unwrap_err(), NoRoom::DiskFull);
         drop(room.promise_within(DISK, 2_000, false).unwrap());
-        // What has arrived is on the disk, which has less free space for it, and is not counted twice.
+        // What has arrived is on the disk, which has less
+        // free space for it, and is not counted twice.
         first.arrived(2_500);
         let later = Some(Space { free: 3_500, all: 20_000 });
         assert!(room.promise_within(later, 2_000, false).is_ok());

@@ -240,13 +240,15 @@ const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
 const PUBLISHES: &str = "rhumb_rib_stored_publishes_total";
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
 const COMMITS: &str = "rhumb_rib_commits_total";
-/// `given_up` grows when routers are gone without a word, or the network loses most of what is sent.
+/// `given_up` grows when routers are gone without a
+/// word, or the network loses most of what is sent.
 const CHANGES: &str = "rhumb_rib_told_changes_total";
 /// Names that routers use now, times the routers that use them.
 const SUBSCRIPTIONS: &str = "rhumb_rib_subscriptions";
 /// Anything but zero needs a look at disk and log.
 const STORE_FAILURES: &str = "rhumb_rib_store_failures_total";
-/// `bad_signature` is an attack or a bug; `superseded` two holders of one key, or a clock that went back.
+/// `bad_signature` is an attack or a bug; `superseded` two
+/// holders of one key, or a clock that went back.
 const REFUSED: &str = "rhumb_rib_refused_requests_total";
 /// The reasons are those of `rhumb_rib::DropReason`.
 const DROPPED_REQUESTS: &str = "rhumb_rib_dropped_requests_total";

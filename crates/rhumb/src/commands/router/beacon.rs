@@ -1,5 +1,5 @@
-//! How nodes on the local network find this router: a thread of its own answers them, so that no flood of questions holds up
-//! the worker.
+//! How nodes on the local network find this router: a thread of its own answers them, so that no
+//! flood of questions holds up the worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

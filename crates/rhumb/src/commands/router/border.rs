@@ -1,9 +1,13 @@
-//! A router at the border of a trust domain: the thread that reads keys and capabilities again when they change, follows what is
-//! revoked, and keeps the accounts; and what the worker has to do for it.
+//! A router at the border of a trust domain: the thread that reads keys and
+//! capabilities again when they change, follows what is revoked, and keeps the
+//! accounts; and what the worker has to do for it.
 //!
-//! 1. At the start everything is read, and what is wrong is said; revocations are waited for, [`FOLLOW_DEADLINE`] at most.
-//! 2. From then on the thread looks twice a second, and sends orders that the worker takes between two batches.
-//! 3. The worker lays its counters down twice a second; the thread makes the accounts of them, and writes them.
+//! 1. At the start everything is read, and what is wrong is said; revocations are waited for,
+//!    [`FOLLOW_DEADLINE`] at most.
+//! 2. From then on the thread looks twice a second, and sends orders
+//!    that the worker takes between two batches.
+//! 3. The worker lays its counters down twice a second; the thread
+//!    makes the accounts of them, and writes them.
 //!
 //! It is a waypoint's work (`commands/waypoint`), and is done by the same pieces.
 
@@ -82,7 +86,8 @@ struct Demands {
 }
 
 impl BorderThread {
-    /// Readies the switch, and starts the thread; `None` where nothing is demanded and nobody demands.
+    /// Readies the switch, and starts the thread; `None`
+    /// where nothing is demanded and nobody demands.
     pub(super) fn start(
         settings: &RouterSettings,
         switch: &mut Switch,
@@ -345,7 +350,8 @@ impl Keeper {
     }
 }
 
-/// `binding` is forgery, or a capability of another master; `window_expired` and `epoch` a peer that is not renewed.
+/// `binding` is forgery, or a capability of another master;
+/// `window_expired` and `epoch` a peer that is not renewed.
 const REFUSED: &str = "rhumb_switch_refused_capabilities_total";
 /// Anything but zero needs a look at disk and log: what is not written is lost with the process.
 const SAVE_FAILURES: &str = "rhumb_switch_accounts_write_failures_total";

@@ -1,7 +1,8 @@
-//! What RIBs say of the statements that this router publishes: which were refused, and whose clock is wrong.
+//! What RIBs say of the statements that this router publishes:
+//! which were refused, and whose clock is wrong.
 //!
-//! A refusal is repeated each second, because the statement is. So a line about it is said at once and then seldom; status shows the
-//! last ones with their names.
+//! A refusal is repeated each second, because the statement is. So a line about it is said at once
+//! and then seldom; status shows the last ones with their names.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -349,8 +349,8 @@ fn by_reason(drops: &[Drops]) -> Value {
 const FORWARDED_PDUS: &str = "rhumb_switch_forwarded_pdus_total";
 /// Should grow alike; a worker far ahead of the others has a neighbour that sends on few lanes.
 const WORKER_FORWARDED_PDUS: &str = "rhumb_switch_worker_forwarded_pdus_total";
-/// Grows with new flows and control traffic. Where it grows as fast as [`WORKER_FORWARDED_PDUS`], peers send names in place of
-/// labels, or datagrams are not steered.
+/// Grows with new flows and control traffic. Where it grows as fast as [`WORKER_FORWARDED_PDUS`],
+/// peers send names in place of labels, or datagrams are not steered.
 const WORKER_HANDED_OVER: &str = "rhumb_switch_worker_handed_over_datagrams_total";
 /// As many as there can be workers.
 const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
@@ -358,9 +358,11 @@ const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
 /// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.
 const NACKS: &str = "rhumb_switch_sent_nacks_total";
-/// Grows with names asked for the first time; compare with [`FORWARDED_PDUS`] for the hit rate of the caches.
+/// Grows with names asked for the first time; compare with
+/// [`FORWARDED_PDUS`] for the hit rate of the caches.
 const RIB_REQUESTS: &str = "rhumb_switch_sent_rib_requests_total";
-/// Zero while RIBs are honest and of one mind; a RIB that restored a back-up, or was taken over, shows here.
+/// Zero while RIBs are honest and of one mind; a RIB that
+/// restored a back-up, or was taken over, shows here.
 const RIB_ANSWERS_REFUSED: &str = "rhumb_switch_refused_rib_answers_total";
 /// Names that moved, left or came, of those in use here.
 const RIB_CHANGES: &str = "rhumb_switch_taken_changes_total";
@@ -368,16 +370,18 @@ const RIB_CHANGES: &str = "rhumb_switch_taken_changes_total";
 const CHAINS: &str = "rhumb_switch_verified_chains_total";
 /// The reasons are those of `rhumb_switch::DropReason`.
 const DROPPED_PDUS: &str = "rhumb_switch_dropped_pdus_total";
-/// The reasons are those of `rhumb_link::DropReason`; `replayed` and `bad_seal` are attacks or a broken network.
+/// The reasons are those of `rhumb_link::DropReason`; `replayed`
+/// and `bad_seal` are attacks or a broken network.
 const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
 /// Grows when nodes nearby look for a router.
 const ANSWERED_QUERIES: &str = "rhumb_io_answered_queries_total";
 /// `off_link`: somebody from elsewhere asks; `rate_limited`: somebody nearby asks far too often.
 const DROPPED_QUERIES: &str = "rhumb_io_dropped_queries_total";
-/// Grows as nodes change networks; a node for which it grows all the time has two ways out, or somebody passes its
-/// datagrams on.
+/// Grows as nodes change networks; a node for which it grows all the time has two ways out, or
+/// somebody passes its datagrams on.
 const SESSIONS_MOVED: &str = "rhumb_link_moved_sessions_total";
-/// Many: a path that changes, or that loses large datagrams now and then. Which one `status` shows, by the largest datagram of each session.
+/// Many: a path that changes, or that loses large datagrams now and then. Which one `status` shows,
+/// by the largest datagram of each session.
 const PATHS_NARROWED: &str = "rhumb_link_narrowed_paths_total";
 /// Neighbours: nodes, routers and RIBs.
 const SESSIONS: &str = "rhumb_link_sessions";

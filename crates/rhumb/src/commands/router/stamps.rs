@@ -1,8 +1,8 @@
-//! The capabilities that a router has for peers that demand them: from files, read again when they change, and from key servers,
-//! each principal's by a thread of its own.
+//! The capabilities that a router has for peers that demand them: from files, read again when they
+//! change, and from key servers, each principal's by a thread of its own.
 //!
-//! Invariant: what is in use stays until something else has been read and found in order. A file that is missing later, or
-//! was damaged, costs a line in the log.
+//! Invariant: what is in use stays until something else has been read and found in order. A file
+//! that is missing later, or was damaged, costs a line in the log.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -46,7 +46,8 @@ struct Fetched {
 }
 
 impl StampFiles {
-    /// Starts the threads that fetch. They wake `wake` when they have something, and end with the process.
+    /// Starts the threads that fetch. They wake `wake` when
+    /// they have something, and end with the process.
     pub(super) fn open(settings: &[BorderStampSettings], wake: &Wake) -> Outcome<Self> {
         let (tell, news) = channel();
         for (number, stamp) in settings.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! The routes that a router keeps in a file, so that it knows them again after a restart, also when no RIB is there.
+//! The routes that a router keeps in a file, so that it knows them
+//! again after a restart, also when no RIB is there.
 //!
-//! The file is written beside its place and then moved there, so that it is whole whenever the router is killed. It names
-//! who talks with whom, so it is for its owner only. What is read is believed no more than a RIB's answer: the switch
-//! verifies it again.
+//! The file is written beside its place and then moved there, so that it is whole whenever the
+//! router is killed. It names who talks with whom, so it is for its owner only. What is read is
+//! believed no more than a RIB's answer: the switch verifies it again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -27,7 +28,8 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// Hands `switch` what was saved at `path`, and saves there from now on. A file that is damaged costs a warning.
+    /// Hands `switch` what was saved at `path`, and saves there from now
+    /// on. A file that is damaged costs a warning.
     pub(super) fn open(path: &Path, switch: &mut Switch, now: Now) -> Outcome<Self> {
         let refused = |error: &dyn std::fmt::Display| {
             let path = path.display();

@@ -1,14 +1,18 @@
-//! The router's other workers: one thread each, with a socket at the router's address and a [`FastPath`].
+//! The router's other workers: one thread each, with a
+//! socket at the router's address and a [`FastPath`].
 //!
 //! One turn of a worker:
 //! 1. what the switch orders is done;
 //! 2. wait for datagrams, a wake or the next report;
-//! 3. receive batches, forward, send; what it cannot forward is put into the queue to the switch, which is woken.
+//! 3. receive batches, forward, send; what it cannot forward is put
+//!    into the queue to the switch, which is woken.
 //!
-//! Where the system does not steer datagrams to sockets ([`rhumb_io::udp::Group`]), a worker's datagrams come as orders.
+//! Where the system does not steer datagrams to sockets
+//! ([`rhumb_io::udp::Group`]), a worker's datagrams come as orders.
 //!
-//! Invariant: the queues are bounded, the one to the switch by its length, the one from it by what is ordered: changes of
-//! sessions, which handshakes bound, and of flows and datagrams, which the switch bounds.
+//! Invariant: the queues are bounded, the one to the switch by its length, the one
+//! from it by what is ordered: changes of sessions, which handshakes bound, and of
+//! flows and datagrams, which the switch bounds.
 
 use std::io;
 use std::sync::mpsc::{
@@ -246,7 +250,8 @@ impl Worker {
     }
 }
 
-/// Keeps this thread on the core of its number. A router that may not use that core works all the same.
+/// Keeps this thread on the core of its number. A router
+/// that may not use that core works all the same.
 pub(super) fn pin_worker(worker: usize) {
     if let Err(error) = rhumb_io::pin_thread(worker) {
         tracing::warn!(%error, worker, "a worker cannot be kept on its core");

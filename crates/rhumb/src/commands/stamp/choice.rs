@@ -1,14 +1,15 @@
-//! Which of several ways of one family packets take: sans-IO. Ways stand in the order in which they are preferred, and each is asked
-//! by stamped probes whether it works ([`super::probing`]).
+//! Which of several ways of one family packets take: sans-IO. Ways stand in the order in which they
+//! are preferred, and each is asked by stamped probes whether it works ([`super::probing`]).
 //!
-//! 1. The way in use is asked every [`PACE`] while packets go over it, and a preferred one that is well before it is used again; the
-//!    others, and all when nothing goes, every [`LEISURE`].
-//! 2. A way that leaves [`MOST_MISSED`] probes in a row unanswered is silent; one whose waypoint says of a probe that its
-//!    capability was revoked is refused. Neither is used while another one is well.
+//! 1. The way in use is asked every [`PACE`] while packets go over it, and a preferred one that is
+//!    well before it is used again; the others, and all when nothing goes, every [`LEISURE`].
+//! 2. A way that leaves [`MOST_MISSED`] probes in a row unanswered is silent; one
+//!    whose waypoint says of a probe that its capability was revoked is refused.
+//!    Neither is used while another one is well.
 //! 3. Back to a preferred way goes who has seen it well for [`STEADY`].
 //!
-//! Invariant: a way that may work is not left for another one; where nobody answers, since probes or their answers are filtered, the
-//! preferred way is used.
+//! Invariant: a way that may work is not left for another one; where nobody answers, since probes
+//! or their answers are filtered, the preferred way is used.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ pub(crate) enum Standing {
     Refused,
     /// There is no valid key for it, or no route to its first waypoint.
     Closed,
-    /// Its capabilities are for other destinations than its last waypoint, which can therefore not be asked.
+    /// Its capabilities are for other destinations than its last
+    /// waypoint, which can therefore not be asked.
     NotAsked,
 }
 
@@ -134,7 +136,8 @@ impl Choice {
         self.ways.iter().map(|way| way.next).min()
     }
 
-    /// Whether a way is to be asked now. If so, its next turn is set; `is_busy` says that packets go over the way in use.
+    /// Whether a way is to be asked now. If so, its next turn is set;
+    /// `is_busy` says that packets go over the way in use.
     pub(crate) fn is_due(&mut self, way: usize, is_busy: bool, now: Instant) -> bool {
         let is_current = way == self.current;
         let Some(health) = self.ways.get_mut(way) else { return false };
@@ -221,7 +224,8 @@ impl Choice {
         self.ways.iter().flat_map(|way| way.flying.iter().map(|(nonce, _)| *nonce))
     }
 
-    /// Looks whether another way is to be used, which may be so for no other reason than that time has passed.
+    /// Looks whether another way is to be used, which may be so for
+    /// no other reason than that time has passed.
     pub(crate) fn choose(&mut self, now: Instant) {
         let rank = |way: usize| self.ways[way].standing.rank();
         // Of those that are equal the preferred one.
@@ -242,8 +246,8 @@ pub(crate) const PACE: Duration = Duration::from_millis(400);
 pub(crate) const LEISURE: Duration = Duration::from_secs(5);
 /// Probes in a row: with [`PACE`], silence is noticed after 1.2 to 1.6 s.
 const MOST_MISSED: u32 = 3;
-/// How long a preferred way has to be well before it is used again, so that one which comes and goes does not take the packets with
-/// it.
+/// How long a preferred way has to be well before it is used again, so that one which comes and
+/// goes does not take the packets with it.
 pub(crate) const STEADY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -255,7 +259,8 @@ mod tests {
         Instant::now()
     }
 
-    /// Two ways in virtual time, of which `answers` says at each moment whether they do; what was in use at each 100 ms.
+    /// Two ways in virtual time, of which `answers` says at each moment
+    /// whether they do; what was in use at each 100 ms.
     fn live(
         seconds: u64,
         is_busy: bool,

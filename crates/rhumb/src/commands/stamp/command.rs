@@ -1,5 +1,5 @@
-//! Runs a command whose sockets are stamped: starts it in a control group, hands signals on, and waits until the last of its
-//! processes has ended.
+//! Runs a command whose sockets are stamped: starts it in a control group, hands signals on, and
+//! waits until the last of its processes has ended.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -21,7 +21,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it. Its end comes as an event. `Err` with what the system said, when there is no such command.
+    /// Starts it. Its end comes as an event. `Err` with what the
+    /// system said, when there is no such command.
     pub(crate) fn start(
         command: &[OsString],
         group: &Group,
@@ -69,8 +70,8 @@ pub(crate) fn exit_code_of_start(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
-/// Lets signals come as events from now on. With `for_command`, those of a terminal's keys are left out at a terminal: they
-/// reach the command without us.
+/// Lets signals come as events from now on. With `for_command`, those of a terminal's keys are left
+/// out at a terminal: they reach the command without us.
 pub(crate) fn catch_signals(events: SyncSender<Event>, for_command: bool) -> Outcome {
     let mut kinds = vec![
         SignalKind::terminate(),

@@ -1,12 +1,14 @@
 //! The Unix socket at which processes hand over sockets to be stamped.
 //!
-//! A request is one line of JSON, with one descriptor beside it (SCM_RIGHTS): `{"via": ["192.0.2.1", "198.51.100.1"]}`. The
-//! answer is one line: `{"stamped": true, "mtu": 1416}`, or `{"error": "..."}`. An empty list takes the stamp away. The daemon
-//! marks the socket and forgets its descriptor, so it is closed when its owner closes it. What was asked for on a connection holds
-//! as long as the connection: then the way is given up, and where nobody else has it, packets of sockets that still carry its mark
-//! are refused.
+//! A request is one line of JSON, with one descriptor beside it (SCM_RIGHTS): `{"via":
+//! ["192.0.2.1", "198.51.100.1"]}`. The answer is one line: `{"stamped": true, "mtu": 1416}`, or
+//! `{"error": "..."}`. An empty list takes the stamp away. The daemon marks the socket and forgets
+//! its descriptor, so it is closed when its owner closes it. What was asked for on a connection
+//! holds as long as the connection: then the way is given up, and where nobody else has it, packets
+//! of sockets that still carry its mark are refused.
 //!
-//! Invariant: who may ask is decided by the credentials that the kernel tells of the peer (SO_PEERCRED), before anything is read.
+//! Invariant: who may ask is decided by the credentials that the kernel tells of the peer
+//! (SO_PEERCRED), before anything is read.
 
 use std::fs;
 use std::io::{self, IoSliceMut, Write};

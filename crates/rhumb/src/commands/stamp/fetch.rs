@@ -1,7 +1,7 @@
 //! Carries the queries of key clients to DNS resolvers, and the answers back.
 //!
-//! Invariant: nothing here waits; a resolver that hangs costs its query's deadline. These questions are never stamped: they are this
-//! process's own, which no rule of ours is for.
+//! Invariant: nothing here waits; a resolver that hangs costs its query's deadline. These questions
+//! are never stamped: they are this process's own, which no rule of ours is for.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};

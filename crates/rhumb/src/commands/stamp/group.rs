@@ -1,11 +1,12 @@
-//! The control group (version 2) that a stamped command runs in: each socket made by a process in it gets a mark, by which the
-//! rules of routing know its packets.
+//! The control group (version 2) that a stamped command runs in: each socket made by a process in
+//! it gets a mark, by which the rules of routing know its packets.
 //!
-//! The group is made below our own, so whatever limits us limits the command. The mark is tied to the group, not to us: what
-//! is left running when we are killed stays marked, and its packets go nowhere rather than by the usual way.
+//! The group is made below our own, so whatever limits us limits the command. The mark is tied to
+//! the group, not to us: what is left running when we are killed stays marked, and its packets go
+//! nowhere rather than by the usual way.
 //!
-//! Invariant: an empty group is removed, by us or by the next one of us that starts. A lock on its folder says whether its
-//! maker lives. See `docs/decisions/0020-stamping.md`.
+//! Invariant: an empty group is removed, by us or by the next one of us that starts. A lock on its
+//! folder says whether its maker lives. See `docs/decisions/0020-stamping.md`.
 
 use std::fs::{self, File};
 use std::io;
@@ -68,8 +69,8 @@ impl Group {
         Ok(Self { folder, home, _lock: lock, _hierarchy: hierarchy })
     }
 
-    /// Starts a command in the group. For that this process goes there for a moment: nobody may make sockets meanwhile that
-    /// are not to be marked.
+    /// Starts a command in the group. For that this process goes there for a moment: nobody may
+    /// make sockets meanwhile that are not to be marked.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         enter(&self.folder)?;
         let child = command.spawn();
@@ -106,8 +107,8 @@ impl Drop for Group {
     }
 }
 
-/// Removes groups whose makers are gone, where nothing runs in them. Returns the numbers of the instances of this network
-/// namespace whose commands still run: those stay cut off.
+/// Removes groups whose makers are gone, where nothing runs in them. Returns the numbers of the
+/// instances of this network namespace whose commands still run: those stay cut off.
 pub(crate) fn clean_leftovers() -> Vec<u32> {
     let (Ok(hierarchy), Ok(namespace)) = (Hierarchy::find(), namespace()) else {
         return Vec::new();
@@ -150,7 +151,8 @@ impl Hierarchy {
                 return Ok(Self { root, own, _mount: None });
             }
         }
-        // Not mounted, or hidden by another mount, as `ip netns exec` does: it is mounted where only we see it.
+        // Not mounted, or hidden by another mount, as `ip netns exec`
+        // does: it is mounted where only we see it.
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;
         let mount =

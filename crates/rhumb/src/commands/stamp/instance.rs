@@ -1,4 +1,5 @@
-//! What one running stamper has in the system: TUN devices, rules and tables, found again by their numbers.
+//! What one running stamper has in the system: TUN devices,
+//! rules and tables, found again by their numbers.
 //!
 //! ```text
 //! priority     rule
@@ -11,10 +12,11 @@
 //! +299         nothing: where skips lead to
 //! ```
 //!
-//! Instance n begins at 21000 + 300 n, and has device `stampN` as long as it lives, and `stampN-W` for way W. Its marks and tables are 0x5268nn00 and up.
+//! Instance n begins at 21000 + 300 n, and has device `stampN` as long as it lives, and `stampN-W`
+//! for way W. Its marks and tables are 0x5268nn00 and up.
 //!
-//! Invariant: rules of an instance whose device is gone are leftovers, and removed by the next one of us that starts; except where
-//! its command still runs, which stays cut off.
+//! Invariant: rules of an instance whose device is gone are leftovers, and removed by the next one
+//! of us that starts; except where its command still runs, which stays cut off.
 
 use std::net::IpAddr;
 
@@ -100,7 +102,8 @@ impl Instance {
         rules.push((UNKNOWN_MARK, ours, Action::Unreachable));
         let local = Selector { is_local: true, ..Selector::default() };
         rules.push((LOCAL, local, Action::SkipTo(self.priority(END))));
-        // A rule that skips comes after the one that it skips to, or it would do nothing for a moment.
+        // A rule that skips comes after the one that it
+        // skips to, or it would do nothing for a moment.
         rules.insert(0, (END, Selector::default(), Action::Nothing));
         for (place, selector, action) in rules {
             for is_v6 in [false, true] {
@@ -182,8 +185,8 @@ impl Instance {
         Departure::new(source, to, udp)
     }
 
-    /// Leads what is marked for a way there. What is of a family without waypoints is refused, or goes the usual way where that
-    /// is allowed.
+    /// Leads what is marked for a way there. What is of a family without waypoints is refused, or
+    /// goes the usual way where that is allowed.
     fn lead(&mut self, way: usize, is_v6: bool, through: Option<(&str, IpAddr)>) -> Outcome {
         if through.is_none() && self.fallback == Fallback::Plain {
             return Ok(());
@@ -199,7 +202,8 @@ impl Instance {
         self.add(Rule { priority, is_v6, selector, action: Action::Table(mark) })
     }
 
-    /// Takes the addresses that this host has now: they may change, and a route without its source is gone.
+    /// Takes the addresses that this host has now: they may
+    /// change, and a route without its source is gone.
     pub(crate) fn follow_sources(&mut self) {
         for index in 0..self.ways.len() {
             for is_v6 in [false, true] {
@@ -411,7 +415,8 @@ const LOCAL: u32 = 170;
 const FORWARDED: u32 = 180;
 const END: u32 = 299;
 
-/// R and h, and then instance and way: no other software is known to use such marks, or tables of such numbers.
+/// R and h, and then instance and way: no other software is known
+/// to use such marks, or tables of such numbers.
 const MARK: u32 = 0x5268_0000;
 const MARK_MASK: u32 = 0xFFFF_FF00;
 

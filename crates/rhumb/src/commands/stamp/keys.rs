@@ -1,8 +1,8 @@
-//! The credentials that a stamper has, and which of them is the one for a waypoint now. From capability files, and from a key
-//! server by [`KeyClient`].
+//! The credentials that a stamper has, and which of them is the one for a waypoint now. From
+//! capability files, and from a key server by [`KeyClient`].
 //!
-//! Invariant: a credential is used from the start of its window to the last second in which its waypoint takes it, and of
-//! two that would do the newer one.
+//! Invariant: a credential is used from the start of its window to the last second in which its
+//! waypoint takes it, and of two that would do the newer one.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -87,7 +87,8 @@ impl Keys {
         self.files.iter().any(in_file) || self.clients.iter().any(to_fetch)
     }
 
-    /// The credentials for these waypoints at a time; `Err` with the first one for which there is none.
+    /// The credentials for these waypoints at a time; `Err`
+    /// with the first one for which there is none.
     pub(crate) fn choose(&self, via: &[IpAddr], now_ms: u64) -> Result<Chosen, IpAddr> {
         let chosen = via.iter().map(|&waypoint| {
             let credential = self.credential(waypoint, now_ms).ok_or(waypoint)?;
@@ -133,8 +134,8 @@ impl Keys {
     }
 }
 
-/// The first second of a credential's window. It does not say how long its waypoint's windows are, but its number and its end
-/// together do: there is one length at most for which they fit.
+/// The first second of a credential's window. It does not say how long its waypoint's windows are,
+/// but its number and its end together do: there is one length at most for which they fit.
 fn start_s(credential: &Credential) -> u64 {
     let window = u64::from(credential.capability().window.0);
     let fits = |bits: &u32| {

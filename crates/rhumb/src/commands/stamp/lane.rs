@@ -1,5 +1,5 @@
-//! Lists of waypoints, and how packets leave this host for the first one of each: from which address, where to, in what, and with what
-//! stamp.
+//! Lists of waypoints, and how packets leave this host for the first one of each: from which
+//! address, where to, in what, and with what stamp.
 //!
 //! Invariant: no list is empty, or mixes families of addresses.
 
@@ -10,7 +10,8 @@ use rhumb_capability::{Encapsulation, Stamper};
 
 use crate::failure::{Failure, Outcome};
 
-/// Waypoints in their order, of each family that is to be stamped: one list, or several, the preferred one first.
+/// Waypoints in their order, of each family that is to be stamped:
+/// one list, or several, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Via {
     pub(crate) v4: Vec<Vec<IpAddr>>,
@@ -47,9 +48,10 @@ pub(crate) struct Departure {
     udp: Option<Carriage>,
 }
 
-/// A port of this host that packets leave from in UDP. They are sent by the raw socket, which keeps their hop limit and class and
-/// tells what became of each; the socket here keeps the port from others, and by it the kernel learns what the path takes.
-/// Nobody reads what it receives: waypoints answer to the original source.
+/// A port of this host that packets leave from in UDP. They are sent by the raw socket, which keeps
+/// their hop limit and class and tells what became of each; the socket here keeps the port from
+/// others, and by it the kernel learns what the path takes. Nobody reads what it receives:
+/// waypoints answer to the original source.
 #[derive(Debug)]
 struct Carriage {
     _socket: UdpSocket,
@@ -63,7 +65,8 @@ impl Via {
         if is_v6 { &self.v6 } else { &self.v4 }
     }
 
-    /// Takes one more list, of one family, to be used when those before it do not work. Says what is wrong with it.
+    /// Takes one more list, of one family, to be used when those before
+    /// it do not work. Says what is wrong with it.
     pub(crate) fn take(&mut self, list: &[IpAddr]) -> Result<(), String> {
         let Some(first) = list.first() else { return Err("no waypoints".to_owned()) };
         if list.iter().any(|it| it.is_ipv4() != first.is_ipv4()) {

@@ -1,8 +1,9 @@
-//! Asks waypoints whether a way works: by ICMP echo requests to its last waypoint, stamped as any packet that goes there, which that
-//! waypoint answers (`docs/platypus.md`, section 9). One thread for the ways of one family, where there are several.
+//! Asks waypoints whether a way works: by ICMP echo requests to its last waypoint, stamped as any
+//! packet that goes there, which that waypoint answers (`docs/platypus.md`, section 9). One thread
+//! for the ways of one family, where there are several.
 //!
-//! A probe carries a random number. An answer, or the word of a waypoint that the capability was revoked, counts only if that
-//! number is in it: only who is on the way can have it.
+//! A probe carries a random number. An answer, or the word of a waypoint that the capability was
+//! revoked, counts only if that number is in it: only who is on the way can have it.
 //!
 //! Invariant: the thread ends with the value.
 

@@ -1,8 +1,10 @@
-//! What waypoints say of packets that they refuse: "administratively prohibited", by ICMP, when a capability was revoked. Whoever sent
-//! the packet hears it from the system; who runs the stamper hears it here, by a log line and in the status.
+//! What waypoints say of packets that they refuse: "administratively prohibited", by ICMP, when a
+//! capability was revoked. Whoever sent the packet hears it from the system; who runs the stamper
+//! hears it here, by a log line and in the status.
 //!
-//! Invariant: at most [`MOST_BATCHES`] are read in a turn, and a waypoint is logged at most once in [`AGAIN`]. ICMP is not
-//! signed: anybody can write such a message, so nothing follows from it but words.
+//! Invariant: at most [`MOST_BATCHES`] are read in a turn, and a waypoint is
+//! logged at most once in [`AGAIN`]. ICMP is not signed: anybody can write such a
+//! message, so nothing follows from it but words.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -199,7 +199,8 @@ const STAMPED: &str = "rhumb_stamp_stamped_packets_total";
 const STAMPED_BYTES: &str = "rhumb_stamp_stamped_bytes_total";
 /// Above 0 only with `--fallback plain`: these took the usual way.
 const PLAIN: &str = "rhumb_stamp_plain_packets_total";
-/// `no_key` is the one to be woken for. `path_too_narrow` is a few whenever a path takes less than before.
+/// `no_key` is the one to be woken for. `path_too_narrow` is
+/// a few whenever a path takes less than before.
 const DROPPED: &str = "rhumb_stamp_dropped_packets_total";
 /// Above 0: the status says which waypoint refuses. Ask whom the capability is from.
 const REFUSALS: &str = "rhumb_stamp_refusals_total";

@@ -1,6 +1,8 @@
-//! `rhumb stamp daemon`: stamps for sockets that are handed over, for users, and for networks behind this host.
+//! `rhumb stamp daemon`: stamps for sockets that are handed over,
+//! for users, and for networks behind this host.
 //!
-//! SIGHUP reads the configuration again: policies that stayed go on untouched. A file that is wrong changes nothing.
+//! SIGHUP reads the configuration again: policies that stayed go on
+//! untouched. A file that is wrong changes nothing.
 
 use std::collections::HashMap;
 use std::fmt;

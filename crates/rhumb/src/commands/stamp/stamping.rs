@@ -1,7 +1,8 @@
-//! Stamps batches of packets: sans-IO. What may not be stamped is dropped and counted, or passes as it is where that was asked for.
+//! Stamps batches of packets: sans-IO. What may not be stamped is dropped and counted, or passes as
+//! it is where that was asked for.
 //!
-//! Invariant: a packet leaves a batch stamped, or dropped; or as it came, only with [`Fallback::Plain`] and only for want of a
-//! key.
+//! Invariant: a packet leaves a batch stamped, or dropped; or as it came, only with
+//! [`Fallback::Plain`] and only for want of a key.
 
 use std::net::IpAddr;
 use std::ops::Range;

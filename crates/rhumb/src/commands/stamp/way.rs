@@ -1,11 +1,13 @@
-//! One way through waypoints, or several of which one is in use: a TUN device that the rules lead packets into, and a thread that
-//! stamps what comes and sends it to the first waypoint of the lane in use. Where a family has several lanes, a [`Prober`] tells which.
+//! One way through waypoints, or several of which one is in use: a TUN device that the rules lead
+//! packets into, and a thread that stamps what comes and sends it to the first waypoint of the lane
+//! in use. Where a family has several lanes, a [`Prober`] tells which.
 //!
-//! The device's MTU is what the path to the first waypoint takes, less what stamping adds. So the host's own stack cuts, refuses
-//! and answers as it would for any path: TCP sends smaller segments, UDP that may not be cut gets EMSGSIZE, and who is forwarded
-//! gets the usual ICMP. When the path to the first waypoint takes less than before, the kernel refuses a stamped packet; then
-//! the MTU is set anew. It is the smallest of all lanes, so that it stays when another one is taken. What lies beyond the first
-//! waypoint, waypoints report to the host in its own terms.
+//! The device's MTU is what the path to the first waypoint takes, less what stamping adds. So the
+//! host's own stack cuts, refuses and answers as it would for any path: TCP sends smaller segments,
+//! UDP that may not be cut gets EMSGSIZE, and who is forwarded gets the usual ICMP. When the path
+//! to the first waypoint takes less than before, the kernel refuses a stamped packet; then the MTU
+//! is set anew. It is the smallest of all lanes, so that it stays when another one is taken. What
+//! lies beyond the first waypoint, waypoints report to the host in its own terms.
 //!
 //! Invariant: the thread ends with the value.
 
@@ -34,7 +36,8 @@ pub(crate) struct Way {
     via: Via,
     device: String,
     shared: Arc<Shared>,
-    /// Of each list of waypoints, by family, what its stamper was made of; `Err` with the waypoint that has no key.
+    /// Of each list of waypoints, by family, what its stamper was made
+    /// of; `Err` with the waypoint that has no key.
     chosen: [Vec<Option<Result<Chosen, IpAddr>>>; 2],
     departures: [Vec<Option<Departure>>; 2],
     /// Who asks which lane works, where there are several.
@@ -107,7 +110,8 @@ impl Way {
             is_over: AtomicBool::new(false),
             wake: Wake::new().map_err(Failure::setup)?,
         });
-        // The protocol is received only so that the kernel learns what paths take from ICMP about its packets.
+        // The protocol is received only so that the kernel learns
+        // what paths take from ICMP about its packets.
         let raw = RawOptions {
             protocol: Some(PLATYPUS_PROTOCOL),
             buffer_bytes: RAW_BUFFER_BYTES,
@@ -205,7 +209,8 @@ impl Way {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Takes the keys for now. Cheap when they are those in use. That one is missing is said, unless it is waited for.
+    /// Takes the keys for now. Cheap when they are those in use. That one
+    /// is missing is said, unless it is waited for.
     pub(crate) fn refresh(&mut self, keys: &Keys, now_ms: u64, is_waited_for: bool) {
         let wanted = [false, true].map(|is_v6| {
             let lanes = self.via.of(is_v6).iter();
@@ -357,8 +362,9 @@ pub(crate) fn no_way(waypoint: IpAddr, to: IpAddr) -> Failure {
 
 const UDP_LEN: usize = 8;
 
-/// IPv4 packets that cannot be made again from the header (fragments, options, tunnels) travel whole, with another header in
-/// front. Fragments are as large as the device lets them be, so each packet leaves this much free.
+/// IPv4 packets that cannot be made again from the header (fragments, options, tunnels) travel
+/// whole, with another header in front. Fragments are as large as the device lets them be, so each
+/// packet leaves this much free.
 const WHOLE_V4: usize = 20;
 /// RFC 8200: smaller packets IPv6 does not cut.
 const LEAST_V6: u32 = 1280;
@@ -366,7 +372,8 @@ const LEAST_V6: u32 = 1280;
 const LEAST_V4: u32 = 576;
 /// Ethernet's: room for so much is always there.
 const USUAL_PACKET: usize = 1500;
-/// How soon it is noticed that a path takes more again. The kernel believes in a narrow one for ten minutes.
+/// How soon it is noticed that a path takes more again. The
+/// kernel believes in a narrow one for ten minutes.
 const FIT_INTERVAL: Duration = Duration::from_secs(30);
 /// Half a thousand packets between two looks at the time and at the keys.
 const MAX_BATCHES_A_TURN: usize = 8;

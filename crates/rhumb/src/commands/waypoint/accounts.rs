@@ -1,4 +1,5 @@
-//! `rhumb waypoint accounts`: who sent how much, from the files that a waypoint writes. It works whether the waypoint runs or not.
+//! `rhumb waypoint accounts`: who sent how much, from the files that a waypoint writes. It works
+//! whether the waypoint runs or not.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -58,7 +59,8 @@ impl fmt::Display for Periods {
 struct Bill(Book);
 
 impl fmt::Display for Bill {
-    /// A table; below each principal, who sent under its delegations, which is part of what the principal sent.
+    /// A table; below each principal, who sent under its
+    /// delegations, which is part of what the principal sent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(book) = self;
         write!(f, "accounts of {} (UTC), as of {}", book.period, date_and_time(book.written_s))?;

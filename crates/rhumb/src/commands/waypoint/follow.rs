@@ -1,7 +1,8 @@
 //! The thread that follows what a key server revokes, and tells the waypoint each change.
 //!
-//! A server that is gone costs a line in the log. What is known stays in force, over a restart too where it is kept in a file, and
-//! what is new there is not known here until the server is back: `rhumb_waypoint_follows_key_server` tells which.
+//! A server that is gone costs a line in the log. What is known stays in force, over a restart too
+//! where it is kept in a file, and what is new there is not known here until the server is back:
+//! `rhumb_waypoint_follows_key_server` tells which.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,8 +21,8 @@ use crate::revocation_feed::{Heard, follow};
 
 /// What the thread has learnt.
 pub(crate) enum News {
-    /// All that is revoked. Who has taken it over drops `done`: with the last one it is in force. Not `is_current` is what was
-    /// kept from before the start.
+    /// All that is revoked. Who has taken it over drops `done`: with the last one it is in force.
+    /// Not `is_current` is what was kept from before the start.
     Revoked { serial: u32, revocations: Arc<Revocations>, is_current: bool, done: Sender<()> },
     /// The server does not answer.
     Lost,
@@ -37,7 +38,8 @@ pub(crate) fn feed(settings: &FollowSettings) -> Outcome<RevocationFeed> {
     })
 }
 
-/// Starts the thread, with what was kept. It wakes `wake` for each piece of news, and ends with the process.
+/// Starts the thread, with what was kept. It wakes `wake` for
+/// each piece of news, and ends with the process.
 pub(crate) fn start(
     settings: &FollowSettings,
     mut feed: RevocationFeed,
@@ -96,7 +98,8 @@ impl Teller {
         is_heard
     }
 
-    /// Tells what is revoked. The server's word is waited for until it is in force: the next question says that it is.
+    /// Tells what is revoked. The server's word is waited for until it is
+    /// in force: the next question says that it is.
     fn revoked(&self, feed: &RevocationFeed, is_current: bool) -> bool {
         let revocations = match feed.revocations(clock::now().unix_s()) {
             Ok(revocations) => Arc::new(revocations),
@@ -114,7 +117,8 @@ impl Teller {
         goes_on
     }
 
-    /// Writes it down. What fails is in force all the same, and tried again with the server's next answer.
+    /// Writes it down. What fails is in force all the same, and
+    /// tried again with the server's next answer.
     fn keep(&mut self, feed: &RevocationFeed) {
         let Some(kept) = &self.kept else { return };
         let saved = kept.save(feed);
@@ -131,5 +135,6 @@ impl Teller {
     }
 }
 
-/// Workers take orders between two batches. One that takes longer than this is about to end the waypoint.
+/// Workers take orders between two batches. One that takes
+/// longer than this is about to end the waypoint.
 pub(crate) const FORCE_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,14 +1,17 @@
-//! Where a waypoint's packets come from and go to: one place per worker for Platypus itself, and threads that receive what comes
-//! another way and hand it to the worker it belongs to.
+//! Where a waypoint's packets come from and go to: one place per worker for Platypus itself, and
+//! threads that receive what comes another way and hand it to the worker it belongs to.
 //!
-//! - `raw`: worker 0 has raw sockets for IP protocol 253, the others send only. `xdp`: the same, and past the kernel each worker has
-//!   its share of the device's queues.
-//! - `tun`: each worker has a queue of the device, to which the addresses are led; everything comes by it, ICMP and UDP too.
-//! - Beside raw sockets and AF_XDP: a thread for ICMP, one for ICMPv6, and one for UDP at each address. All of it leaves by
-//!   the worker's own place, so that what was too big is known packet by packet.
+//! - `raw`: worker 0 has raw sockets for IP protocol 253, the others send only. `xdp`: the same,
+//!   and past the kernel each worker has its share of the device's queues.
+//! - `tun`: each worker has a queue of the device, to which the addresses are
+//!   led; everything comes by it, ICMP and UDP too.
+//! - Beside raw sockets and AF_XDP: a thread for ICMP, one for ICMPv6, and one
+//!   for UDP at each address. All of it leaves by the worker's own place, so that
+//!   what was too big is known packet by packet.
 //!
-//! Why one receiver that hands over, and not a socket per worker: packets of one flow must meet one replay filter, whichever
-//! way they came, and a raw socket per worker would get a copy of every packet each. Decision 0021.
+//! Why one receiver that hands over, and not a socket per worker: packets of one flow
+//! must meet one replay filter, whichever way they came, and a raw socket per worker
+//! would get a copy of every packet each. Decision 0021.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -109,8 +112,8 @@ pub(super) fn open(settings: &ForwarderSettings) -> Outcome<Places> {
     Ok(Places { own, others, name })
 }
 
-/// Raw sockets of the families of these addresses. They take what comes to any address of the host: else the kernel would
-/// answer for those that are not ours.
+/// Raw sockets of the families of these addresses. They take what comes to any address of the host:
+/// else the kernel would answer for those that are not ours.
 fn raw(addresses: &[IpAddr], protocol: Option<u8>) -> Result<RawSocket, IoError> {
     let mut options = RawOptions { protocol, ..RawOptions::default() };
     if !addresses.iter().any(IpAddr::is_ipv4) {
@@ -126,7 +129,8 @@ fn boxed<I: IpIo + Send + 'static>(all: Vec<I>) -> Vec<Box<dyn IpIo + Send>> {
     all.into_iter().map(|io| Box::new(io) as _).collect()
 }
 
-/// AF_XDP, of which each socket gets its share of the queues; or the sockets as they were and a line that says why.
+/// AF_XDP, of which each socket gets its share of the queues; or the
+/// sockets as they were and a line that says why.
 fn with_rings(
     sockets: Vec<RawSocket>,
     interfaces: &[String],

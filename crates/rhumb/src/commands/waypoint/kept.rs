@@ -1,10 +1,15 @@
-//! The file in which a waypoint keeps what was revoked, for a restart during which its key server is away.
+//! The file in which a waypoint keeps what was revoked, for a
+//! restart during which its key server is away.
 //!
-//! It is written whenever something was revoked, before the server is told that this is in force here, and read at the start.
-//! - **Lost**, it is as at the first start: without the key server nothing is known, and the waypoint says so and goes on.
-//! - **Damaged**, somebody was revoked perhaps: with the key server it is written anew, and without it the waypoint does not start.
+//! It is written whenever something was revoked, before the server is told that
+//! this is in force here, and read at the start.
+//! - **Lost**, it is as at the first start: without the key server nothing is known, and the
+//!   waypoint says so and goes on.
+//! - **Damaged**, somebody was revoked perhaps: with the key server it is written anew, and without
+//!   it the waypoint does not start.
 //!
-//! Invariant: the file is replaced as a whole (`secret_file::replace`), so a crash leaves the one before.
+//! Invariant: the file is replaced as a whole
+//! (`secret_file::replace`), so a crash leaves the one before.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -74,7 +79,8 @@ impl Kept {
 }
 
 impl Found {
-    /// What it means that the key server does not answer at the start: this is said, or is an error.
+    /// What it means that the key server does not answer
+    /// at the start: this is said, or is an error.
     pub(crate) fn without_server(&self) -> Outcome {
         match self {
             Self::Nothing => {

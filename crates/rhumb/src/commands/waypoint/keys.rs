@@ -1,7 +1,7 @@
 //! The master keys of a waypoint: read at the start, and again when a file changes or on SIGHUP.
 //!
-//! Invariant: keys that are in use stay until others have been read and found in order, so a file that is being written, or
-//! was damaged, costs a line in the log and no packet.
+//! Invariant: keys that are in use stay until others have been read and found in order, so a file
+//! that is being written, or was damaged, costs a line in the log and no packet.
 
 use std::fs;
 use std::net::IpAddr;

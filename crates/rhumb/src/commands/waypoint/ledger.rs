@@ -1,9 +1,11 @@
-//! The accounts of a waypoint: who sent how much, in which period. One file of JSON a period, from which a bill can be made.
+//! The accounts of a waypoint: who sent how much, in which period. One file of
+//! JSON a period, from which a bill can be made.
 //!
-//! 1. Each second the workers' counters, which only grow, are compared with what they were: the difference goes to the period
-//!    of now.
-//! 2. What changed is written every [`SAVE_INTERVAL`], and at the end: beside its place, then moved there, so a file is whole
-//!    whenever the process or the machine ends. What was not written then is lost, in favour of the customer.
+//! 1. Each second the workers' counters, which only grow, are compared with what they were: the
+//!    difference goes to the period of now.
+//! 2. What changed is written every [`SAVE_INTERVAL`], and at the end: beside its place, then moved
+//!    there, so a file is whole whenever the process or the machine ends. What was not written then
+//!    is lost, in favour of the customer.
 //! 3. When a period is over its file is written for the last time, and nobody changes it any more.
 //!
 //! Invariant: a packet is in one period, and in one file, and is counted once.
@@ -53,7 +55,8 @@ pub(crate) struct Sum {
     pub(crate) packets: u64,
     /// As IP packets before they were stamped.
     pub(crate) bytes: u64,
-    /// Packets that had proven whose they are, and were dropped: repeated, or out of hops. Not among `packets`.
+    /// Packets that had proven whose they are, and were dropped:
+    /// repeated, or out of hops. Not among `packets`.
     pub(crate) dropped_packets: u64,
     /// Unix time of the first and the last packet, to a second.
     pub(crate) first_s: u64,
@@ -85,8 +88,8 @@ struct Seen {
 }
 
 impl Ledger {
-    /// The books in a folder, which is made if missing; without one they are in memory only. Goes on where the present period
-    /// was left.
+    /// The books in a folder, which is made if missing; without one they are in memory only. Goes
+    /// on where the present period was left.
     pub(crate) fn open(
         folder: Option<&Path>,
         period: Period,
@@ -157,7 +160,8 @@ impl Ledger {
     /// Writes what is due, and goes on to the next period when it has come.
     ///
     /// # Errors
-    /// When it cannot be written; it will be tried again, and nothing is lost as long as the process lives.
+    /// When it cannot be written; it will be tried again, and
+    /// nothing is lost as long as the process lives.
     pub(crate) fn save_if_due(&mut self, now_s: u64) -> io::Result<()> {
         let period = period_of(self.period, now_s);
         // A clock that is set back does not open a book again that is closed.

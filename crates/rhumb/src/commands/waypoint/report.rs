@@ -276,7 +276,8 @@ const FORWARDED: &str = "rhumb_waypoint_forwarded_packets_total";
 const FORWARDED_BYTES: &str = "rhumb_waypoint_forwarded_bytes_total";
 /// The reasons are those of `rhumb_capability::DropReason`.
 const DROPPED: &str = "rhumb_waypoint_dropped_packets_total";
-/// `translated` and `too_big` grow where paths are narrower than stampers think, `time_exceeded` with loops.
+/// `translated` and `too_big` grow where paths are narrower
+/// than stampers think, `time_exceeded` with loops.
 const ICMP_SENT: &str = "rhumb_waypoint_sent_icmp_total";
 /// `forged` is an attack; `rate_limited` much trouble at once.
 const ICMP_DROPPED: &str = "rhumb_waypoint_dropped_icmp_total";
@@ -286,7 +287,8 @@ const HANDED_OVER: &str = "rhumb_waypoint_dropped_hand_overs_total";
 const SAVE_FAILURES: &str = "rhumb_waypoint_accounts_write_failures_total";
 /// Two while epochs change, else one.
 const EPOCHS: &str = "rhumb_waypoint_live_epochs";
-/// Bounded: see [`METRIC_PRINCIPALS`]. A principal that drops out of the first ones is gone from here until it is back.
+/// Bounded: see [`METRIC_PRINCIPALS`]. A principal that drops out of the
+/// first ones is gone from here until it is back.
 const PRINCIPAL_PACKETS: &str = "rhumb_waypoint_principal_packets_total";
 /// As [`PRINCIPAL_PACKETS`].
 const PRINCIPAL_BYTES: &str = "rhumb_waypoint_principal_bytes_total";
@@ -304,7 +306,8 @@ const IO_RECEIVED: &str = "rhumb_io_received_packets_total";
 const IO_SENT: &str = "rhumb_io_sent_packets_total";
 /// `receive_queue_full` grows when worker 0 is too slow, `send_busy` when the link is.
 const IO_DROPPED: &str = "rhumb_io_dropped_packets_total";
-/// Principals with samples of their own: what a monitoring system stores for each waypoint is bounded.
+/// Principals with samples of their own: what a
+/// monitoring system stores for each waypoint is bounded.
 const METRIC_PRINCIPALS: usize = 20;
 /// All the others.
 const OTHERS: &str = "other";

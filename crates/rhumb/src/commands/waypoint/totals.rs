@@ -1,5 +1,5 @@
-//! The figures of a worker at one moment, and of all workers together. Written by the worker twice a second, so that whoever
-//! reads them never makes it wait.
+//! The figures of a worker at one moment, and of all workers together. Written by the worker twice
+//! a second, so that whoever reads them never makes it wait.
 
 use std::collections::HashMap;
 

@@ -6,7 +6,8 @@
 //! 3. wait for packets, a wake or the next report;
 //! 4. receive batches, hand over what belongs to other workers, handle the rest.
 //!
-//! To handle a batch: verify and change it in place, send it, tell sources what could not be sent, send what is told.
+//! To handle a batch: verify and change it in place, send it, tell
+//! sources what could not be sent, send what is told.
 //!
 //! Invariant: queues between workers are bounded; what finds no room is dropped and counted.
 
@@ -30,7 +31,8 @@ use crate::clock;
 
 /// What a worker is told.
 pub(super) enum Order {
-    /// Take capabilities for this address of this epoch, too. The second is for the relay, which worker 0 has.
+    /// Take capabilities for this address of this epoch, too. The
+    /// second is for the relay, which worker 0 has.
     Install(IpAddr, Box<(EpochKeys, EpochKeys)>),
     /// Take them no longer.
     Retire(IpAddr, Epoch),

@@ -1,7 +1,9 @@
-//! The policies of a member: `[member.export]`, `[member.import]`, and the lists of prefixes that their rules name.
+//! The policies of a member: `[member.export]`, `[member.import]`, and
+//! the lists of prefixes that their rules name.
 //!
-//! Who a rule names is only known with the exchange's roster, which changes while the proxy runs: expressions and lists
-//! are read once, and [`PolicySettings::compile`] puts in the members whenever there is another roster.
+//! Who a rule names is only known with the exchange's roster, which changes while the proxy runs:
+//! expressions and lists are read once, and [`PolicySettings::compile`] puts in the members
+//! whenever there is another roster.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -156,7 +158,8 @@ pub(crate) struct Compiled {
     pub(crate) roster: Roster,
     pub(crate) export: ExportPolicy,
     pub(crate) import: ImportPolicy,
-    /// Whom rules and lists name, and the roster does not have: to be told to the operator, since one may be mistyped.
+    /// Whom rules and lists name, and the roster does not have: to be told
+    /// to the operator, since one may be mistyped.
     pub(crate) unknown: Vec<Who>,
 }
 

@@ -308,7 +308,8 @@ fn what_is_missing_is_said_with_how_to_give_it() {
     );
 }
 
-/// Bounds of what is counted here, from both sides; those of rules and prefixes are the policies' own.
+/// Bounds of what is counted here, from both sides; those
+/// of rules and prefixes are the policies' own.
 #[test]
 fn servers_and_caches_are_bounded_from_both_sides() {
     let server = format!("\"{}@127.0.0.1:1\"", name());

@@ -86,7 +86,8 @@ async fn read(id: ConnectionId, mut stream: OwnedReadHalf, inputs: mpsc::Sender<
     let _ = inputs.send(Input::Closed(id)).await;
 }
 
-/// Writes what comes, until the other end of the queue is dropped. The session notices a neighbour that takes nothing.
+/// Writes what comes, until the other end of the queue is dropped. The
+/// session notices a neighbour that takes nothing.
 async fn write(mut stream: OwnedWriteHalf, mut messages: mpsc::Receiver<Bytes>) {
     while let Some(message) = messages.recv().await {
         let written = stream.write_all(&message);

@@ -1,5 +1,5 @@
-//! Where neighbours connect to: their connections are handed to the tasks that wait for them, by source address. Others are closed at
-//! once, and counted.
+//! Where neighbours connect to: their connections are handed to the tasks that wait for them, by
+//! source address. Others are closed at once, and counted.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,9 +1,12 @@
-//! The table of a plain route server, sans-IO: what each client announces, who may have it, and what is best for each of the others.
+//! The table of a plain route server, sans-IO: what each client announces, who may have it, and
+//! what is best for each of the others.
 //!
-//! What the private service has for a client competes with what the others announce, for this client alone.
+//! What the private service has for a client competes with
+//! what the others announce, for this client alone.
 //!
-//! Export policies are the communities that route servers know (`rhumb_bgp::policy::export`). The best path is picked for each client among those
-//! that it may have (RFC 7947, section 2.3.2.1): that another client may not have a route hides no other route from it.
+//! Export policies are the communities that route servers know (`rhumb_bgp::policy::export`). The
+//! best path is picked for each client among those that it may have (RFC 7947, section 2.3.2.1):
+//! that another client may not have a route hides no other route from it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -191,7 +194,8 @@ impl Table {
     }
 }
 
-/// Whose router a route of the private service comes from is not known here. Of routes that are equal else, that of a client is taken.
+/// Whose router a route of the private service comes from is not known here. Of routes that are
+/// equal else, that of a client is taken.
 const UNKNOWN_ID: Ipv4Addr = Ipv4Addr::BROADCAST;
 
 #[cfg(test)]

@@ -117,7 +117,8 @@ fn a_cache_of_others_is_followed_through_changes_and_restarts() {
         let report = feed.report();
         assert_eq!((report[0].resets, report[0].payloads, report[0].in_force), (1, Some(3), true));
         assert!(report[0].deltas >= 1 && report[0].connected && report[0].faults == 0);
-        // While it is away its set counts; when it is back, with another session, there is the new one.
+        // While it is away its set counts; when it is back,
+        // with another session, there is the new one.
         let address = cache.end();
         let report = until_report(&feed, |report| !report[0].connected).await;
         assert_eq!((report[0].payloads, report[0].expired), (Some(3), 0));

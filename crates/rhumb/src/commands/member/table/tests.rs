@@ -91,7 +91,8 @@ fn members(change: &ForExchange) -> Vec<u16> {
     }
 }
 
-/// A newcomer gets the route prepended less often than the one who has it: whoever has it keeps it from the same destination.
+/// A newcomer gets the route prepended less often than the one who has it:
+/// whoever has it keeps it from the same destination.
 #[test]
 fn a_version_keeps_its_number_when_the_roster_grows() {
     let mut table = Table::new(policies(), false);
@@ -153,13 +154,15 @@ fn what_the_router_changes_is_told_to_the_exchange() {
     assert_eq!(table.all_exports().count(), 0);
 }
 
-/// What both parties see of a change: the destinations of words, in their order, and which are withdrawals. The rest is shared between them.
+/// What both parties see of a change: the destinations of words, in their order, and which are
+/// withdrawals. The rest is shared between them.
 fn seen(changes: &Changes) -> Vec<(Place, bool)> {
     let of = |it: &ForExchange| (it.place(), matches!(it, ForExchange::Announce { .. }));
     changes.exchange.iter().map(of).collect()
 }
 
-/// Both parties watch a member while its router announces, a site is added, its policy changes, and the RPKI says something else.
+/// Both parties watch a member while its router announces, a site is added, its policy changes, and
+/// the RPKI says something else.
 #[test]
 fn what_a_member_announces_and_when_tells_no_policy() {
     let watch = |allowed: &dyn Fn(&Roster) -> MemberSet, denies: &[(u32, u32, u32)]| {
@@ -303,7 +306,8 @@ fn versions_of_one_route_are_ranked_together_and_the_exchange_away_takes_all_bac
     assert_eq!(given(&back), [Some(64503)]);
 }
 
-/// What takes long to be judged holds up nothing: until it is, the router keeps what it has, and the exchange is told what is known.
+/// What takes long to be judged holds up nothing: until it is, the router keeps what it has, and
+/// the exchange is told what is known.
 #[test]
 fn a_route_counts_once_it_is_judged_and_not_before() {
     let mut table = Table::new(policies(), true);
