@@ -79,5 +79,5 @@ fn documentation(root: &Path) -> Outcome {
 }
 
 /// With a build from nothing on two slow cores, which takes half of it.
-const TESTS_DEADLINE: Duration = Duration::from_secs(32 * 60);
+const TESTS_DEADLINE: Duration = Duration::from_secs(45 * 60);
 const DOCUMENTATION_DEADLINE: Duration = Duration::from_secs(5 * 60);

@@ -23,9 +23,9 @@ pub(crate) fn write(root: &Path) -> bool {
 
 /// What cargo is told for each crate that makes vectors.
 const WRITERS: [&[&str]; 5] = [
-    &["-p", "rhumb-trust", "--test", "vectors"],
+    &["-p", "rhumb-trust", "--test", "all", "vectors::"],
     &["-p", "rhumb-link", "--lib", "keys::vectors"],
-    &["-p", "rhumb-capability", "--test", "model"],
-    &["-p", "rhumb-keyserver", "--test", "record_vectors"],
-    &["-p", "rhumb-switch", "--test", "stamp_vectors"],
+    &["-p", "rhumb-capability", "--test", "all", "model::"],
+    &["-p", "rhumb-keyserver", "--test", "all", "record_vectors::"],
+    &["-p", "rhumb-switch", "--test", "all", "stamp_vectors::"],
 ];

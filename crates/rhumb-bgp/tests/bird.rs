@@ -6,8 +6,6 @@
     reason = "tests against a process have a clock"
 )]
 
-mod peer;
-
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,6 +16,8 @@ use peer::{
 };
 use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
+
+use crate::peer;
 
 /// BIRD with a neighbour, and that neighbour.
 struct World {

@@ -6,13 +6,13 @@
     reason = "tests against a process have a clock"
 )]
 
-mod peer;
-
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use peer::{Daemon, Peer, announce_both, attributes, endpoints, prefix, withdraw_both};
 use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+
+use crate::peer;
 
 struct World {
     peer: Peer,

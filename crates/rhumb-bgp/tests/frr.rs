@@ -6,8 +6,6 @@
     reason = "tests against a process have a clock"
 )]
 
-mod peer;
-
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +17,8 @@ use peer::{
 };
 use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
+
+use crate::peer;
 
 struct World {
     peer: Peer,

@@ -6,8 +6,6 @@
     reason = "tests against a process have a clock"
 )]
 
-mod peer;
-
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
@@ -17,6 +15,8 @@ use peer::{
     wait_for_answer, withdraw_both,
 };
 use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
+
+use crate::peer;
 
 struct World {
     peer: Peer,

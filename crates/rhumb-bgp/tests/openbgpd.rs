@@ -6,8 +6,6 @@
     reason = "tests against a process have a clock"
 )]
 
-mod peer;
-
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +13,8 @@ use std::time::Instant;
 
 use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
 use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+
+use crate::peer;
 
 struct World {
     peer: Peer,

@@ -2,8 +2,6 @@
 //! `bgpkit-parser` reads in them.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod mrt;
-
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -13,6 +11,8 @@ use rhumb_bgp::wire::{Origin, PathAttribute};
 use rhumb_bgp::{Counters, Event, Family};
 
 use mrt::{Listener, Speaker};
+
+use crate::mrt;
 
 /// What two readers of the same messages agree on.
 #[derive(Debug, PartialEq, Eq)]

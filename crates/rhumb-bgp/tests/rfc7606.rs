@@ -1,11 +1,10 @@
 //! Each class of error in an UPDATE message, by the name and section that RFC 7606 has for it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-
-use pair::{Pair, v4, v6, via_v4, via_v6};
 use rhumb_bgp::wire::{BgpRole, PathAttribute, Prefix};
 use rhumb_bgp::{Config, DownReason, Event, Family, State};
+
+use crate::pair::{Pair, v4, v6, via_v4, via_v6};
 
 /// What became of a message, of the route 10.0.1.0/24 that it
 /// announces, and of the one that was there before it.

@@ -2,17 +2,16 @@
 //! and what becomes of routes on their way out.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pair::{Pair, basic, v4, v6, via_v4, via_v6};
 use rhumb_bgp::config::GracefulRestart;
 use rhumb_bgp::wire::{BgpRole, Origin, PathAttribute, Prefix};
 use rhumb_bgp::{
     Attributes, Config, Event, Family, FamilyConfig, NextHop, Propagation, State, Withheld,
 };
+
+use crate::pair::{Pair, basic, v4, v6, via_v4, via_v6};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,16 +2,15 @@
 //! meanwhile: once all is quiet, the other has the same.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pair::{Pair, v4, v6, via_v4, via_v6};
 use proptest::prelude::*;
 use rhumb_bgp::config::GracefulRestart;
 use rhumb_bgp::wire::Prefix;
 use rhumb_bgp::{Attributes, Event, Family, FamilyConfig, State};
+
+use crate::pair::{Pair, v4, v6, via_v4, via_v6};
 
 #[derive(Debug, Clone)]
 enum Step {

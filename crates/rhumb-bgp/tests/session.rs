@@ -1,12 +1,11 @@
 //! Two sessions from the first attempt to the last route.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Pair, v4, v6, via_v4, via_v6};
 use rhumb_bgp::{DownReason, Event, Family, State};
+
+use crate::pair::{Pair, v4, v6, via_v4, via_v6};
 
 #[test]
 fn they_come_up_and_agree() {

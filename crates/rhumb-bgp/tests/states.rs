@@ -1,13 +1,13 @@
 //! The state machine in virtual time: timers of both sides, errors, two connections at once, rests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pair;
-
 use std::time::Duration;
 
 use pair::Pair;
 use rhumb_bgp::wire::{BgpRole, NotificationCode, cease_subcode};
 use rhumb_bgp::{DownReason, Event, Family, FamilyConfig, State};
+
+use crate::pair;
 
 const SECOND: Duration = Duration::from_secs(1);
 

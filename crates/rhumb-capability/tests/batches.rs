@@ -4,14 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use proptest::prelude::*;
 use rhumb_capability::{
     Account, Capability, Carriage, Credential, Encapsulation, Epoch, EpochKeys, Family, Packet,
     PacketIds, Scheme, Stamper, Suite, Usage, Verdict, Verifier, VerifierConfig,
 };
-use world::*;
+
+use crate::world::*;
 
 /// A packet of a mixed batch.
 #[derive(Debug, Clone)]

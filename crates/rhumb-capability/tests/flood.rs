@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use rhumb_capability::{
     Carriage, Encapsulation, Family, Packet, PacketIds, Stamper, Suite, Verdict, Verifier,
 };
-use world::*;
+
+use crate::world::*;
 
 /// Packets of `count` principals, each with some other's binding.
 fn flood(suite: Suite, count: u32) -> (Vec<u8>, Vec<Packet>) {

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +10,8 @@ use rhumb_capability::{
     Capability, CapabilityError, Credential, DelegationId, Encapsulation, EpochKeys, Family,
     KeyRecord, PacketIds, Prefix, Principal, Scheme, Stamper, Suite, Window, file,
 };
-use world::*;
+
+use crate::world::*;
 
 fn record(family: Family) -> KeyRecord {
     let capability = capability(family, 1, Suite::HeaderAes, Scheme::CaveatChain);

@@ -4,14 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aws_lc_rs::digest::{SHA256, digest};
 use rhumb_capability::{
     Credential, DelegationId, DropReason, Family, ReferenceSchemes, Scheme, Suite, Verifier, file,
 };
-use world::*;
+
+use crate::world::*;
 
 type Block = [u8; 16];
 

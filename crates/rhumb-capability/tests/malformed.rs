@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use std::sync::Arc;
 
 use rhumb_capability::{
     Carriage, DropReason, Epoch, Family, Revocation, Revocations, Suite, Verdict, steer,
 };
-use world::*;
+
+use crate::world::*;
 
 fn good(family: Family) -> Vec<u8> {
     let credentials =

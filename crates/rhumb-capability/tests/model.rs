@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +17,8 @@ use rhumb_capability::{
     WindowClock,
 };
 use serde_json::{Value, json};
-use world::*;
+
+use crate::world::*;
 
 #[test]
 fn the_vectors_say_what_the_code_does() {

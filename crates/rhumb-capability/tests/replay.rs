@@ -4,13 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use rhumb_capability::{
     Carriage, Credential, DropReason, Encapsulation, EpochKeys, Family, Packet, PacketIds, Stamper,
     Suite, Verdict, WindowClock, steer,
 };
-use world::*;
+
+use crate::world::*;
 
 fn stamper() -> Stamper {
     Stamper::new(&[&credential(Family::V4, 1, Suite::HeaderAes)], Encapsulation::IP).unwrap()

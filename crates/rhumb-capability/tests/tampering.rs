@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use rhumb_capability::{BINDING_LEN, Credential, DropReason, Family, HeaderView, Suite};
-use world::*;
+
+use crate::world::*;
 
 const PAYLOAD: &[u8] = b"the payload of a packet";
 

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use rhumb_capability::{
     Carriage, Credential, Encapsulation, Family, HeaderView, Next, PLATYPUS_PORT, Stamper, Suite,
     Usage, Verdict,
 };
-use world::*;
+
+use crate::world::*;
 
 /// What arrives of a packet: as it was sent, but for the hops.
 fn as_delivered(mut packet: Vec<u8>, family: Family, hops: u8) -> Vec<u8> {

@@ -4,8 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod world;
-
 use std::sync::Arc;
 
 use rhumb_capability::{
@@ -13,7 +11,8 @@ use rhumb_capability::{
     Packet, Revocation, Revocations, Stamper, Suite, Undelivered, Verdict, Waypoint, core_of,
     into_udp, is_icmp,
 };
-use world::{
+
+use crate::world::{
     EPOCH, NOW_US, PRINCIPAL, config, credential, destination, header_at, ip_packet, ip_packet_to,
     master, set_checksum, source, stamp_with, stamped, waypoint,
 };

@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 
-mod world;
-
 use rhumb_capability::{
     Capability, DropReason, Epoch, EpochKeys, Family, Scheme, Suite, Window, WindowClock,
 };
-use world::*;
+
+use crate::world::*;
 
 const GRACE_MS: u64 = 4_000;
 const SKEW_MS: u64 = 2_000;

@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use rhumb_exchange::{Connection, Event, Form, RouteId, SETTLE};
-use world::{Way, World, destination, small};
+
+use crate::world::{Way, World, destination, small};
 
 fn ranks(world: &World, lane: u16) -> usize {
     world.events(lane).iter().filter(|event| matches!(event, Event::Rank { .. })).count()

@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod pair;
-
-use pair::{ClearRoute, Pair, Random, bits};
 use rhumb_exchange::circuits::oracle::{self, Preference};
 use rhumb_exchange::circuits::{
     Candidate, Choice, ExportAll, Form, MAX_ROUTES, SelectBest, SharedRoute,
 };
 use rhumb_mpc::{Cost, MpcError, OrderSlot, Party, Program};
+
+use crate::pair::{ClearRoute, Pair, Random, bits};
 
 /// The members of the paper's measurements: 12 words, the last not full.
 const LANES: usize = 750;

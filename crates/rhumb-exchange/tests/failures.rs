@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +11,8 @@ use rhumb_exchange::{
     MAX_DESTINATION, MAX_ROUTE, Member, Output, Party, Quota, Roster, Route, Server, ServerConfig,
     Site,
 };
-use world::{Way, World, destination, roster, small};
+
+use crate::world::{Way, World, destination, roster, small};
 
 #[test]
 fn hellos_that_differ_are_refused_with_what_differs() {

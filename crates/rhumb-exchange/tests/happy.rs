@@ -1,10 +1,9 @@
 //! The whole way in memory: members announce, get what they may have, and
 //! nothing else; a best route is found; routes go.
 
-mod world;
-
 use rhumb_exchange::{Event, Form};
-use world::{World, destination, small};
+
+use crate::world::{World, destination, small};
 
 #[test]
 fn members_get_what_they_may_have_and_nothing_else() {

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rhumb_exchange::Form;
-use world::{Random, World, destination, small};
+
+use crate::world::{Random, World, destination, small};
 
 const LANES: u16 = 9;
 const SHARDS: u16 = 2;

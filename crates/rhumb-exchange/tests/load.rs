@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_exchange::{Event, PASS};
-use world::World;
+
+use crate::world::World;
 
 /// Announcers of all destinations, and those who may have all.
 const ANNOUNCERS: [u16; 2] = [0, 1];

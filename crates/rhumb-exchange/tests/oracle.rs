@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rhumb_exchange::{Form, RouteId};
-use world::{Random, World, destination, small};
+
+use crate::world::{Random, World, destination, small};
 
 /// What each member announces: by destination, whom to, and what.
 #[derive(Default)]

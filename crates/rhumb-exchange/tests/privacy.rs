@@ -4,10 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use rhumb_exchange::{Form, Party};
-use world::{Random, SERVERS, Way, World, small};
+
+use crate::world::{Random, SERVERS, Way, World, small};
 
 const LANES: usize = 6;
 const ONE: usize = 0;

@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::sync::Arc;
 
 use rhumb_exchange::{Form, Quota, Roster, ServerConfig};
-use world::{World, roster, small};
+
+use crate::world::{World, roster, small};
 
 const ONE: usize = 0;
 const TWO: usize = 2;

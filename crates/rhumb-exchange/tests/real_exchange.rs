@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +10,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rhumb_exchange::{Form, RouteId};
-use world::{Random, World, destination, small};
+
+use crate::world::{Random, World, destination, small};
 
 /// Members of the matrix, and those of them that are lanes here.
 const MEMBERS: usize = 314;

@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod pair;
-
 use std::collections::BTreeMap;
 
-use pair::{ClearRoute, Pair, Random};
 use rhumb_exchange::circuits::oracle::{self, Preference};
 use rhumb_exchange::circuits::{Choice, SelectBest};
 use rhumb_mpc::OrderSlot;
+
+use crate::pair::{ClearRoute, Pair, Random};
 
 /// Members of the matrix.
 const MEMBERS: usize = 314;
@@ -165,7 +164,7 @@ fn many_announcers() {
 
 /// Every prefix with several routes of the tables that the excerpts are from, made by the same rule
 /// without steps. To be run optimized: `RHUMB_IXBR_TABLE=FILE cargo test --release -p
-/// rhumb-exchange --test real_tables -- --ignored`.
+/// rhumb-exchange --test all real_tables -- --ignored`.
 #[test]
 #[ignore = "takes a table that is not in the repository, and minutes"]
 fn a_whole_table() {

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_exchange::{Event, ExchangeError, Form, Lane, LaneSet, Roster, ServerConfig};
-use world::{World, destination, roster, route, small};
+
+use crate::world::{World, destination, roster, route, small};
 
 /// As all are started, with another roster.
 fn config(roster: Arc<Roster>) -> Arc<ServerConfig> {

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use rhumb_exchange::{Form, ServerConfig};
-use world::{World, small};
+
+use crate::world::{World, small};
 
 /// Of the pair, party one.
 const ONE: usize = 0;

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod world;
-
 use rhumb_exchange::{Event, Form, MAX_ROUTE, REPLAY_AHEAD, ServerConfig};
-use world::{Way, World, small};
+
+use crate::world::{Way, World, small};
 
 const ANNOUNCER: u16 = 0;
 const LATE: u16 = 1;

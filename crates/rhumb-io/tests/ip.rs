@@ -3,15 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod packets;
-mod wire;
-
 use std::time::{Duration, Instant};
 
 use packets::{PROTOCOL, packet, raw, receive, send, sender};
 use rhumb_io::ip::{Fate, HEADROOM, IpBatch, IpIo, Paths, RawOptions, RawSocket, UdpCarriage};
 use rhumb_io::udp::{self, UdpSocket};
-use wire::{Line, Wire};
+
+use crate::packets;
+use crate::wire::{Line, Wire};
 
 const NEAR: [&str; 2] = ["10.9.0.1", "2001:db8:9::1"];
 const FAR: [&str; 2] = ["10.9.0.2", "2001:db8:9::2"];

@@ -2,8 +2,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod wire;
-
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -11,6 +9,8 @@ use std::os::fd::AsFd;
 use rhumb_io::marks::{is_internet_socket, mark_of, mark_socket, share_namespace};
 use rhumb_io::steering::{Action, Rule, Selector, Steering};
 use wire::Wire;
+
+use crate::wire;
 
 const TABLE: u32 = 0x5268_0301;
 

@@ -2,20 +2,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod packets;
-mod wire;
-
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use packets::{packet, send};
 use rhumb_io::Counters;
 use rhumb_io::ip::{Fate, HEADROOM, IpBatch, IpIo, Tun, TunOptions};
 use socket2::{Domain, Protocol, Socket, Type};
-use wire::Host;
+
+use crate::packets::{packet, send};
+use crate::wire::Host;
 
 /// This host on the device, and somebody behind it.
 const HERE: [&str; 2] = ["10.7.0.1", "2001:db8:7::1"];

@@ -2,14 +2,13 @@
 //! order per peer, whatever the two ends can do.
 #![cfg(target_os = "linux")]
 
-mod sockets;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_wire::Batch;
-use sockets::{bind, datagrams_of, loopback, receive_all, send_all};
+
+use crate::sockets::{bind, datagrams_of, loopback, receive_all, send_all};
 
 /// All combinations of a sender with and without segments
 /// and a receiver with and without superpackets.

@@ -1,15 +1,14 @@
 //! The sockets of a group receive exactly their lanes, and the first everything else.
 #![cfg(target_os = "linux")]
 
-mod sockets;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rhumb_io::udp::{Group, Options, UdpSocket};
 use rhumb_io::{IoError, PacketIo};
 use rhumb_wire::Batch;
 use rhumb_wire::datagram::{Counter, LANES, RecordHeader, RecordKind, SessionIndex};
-use sockets::{bind, datagrams_of, loopback, receive_all, send_all};
+
+use crate::sockets::{bind, datagrams_of, loopback, receive_all, send_all};
 
 fn group(ip: IpAddr, count: usize) -> Group {
     Group::bind(SocketAddr::new(ip, 0), Options::default(), count).expect("a free port")

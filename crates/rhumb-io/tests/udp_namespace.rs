@@ -2,8 +2,6 @@
 //! not answer. Each test runs itself again in a network namespace of its own.
 #![cfg(target_os = "linux")]
 
-mod sockets;
-
 use std::env;
 use std::net::SocketAddr;
 use std::process::{Command, Output};
@@ -12,7 +10,8 @@ use std::time::{Duration, Instant};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::Options;
 use rhumb_wire::Batch;
-use sockets::{bind, datagrams_of, loopback, receive_all, send_all};
+
+use crate::sockets::{bind, datagrams_of, loopback, receive_all, send_all};
 
 /// Set in the process that runs inside of a namespace.
 const INSIDE: &str = "RHUMB_TEST_INSIDE_NAMESPACE";
@@ -25,7 +24,8 @@ fn in_namespace(test: &str, set_up: &str, inside: fn()) {
     }
     let run = |script: &str| -> std::io::Result<Output> {
         let mut command = Command::new("unshare");
-        command.args(["--net", "sh", "-c", script]).arg(env::current_exe()?).arg(test);
+        command.args(["--net", "sh", "-c", script]).arg(env::current_exe()?);
+        command.arg(format!("udp_namespace::{test}"));
         command.env(INSIDE, "1").output()
     };
     if !run(set_up).is_ok_and(|output| output.status.success()) {

@@ -1,8 +1,6 @@
 //! Trouble with one datagram, peer or port is told or counted, and does not touch the rest.
 #![cfg(target_os = "linux")]
 
-mod sockets;
-
 use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +9,8 @@ use std::time::Duration;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{IoError, PacketIo};
 use rhumb_wire::Batch;
-use sockets::{datagrams_of, loopback, receive_all, send_all};
+
+use crate::sockets::{datagrams_of, loopback, receive_all, send_all};
 
 #[test]
 fn a_closed_port_does_not_stop_a_socket() {

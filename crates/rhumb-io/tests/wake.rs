@@ -1,14 +1,13 @@
 //! A worker that waits for datagrams can be woken from another thread.
 #![cfg(target_os = "linux")]
 
-mod sockets;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rhumb_io::udp::{Options, Ready};
 use rhumb_io::{PacketIo, Wake};
-use sockets::{datagrams_of, loopback, receive_all, send_all};
+
+use crate::sockets::{datagrams_of, loopback, receive_all, send_all};
 
 #[test]
 fn another_thread_ends_the_wait() {

@@ -3,22 +3,19 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod sockets;
-mod wire;
-
-use std::io::{Read, Write};
-use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
-
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::xdp::{self, XdpSocket};
 use rhumb_io::{PacketIo, SendReport};
 use rhumb_wire::Batch;
 use socket2::{Domain, Protocol, Socket, Type};
-use sockets::{bind, datagrams_of};
-use wire::{Host, Wire};
+#[allow(dead_code, reason = "other tests use the rest")]
+use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::sockets::{bind, datagrams_of};
+use crate::wire::{Host, Wire};
 
 /// AF_XDP on the near end of a wire, at all addresses of one family.
 fn near(wire: &Wire, any: &str) -> XdpSocket {

@@ -2,8 +2,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod wire;
-
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -13,7 +11,8 @@ use std::time::{Duration, Instant};
 use rhumb_io::udp::Options;
 use rhumb_io::{Backend, Choice, Opened, PacketIo, open, xdp};
 use rhumb_wire::Batch;
-use wire::{Host, Wire};
+
+use crate::wire::{Host, Wire};
 
 fn on(interface: &str) -> xdp::Options {
     xdp::Options { interface: Some(interface.to_owned()), ..xdp::Options::default() }
@@ -146,7 +145,7 @@ fn reasons_for_a_socket_instead() {
 fn again(test: &str, program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1");
+    command.args(["--exact", &format!("xdp_choice::{test}"), "--nocapture"]).env(INSIDE, "1");
     command
 }
 

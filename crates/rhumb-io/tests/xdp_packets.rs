@@ -3,16 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod packets;
-mod wire;
-
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use packets::{PROTOCOL, packet, raw, receive, right_checksum, send, sender};
 use rhumb_io::ip::{Fate, IpBatch, IpIo, RawSocket};
 use rhumb_io::xdp::{Options, Refused, XdpPackets};
-use wire::{Host, Line, Wire};
+
+use crate::packets::{PROTOCOL, packet, raw, receive, right_checksum, send, sender};
+use crate::wire::{Host, Line, Wire};
 
 const NEAR: [&str; 2] = ["10.9.0.1", "2001:db8:9::1"];
 const FAR: [&str; 2] = ["10.9.0.2", "2001:db8:9::2"];

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod world;
-
 use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, Name};
 use domain::rdata::{A, Ns, Soa};
@@ -12,7 +10,8 @@ use rhumb_keyserver::record;
 use rhumb_keyserver::record::SharedKey;
 use rhumb_keyserver::server::{KeyServer, Outcome, Transport};
 use rhumb_keyserver::{DropReason, MAX_AMPLIFICATION};
-use world::*;
+
+use crate::world::*;
 
 fn key_name(waypoint: usize, principal: u32, window: u32) -> String {
     format!("{}.{APEX}", question(waypoints()[waypoint], principal, window).label())

@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod world;
-
 use std::collections::HashMap;
 
 use domain::base::iana::Rcode;
 use rhumb_keyserver::client::{Answered, KeyClient, LONGEST_PAUSE_MS, Query};
 use rhumb_keyserver::server::{KeyServer, Outcome, Transport};
-use world::*;
+
+use crate::world::*;
 
 const WINDOW_MS: u64 = 1_024_000;
 

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod world;
-
 use domain::base::iana::{Rcode, Rtype};
 use rhumb_capability::{DelegationId, Principal};
 use rhumb_keyserver::feed::{FeedError, RevocationFeed};
 use rhumb_keyserver::revocation::{Book, MAX_BATCH};
 use rhumb_keyserver::server::{HOLD_WORDS_MS, Held, KeyServer, Outcome, Transport};
 use rhumb_keyserver::tsig::{TsigKey, check_answer, sign_question};
-use world::*;
+
+use crate::world::*;
 
 const NOW_MS: u64 = START_MS + 1_000;
 

@@ -3,15 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod foreign;
-mod pair;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use foreign::{Foreign, Version, certificate};
-use pair::{Fate, Flying, Net, identity};
 use rhumb_link::Config;
+
+use crate::foreign::{Foreign, Version, certificate};
+use crate::pair::{Fate, Flying, Net, identity};
 
 /// Delivers datagrams as from a victim that never answers, and checks the balance after each.
 fn assert_no_gain(net: &mut Net, datagrams: &[Vec<u8>], context: &str) {

@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Flying, Net};
 use rhumb_link::DropReason;
+
+use crate::pair::{Flying, Net};
 
 /// A DTLS record of epoch 0.
 fn plaintext_record(kind: u8, body: &[u8]) -> Vec<u8> {

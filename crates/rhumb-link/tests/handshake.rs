@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Net, is_record};
 use rhumb_link::{Cipher, CloseReason, Config, DropReason, Event};
 use rhumb_wire::datagram::Datagram;
+
+use crate::pair::{Net, is_record};
 
 #[test]
 fn two_endpoints_prove_their_names_and_talk() {

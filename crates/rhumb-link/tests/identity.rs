@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod foreign;
-mod pair;
-
 use std::time::Duration;
 
-use foreign::{Foreign, Version, certificate};
-use pair::{Net, identity};
 use rhumb_link::{Config, DropReason, Event, IdentityError, LinkError, MIN_DATAGRAM_LEN};
 use rhumb_wire::datagram::{SessionIndex, SessionParameters};
 use rhumb_wire::{Name, WireError};
+
+use crate::foreign::{Foreign, Version, certificate};
+use crate::pair::{Net, identity};
 
 const VERSIONS: [Version; 2] = [Version::Dtls12, Version::Dtls13];
 

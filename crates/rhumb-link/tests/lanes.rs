@@ -1,7 +1,5 @@
 //! A session has eight lanes each way, and any of them may belong to a worker.
 
-mod pair;
-
 use std::time::Duration;
 
 use pair::{Fate, Flying, Net};
@@ -12,6 +10,8 @@ use rhumb_link::{
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader, SessionIndex};
+
+use crate::pair;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What a silent peer costs at most, over and above the wait for the first probe.

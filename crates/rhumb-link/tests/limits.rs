@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -12,6 +10,8 @@ use pair::{Fate, Flying, Net};
 use rhumb_link::{Config, DropReason, Event, LinkError};
 use rhumb_trust::{Access, Rule, Standing};
 use rhumb_wire::datagram::Datagram;
+
+use crate::pair;
 
 fn limited(change: impl FnOnce(&mut Config)) -> Config {
     let mut config = Config::default();

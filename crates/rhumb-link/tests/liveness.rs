@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
 use pair::{Fate, Net, is_record};
@@ -12,6 +10,8 @@ use rhumb_link::{
 };
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
+
+use crate::pair;
 
 #[test]
 fn an_idle_session_lives_by_keep_alives_alone() {

@@ -3,16 +3,15 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use pair::{Fate, Net};
 use proptest::prelude::*;
 use rhumb_link::Config;
 use rhumb_trust::Identity;
 use rhumb_wire::{Metadata, Role};
+
+use crate::pair::{Fate, Net};
 
 /// Connects two ends whose datagram of this number is lost, and has each reach the other.
 #[track_caller]

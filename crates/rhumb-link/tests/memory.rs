@@ -5,12 +5,11 @@
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::Net;
 use rhumb_link::Config;
+
+use crate::pair::Net;
 
 const CLIENTS: usize = 200;
 /// With a million sessions a router has ten gigabytes for them, not more.

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use pair::{Fate, Flying, Net};
 use rhumb_link::{CloseReason, DropReason, Event, KEEP_ALIVE, SILENCE, SessionId};
+
+use crate::pair;
 
 const MS: Duration = Duration::from_millis(1);
 /// Of the network in `pair`.

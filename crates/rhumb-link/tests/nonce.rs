@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,6 +11,8 @@ use pair::{Net, is_record};
 use proptest::prelude::*;
 use rhumb_link::EPOCH_LIFETIME;
 use rhumb_wire::datagram::RecordHeader;
+
+use crate::pair;
 
 #[derive(Debug, Clone)]
 enum Step {

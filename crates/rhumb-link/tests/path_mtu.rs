@@ -1,14 +1,14 @@
 //! How large datagrams may be: the largest that the path carries is found, followed, and confirmed,
 //! by nothing but what the peer has sealed.
 
-mod pair;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use pair::{Fate, Flying, Net};
 use rhumb_link::{Config, DropReason, MIN_DATAGRAM_LEN, RAISE_INTERVAL, SessionId};
 use rhumb_wire::datagram::RECORD_OVERHEAD;
+
+use crate::pair;
 
 /// The network takes datagrams of so many bytes from one host to the
 /// other, and loses larger ones without a word.

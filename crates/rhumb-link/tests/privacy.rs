@@ -3,15 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use pair::{Net, is_record};
 use rhumb_link::{Config, Endpoint};
 use rhumb_trust::Identity;
 use rhumb_wire::{Metadata, Role};
+
+use crate::pair::{Net, is_record};
 
 fn telling_identity(label: &str) -> Arc<Identity> {
     let describe = |key| {

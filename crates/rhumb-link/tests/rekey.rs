@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Flying, Net};
 use rhumb_link::{DropReason, EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 use rhumb_wire::datagram::{Counter, RecordHeader};
+
+use crate::pair::{Flying, Net};
 
 fn counter(flying: &Flying) -> Counter {
     RecordHeader::parse(&flying.bytes).unwrap().counter

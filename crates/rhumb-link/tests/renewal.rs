@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Fate, Net, is_record};
 use rhumb_link::{Event, RENEWAL_INTERVAL};
+
+use crate::pair::{Fate, Net, is_record};
 
 fn renewals(net: &mut Net, host: usize) -> usize {
     let renewed = |event: &Event| matches!(event, Event::Established { renewed: true, .. });

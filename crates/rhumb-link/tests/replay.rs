@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Flying, Net};
 use proptest::prelude::*;
 use rhumb_link::{DropReason, EPOCH_LIFETIME};
+
+use crate::pair::{Flying, Net};
 
 fn records(net: &mut Net, count: usize) -> Vec<Flying> {
     let session = net.session(0, 1);

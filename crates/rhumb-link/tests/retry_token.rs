@@ -3,14 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use pair::{Fate, Flying, Net};
 use rhumb_link::{DropReason, RETRY_TOKEN_LIFETIME};
 use rhumb_wire::datagram::{Datagram, RETRY_LEN};
+
+use crate::pair::{Fate, Flying, Net};
 
 /// The first datagram of a connect, which never arrived.
 fn hello(net: &mut Net) -> Flying {

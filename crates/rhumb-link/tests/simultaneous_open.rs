@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Fate, Net};
 use proptest::prelude::*;
 use rhumb_link::{CloseReason, Event};
+
+use crate::pair::{Fate, Net};
 
 fn connect_both(net: &mut Net, lead: Duration) {
     net.connect(0, 1);

@@ -3,16 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // A test may.
 
-mod foreign;
-mod pair;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use foreign::{Foreign, Version, certificate};
-use pair::{Fate, Flying, Net, identity};
 use rhumb_link::Config;
 use rhumb_wire::datagram::Datagram;
+
+use crate::foreign::{Foreign, Version, certificate};
+use crate::pair::{Fate, Flying, Net, identity};
 
 /// The first hello of each foreign version, to host 0.
 fn plain_hellos() -> Vec<Vec<u8>> {

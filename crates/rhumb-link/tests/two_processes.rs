@@ -1,13 +1,12 @@
 //! Two processes that hold one key at one peer: the newer handshake has the session, the former
 //! process can still be told so, and neither its records nor its end touch the newer one.
 
-mod pair;
-
 use std::time::Duration;
 
-use pair::{Net, identity};
 use rhumb_link::{Config, DropReason, Event, SessionId};
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
+
+use crate::pair::{Net, identity};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -3,15 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod pair;
-
 use std::sync::Arc;
 
-use pair::{Pair, Random, SMALL};
 use rhumb_mpc::{
     Bit, Circuit, FieldBits, Inputs, MAX_MESSAGE, MpcError, OrderSlot, Owner, Parameters, Party,
     Program, Seed, Session, Stock, VERSION, exchange,
 };
+
+use crate::pair::{Pair, Random, SMALL};
 
 /// Two levels deep: `x y z`.
 fn program(order: Option<u8>) -> (Arc<Program>, [Bit; 3]) {

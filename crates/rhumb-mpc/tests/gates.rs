@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod pair;
-
 use std::sync::Arc;
 
 use pair::{Pair, Random, SMALL, Values};
 use proptest::prelude::*;
 use rhumb_mpc::{Bit, Circuit, Cost, FieldBits, MpcError, OrderSlot, Owner, Parameters};
+
+use crate::pair;
 
 /// Lanes with a last word that is not full.
 const LANES: usize = 750;

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-mod pair;
-
 use std::sync::Arc;
 
-use pair::{Opened, Pair, Random, SMALL, Values};
 use rhumb_mpc::{Circuit, Inputs, MpcError, OrderSlot, Owner, Party, Program, exchange};
+
+use crate::pair::{Opened, Pair, Random, SMALL, Values};
 
 const LANES: usize = 130;
 const WORDS: usize = 3;

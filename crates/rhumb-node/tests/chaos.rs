@@ -1,15 +1,14 @@
 //! Whatever a network and a router do to a node, it neither panics nor gets
 //! stuck: once they behave, it joins and sends.
 
-mod world;
-
 use std::time::Duration;
 
 use proptest::prelude::*;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Batch, Name, PduHeader};
-use world::{OnAdvertise, World, router_address};
+
+use crate::world::{OnAdvertise, World, router_address};
 
 const TO: Name = Name([7; 32]);
 

@@ -1,9 +1,6 @@
 //! A node finds a router on its local network, or falls back to root
 //! routers, and moves on when one does not do its work.
 
-mod lan;
-mod world;
-
 use std::time::Duration;
 
 use lan::{Lan, State};
@@ -14,6 +11,9 @@ use rhumb_wire::discovery::{Discovery, Nonce};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name};
 use world::OnAdvertise;
+
+use crate::lan;
+use crate::world;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

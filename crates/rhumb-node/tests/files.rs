@@ -1,12 +1,9 @@
 //! Files between nodes over real sockets: whole, checked, and at a decent rate.
 
-mod relay;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt, sha256_of};
 use rhumb_node::{Config, Node};
 use rhumb_trust::{AdCert, Identity, Window};
@@ -14,6 +11,8 @@ use rhumb_wire::Role;
 use rhumb_wire::transfer::{CancelReason, FileName, Offer};
 use tokio::sync::Notify;
 use tokio::time::timeout;
+
+use crate::relay::{Behaviour, PATIENCE, Relay};
 
 /// A place for a file that the test can look into.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,5 @@
 //! A node becomes a member of a router: it advertises until it is accepted, renews, and leaves.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_link::LinkError;
@@ -11,7 +9,8 @@ use rhumb_trust::verify_chain;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
-use world::{OnAdvertise, START_S, World, router_address};
+
+use crate::world::{OnAdvertise, START_S, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

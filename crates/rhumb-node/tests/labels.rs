@@ -1,8 +1,6 @@
 //! Labels in place of names, in both directions: used
 //! once they are known, given up once they are not.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::DropReason;
@@ -10,7 +8,8 @@ use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Batch, Name, PduHeader};
-use world::{LATENCY, World};
+
+use crate::world::{LATENCY, World};
 
 const TO: Name = Name([7; 32]);
 const LABEL: Label = Label(0xABCD);

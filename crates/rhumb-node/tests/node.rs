@@ -1,18 +1,17 @@
 //! Nodes over real sockets: what a program that uses the library sees.
 
-mod relay;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::core::{DropReason, SendFailure};
 use rhumb_node::{Config, Message, Node, NodeError, PingError, Port, Remote, SendError};
 use rhumb_trust::Identity;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Name, Role};
 use tokio::time::timeout;
+
+use crate::relay::{Behaviour, PATIENCE, Relay};
 
 const NOBODY: Name = Name([7; 32]);
 

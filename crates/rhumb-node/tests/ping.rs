@@ -1,14 +1,13 @@
 //! Pings: answered when they come in, and told of when their
 //! answers do, wherever on the way those are made.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::{DropReason, Event};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Name, PduHeader};
-use world::{LATENCY, World};
+
+use crate::world::{LATENCY, World};
 
 const TO: Name = Name([7; 32]);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,15 +1,14 @@
 //! A router that falls silent, restarts or changes its mind is sought again, ever less eagerly, and
 //! nothing that waits is lost meanwhile.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_link::{CloseReason, KEEP_ALIVE, LinkError, PROBES, QUIET};
 use rhumb_node::core::{Disconnection, Event, SendFailure};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name};
-use world::{LATENCY, OnAdvertise, World};
+
+use crate::world::{LATENCY, OnAdvertise, World};
 
 const TO: Name = Name([7; 32]);
 const MS: Duration = Duration::from_millis(1);

@@ -1,8 +1,6 @@
 //! What a NACK says is done: data go out again, or are
 //! given up; and only for NACKs that can be true.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::SendError;
@@ -10,7 +8,8 @@ use rhumb_node::core::{DropReason, Event, SendFailure};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::{Action, Batch, Name, PduHeader};
-use world::{LATENCY, OnAdvertise, Seen, World};
+
+use crate::world::{LATENCY, OnAdvertise, Seen, World};
 
 const TO: Name = Name([7; 32]);
 const MS: Duration = Duration::from_millis(1);

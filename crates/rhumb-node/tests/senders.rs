@@ -1,12 +1,9 @@
 //! Who may send to a node: strangers are refused where it says
 //! so, and hold no place that is kept for others.
 
-mod relay;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use relay::{Behaviour, PATIENCE, Relay};
 use rhumb_node::core::DropReason;
 use rhumb_node::transfer::{ReceiverConfig, TransferError, sha256_of};
 use rhumb_node::{Config, Node, PingError, Refusal, Wanted};
@@ -15,6 +12,8 @@ use rhumb_wire::transfer::{CancelReason, FileName, Offer};
 use rhumb_wire::{Name, Role};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+use crate::relay::{Behaviour, PATIENCE, Relay};
 
 fn identity() -> Arc<Identity> {
     Arc::new(Identity::generate(Role::Node, 1).expect("a key"))

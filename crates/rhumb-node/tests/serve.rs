@@ -1,8 +1,6 @@
 //! A node answers for a name whose key it does not hold, by the owner's
 //! AdCert, as long as that lasts and the owner wishes.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::{DropReason, Event, MAX_SERVED, ServiceEnd};
@@ -11,7 +9,8 @@ use rhumb_trust::{AdCert, AdCertError, Identity, Window, verify_chain};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Metadata, Name, PduHeader, Role};
-use world::{OnAdvertise, START_S, World};
+
+use crate::world::{OnAdvertise, START_S, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PEER: Name = Name([5; 32]);

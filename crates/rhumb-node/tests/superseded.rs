@@ -1,8 +1,6 @@
 //! A node whose statements are older than its name's newest goes on from there, but only from what
 //! its own key has signed; and it leaves the name to whoever claims it later.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::{Disconnection, Event};
@@ -10,7 +8,8 @@ use rhumb_trust::{Identity, Window};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, Name, Scope, Statement};
-use world::{OnAdvertise, START_S, World};
+
+use crate::world::{OnAdvertise, START_S, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const ELSEWHERE: Name = Name([8; 32]);

@@ -1,12 +1,11 @@
 //! "Not here" is signed, holds for seconds, and costs a flood of look-ups no signature each.
 
-mod world;
-
 use rhumb_rib::{Asker, Config, DropReason, Outcome};
 use rhumb_trust::{StatementError, verify_statement};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Statement};
-use world::{Directory, Holder, NOW_S};
+
+use crate::world::{Directory, Holder, NOW_S};
 
 const NOBODY: Name = Name([7; 32]);
 

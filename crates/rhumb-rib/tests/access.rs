@@ -1,8 +1,6 @@
 //! Whom a RIB serves: routers by their sessions, issuers by the rules
 //! that fit them, and what changes while it runs.
 
-mod world;
-
 use rhumb_link::Source;
 use rhumb_rib::{Asker, Config, Outcome};
 use rhumb_trust::{Access, Rule, Standing};
@@ -10,7 +8,8 @@ use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId,
 };
 use rhumb_wire::{Name, Role};
-use world::{Directory, Holder, NOW_S};
+
+use crate::world::{Directory, Holder, NOW_S};
 
 const VIA: Name = Name([1; 32]);
 

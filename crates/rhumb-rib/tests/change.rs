@@ -1,8 +1,6 @@
 //! Whoever was told something hears when it holds no longer:
 //! once, until it says so, and only what changed.
 
-mod world;
-
 use std::time::{Duration, Instant};
 
 use rhumb_rib::store::Memory;
@@ -10,7 +8,8 @@ use rhumb_rib::{Asker, Config, DropReason, Outcome};
 use rhumb_trust::{Now, Window};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Scope, Statement};
-use world::{ASKER, Directory, Holder, LIFETIME_S, NOW_S};
+
+use crate::world::{ASKER, Directory, Holder, LIFETIME_S, NOW_S};
 
 const PUBLISHER: Name = Name([0x11; 32]);
 const REPEAT: Duration = Duration::from_millis(200);

@@ -1,15 +1,14 @@
 //! Verifications and commits on other threads: look-ups go on
 //! meanwhile, and no order is acknowledged too early.
 
-mod world;
-
 use rhumb_rib::store::{Change, Embedded, Memory, Store};
 use rhumb_rib::{Account, Asker, Config, DropReason, Entry, Held, Outcome, Rib, RibError};
 use rhumb_wire::Name;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use world::{ASKER, Directory, Holder, NOW_S};
+
+use crate::world::{ASKER, Directory, Holder, NOW_S};
 
 const ONE: Asker = Asker::admitted(ASKER, 1300);
 

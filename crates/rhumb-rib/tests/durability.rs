@@ -1,7 +1,5 @@
 //! What was acknowledged is there after `kill -9`, and one process at a time has a store.
 
-mod world;
-
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,10 +14,12 @@ use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibRespons
 use rhumb_wire::{Metadata, Name};
 use world::{Directory, Holder, NOW_S};
 
+use crate::world;
+
 /// The tests below that run in processes of their own, and the
 /// variable that tells them which store to use.
-const UNTIL_KILLED: &str = "publishes_until_it_is_killed";
-const UNTIL_FULL: &str = "publishes_until_the_disk_is_full";
+const UNTIL_KILLED: &str = "durability::publishes_until_it_is_killed";
+const UNTIL_FULL: &str = "durability::publishes_until_the_disk_is_full";
 const CHILD_STORE: &str = "RHUMB_TEST_STORE";
 
 /// A process that publishes; killed when this is dropped.

@@ -1,13 +1,13 @@
 //! What has expired is not found and in the end not stored; what lasts too long is never taken.
 
-mod world;
-
 use rhumb_rib::store::{Embedded, Memory, Store};
 use rhumb_rib::{Config, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
 use rhumb_trust::{CLOCK_SKEW_S, Window};
 use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Role, Statement};
 use world::{Directory, Holder, LIFETIME_S, NOW_S, routes};
+
+use crate::world;
 
 const VIA: Name = Name([1; 32]);
 

@@ -1,14 +1,13 @@
 //! The file of a store: whose it is to read, and what an older program left.
 
-mod world;
-
 use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use rhumb_rib::Account;
 use rhumb_rib::store::{Embedded, Store};
 use rhumb_wire::Name;
-use world::{ASKER, Directory, Holder};
+
+use crate::world::{ASKER, Directory, Holder};
 
 const VIA: Name = Name([1; 32]);
 const NAMES: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("names");

@@ -1,7 +1,5 @@
 //! Floods of look-ups, of forged orders, and of silent subscribers: what they hold up of others'.
 
-mod world;
-
 use std::time::{Duration, Instant};
 
 use rhumb_link::Source;
@@ -12,7 +10,8 @@ use rhumb_wire::Name;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use world::{Directory, Holder, NOW_S};
+
+use crate::world::{Directory, Holder, NOW_S};
 
 const VIA: Name = Name([1; 32]);
 

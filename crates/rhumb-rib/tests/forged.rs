@@ -1,11 +1,10 @@
 //! Nothing that is not its issuer's own word is stored, and an order is taken whole or not at all.
 
-mod world;
-
 use rhumb_rib::{Asker, DropReason, Outcome};
 use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Statement};
-use world::{ASKER, Directory, Holder, NOW_S, routes, window};
+
+use crate::world::{ASKER, Directory, Holder, NOW_S, routes, window};
 
 const VIA: Name = Name([1; 32]);
 

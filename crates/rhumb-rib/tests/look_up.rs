@@ -1,8 +1,6 @@
 //! What is published is found: as the chain that leads
 //! outward from a name, as far as anything is known.
 
-mod world;
-
 use std::slice::from_ref;
 
 use rhumb_rib::store::Memory;
@@ -12,6 +10,8 @@ use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Scope, Statement};
 use world::{Directory, Holder, NOW_S, routes, window};
+
+use crate::world;
 
 #[test]
 fn a_chain_of_three_hops_is_found_and_verifies() {

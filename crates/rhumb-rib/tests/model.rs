@@ -1,8 +1,6 @@
 //! Whatever is published, withdrawn, committed, swept or restarted in whatever order, what is found
 //! is what a few lines of arithmetic say.
 
-mod world;
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -12,7 +10,8 @@ use rhumb_trust::{CLOCK_SKEW_S, Window};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Certificate, Name, Scope, Statement};
-use world::{Directory, Holder, NOW_S};
+
+use crate::world::{Directory, Holder, NOW_S};
 
 #[derive(Debug, Clone)]
 enum Step {

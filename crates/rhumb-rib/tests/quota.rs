@@ -1,13 +1,12 @@
 //! Every bound on what strangers may cause, from both sides.
 
-mod world;
-
 use rhumb_rib::store::{Embedded, Memory, Store};
 use rhumb_rib::{Config, MAX_LIFETIME_S};
 use rhumb_trust::Standing;
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
-use world::{Directory, Holder, NOW_S, routes};
+
+use crate::world::{Directory, Holder, NOW_S, routes};
 
 const VIA: Name = Name([1; 32]);
 const ONE: Name = Name([0x11; 32]);

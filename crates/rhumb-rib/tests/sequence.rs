@@ -1,14 +1,13 @@
 //! The newest statement is in force, whatever comes after
 //! it, and whatever the directory went through.
 
-mod world;
-
 use rhumb_rib::Config;
 use rhumb_rib::store::{Embedded, Memory, Store};
 use rhumb_trust::Window;
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
-use world::{Directory, Holder, LIFETIME_S, NOW_S};
+
+use crate::world::{Directory, Holder, LIFETIME_S, NOW_S};
 
 const VIA: Name = Name([1; 32]);
 

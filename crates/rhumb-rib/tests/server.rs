@@ -1,7 +1,5 @@
 //! The directory over secure sessions: a router asks, and nobody asks in another's name.
 
-mod world;
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +15,8 @@ use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Role};
-use world::{Holder, NOW_S, routes};
+
+use crate::world::{Holder, NOW_S, routes};
 
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 4000);
 const ROUTER: ([u8; 4], u16) = ([192, 0, 2, 2], 4000);

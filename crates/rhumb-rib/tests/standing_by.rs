@@ -1,11 +1,10 @@
 //! Of two words for servers the older one counts only while the newer
 //! one's server is not there, and who may say that.
 
-mod world;
-
 use rhumb_wire::rib::{Refusal, RibRequestBody};
 use rhumb_wire::{Certificate, Name, Role, Statement};
-use world::{Directory, Holder, window};
+
+use crate::world::{Directory, Holder, window};
 
 const ROUTER: Name = Name([7; 32]);
 

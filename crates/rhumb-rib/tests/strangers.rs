@@ -1,7 +1,5 @@
 //! Strangers who fill what they can, each with as many names as it likes: what is left for others.
 
-mod world;
-
 use rhumb_link::Source;
 use rhumb_rib::store::{Embedded, Memory, Store};
 use rhumb_rib::{Asker, Config, MAX_STRANGERS_LIFETIME_S, Outcome};
@@ -10,7 +8,8 @@ use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
-use world::{Directory, Holder, NOW_S};
+
+use crate::world::{Directory, Holder, NOW_S};
 
 const VIA: Name = Name([1; 32]);
 const ADMITTED: Name = Name([0xAA; 32]);

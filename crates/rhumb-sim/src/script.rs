@@ -254,7 +254,7 @@ impl World {
     /// Always, with the seed and the last things that happened.
     pub fn give_up(&self, why: &str) -> ! {
         panic!(
-            "seed {}, at {:.6} s: {why}\n{}replay: RHUMB_SIM_SEED={} cargo test -p rhumb-sim --test sim",
+            "seed {}, at {:.6} s: {why}\n{}replay: RHUMB_SIM_SEED={} cargo test -p rhumb-sim --test all sim::",
             self.seed,
             self.now.as_secs_f64(),
             self.history(),

@@ -1,8 +1,6 @@
 //! Rules of access: whom they refuse neither joins nor
 //! sends, is told so, and is told of in `status`.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::Event;
@@ -11,7 +9,8 @@ use rhumb_trust::{Access, Rule, Standing};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DATA: &[u8] = &[1, 0, 0, 9, 42];

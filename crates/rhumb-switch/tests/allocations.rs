@@ -1,13 +1,12 @@
 //! A PDU of a known flow costs no allocation: neither in the switch nor in the link below it.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::Switch;
 use rhumb_trust::Now;
 use rhumb_wire::Batch;
-use world::World;
+
+use crate::world::World;
 
 const DATAGRAMS: usize = 64;
 

@@ -2,16 +2,15 @@
 //! with names and with labels, and each PDU is on an account; without a
 //! capability nothing does, and who sends hears why.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_capability::{DelegationId, Prefix, Principal};
 use rhumb_node::core::{Event, SendFailure};
 use rhumb_switch::{DropReason, Event as SwitchEvent, NamePrefix, short_address};
 use rhumb_wire::nack::{CapabilityFault, Reason};
-use world::World;
-use world::border::PRINCIPAL;
+
+use crate::world::World;
+use crate::world::border::PRINCIPAL;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// A header with two names and one capability that is not delegated.

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod world;
-
 use std::sync::Arc;
 
 use rhumb_capability::{
@@ -19,6 +17,8 @@ use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Name, PduHeader};
 use world::border::PRINCIPAL;
 use world::{Stranger, World};
+
+use crate::world;
 
 const DATA: &[u8] = &[
     1, 0, 0, 7, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9,

@@ -1,8 +1,6 @@
 //! What strangers may cost is counted by where they come from: more sessions, more names and roles
 //! that they give themselves give them no more, and leave others what they need.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::Event;
@@ -10,7 +8,8 @@ use rhumb_switch::DropReason;
 use rhumb_trust::{Access, Rule, Standing};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::{Action, Name, PduHeader};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const MS: Duration = Duration::from_millis(1);
 /// What strangers of one source may have at once.

@@ -1,8 +1,6 @@
 //! What a RIB says has changed: a withdrawal and a move reach every router that cached the route
 //! within a second, also over a network that loses datagrams, and nothing older comes back.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_io::memory::Conditions;
@@ -11,7 +9,8 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequestBody, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Name, PduHeader};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(10);

@@ -1,7 +1,5 @@
 //! A flood of names that nobody needs fills every table and pushes nothing out that is in use.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +7,8 @@ use rhumb_switch::{Config, DropReason};
 use rhumb_trust::{Identity, Window};
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

@@ -1,13 +1,12 @@
 //! A peer that has not joined asks for a way by an empty ping: what is missing is sought, and
 //! nothing is carried or answered.
 
-mod world;
-
 use rhumb_switch::DropReason;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 /// Two routers that publish their addresses and have not
 /// met, a node at the second, a peer of the first.

@@ -1,8 +1,6 @@
 //! What happens to others leaves known flows alone: they keep their labels, through sessions that
 //! end, NACKs, and routes that change.
 
-mod world;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +12,8 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Action, PduHeader, Statement};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// With one thing that happens in each: 1,000 a second.

@@ -1,7 +1,5 @@
 //! Labels take the place of names hop by hop, and a hop that forgets them loses nobody's data.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
@@ -9,7 +7,8 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, PduHeader};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

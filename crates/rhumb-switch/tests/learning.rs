@@ -1,8 +1,6 @@
 //! What is refused leaves nothing behind, and what strangers
 //! attach has a bound that leaves room for others.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::{Config, DropReason};
@@ -10,7 +8,8 @@ use rhumb_trust::{Access, Rule, Standing, Window};
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What one session may attach.

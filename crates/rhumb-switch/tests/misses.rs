@@ -1,8 +1,6 @@
 //! PDUs of no known flow are looked into up to a bound for each host: beyond it they cost neither
 //! others nor the host's own flows anything, and who is honest only has to resend.
 
-mod world;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +12,8 @@ use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What strangers of one host may spend at once, and how

@@ -1,8 +1,6 @@
 //! Data move by name over one router and over many, both
 //! ways, and every hop had the right to carry them.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_io::memory::Conditions;
@@ -11,6 +9,8 @@ use rhumb_switch::DropReason;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use world::World;
+
+use crate::world;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,8 +1,6 @@
 //! Locators that anybody can publish make a router send next to
 //! nothing to addresses that never asked for it.
 
-mod world;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,7 +12,8 @@ use rhumb_wire::certificate::Locator;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Action, Batch, Name, PduHeader, Statement};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,15 +1,14 @@
 //! What happens when things break: routers that restart, sessions that fall
 //! silent, names that move, RIBs that are gone.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::{DropReason, Remote};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, PduHeader};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,15 +1,14 @@
 //! Who has no right is refused: every way in which a session can
 //! claim what is not its own, and what it is told.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const DATA: &[u8] = &[7; 64];
 

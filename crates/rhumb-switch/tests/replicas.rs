@@ -1,8 +1,6 @@
 //! Several RIBs: statements go to all of them, questions to the one that answers soonest, and one
 //! that is gone, late or lies costs no more than the hedge.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::Event;
@@ -11,6 +9,8 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::rib::{RibRequestBody, RibResponseBody};
 use rhumb_wire::{Name, Statement};
 use world::{Lie, World, router_address};
+
+use crate::world;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);

@@ -1,13 +1,12 @@
 //! A RIB that leaves questions unanswered is told of within a
 //! moment, though its session is given up much later.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::Event;
 use rhumb_wire::metadata::Role;
-use world::{World, router_address};
+
+use crate::world::{World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,8 +8,6 @@
 
 #![allow(clippy::unwrap_used)] // A helper of a test may panic as the test may.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +16,8 @@ use rhumb_trust::{Identity, Window};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// What a node takes for a datagram: a kind, a port, a body.

@@ -1,15 +1,14 @@
 //! A name that lets one other name talk with it hears from no third one: at the same router, at
 //! another one, and also when flows were known before it said so.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_trust::Window;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DATA: &[u8] = &[1, 0, 0, 7, 1, 2, 3, 4];

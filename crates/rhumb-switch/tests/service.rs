@@ -1,8 +1,6 @@
 //! A server answers for a name it holds no key of, by the owner's word; the name moves to another
 //! server, and whoever sends to it notices nothing.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +9,8 @@ use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, PduHeader, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DATA: &[u8] = &[1, 0, 0, 9, 42];

@@ -1,7 +1,5 @@
 //! What a source chooses touches nothing that others share: not their routes, not their flows.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
@@ -9,7 +7,8 @@ use rhumb_wire::certificate::SIGNATURE_LEN;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// With five of the attacker's PDUs in each: 500 a second.

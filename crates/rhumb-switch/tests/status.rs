@@ -1,13 +1,12 @@
 //! What a switch tells about itself is what it does: its tables, its newest
 //! flows, who is let in, and its own certificates.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::{DEFAULT_LEASE_S, DropReason, LISTED};
 use rhumb_wire::Statement;
-use world::World;
+
+use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,8 +2,6 @@
 //! statement, wherever the news is: by its router or by the RIB. Its holder goes on
 //! from there, or leaves the name to a later claim.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_node::core::Event as NodeEvent;
@@ -12,7 +10,8 @@ use rhumb_trust::Window;
 use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Certificate, PduHeader, Scope, Statement};
-use world::{Stranger, World};
+
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How far the clock of an earlier process was ahead.

@@ -1,13 +1,12 @@
 //! With no RIB left, a router goes on with what it knows until the
 //! certificates end, and across its own restart.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::{SavedRoutes, SavedRoutesError, Switch};
 use rhumb_wire::metadata::Role;
-use world::{World, router_address};
+
+use crate::world::{World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,14 +1,13 @@
 //! Switches that share what they learn: one asks, the
 //! others know, and what ends for one ends for all.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_switch::{Config, DropReason, Tables};
 use rhumb_wire::Name;
-use world::{World, router_address};
+
+use crate::world::{World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,14 +1,14 @@
 //! Chains that do not verify cost others next to nothing, from however many sessions they come:
 //! measured in pieces of work that are done before an honest node's.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
 use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::{Action, Certificate, Name, PduHeader};
 use world::{Stranger, World};
+
+use crate::world;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,8 +1,6 @@
 //! A switch with other workers forwards what it would have forwarded alone,
 //! on their lanes, and nothing that it would not.
 
-mod world;
-
 use std::time::Duration;
 
 use rhumb_link::DropReason as LinkDrop;
@@ -11,7 +9,8 @@ use rhumb_trust::Window;
 use rhumb_wire::datagram::{Counter, LANES, RecordHeader, RecordKind, SessionIndex};
 use rhumb_wire::metadata::Role;
 use rhumb_wire::{Action, Batch, Name, PduHeader, Statement};
-use world::{Stranger, World, router_address};
+
+use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 

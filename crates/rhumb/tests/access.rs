@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place, Running, remote};
 use serde_json::Value;
+
+use crate::harness::{Network, Place, Running, remote};
 
 /// A router beside the network's own, with more options.
 fn router(place: &Place, network: &Network, more: &[&str]) -> (Running, Value) {

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use harness::{Place, Run, Running, remote};
+use crate::harness::{Place, Run, Running, remote};
 
 /// A folder for sockets that the test has to itself.
 fn with_runtime(place: &Place) -> impl Fn(&mut Command) + use<> {

@@ -4,19 +4,17 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod attackers;
-mod harness;
-
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use attackers::{
+use rhumb_wire::{Action, Name, PduHeader, Role};
+use serde_json::Value;
+
+use crate::attackers::{
     ATTACKER, AtRate, Flow, Publisher, Stranger, fill, forge_certificates, joins, lower_ttl,
     ping_random_names, publish_locators,
 };
-use harness::{Network, Place, Running, remote};
-use rhumb_wire::{Action, Name, PduHeader, Role};
-use serde_json::Value;
+use crate::harness::{Network, Place, Running, remote};
 
 /// For one join, on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(15);

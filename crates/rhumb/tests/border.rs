@@ -4,13 +4,10 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use harness::{Place, Running, remote};
 use rhumb_capability::{
     Capability, Delegations, Flags, Principal, Scheme, Suite, WindowClock, file,
 };
@@ -18,6 +15,8 @@ use rhumb_keyserver::principal::parse_master;
 use rhumb_switch::short_address;
 use rhumb_wire::Name;
 use serde_json::Value;
+
+use crate::harness::{Place, Running, remote};
 
 const ANY: &str = "127.0.0.1:0";
 

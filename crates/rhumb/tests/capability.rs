@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod keyzone;
-
 use std::os::unix::fs::PermissionsExt;
 
-use harness::Place;
-use keyzone::{KeyZone, WAYPOINTS, ZONE};
+use crate::harness::Place;
+use crate::keyzone::{KeyZone, WAYPOINTS, ZONE};
 
 const ANY: &str = "127.0.0.1:0";
 

@@ -6,8 +6,6 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use data_encoding::{BASE32_NOPAD, HEXLOWER};
-use harness::{Place, Running, remote};
+
+use crate::harness::{Place, Running, remote};
 
 /// Carries datagrams between one client and a server, and keeps a copy of each.
 struct Tap {

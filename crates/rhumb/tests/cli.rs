@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 
-use harness::Place;
+use crate::harness::Place;
 
 #[test]
 fn keygen_makes_a_key_that_only_its_owner_can_read_and_never_overwrites_it() {

@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::time::Duration;
 
-use harness::{Network, Place, remote};
+use crate::harness::{Network, Place, remote};
 
 #[test]
 fn a_router_whose_clock_is_a_day_off_says_so_once_and_shows_it() {

@@ -1,9 +1,7 @@
 //! The configuration file: where it is looked for, what
 //! it may say, and how it is told what is wrong.
 
-mod harness;
-
-use harness::Place;
+use crate::harness::Place;
 
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_nearest_there_is() {

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place};
+use crate::harness::{Network, Place};
 
 fn http(admin: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(admin).unwrap();

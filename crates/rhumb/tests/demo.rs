@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::time::{Duration, Instant};
 
-use harness::{Place, Running};
+use crate::harness::{Place, Running};
 
 /// A place whose `tmp` is the demo's folder for temporary files.
 fn place() -> Place {

@@ -4,17 +4,15 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod namespaces;
-
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Place, Run, Running, remote};
-use namespaces::Namespace;
 use rhumb_wire::discovery::{Discovery, Nonce};
 use serde_json::Value;
+
+use crate::harness::{Place, Run, Running, remote};
+use crate::namespaces::Namespace;
 
 /// A RIB and a router on one host.
 struct Site {
@@ -246,7 +244,7 @@ fn ask(to: &str) {
     assert!(socket.recv(&mut [0; 64]).is_err(), "it was answered");
 }
 
-const ROOT_TEST: &str = "a_root_router_beyond_a_routed_hop";
+const ROOT_TEST: &str = "discovery::a_root_router_beyond_a_routed_hop";
 /// Where to send a query, in a process of [`ask_from`].
 const QUERY_TO: &str = "RHUMB_TEST_QUERY_TO";
 

@@ -3,15 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use exchanging::member::{Playing, SERVER, block_on, indifferent, last, silent};
 use exchanging::{Exchange, Server};
 use rhumb_channel::{Protocol, connect};
+
+use crate::exchanging;
 
 /// Members of an exchange, all connected and with all that there is.
 fn members(exchange: &Exchange, servers: &[&Server], count: u16) -> Vec<Playing> {

@@ -2,18 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exchanging::member::{SERVER, block_on, roster_of};
-use exchanging::{Exchange, Server, is_paired, peers};
 use rhumb_channel::{Channel, ChannelError, Protocol, connect};
 use rhumb_exchange::{Common, Form, Hello, Lane, Roster, Speaker, VERSION};
+
+use crate::exchanging::member::{SERVER, block_on, roster_of};
+use crate::exchanging::{Exchange, Server, is_paired, peers};
 
 /// A server of party two that waits for others.
 fn second(exchange: &Exchange) -> Server {

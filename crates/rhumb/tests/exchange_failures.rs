@@ -3,11 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
-use exchanging::member::{Playing, indifferent, last, silent};
-use exchanging::{Exchange, Server, is_paired, peers};
+use crate::exchanging::member::{Playing, indifferent, last, silent};
+use crate::exchanging::{Exchange, Server, is_paired, peers};
 
 fn start(exchange: &Exchange, servers: &[&Server], count: u16) -> Vec<Playing> {
     let all = usize::from(count);

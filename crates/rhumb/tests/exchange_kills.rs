@@ -6,16 +6,13 @@
 //! often some are killed; each run prints both.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use exchanging::proxy::{self, Proxy, Settings};
-use exchanging::router::{EXCHANGE_AS, Router};
-use exchanging::{Exchange, Server, is_paired, peers};
+use crate::exchanging::proxy::{self, Proxy, Settings};
+use crate::exchanging::router::{EXCHANGE_AS, Router};
+use crate::exchanging::{Exchange, Server, is_paired, peers};
 
 const MEMBERS: u16 = 6;
 const PREFIXES: usize = 30;

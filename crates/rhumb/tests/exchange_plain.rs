@@ -3,13 +3,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod members;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
-use harness::Place;
 use members::{EXCHANGE, MATRIX, MEMBERS, Member, SERVER, expect_tables, oracle};
+
+use crate::harness::Place;
+use crate::members;
 
 /// The configuration of party one, which reaches no other party.
 fn configure(place: &Place) {

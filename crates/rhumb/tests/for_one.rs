@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
-use harness::{Network, Place};
+use crate::harness::{Network, Place};
 
 #[test]
 fn who_joins_for_one_name_hears_from_no_other() {

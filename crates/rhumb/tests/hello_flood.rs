@@ -3,14 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod attackers;
-mod harness;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use attackers::{OpenSsl, spoof_hellos};
-use harness::{Network, Place};
+use crate::attackers::{OpenSsl, spoof_hellos};
+use crate::harness::{Network, Place};
 
 /// Hellos a second, if the machine has time for them.
 const RATE: u64 = 20_000;

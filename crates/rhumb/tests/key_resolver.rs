@@ -3,16 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod keyzone;
-mod namespaces;
-
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Place, Run};
-use keyzone::{KeyZone, Server, WAYPOINTS, dig, has, key_name};
-use namespaces::Namespace;
+use crate::harness::{Place, Run};
+use crate::keyzone::{KeyZone, Server, WAYPOINTS, dig, has, key_name};
+use crate::namespaces::Namespace;
 
 /// unbound in a namespace, with the parent zone in it. Ended when dropped.
 struct Unbound {

@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod keyzone;
-
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,7 +11,8 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
-use keyzone::{KeyZone, Server, WAYPOINTS, WINDOW_S, ZONE, dig, has, key_name};
+
+use crate::keyzone::{KeyZone, Server, WAYPOINTS, WINDOW_S, ZONE, dig, has, key_name};
 
 const ANY: &str = "127.0.0.1:0";
 /// In the third byte of a DNS message.

@@ -2,13 +2,10 @@
 //! use: whole from end to end, and gone afterwards.
 #![cfg(target_os = "linux")]
 
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use wire::Line;
+use crate::wire::Line;
 
 #[test]
 fn a_line_carries_packets_from_end_to_end() {

@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
-use harness::{Network, Place, Running};
+use crate::harness::{Network, Place, Running};
 
 /// Runs everything once with this filter and returns all log lines of RIB, router and both nodes,
 /// with the names and key files involved.

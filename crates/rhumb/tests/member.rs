@@ -2,11 +2,9 @@
 //! begin with, and what it says while it waits.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-
 use std::os::unix::fs::PermissionsExt;
 
-use harness::Place;
+use crate::harness::Place;
 
 /// A folder with a key, a roster that has it, and settings for addresses at which nobody is.
 fn place() -> (Place, String) {

@@ -3,15 +3,13 @@
 //! roster, policies change, and the proxy begins anew.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
-use exchanging::Exchange;
-use exchanging::member::roster_of;
-use exchanging::parties::{Frame, Parties};
-use exchanging::proxy::{self, Settings};
-use exchanging::router::{EXCHANGE_AS, Router, attributes};
 use rhumb_exchange::Party;
+
+use crate::exchanging::Exchange;
+use crate::exchanging::member::roster_of;
+use crate::exchanging::parties::{Frame, Parties};
+use crate::exchanging::proxy::{self, Settings};
+use crate::exchanging::router::{EXCHANGE_AS, Router, attributes};
 
 /// The proxy that is watched.
 const PROXY: u16 = 2;

@@ -2,16 +2,14 @@
 //! whatever it thinks about them and for how long.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-
 use std::time::Duration;
 
-use exchanging::Exchange;
-use exchanging::parties::{Frame, Parties};
-use exchanging::proxy::{self, Settings};
-use exchanging::router::attributes;
 use rhumb_exchange::Party;
+
+use crate::exchanging::Exchange;
+use crate::exchanging::parties::{Frame, Parties};
+use crate::exchanging::proxy::{self, Settings};
+use crate::exchanging::router::attributes;
 
 /// The proxy that is watched, and those who announce to it.
 const PROXY: u16 = 2;

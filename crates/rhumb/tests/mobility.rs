@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod namespaces;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place, Run, remote};
-use namespaces::Namespace;
 use serde_json::Value;
+
+use crate::harness::{Network, Place, Run, remote};
+use crate::namespaces::Namespace;
 
 /// A translator of addresses between one node and a router, that forgets the node now and then: the
 /// router sees it at another port, and what goes to the former one is lost.

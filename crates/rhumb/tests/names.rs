@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Network, Place};
+use crate::harness::{Network, Place};
 
 const BOOK: &str = ".local/share/rhumb/names.toml";
 

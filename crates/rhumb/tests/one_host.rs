@@ -3,19 +3,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod exchanging;
-mod harness;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use exchanging::{Exchange, PATIENCE, Server, is_paired};
-use harness::Running;
 use serde_json::Value;
-use wire::Host;
+
+use crate::exchanging::{Exchange, PATIENCE, Server, is_paired};
+use crate::harness::Running;
+use crate::wire::Host;
 
 /// The line without which nothing comes up, and no word is said.
 const SAME_HOST: &str = "multihop; strict bind yes;";

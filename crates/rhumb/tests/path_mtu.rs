@@ -3,15 +3,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod namespaces;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Place, Run, Running, remote};
-use namespaces::Namespace;
 use serde_json::Value;
+
+use crate::harness::{Place, Run, Running, remote};
+use crate::namespaces::Namespace;
 
 /// A router of ours and its RIB on one host, nodes on
 /// another, and two routers of the system between them.

@@ -4,20 +4,17 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use stamping::{Started, output_on, traces, wait_until};
-use waypoints::{Daemon, ENDS, Pass, Rig, Sender, pass, receive, socket, udp};
-use wire::Line;
+
+use crate::harness;
+use crate::stamping;
+use crate::waypoints::{Daemon, ENDS, Pass, Rig, Sender, pass, receive, socket, udp};
+use crate::wire::Line;
 
 /// A user of whom the system need not know.
 const USER: u32 = 4242;

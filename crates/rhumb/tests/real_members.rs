@@ -3,17 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod members;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use members::baseline::Baseline;
 use members::private::{Private, proxy_address};
 use members::{Lan, MEMBERS, Member, SERVER, Table, expect_tables, expect_tables_or, oracle};
+
+use crate::members;
 
 /// All members' routers, told to speak with their proxies.
 fn routers(lan: &mut Lan, folder: &Path) -> Vec<Member> {

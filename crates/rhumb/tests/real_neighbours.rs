@@ -3,11 +3,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod members;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
@@ -15,6 +10,8 @@ use std::time::Instant;
 use members::private::{More, Private, proxy_address};
 use members::slice::Announced;
 use members::{Lan, MEMBERS, Member, PATIENCE, Process, Table, expect_tables_or, oracle};
+
+use crate::members;
 
 /// Both parties, and the routers of these members, told
 /// to speak with their proxies. Nothing runs yet.

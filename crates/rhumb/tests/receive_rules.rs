@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use harness::{Network, Place, Run};
+
+use crate::harness;
 
 struct Rig {
     place: Place,

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place, Running, remote};
 use serde_json::Value;
+
+use crate::harness::{Network, Place, Running, remote};
 
 /// Far less than half a lease of ten minutes, after which everything
 /// is published anyway; far more than it takes.

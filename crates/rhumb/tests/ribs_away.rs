@@ -3,11 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::net::UdpSocket;
 
-use harness::{Network, Place, Running, remote};
+use crate::harness::{Network, Place, Running, remote};
 
 /// A port that nobody has at the moment.
 fn free_address() -> String {

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use harness::{Network, Place, remote};
 use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::{Name, Role};
+
+use crate::harness::{Network, Place, remote};
 
 /// The owner lets `server` answer for `capsule.key` by the AdCert in `file`.
 fn certify(place: &Place, server: &str, file: &str) {

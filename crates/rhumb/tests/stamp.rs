@@ -3,15 +3,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::process::Stdio;
 
-use stamping::{Rig, Started, output_on, traces, wait_until, write_file};
-use wire::Line;
+use crate::harness;
+use crate::stamping::{Rig, Started, output_on, traces, wait_until, write_file};
+use crate::wire::Line;
 
 #[test]
 fn iperf3_goes_through_two_waypoints_and_nothing_else_gets_there() {

@@ -3,17 +3,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::net::TcpStream;
 use std::process::Command;
 
-use harness::Run;
-use stamping::{Rig, Started, behind, output_on, traces, wait_until, write_file};
-use wire::{Host, Line};
+use crate::harness::Run;
+use crate::stamping::{Rig, Started, behind, output_on, traces, wait_until, write_file};
+use crate::wire::{Host, Line};
 
 /// Serves a page at b.
 fn serve_page(rig: &Rig, port: u16) -> Started {

@@ -4,20 +4,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use harness::{Place, Running};
 use serde_json::Value;
-use stamping::{Daemon, Started, credential, now_us, status, wait_until, window_clock};
-use wire::Host;
+
+use crate::harness::{Place, Running};
+use crate::stamping::{Daemon, Started, credential, now_us, status, wait_until, window_clock};
+use crate::wire::Host;
 
 const X: &str = "10.1.0.2";
 const Y: &str = "10.2.0.2";

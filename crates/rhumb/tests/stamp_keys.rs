@@ -3,16 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::process::Stdio;
 
 use rhumb_capability::WindowClock;
 use stamping::{Daemon, Rig, Started, credential, now_us, status, wait_until, window_clock};
-use wire::Line;
+
+use crate::harness;
+use crate::stamping;
+use crate::wire::Line;
 
 /// A rig whose window ends in so many seconds.
 fn near_the_end_of_a_window(left_s: i64, programs: &[&str]) -> Option<Rig> {

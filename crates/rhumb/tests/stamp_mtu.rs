@@ -3,16 +3,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::process::Command;
 
-use harness::Run;
-use stamping::{Rig, Started, behind, output_on, wait_until};
-use wire::Line;
+use crate::harness::Run;
+use crate::stamping::{Rig, Started, behind, output_on, wait_until};
+use crate::wire::Line;
 
 /// The line with a narrow link between the waypoints.
 fn narrow(programs: &[&str]) -> Option<Rig> {

@@ -4,16 +4,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
-mod harness;
-mod stamping;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use stamping::{Rig, Started, wait_until};
-use wire::Line;
+
+use crate::harness;
+use crate::stamping;
+use crate::wire::Line;
 
 /// A family of addresses: the target, the waypoint and its key, where
 /// the translator has it, and what b answers to.

@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Network, Place, Running, remote};
 use serde_json::Value;
+
+use crate::harness::{Network, Place, Running, remote};
 
 const ANY: &str = "127.0.0.1:0";
 

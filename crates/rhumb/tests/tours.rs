@@ -4,12 +4,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use harness::Place;
+use crate::harness::Place;
 
 /// A page of the repository.
 fn page(path: &str) -> String {

@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Network, Place, Running, remote};
+use crate::harness::{Network, Place, Running, remote};
 
 #[test]
 fn files_arrive_under_names_of_their_own() {

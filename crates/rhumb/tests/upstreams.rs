@@ -1,13 +1,12 @@
 //! A site's router with two upstreams, the first of which is killed:
 //! whoever sends to the site reaches it by the other.
 
-mod harness;
-
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use harness::{Place, Running, remote};
 use serde_json::Value;
+
+use crate::harness::{Place, Running, remote};
 
 const ANY: &str = "127.0.0.1:0";
 

@@ -2,18 +2,15 @@
 //! families, in order; all else is dropped, counted and not answered.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use rhumb_capability::{Encapsulation, Suite};
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket};
 use waypoints::{
     Daemon, ENDS, IcmpEar, PORT, Pass, Rig, Sender, count, count_waiting, ip, pass, receive,
     right_checksum, socket, udp,
 };
-use wire::{Host, Line};
+
+use crate::waypoints;
+use crate::wire::{Host, Line};
 
 const WAYS: [(&str, &str, [Pass; 2]); 2] = [
     (Line::A, Line::B, [pass(Line::R1), pass(Line::R2)]),

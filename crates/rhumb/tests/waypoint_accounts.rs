@@ -2,11 +2,6 @@
 //! not billed; they survive a restart and a kill.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -15,7 +10,9 @@ use waypoints::{
     ENDS, PATIENCE, Pass, Rig, Sender, count, count_waiting, pass, receive, right_checksum, socket,
     udp,
 };
-use wire::Line;
+
+use crate::waypoints;
+use crate::wire::Line;
 
 /// The bill of the last period, as an operator asks for it.
 fn bill(rig: &Rig) -> Value {

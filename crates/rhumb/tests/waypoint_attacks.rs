@@ -2,18 +2,14 @@
 //! `docs/platypus.md` speaks of, on a waypoint that runs.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::time::Duration;
 
 use rhumb_capability::Suite;
-use waypoints::{
+
+use crate::waypoints::{
     ENDS, Pass, Rig, Sender, count, count_waiting, now_us, pass, receive, socket, udp,
 };
-use wire::Line;
+use crate::wire::Line;
 
 /// Bytes of an IPv4 header, and of the Platypus header of one capability.
 const STAMP_END: usize = 20 + 44;

@@ -3,19 +3,15 @@
 //! nothing is said about packets that prove nothing.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::time::{Duration, Instant};
 
 use rhumb_capability::{Encapsulation, Suite};
-use waypoints::{
+
+use crate::waypoints::{
     ENDS, IcmpEar, PATIENCE, PORT, Pass, Rig, Sender, count, count_waiting, ip, pass, receive,
     right_checksum, socket, udp,
 };
-use wire::{Host, Line};
+use crate::wire::{Host, Line};
 
 /// What a host's kernel holds for the largest packet to an address, once it holds anything.
 #[track_caller]

@@ -2,19 +2,15 @@
 //! revoked at the key server passes no more, and what is wrong with files is said in one line.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use waypoints::{
+use crate::harness;
+use crate::waypoints::{
     ENDS, FOLLOW, PATIENCE, Pass, Rig, Sender, count, count_waiting, pass, receive, socket, udp,
 };
-use wire::Line;
+use crate::wire::Line;
 
 /// What the last packet carries.
 const END: &[u8] = b"the end";

@@ -3,18 +3,14 @@
 //! file, and what is wrong with the file is said.
 #![cfg(target_os = "linux")]
 
-mod harness;
-mod waypoints;
-#[path = "../../rhumb-io/tests/wire/mod.rs"]
-mod wire;
-
 use std::time::{Duration, Instant};
 
 use rhumb_capability::Encapsulation;
-use waypoints::{
+
+use crate::waypoints::{
     ENDS, FOLLOW, PATIENCE, Pass, Rig, Sender, count, now_us, pass, receive, socket, udp,
 };
-use wire::Line;
+use crate::wire::Line;
 
 const PASSES: [Pass; 2] = [pass(Line::R1), Pass { principal: 8, ..pass(Line::R1) }];
 

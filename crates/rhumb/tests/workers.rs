@@ -3,12 +3,11 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-
 use std::time::{Duration, Instant};
 
-use harness::{Place, Running, remote};
 use serde_json::Value;
+
+use crate::harness::{Place, Running, remote};
 
 struct Net {
     rib: Running,

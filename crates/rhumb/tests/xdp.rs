@@ -3,14 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-mod harness;
-mod namespaces;
-
 use std::time::{Duration, Instant};
 
-use harness::{Place, Run, Running, remote};
-use namespaces::Namespace;
 use serde_json::Value;
+
+use crate::harness::{Place, Run, Running, remote};
+use crate::namespaces::Namespace;
 
 /// A switch, the router's host and those of two nodes.
 struct Net {

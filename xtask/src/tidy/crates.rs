@@ -54,6 +54,39 @@ fn check_manifest(tree: &Tree, folder: &str, findings: &mut Findings) {
     if !is_inherited(manifest.get("lints")) {
         findings.refuse(&path, "inherits the workspace's lints");
     }
+    check_tests(tree, folder, &manifest, findings);
+}
+
+/// A crate's tests are one program, `tests/all.rs`, or named in the manifest: each program more has
+/// to be linked. Cargo then looks for none by itself, so a file that nobody names would never run.
+fn check_tests(tree: &Tree, folder: &str, manifest: &Table, findings: &mut Findings) {
+    let tests = format!("{folder}/tests/");
+    let in_tests = |path: &str| path.strip_prefix(&tests)?.strip_suffix(".rs").map(str::to_owned);
+    let names = tree.rust_files().filter_map(|(path, _)| in_tests(path));
+    let (programs, parts): (Vec<_>, Vec<_>) = names.partition(|name| !name.contains('/'));
+    for part in parts.iter().filter(|part| part.ends_with("/main")) {
+        findings.refuse(&format!("{tests}{part}.rs"), "is a part of tests/all.rs: call it mod.rs");
+    }
+    if programs.len() < 2 {
+        return;
+    }
+    let path = format!("{folder}/Cargo.toml");
+    let looks = manifest.get("package").and_then(|package| package.get("autotests"));
+    if looks.and_then(Value::as_bool) != Some(false) {
+        findings
+            .refuse(&path, "several files of tests: says `autotests = false`, has tests/all.rs");
+    }
+    let targets = manifest.get("test").and_then(Value::as_array).into_iter().flatten();
+    let targets: Vec<_> = targets.filter_map(|it| it.get("path")?.as_str()).collect();
+    let is_target = |name: &str| targets.contains(&format!("tests/{name}.rs").as_str());
+    let texts = programs.iter().filter(|name| is_target(name) || *name == "all");
+    let texts = texts.filter_map(|name| tree.text(&format!("{tests}{name}.rs")));
+    let named: Vec<_> = texts.flat_map(str::lines).collect();
+    for name in programs.iter().filter(|name| *name != "all" && !is_target(name)) {
+        if !named.contains(&format!("mod {name};").as_str()) {
+            findings.refuse(&format!("{tests}{name}.rs"), "is never run: name it in tests/all.rs");
+        }
+    }
 }
 
 fn is_inherited(value: Option<&Value>) -> bool {
@@ -198,6 +231,34 @@ disallowed-methods = [
         }
         let found = problems_of(check, &[("crates/rhumb-a/Cargo.toml", MANIFEST)]);
         assert!(found.iter().any(|problem| problem.contains("clippy.toml")), "{found:?}");
+    }
+
+    #[test]
+    fn tests_are_one_program_and_each_file_is_in_it() {
+        let problems = |manifest: &str, tests: &[(&str, &str)]| {
+            let mut tree = vec![
+                ("crates/rhumb-wire/Cargo.toml".to_owned(), manifest),
+                ("crates/rhumb-wire/clippy.toml".to_owned(), CLIPPY),
+                ("crates/rhumb-wire/src/lib.rs".to_owned(), LIB),
+            ];
+            for (name, text) in tests {
+                tree.push((format!("crates/rhumb-wire/tests/{name}.rs"), text));
+            }
+            let tree: Vec<_> = tree.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            let found = problems_of(check, &tree);
+            found.into_iter().filter(|it| !it.starts_with("xtask")).collect::<Vec<_>>()
+        };
+        let manifest = MANIFEST.replace("[package]", "[package]\nautotests = false");
+        let all = ("all", "mod one;\nmod two;\n");
+        let parts = [("one", ""), ("two", ""), ("world/mod", "")];
+        assert_eq!(problems(MANIFEST, &parts[..1]), [""; 0]);
+        assert_eq!(problems(&manifest, &[&parts[..], &[all]].concat()), [""; 0]);
+        assert_eq!(problems(MANIFEST, &[&parts[..], &[all]].concat()).len(), 1);
+        let never = problems(&manifest, &[&parts[..], &[("three", ""), all]].concat());
+        assert_eq!(never.len(), 1, "{never:?}");
+        let own = format!("{manifest}\n[[test]]\nname = \"three\"\npath = \"tests/three.rs\"\n");
+        assert_eq!(problems(&own, &[&parts[..], &[("three", ""), all]].concat()), [""; 0]);
+        assert_eq!(problems(MANIFEST, &[("one/main", "")]).len(), 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rhumb_bgp::policy::{CommunityPattern, PathPattern, PrefixRange, PrefixSet, Vrp, Vrps};
 use rustbgpd_wire::RpkiValidation;
 
-use crate::{as_path, prefix};
+use super::{as_path, prefix};
 
 /// A daemon with a folder of its own.
 struct Bird {

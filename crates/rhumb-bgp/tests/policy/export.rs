@@ -7,7 +7,7 @@ use rhumb_bgp::policy::{
 };
 use rustbgpd_wire::PathAttribute;
 
-use crate::{attributes, roster, route};
+use super::{attributes, roster, route};
 
 /// The exchange's.
 const RS: u32 = 6695;

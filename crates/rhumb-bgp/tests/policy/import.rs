@@ -5,7 +5,7 @@ use rhumb_bgp::policy::{
 };
 use rustbgpd_wire::RpkiValidation;
 
-use crate::{attributes, route};
+use super::{attributes, route};
 
 fn policy(rules: Vec<Rule>) -> ImportPolicy {
     ImportPolicy {

@@ -5,7 +5,7 @@ use rhumb_bgp::policy::path::{MOST_COUNT, MOST_TEXT, Problem, path_text};
 use rhumb_bgp::policy::{PathPattern, PolicyError};
 use rustbgpd_wire::{AsPath, AsPathSegment};
 
-use crate::as_path;
+use super::as_path;
 
 fn pattern(text: &str) -> PathPattern {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -7,7 +7,7 @@ use rhumb_bgp::policy::prefix::{covers, parse_prefix};
 use rhumb_bgp::policy::{PolicyError, PrefixRange, PrefixSet};
 use rustbgpd_wire::{Ipv4Prefix, Ipv6Prefix, Prefix};
 
-use crate::prefix;
+use super::prefix;
 
 #[test]
 fn the_table_of_ranges() {

@@ -11,7 +11,7 @@ use rhumb_bgp::policy::{
 };
 use rustbgpd_wire::{AsPath, AsPathSegment, PathAttribute, Prefix, RpkiValidation};
 
-use crate::mrt::{Archived, routes};
+use super::mrt::{Archived, routes};
 
 const ARCHIVES: [&str; 2] =
     ["route-views.jinx.ribs.1401487200.bz2", "bgpdump.updates.20070211.0141.gz"];

@@ -8,8 +8,8 @@ use rhumb_bgp::policy::rpki::origin_of;
 use rhumb_bgp::policy::{Vrp, Vrps};
 use rustbgpd_wire::{Prefix, RpkiValidation};
 
-use crate::prefix::some_prefix;
-use crate::{as_path, prefix};
+use super::prefix::some_prefix;
+use super::{as_path, prefix};
 
 fn vrp(text: &str, max_len: u8, asn: u32) -> Vrp {
     Vrp::new(prefix(text), max_len, asn).unwrap()

@@ -8,8 +8,8 @@ use rhumb_bgp::policy::Vrp;
 use rhumb_bgp::policy::rtr::pdu::{Intervals, Pdu};
 use rhumb_bgp::policy::rtr::{ANSWER, RtrCaches, RtrClient, RtrError};
 
-use crate::prefix;
-use crate::rpki::some_vrps;
+use super::prefix;
+use super::rpki::some_vrps;
 
 fn now() -> Instant {
     #[expect(

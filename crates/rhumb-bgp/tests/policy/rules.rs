@@ -10,7 +10,7 @@ use rhumb_bgp::policy::{
 };
 use rustbgpd_wire::{AsPath, AsPathSegment, Origin, PathAttribute, RpkiValidation};
 
-use crate::{as_path, attributes, roster, route};
+use super::{as_path, attributes, roster, route};
 
 fn list(ranges: &[&str]) -> Arc<PrefixSet> {
     Arc::new(ranges.iter().map(|text| text.parse::<PrefixRange>().unwrap()).collect())

@@ -5,9 +5,9 @@ use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 use rhumb_wire::{Certificate, Role, Scope, Statement};
 use serde_json::{Value, json};
 
-use crate::file::{File, hex};
-use crate::names::on_p256;
-use crate::parties::{LIFETIME_S, NOW_S, Parties, SEQUENCE};
+use super::file::{File, hex};
+use super::names::on_p256;
+use super::parties::{LIFETIME_S, NOW_S, Parties, SEQUENCE};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     let Parties { alice, bob, near, rib, capsule, .. } = parties;

@@ -5,8 +5,8 @@ use rhumb_trust::{CLOCK_SKEW_S, Chain, verify_chain};
 use rhumb_wire::{Certificate, Name, Scope, Statement};
 use serde_json::{Value, json};
 
-use crate::file::File;
-use crate::parties::{LIFETIME_S, NOW_S, Parties};
+use super::file::File;
+use super::parties::{LIFETIME_S, NOW_S, Parties};
 
 /// What a chain is verified with, besides the metadata of all parties.
 struct Question<'a> {

@@ -9,8 +9,8 @@ use rhumb_wire::datagram::{
 use rhumb_wire::discovery::{Discovery, Nonce};
 use serde_json::json;
 
-use crate::file::{File, hex};
-use crate::parties::Parties;
+use super::file::{File, hex};
+use super::parties::Parties;
 
 pub(crate) fn write(_: &Parties, file: &mut File) {
     headers(file);

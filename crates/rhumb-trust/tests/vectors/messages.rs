@@ -6,8 +6,8 @@ use rhumb_wire::nack::{CapabilityFault, Nack, Reason};
 use rhumb_wire::pdu::Label;
 use serde_json::json;
 
-use crate::file::{File, hex};
-use crate::parties::{LIFETIME_S, NOW_S, Parties};
+use super::file::{File, hex};
+use super::parties::{LIFETIME_S, NOW_S, Parties};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     for (name, published) in [("verified", false), ("and published", true)] {

@@ -4,8 +4,8 @@ use rhumb_trust::name_of;
 use rhumb_wire::{Metadata, Name, PublicKey, Role};
 use serde_json::{Value, json};
 
-use crate::file::{File, hex};
-use crate::parties::{NOW_S, Parties};
+use super::file::{File, hex};
+use super::parties::{NOW_S, Parties};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     texts(parties, file);

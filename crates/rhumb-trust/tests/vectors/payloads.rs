@@ -6,8 +6,8 @@ use rhumb_wire::transfer::{
 };
 use serde_json::{Value, json};
 
-use crate::file::{File, hex};
-use crate::parties::Parties;
+use super::file::{File, hex};
+use super::parties::Parties;
 
 pub(crate) fn write(_: &Parties, file: &mut File) {
     for (name, kind, port, body) in [

@@ -10,9 +10,9 @@ use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibRes
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Statement};
 use serde_json::json;
 
-use crate::certificates;
-use crate::file::{File, hex};
-use crate::parties::{LIFETIME_S, NOW_S, Parties};
+use super::certificates;
+use super::file::{File, hex};
+use super::parties::{LIFETIME_S, NOW_S, Parties};
 
 /// One PDU in full form.
 struct Example {

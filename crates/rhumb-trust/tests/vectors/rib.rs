@@ -6,10 +6,10 @@ use rhumb_wire::rib::{
 use rhumb_wire::{Certificate, Statement};
 use serde_json::{Value, json};
 
-use crate::certificates;
-use crate::file::File;
-use crate::names;
-use crate::parties::Parties;
+use super::certificates;
+use super::file::File;
+use super::names;
+use super::parties::Parties;
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     requests(parties, file);

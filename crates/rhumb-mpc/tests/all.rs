@@ -1,0 +1,9 @@
+//! All tests of this crate that see it from outside, as one program: it is linked once, and its
+//! files run side by side.
+
+// What tests share.
+mod pair;
+
+mod desync;
+mod gates;
+mod together;

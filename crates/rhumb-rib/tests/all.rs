@@ -1,0 +1,22 @@
+//! All tests of this crate that see it from outside, as one program: it is linked once, and its
+//! files run side by side.
+
+// What tests share.
+mod world;
+
+mod absence;
+mod access;
+mod change;
+mod deferred;
+mod durability;
+mod expiry;
+mod file;
+mod floods;
+mod forged;
+mod look_up;
+mod model;
+mod quota;
+mod sequence;
+mod server;
+mod standing_by;
+mod strangers;

@@ -1,0 +1,72 @@
+//! All tests of this crate that see it from outside, as one program: it is linked once, and its
+//! files run side by side.
+
+// What tests share.
+mod attackers;
+mod exchanging;
+mod harness;
+mod keyzone;
+mod members;
+mod namespaces;
+mod stamping;
+mod waypoints;
+#[path = "../../rhumb-io/tests/wire/mod.rs"]
+mod wire;
+
+mod access;
+mod admin_socket;
+mod attacks;
+mod border;
+mod capability;
+mod capture;
+mod cli;
+mod clock;
+mod config;
+mod daemons;
+mod demo;
+mod discovery;
+mod exchange;
+mod exchange_admission;
+mod exchange_failures;
+mod exchange_kills;
+mod exchange_plain;
+mod for_one;
+mod hello_flood;
+mod key_resolver;
+mod keyserver;
+mod line;
+mod logs;
+mod member;
+mod member_secrets;
+mod mobility;
+mod names;
+mod one_host;
+mod path_mtu;
+mod privileges;
+mod python_client;
+mod real_members;
+mod real_neighbours;
+mod receive_rules;
+mod rib_store;
+mod ribs_away;
+mod serve;
+mod stamp;
+mod stamp_daemon;
+mod stamp_failover;
+mod stamp_keys;
+mod stamp_mtu;
+mod stamp_policies;
+mod stamp_udp;
+mod state;
+mod tours;
+mod two_nodes;
+mod two_processes;
+mod upstreams;
+mod waypoint;
+mod waypoint_accounts;
+mod waypoint_attacks;
+mod waypoint_icmp;
+mod waypoint_keys;
+mod waypoint_restart;
+mod workers;
+mod xdp;
