@@ -8,6 +8,7 @@
 //! | [`config`] | what is to be known of a neighbour before |
 //! | [`attributes`] | the path attributes of a route, kept once for all routes that share them |
 //! | [`event`] | what a session says: up, down, announced, withdrawn; and what it counts |
+//! | [`order`] | what a neighbour is to have, for whoever drives its session |
 //! | [`negotiation`] | what two speakers agree on by their OPEN messages |
 //! | [`policy`] | which routes go where, as operators write it |
 //!
@@ -57,6 +58,7 @@ pub mod fuzz;
 mod intern;
 mod jitter;
 pub mod negotiation;
+pub mod order;
 mod otc;
 pub mod policy;
 mod rib_in;
@@ -71,6 +73,7 @@ pub use event::{Counters, DownReason, Event};
 pub use export::Withheld;
 pub use family::Family;
 pub use negotiation::Negotiated;
+pub use order::Order;
 pub use session::{ConnectionId, Session, Side, State, Transmit};
 
 /// The types of messages and attributes that this crate's interface uses.

@@ -17,9 +17,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rhumb_bgp::wire::Prefix;
 use rhumb_bgp::{
-    Attributes, Config, Counters, DownReason, Event, Family, Session, Side, State, Transmit,
+    Config, Counters, DownReason, Event, Family, Order, Session, Side, State, Transmit,
 };
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -29,19 +28,6 @@ use crate::failure::{Failure, Outcome};
 use connection::{Connection, Input, connect};
 
 pub(crate) use listener::{Admitted, Listener, TcpPassword};
-
-/// What a neighbour is to have or to do.
-#[derive(Debug)]
-pub(crate) enum Order {
-    /// It shall have this route.
-    Announce(Prefix, Attributes),
-    /// It shall have no route to this prefix.
-    Withdraw(Prefix),
-    /// All routes that were here at the beginning have been announced.
-    EndOfRib(Family),
-    /// The session ends, with these words for the neighbour's operator, and is not sought any more.
-    Stop(String),
-}
 
 /// Where a neighbour is, and how to reach it.
 #[derive(Debug, Clone)]
@@ -383,9 +369,9 @@ const IDLE: Duration = Duration::from_secs(3600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_bgp::NextHop;
     use rhumb_bgp::policy::prefix::parse_prefix;
-    use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
+    use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute, Prefix};
+    use rhumb_bgp::{Attributes, NextHop};
     use tokio::time::timeout;
 
     const NEAR: (u32, [u8; 4]) = (64500, [192, 0, 2, 1]);

@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use rhumb_bgp::policy::Member;
 use rhumb_bgp::wire::BgpRole;
-use rhumb_bgp::{Config, Event, Family, FamilyConfig, Propagation, State};
+use rhumb_bgp::{Config, Event, Family, FamilyConfig, Order, Propagation, State};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::config::{PlainClient, PlainSettings};
-use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, Status, TcpPassword};
+use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, Status, TcpPassword};
 use crate::failure::Outcome;
 use crate::key;
 use table::{Change, Table};

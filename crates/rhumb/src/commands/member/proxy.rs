@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rhumb_bgp::{Event as RouterEvent, Family, State};
+use rhumb_bgp::{Event as RouterEvent, Family, Order, State};
 use rhumb_channel::Credentials;
 use rhumb_exchange::{Connection, Party, routes_in};
 use tokio::sync::{Notify, mpsc, watch};
@@ -18,7 +18,7 @@ use super::table::{Changes, Table};
 use super::untold::Untold;
 use super::{Standing, report};
 use crate::config::{BgpSettings, ConfigFile, MemberSettings};
-use crate::daemon::bgp::{Admitted, Listener, Neighbour, Order, Reach, TcpPassword};
+use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
 use crate::daemon::{self, Control, Hangup};
 use crate::failure::Outcome;
 use crate::key;

@@ -24,12 +24,11 @@ use rhumb_bgp::policy::{
     Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Vrps,
 };
 use rhumb_bgp::wire::{PathAttribute, Prefix, RpkiValidation};
-use rhumb_bgp::{Attributes, NextHop};
+use rhumb_bgp::{Attributes, NextHop, Order};
 use rhumb_exchange::Few;
 
 use super::encoding::{Announced, Malformed, Place};
 use super::judge::{Case, Judged, Law, Refusal, Taken};
-use crate::daemon::bgp::Order;
 
 /// The member's policies, and who the members are.
 #[derive(Debug, Clone)]
