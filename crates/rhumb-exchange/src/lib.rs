@@ -103,6 +103,7 @@ mod error;
 mod few;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
+mod latency;
 mod member;
 mod message;
 #[cfg(test)]
@@ -120,6 +121,7 @@ pub use config::{
 };
 pub use error::ExchangeError;
 pub use few::Few;
+pub use latency::Latencies;
 pub use member::{Candidate, Connection, Event, Member, MemberStatus, Round};
 pub use message::hello::{Hello, Speaker};
 pub use message::{is_announcement, round_of, routes_in, shard_of};

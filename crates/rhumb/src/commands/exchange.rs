@@ -38,7 +38,6 @@ use report::{Checked, Facts, Ready};
 use shard::{Report, Worker};
 
 mod hub;
-pub(crate) mod latency;
 mod members;
 mod pair;
 mod plain;

@@ -9,14 +9,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use rhumb_exchange::{Lane, Status};
+use rhumb_exchange::{Lane, Latencies, Status};
 use rhumb_mpc::Party;
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::hub::Hub;
-use super::latency::Latencies;
 use super::members::site_of;
 use super::plain::Plain;
 use super::shard::Report;

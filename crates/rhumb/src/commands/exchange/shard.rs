@@ -15,11 +15,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rhumb_exchange::{ExchangeError, Lane, Output, Shard, Status, is_announcement, round_of};
+use rhumb_exchange::{
+    ExchangeError, Lane, Latencies, Output, Shard, Status, is_announcement, round_of,
+};
 use rhumb_mpc::Seed;
 
 use super::hub::{Connection, Input, Line};
-use super::latency::Latencies;
 use crate::key::fresh_secret;
 
 /// What a shard tells about itself.

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use rhumb_bgp::policy::Member as Index;
 use rhumb_exchange::{
-    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Member, Party,
-    Roster, Round, Route, RouteId,
+    Common, Connection, Destination, Event, ExchangeError, Hello, Lane, LaneSet, Latencies, Member,
+    Party, Roster, Round, Route, RouteId,
 };
 
 use super::encoding::Place;
 use super::pace::closes;
 use super::table::{Changes, ForExchange, Table};
-use crate::commands::exchange::latency::Latencies;
 use crate::failure::{Failure, Outcome};
 use crate::{clock, key};
 

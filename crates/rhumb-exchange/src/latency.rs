@@ -2,7 +2,7 @@
 
 /// Microseconds by power of two, each in eight steps.
 #[derive(Debug, Clone)]
-pub(crate) struct Latencies {
+pub struct Latencies {
     counts: [u64; BUCKETS],
     total: u64,
 }
@@ -15,13 +15,13 @@ impl Default for Latencies {
 
 impl Latencies {
     /// Counts one.
-    pub(crate) fn add(&mut self, us: u64) {
+    pub fn add(&mut self, us: u64) {
         self.counts[bucket(us)] += 1;
         self.total += 1;
     }
 
     /// Takes those of another in.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         for (own, other) in self.counts.iter_mut().zip(other.counts) {
             *own += other;
         }
@@ -30,7 +30,7 @@ impl Latencies {
 
     /// Microseconds that `permille` of all did not exceed, rounded up to
     /// a bucket's end; nothing if there were none.
-    pub(crate) fn at(&self, permille: u64) -> Option<u64> {
+    pub fn at(&self, permille: u64) -> Option<u64> {
         let rank = (self.total * permille).div_ceil(1000).max(1);
         let mut seen = 0;
         self.counts.iter().enumerate().find_map(|(index, count)| {
