@@ -11,6 +11,7 @@
 //! | [`order`] | what a neighbour is to have, for whoever drives its session |
 //! | [`negotiation`] | what two speakers agree on by their OPEN messages |
 //! | [`policy`] | which routes go where, as operators write it |
+//! | [`route_server`] | the table of a route server: for each client the best of what it may have |
 //!
 //! Bytes, time and a seed for jitter are arguments; who
 //! drives a [`Session`] owns sockets and clock:
@@ -63,6 +64,7 @@ mod otc;
 pub mod policy;
 mod rib_in;
 mod rib_out;
+pub mod route_server;
 pub mod session;
 mod table;
 mod update;

@@ -3,7 +3,7 @@
 //!
 //! It learns what any route server learns: their routes, and by communities and
 //! best paths their policies. A task drives one BGP session per client
-//! (`daemon/bgp.rs`) and keeps one table (`plain/table.rs`).
+//! (`daemon/bgp.rs`) and keeps one table (`rhumb_bgp::route_server`).
 //!
 //! A client with a proxy takes part in the private service by it: a `rhumb member` in its name, to
 //! which this route server is the client's router. What the client announces goes there as it is,
@@ -16,7 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rhumb_bgp::policy::Member;
+use rhumb_bgp::policy::{Member, MemberSet, Roster};
+use rhumb_bgp::route_server::{Change, Table};
 use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, Event, Family, FamilyConfig, Order, Propagation, State};
 use serde_json::{Value, json};
@@ -27,9 +28,6 @@ use crate::config::{PlainClient, PlainSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, Status, TcpPassword};
 use crate::failure::Outcome;
 use crate::key;
-use table::{Change, Table};
-
-mod table;
 
 /// A plain route server that runs until dropped.
 pub(super) struct Plain {
@@ -68,7 +66,7 @@ impl Plain {
         }
         let listener = Listener::start(settings.listen, admitted)?;
         let clients: Arc<[Client]> = clients.into();
-        let table = Table::new(settings.asn, &settings.clients);
+        let table = table(settings);
         let task = tokio::spawn(serve(Arc::clone(&clients), table, arriving)).abort_handle();
         Ok(Self { clients, listener, task })
     }
@@ -140,6 +138,21 @@ fn password(client: &PlainClient) -> Outcome<Option<TcpPassword>> {
 
 fn seed() -> Outcome<u64> {
     Ok(u64::from_le_bytes(*key::fresh_secret()?.first_chunk().unwrap_or(&[0; 8])))
+}
+
+/// The table of these clients, at most as many as a configuration may have.
+fn table(settings: &PlainSettings) -> Table {
+    let roster = Roster::new(settings.clients.iter().map(|client| client.asn).collect());
+    let roster = roster.expect("invariant: the configuration bounds the clients");
+    let allowed = settings.clients.iter().map(|client| match &client.only {
+        None => roster.all(),
+        Some(asns) => {
+            let listed = asns.iter().flat_map(|asn| roster.of_asn(*asn)).copied();
+            roster.set(listed.collect::<Vec<Member>>())
+        }
+    });
+    let allowed: Vec<MemberSet> = allowed.collect();
+    Table::new(settings.asn, roster, allowed)
 }
 
 /// Of the session with a client.
