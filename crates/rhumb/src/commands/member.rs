@@ -17,6 +17,7 @@ mod control;
 mod encoding;
 mod exchange;
 mod judge;
+mod law;
 mod links;
 mod pace;
 mod proxy;

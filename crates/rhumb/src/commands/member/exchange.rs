@@ -18,8 +18,6 @@ use rhumb_exchange::{
 use super::encoding::Place;
 use super::pace::closes;
 use super::table::{Changes, ForExchange, Table};
-use crate::failure::{Failure, Outcome};
-use crate::{clock, key};
 
 /// This member at the exchange.
 pub(super) struct Exchange {
@@ -41,8 +39,8 @@ pub(super) struct Exchange {
     pub(super) rounds: Latencies,
     /// Since when no shard has both parties.
     pub(super) apart_since: Option<Instant>,
-    /// Sites of a server's roster that was longer, and was spoken of.
-    longer: usize,
+    /// How many sites a server's roster has, if more than ours, and whether that was taken.
+    longer: Option<(usize, bool)>,
 }
 
 /// The core, and what it was made with.
@@ -98,7 +96,7 @@ pub(super) struct Outcomes {
 }
 
 impl Exchange {
-    pub(super) fn new(roster: Arc<Roster>, lane: Lane, participates: bool) -> Self {
+    pub(super) fn new(roster: Arc<Roster>, lane: Lane, participates: bool, now: Instant) -> Self {
         Self {
             roster,
             lane,
@@ -111,8 +109,8 @@ impl Exchange {
             questions: VecDeque::new(),
             counters: Counters::default(),
             rounds: Latencies::default(),
-            apart_since: Some(Instant::now()),
-            longer: 0,
+            apart_since: Some(now),
+            longer: None,
         }
     }
 
@@ -143,7 +141,8 @@ impl Exchange {
         }
     }
 
-    /// A server says something. `up` are all connections that there are.
+    /// A server says something. `up` are all connections that there are; `fresh` is for a core
+    /// that is made anew: the time, which orders this member's cores, and a secret.
     ///
     /// # Errors
     ///
@@ -153,23 +152,19 @@ impl Exchange {
         connection: Connection,
         message: &[u8],
         up: &[(Connection, Party)],
+        fresh: impl FnOnce() -> Result<(u64, [u8; 32]), ExchangeError>,
     ) -> Result<Outcomes, ExchangeError> {
         let mut outcomes = Outcomes::default();
         if self.core.is_none() {
-            self.begin(&Hello::parse(message)?, up)?;
+            self.begin(&Hello::parse(message)?, up, fresh)?;
             outcomes.is_new = true;
         }
         let Some(core) = &mut self.core else { return Ok(outcomes) };
         let handled = core.member.handle(connection, message);
         let status = core.member.status();
         let (is_apart, sites) = (status.live_shards == 0, status.server_lanes);
-        if sites > self.roster.lanes() && sites != self.longer {
-            tracing::warn!(
-                sites,
-                ours = self.roster.lanes(),
-                "a server has a longer roster: get it from the exchange"
-            );
-            self.longer = sites;
+        if sites > self.roster.lanes() && self.longer.is_none_or(|(known, _)| known != sites) {
+            self.longer = Some((sites, false));
         }
         if let Err(ExchangeError::Parameter(_)) = handled
             && is_apart
@@ -180,12 +175,17 @@ impl Exchange {
         handled.map(|()| outcomes)
     }
 
-    fn begin(&mut self, hello: &Hello, up: &[(Connection, Party)]) -> Result<(), ExchangeError> {
+    fn begin(
+        &mut self,
+        hello: &Hello,
+        up: &[(Connection, Party)],
+        fresh: impl FnOnce() -> Result<(u64, [u8; 32]), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
         let common =
             Common { roster: Arc::clone(&self.roster), shards: hello.shards, form: hello.form };
         common.check_alike(hello)?;
-        self.incarnation = (self.incarnation + 1).max(clock::now().unix_ms);
-        let seed = key::fresh_secret().map_err(|_| ExchangeError::Unexpected("no randomness"))?;
+        let (unix_ms, seed) = fresh()?;
+        self.incarnation = (self.incarnation + 1).max(unix_ms);
         let mut member =
             Member::new(common.clone(), self.lane, self.participates, self.incarnation, seed)?;
         up.iter().for_each(|(connection, party)| member.connected(*connection, *party));
@@ -194,11 +194,20 @@ impl Exchange {
         Ok(())
     }
 
+    /// How many sites a server's roster has, if more than ours; each such number once.
+    pub(super) fn take_longer_roster(&mut self) -> Option<usize> {
+        let (sites, is_taken) = self.longer.as_mut()?;
+        (!std::mem::replace(is_taken, true)).then_some(*sites)
+    }
+
     /// Tells the exchange what changes for others.
-    pub(super) fn tell(&mut self, change: &ForExchange) -> Outcome {
+    ///
+    /// # Errors
+    ///
+    /// The table names what the exchange cannot have, which it does not do.
+    pub(super) fn tell(&mut self, change: &ForExchange) -> Result<(), ExchangeError> {
         let Some(core) = &mut self.core else { return Ok(()) };
-        let destination =
-            Destination::new(&change.place().to_bytes()).map_err(Failure::operation)?;
+        let destination = Destination::new(&change.place().to_bytes())?;
         let ForExchange::Announce { route, members, .. } = change else {
             self.counters.withdrawn += u64::from(core.member.withdraw(&destination));
             return Ok(());
@@ -209,11 +218,11 @@ impl Exchange {
             return Ok(());
         };
         let lanes = members.iter().map(|member| Lane(member.0));
-        let policy = LaneSet::of(&self.roster, lanes).map_err(Failure::operation)?;
+        let policy = LaneSet::of(&self.roster, lanes)?;
         match core.member.announce(&destination, &policy, &route) {
             Ok(_) => self.counters.announced += 1,
             Err(ExchangeError::TooMany { .. }) => self.counters.too_many += 1,
-            Err(error) => return Err(Failure::operation(error)),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -248,6 +257,7 @@ impl Exchange {
         table: &mut Table,
         changes: &mut Changes,
         due: Instant,
+        now: Instant,
     ) -> Outcomes {
         let mut outcomes = Outcomes::default();
         while let Some(event) = self.core.as_mut().and_then(|core| core.member.poll_event()) {
@@ -279,12 +289,12 @@ impl Exchange {
                     let candidates = candidates.iter().map(|it| (it.id, it.from)).collect();
                     let place = destination.and_then(|it| Place::parse(it.as_bytes()));
                     if let Some(place) = place {
-                        self.asked.insert(place.to_bytes(), Instant::now());
+                        self.asked.insert(place.to_bytes(), now);
                     }
                     self.questions.push_back(Question { round, place, candidates, due });
                 }
                 Event::Selected { destination, id } => {
-                    self.selected(&destination, id, table, changes);
+                    self.selected(&destination, id, table, changes, now);
                 }
                 Event::Missed { destination } => {
                     self.counters.missed += 1;
@@ -296,7 +306,7 @@ impl Exchange {
                 Event::Synced => outcomes.is_synced |= self.synced(table, changes),
             }
         }
-        self.note_pair();
+        self.note_pair(now);
         outcomes
     }
 
@@ -339,10 +349,11 @@ impl Exchange {
         id: Option<RouteId>,
         table: &mut Table,
         changes: &mut Changes,
+        now: Instant,
     ) {
         self.counters.selected += 1;
         if let Some(since) = self.asked.remove(destination.as_bytes()) {
-            self.rounds.add(since.elapsed().as_micros() as u64);
+            self.rounds.add(now.saturating_duration_since(since).as_micros() as u64);
         }
         if let Some(place) = Place::parse(destination.as_bytes()) {
             let chosen = id.and_then(|id| self.ids.get(&id)).map(|(_, from)| Index(from.0));
@@ -387,19 +398,19 @@ impl Exchange {
         is_first
     }
 
-    fn note_pair(&mut self) {
+    fn note_pair(&mut self, now: Instant) {
         let is_live = self.live_shards().is_some_and(|(live, _)| live > 0);
         self.apart_since = match self.apart_since {
             _ if is_live => None,
             Some(since) => Some(since),
-            None => Some(Instant::now()),
+            None => Some(now),
         };
     }
 
     /// Whether both parties have been away for longer than their routes are used.
-    pub(super) fn is_away(&mut self) -> bool {
-        self.note_pair();
-        self.apart_since.is_some_and(|since| since.elapsed() > AWAY)
+    pub(super) fn is_away(&mut self, now: Instant) -> bool {
+        self.note_pair(now);
+        self.apart_since.is_some_and(|since| now.saturating_duration_since(since) > AWAY)
     }
 
     /// Shards in which a pair computes, and how many there are.

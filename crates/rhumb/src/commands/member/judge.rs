@@ -1,65 +1,18 @@
-//! What becomes of another member's route: its validity, and what the import policy says. A thread
-//! of its own thinks about it, one route after the other, so that however long that takes, nothing
-//! else of the proxy takes longer.
+//! Judges routes of other members ([`Case::judge`]) on a thread of its own, one after the other, so
+//! that however long that takes, nothing else of the proxy takes longer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rhumb_bgp::policy::{Candidate, ImportPolicy, Member, Roster, Route, Unwanted, Vrps};
-use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute, Prefix, RpkiValidation};
+use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
 use rhumb_bgp::{Attributes, NextHop};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::encoding::{Announced, Malformed};
+use super::encoding::Announced;
+use super::law::{Case, Judged, Law};
 use super::table::Key;
 use crate::failure::{Failure, Outcome};
-
-/// By what routes are judged.
-#[derive(Debug, Clone)]
-pub(super) struct Law {
-    pub(super) import: ImportPolicy,
-    pub(super) roster: Roster,
-    pub(super) vrps: Arc<Vrps>,
-}
-
-/// A route that is to be judged.
-#[derive(Debug, Clone)]
-pub(super) struct Case {
-    pub(super) prefix: Prefix,
-    pub(super) key: Key,
-    /// Greater than that of any case before.
-    pub(super) number: u64,
-    pub(super) announced: Result<Announced, Malformed>,
-    pub(super) law: Arc<Law>,
-}
-
-/// A case, and what became of its route.
-#[derive(Debug)]
-pub(super) struct Judged {
-    pub(super) case: Case,
-    pub(super) validity: RpkiValidation,
-    pub(super) taken: Result<Taken, Refusal>,
-}
-
-/// A route that may be used.
-#[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) candidate: Candidate,
-    /// As the router gets it.
-    pub(super) attributes: Attributes,
-}
-
-/// Why a route is not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It could not be read.
-    Malformed(Malformed),
-    /// The announcer is no member.
-    Stranger,
-    /// The policy refuses it.
-    Policy(Unwanted),
-}
 
 /// The thread that judges, until dropped.
 #[derive(Debug)]
@@ -116,87 +69,29 @@ fn work(cases: &Receiver<Case>, judged: &UnboundedSender<Judged>) {
     }
 }
 
-impl Case {
-    pub(super) fn judge(self) -> Judged {
-        let from = self.key.from;
-        let (validity, taken) = match &self.announced {
-            Ok(announced) => {
-                let validity = self.law.validity(self.prefix, &announced.attributes, from);
-                (validity, self.law.import(self.prefix, from, announced, validity))
-            }
-            Err(malformed) => (RpkiValidation::NotFound, Err(Refusal::Malformed(*malformed))),
-        };
-        Judged { case: self, validity, taken }
-    }
-}
-
-impl Law {
-    pub(super) fn validity(
-        &self,
-        prefix: Prefix,
-        attributes: &Attributes,
-        from: Member,
-    ) -> RpkiValidation {
-        let asn = self.roster.asn(from).unwrap_or(0);
-        let origin = rhumb_bgp::policy::rpki::origin_of(&attributes.as_path(), asn);
-        self.vrps.validate(prefix, origin)
-    }
-
-    fn import(
-        &self,
-        prefix: Prefix,
-        from: Member,
-        announced: &Announced,
-        validity: RpkiValidation,
-    ) -> Result<Taken, Refusal> {
-        let announcer_asn = self.roster.asn(from).ok_or(Refusal::Stranger)?;
-        let (list, next_hop) = (announced.attributes.list(), announced.attributes.next_hop());
-        let address = Some(next_hop.address());
-        let route = Route {
-            prefix,
-            attributes: &list,
-            next_hop: address,
-            announcer: from,
-            announcer_asn,
-            validity,
-        };
-        let imported = self.import.import(&route).map_err(Refusal::Policy)?;
-        let candidate = Candidate::new(
-            &Route { attributes: &imported.attributes, ..route },
-            imported.preference,
-            announced.router_id,
-        );
-        let attributes = if imported.attributes == list {
-            announced.attributes.clone()
-        } else {
-            Attributes::new(next_hop, &imported.attributes)
-                .map_err(|_| Refusal::Malformed(Malformed::Attributes))?
-        };
-        Ok(Taken { candidate, attributes })
-    }
-
-    /// How long a route takes, some more than that, and in powers of two: what is counted for each
-    /// route that is announced to anybody, so it must say no more than how long the policy is.
-    /// Measured on a route that nobody has announced.
-    pub(super) fn cost(&self) -> Duration {
-        let other = self.roster.iter().find(|(_, asn)| *asn != self.import.own_asn);
-        let Some((from, asn)) = other else { return LEAST_COST };
-        let segments = vec![AsPathSegment::AsSequence(vec![asn, 64511, 64510, 64509])];
-        let list = [PathAttribute::Origin(Origin::Igp), PathAttribute::AsPath(AsPath { segments })];
-        let prefix = rhumb_bgp::policy::prefix::prefix_of([192, 0, 2, 0].into(), 24);
-        let attributes = Attributes::new(NextHop::V4([192, 0, 2, 1].into()), &list);
-        let (Some(prefix), Ok(attributes)) = (prefix, attributes) else { return LEAST_COST };
-        let announced = Announced { router_id: [192, 0, 2, 1].into(), attributes };
-        let times = (0..TRIES).map(|_| {
-            let begin = Instant::now();
-            let validity = self.validity(prefix, &announced.attributes, from);
-            // What becomes of it is of no account.
-            let _ = self.import(prefix, from, &announced, validity);
-            begin.elapsed()
-        });
-        let least = times.min().unwrap_or_default().as_micros() as u64;
-        LEAST_COST.max(Duration::from_micros(least.next_power_of_two())).min(MOST_COST)
-    }
+/// How long a route takes, some more than that, and in powers of two: what is counted for each
+/// route that is announced to anybody, so it must say no more than how long the policy is. Measured
+/// on a route that nobody has announced.
+pub(super) fn cost(law: &Arc<Law>) -> Duration {
+    let other = law.roster.iter().find(|(_, asn)| *asn != law.import.own_asn);
+    let Some((from, asn)) = other else { return LEAST_COST };
+    let segments = vec![AsPathSegment::AsSequence(vec![asn, 64511, 64510, 64509])];
+    let list = [PathAttribute::Origin(Origin::Igp), PathAttribute::AsPath(AsPath { segments })];
+    let prefix = rhumb_bgp::policy::prefix::prefix_of([192, 0, 2, 0].into(), 24);
+    let attributes = Attributes::new(NextHop::V4([192, 0, 2, 1].into()), &list);
+    let (Some(prefix), Ok(attributes)) = (prefix, attributes) else { return LEAST_COST };
+    let announced = Ok(Announced { router_id: [192, 0, 2, 1].into(), attributes });
+    let key = Key { variant: 0, from };
+    let case = Case { prefix, key, number: 0, announced, law: Arc::clone(law) };
+    let times = (0..TRIES).map(|_| {
+        let case = case.clone();
+        let begin = Instant::now();
+        // What becomes of it is of no account.
+        let _ = case.judge();
+        begin.elapsed()
+    });
+    let least = times.min().unwrap_or_default().as_micros() as u64;
+    LEAST_COST.max(Duration::from_micros(least.next_power_of_two())).min(MOST_COST)
 }
 
 /// The others wake for moments, and what they do shall not wait.

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use rhumb_bgp::{Event as RouterEvent, Family, Order, State};
 use rhumb_channel::Credentials;
-use rhumb_exchange::{Connection, Party, routes_in};
+use rhumb_exchange::{Connection, ExchangeError, Party, routes_in};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::control::{Question, Socket};
 use super::exchange::Exchange;
-use super::judge::Judge;
+use super::judge::{Judge, cost};
 use super::links::{self, Link, Mouth, Wires};
 use super::pace::Pace;
 use super::rtr::{Published, RtrFeed};
@@ -20,9 +20,9 @@ use super::{Standing, report};
 use crate::config::{BgpSettings, ConfigFile, MemberSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
 use crate::daemon::{self, Control, Hangup};
-use crate::failure::Outcome;
-use crate::key;
+use crate::failure::{Failure, Outcome};
 use crate::output::Form;
+use crate::{clock, key};
 
 /// All that the task holds.
 pub(super) struct Proxy {
@@ -80,7 +80,7 @@ impl Proxy {
         let (neighbour, listener) = start_bgp(&settings, events)?;
         let (events, link_events) = mpsc::channel(EVENTS);
         let table = Table::new(standing.policies.clone(), settings.select_best);
-        let pace = Pace::new(Instant::now(), table.cost());
+        let pace = Pace::new(Instant::now(), cost(table.law()));
         let wires = Wires::start(pace.grid)?;
         let links = start_links(&wires, &settings, &credentials, &events);
         let rtr = RtrFeed::start(&settings.rtr);
@@ -96,7 +96,7 @@ impl Proxy {
             pace,
             judge: Judge::start()?,
             untold: Untold::default(),
-            exchange: Exchange::new(roster, standing.lane, settings.select_best),
+            exchange: Exchange::new(roster, standing.lane, settings.select_best, Instant::now()),
             file,
             settings,
             credentials,
@@ -179,12 +179,12 @@ impl Proxy {
 
     /// Tells everybody what follows from a turn.
     async fn settle(&mut self, mut changes: Changes) -> Outcome {
-        let is_away = self.exchange.is_away();
-        self.table.suspend(is_away, &mut changes);
         let now = Instant::now();
+        let is_away = self.exchange.is_away(now);
+        self.table.suspend(is_away, &mut changes);
         self.untold.add(std::mem::take(&mut changes.exchange), now, &self.pace.grid);
         for change in self.untold.take_due(now) {
-            self.exchange.tell(&change)?;
+            self.exchange.tell(&change).map_err(Failure::operation)?;
         }
         self.end_table();
         self.hear_core(now, &mut changes);
@@ -278,7 +278,17 @@ impl Proxy {
         self.pace.heard(came, routes_in(message));
         let up = self.links.iter().filter(|link| link.mouth.is_some());
         let up: Vec<(Connection, Party)> = up.map(|link| (link.connection, link.party)).collect();
-        match self.exchange.handle(connection, message, &up) {
+        let fresh = || {
+            let secret = key::fresh_secret();
+            let secret = secret.map_err(|_| ExchangeError::Unexpected("no randomness"))?;
+            Ok((clock::now().unix_ms, secret))
+        };
+        let handled = self.exchange.handle(connection, message, &up, fresh);
+        if let Some(sites) = self.exchange.take_longer_roster() {
+            let ours = self.standing.sites.len();
+            tracing::warn!(sites, ours, "a server has a longer roster: get it from the exchange");
+        }
+        match handled {
             Ok(outcomes) => {
                 if outcomes.is_new {
                     self.table_ended = false;
@@ -300,7 +310,7 @@ impl Proxy {
     /// Takes what the core says about what came at some time. Answers leave when that time says so.
     fn hear_core(&mut self, came: Instant, changes: &mut Changes) {
         let due = self.pace.due_soon(came);
-        let outcomes = self.exchange.take_events(&mut self.table, changes, due);
+        let outcomes = self.exchange.take_events(&mut self.table, changes, due, Instant::now());
         self.end_of_rib(outcomes.is_synced, changes);
         self.speak(self.pace.due(came));
     }
@@ -377,7 +387,7 @@ impl Proxy {
         };
         self.reloads += 1;
         self.table.set_policies(standing.policies.clone(), changes);
-        self.pace.set_cost(self.table.cost());
+        self.pace.set_cost(cost(self.table.law()));
         let roster = std::sync::Arc::clone(&standing.roster);
         if !self.exchange.set_roster(roster, standing.lane) {
             tracing::warn!(sites = standing.sites.len(), "sites have other places in the roster");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Standing;
 use super::control::Request;
-use super::judge::Refusal;
+use super::law::Refusal;
 use super::links::{Link, Mouth};
 use super::proxy::{Proxy, number};
 use super::routes::prefix_text;

@@ -18,7 +18,6 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rhumb_bgp::policy::{
     Candidate, ExportPolicy, ImportPolicy, Member, MemberSet, Roster, Route, Vrps,
@@ -28,7 +27,7 @@ use rhumb_bgp::{Attributes, NextHop, Order};
 use rhumb_exchange::Few;
 
 use super::encoding::{Announced, Malformed, Place};
-use super::judge::{Case, Judged, Law, Refusal, Taken};
+use super::law::{Case, Judged, Law, Refusal, Taken};
 
 /// The member's policies, and who the members are.
 #[derive(Debug, Clone)]
@@ -224,9 +223,9 @@ impl Table {
         self.waiting.is_empty()
     }
 
-    /// How long it takes to judge a route.
-    pub(super) fn cost(&self) -> Duration {
-        self.law.cost()
+    /// By what routes are judged.
+    pub(super) fn law(&self) -> &Arc<Law> {
+        &self.law
     }
 
     /// A member's route is no more.
