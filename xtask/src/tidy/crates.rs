@@ -138,7 +138,7 @@ const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 3] =
     ["crates/rhumb-capability", "crates/rhumb-io", "crates/rhumb-mpc"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 10] = [
+const CORES: [&str; 11] = [
     "crates/rhumb-bgp",
     "crates/rhumb-capability",
     "crates/rhumb-exchange",
@@ -146,6 +146,7 @@ const CORES: [&str; 10] = [
     "crates/rhumb-trust",
     "crates/rhumb-keyserver",
     "crates/rhumb-link",
+    "crates/rhumb-member",
     "crates/rhumb-mpc",
     "crates/rhumb-switch",
     "crates/rhumb-rib",

@@ -6,7 +6,7 @@
 //!    to each server of both parties (`links.rs`).
 //! 3. What the router announces goes to the exchange with the set of those
 //!    who may have it; what comes from there is judged, and the best of it
-//!    goes to the router (`table.rs`, `exchange.rs`).
+//!    goes to the router (`rhumb_member`).
 //! 4. On SIGHUP configuration and roster are read anew, and what differs
 //!    then is told. On SIGTERM the member leaves.
 //!
@@ -14,24 +14,19 @@
 //! with everything told that follows from them.
 
 mod control;
-mod encoding;
-mod exchange;
 mod judge;
-mod law;
 mod links;
-mod pace;
 mod proxy;
 mod report;
 mod routes;
 mod rtr;
-mod table;
-mod untold;
 
 use std::sync::Arc;
 
 use rhumb_bgp::policy::Member as Index;
 use rhumb_channel::Credentials;
 use rhumb_exchange::{Lane, Roster};
+use rhumb_member::Policies;
 use rhumb_wire::{Name, Role};
 
 use crate::cli::{MemberArguments, MemberCommand};
@@ -43,7 +38,6 @@ use crate::output::Form;
 use crate::roster::{self, Site};
 use proxy::Proxy;
 use report::Checked;
-use table::Policies;
 
 /// Runs the command.
 pub(crate) fn run(

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Credentials, Outbox, connect};
 use rhumb_exchange::{Connection, Party};
+use rhumb_member::Grid;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until};
 
-use super::pace::Grid;
 use crate::commands::exchange::wire::SERVER;
 use crate::failure::{Failure, Outcome};
 use crate::remote::Pinned;

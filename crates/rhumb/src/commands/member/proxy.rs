@@ -5,17 +5,14 @@ use std::time::{Duration, Instant};
 use rhumb_bgp::{Event as RouterEvent, Family, Order, State};
 use rhumb_channel::Credentials;
 use rhumb_exchange::{Connection, ExchangeError, Party, routes_in};
+use rhumb_member::{Changes, Exchange, Pace, Table, Untold};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::control::{Question, Socket};
-use super::exchange::Exchange;
 use super::judge::{Judge, cost};
 use super::links::{self, Link, Mouth, Wires};
-use super::pace::Pace;
 use super::rtr::{Published, RtrFeed};
-use super::table::{Changes, Table};
-use super::untold::Untold;
 use super::{Standing, report};
 use crate::config::{BgpSettings, ConfigFile, MemberSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};

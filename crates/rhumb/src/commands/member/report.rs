@@ -8,17 +8,16 @@ use rhumb_bgp::policy::prefix::parse_prefix;
 use rhumb_bgp::policy::{Member as Index, Unwanted};
 use rhumb_bgp::wire::{AsPathSegment, RpkiValidation};
 use rhumb_bgp::{Attributes, Family, State};
+use rhumb_member::{Refusal, Shown};
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Standing;
 use super::control::Request;
-use super::law::Refusal;
 use super::links::{Link, Mouth};
 use super::proxy::{Proxy, number};
 use super::routes::prefix_text;
-use super::table::Shown;
 use crate::admin::Admin;
 use crate::config::MemberSettings;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};

@@ -15,12 +15,12 @@ use rhumb_exchange::{
     Party, Roster, Round, Route, RouteId,
 };
 
-use super::encoding::Place;
-use super::pace::closes;
-use super::table::{Changes, ForExchange, Table};
+use crate::encoding::Place;
+use crate::pace::closes;
+use crate::table::{Changes, ForExchange, Table};
 
 /// This member at the exchange.
-pub(super) struct Exchange {
+pub struct Exchange {
     roster: Arc<Roster>,
     lane: Lane,
     participates: bool,
@@ -34,11 +34,12 @@ pub(super) struct Exchange {
     asked: HashMap<PlaceKey, Instant>,
     /// Rounds that wait for their answer.
     questions: VecDeque<Question>,
-    pub(super) counters: Counters,
+    /// What was counted since the start.
+    pub counters: Counters,
     /// From a round's question to its result.
-    pub(super) rounds: Latencies,
+    pub rounds: Latencies,
     /// Since when no shard has both parties.
-    pub(super) apart_since: Option<Instant>,
+    pub apart_since: Option<Instant>,
     /// How many sites a server's roster has, if more than ours, and whether that was taken.
     longer: Option<(usize, bool)>,
 }
@@ -68,35 +69,43 @@ type PlaceKey = Vec<u8>;
 
 /// What was counted. All only grow.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counters {
-    pub(super) announced: u64,
-    pub(super) withdrawn: u64,
-    pub(super) offered: u64,
-    pub(super) retracted: u64,
-    pub(super) asked: u64,
-    pub(super) selected: u64,
-    pub(super) missed: u64,
+pub struct Counters {
+    /// Own routes that were told, versions apart.
+    pub announced: u64,
+    /// Own routes that were taken back.
+    pub withdrawn: u64,
+    /// Routes of others that came.
+    pub offered: u64,
+    /// Routes of others that went.
+    pub retracted: u64,
+    /// Rounds that asked for a ranking.
+    pub asked: u64,
+    /// Rounds that ended.
+    pub selected: u64,
+    /// Rounds that were missed.
+    pub missed: u64,
     /// Destinations of others that are no prefixes.
-    pub(super) no_prefix: u64,
+    pub no_prefix: u64,
     /// Own routes that are longer than the exchange takes.
-    pub(super) too_long: u64,
+    pub too_long: u64,
     /// Own routes beyond what the exchange takes of one member.
-    pub(super) too_many: u64,
+    pub too_many: u64,
     /// Rounds that were answered before all of their routes were judged.
-    pub(super) unjudged: u64,
+    pub unjudged: u64,
 }
 
 /// What an input came to.
 #[derive(Debug, Default)]
-pub(super) struct Outcomes {
+pub struct Outcomes {
     /// All that the exchange has is here, for the first time with this core.
-    pub(super) is_synced: bool,
+    pub is_synced: bool,
     /// A core was made: it must be told what this member announces.
-    pub(super) is_new: bool,
+    pub is_new: bool,
 }
 
 impl Exchange {
-    pub(super) fn new(roster: Arc<Roster>, lane: Lane, participates: bool, now: Instant) -> Self {
+    /// Before any server was heard.
+    pub fn new(roster: Arc<Roster>, lane: Lane, participates: bool, now: Instant) -> Self {
         Self {
             roster,
             lane,
@@ -116,7 +125,7 @@ impl Exchange {
 
     /// Another roster from now on; whether it extends the former one. If not, the core is made
     /// anew, when a server has it, too.
-    pub(super) fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) -> bool {
+    pub fn set_roster(&mut self, roster: Arc<Roster>, lane: Lane) -> bool {
         let extends = roster.extends(&self.roster);
         let taken = self.core.as_mut().map(|core| {
             core.common.roster = Arc::clone(&roster);
@@ -129,13 +138,15 @@ impl Exchange {
         extends
     }
 
-    pub(super) fn connected(&mut self, connection: Connection, party: Party) {
+    /// A connection to a server is up.
+    pub fn connected(&mut self, connection: Connection, party: Party) {
         if let Some(core) = &mut self.core {
             core.member.connected(connection, party);
         }
     }
 
-    pub(super) fn disconnected(&mut self, connection: Connection) {
+    /// A connection to a server is gone.
+    pub fn disconnected(&mut self, connection: Connection) {
         if let Some(core) = &mut self.core {
             core.member.disconnected(connection);
         }
@@ -147,7 +158,7 @@ impl Exchange {
     /// # Errors
     ///
     /// Why the connection must be cut.
-    pub(super) fn handle(
+    pub fn handle(
         &mut self,
         connection: Connection,
         message: &[u8],
@@ -195,7 +206,7 @@ impl Exchange {
     }
 
     /// How many sites a server's roster has, if more than ours; each such number once.
-    pub(super) fn take_longer_roster(&mut self) -> Option<usize> {
+    pub fn take_longer_roster(&mut self) -> Option<usize> {
         let (sites, is_taken) = self.longer.as_mut()?;
         (!std::mem::replace(is_taken, true)).then_some(*sites)
     }
@@ -205,7 +216,7 @@ impl Exchange {
     /// # Errors
     ///
     /// The table names what the exchange cannot have, which it does not do.
-    pub(super) fn tell(&mut self, change: &ForExchange) -> Result<(), ExchangeError> {
+    pub fn tell(&mut self, change: &ForExchange) -> Result<(), ExchangeError> {
         let Some(core) = &mut self.core else { return Ok(()) };
         let destination = Destination::new(&change.place().to_bytes())?;
         let ForExchange::Announce { route, members, .. } = change else {
@@ -228,31 +239,31 @@ impl Exchange {
     }
 
     /// All that is there at first has been told.
-    pub(super) fn end_of_table(&mut self) {
+    pub fn end_of_table(&mut self) {
         if let Some(core) = &mut self.core {
             core.member.end_of_table();
         }
     }
 
     /// Leaves, and all routes of this member with it.
-    pub(super) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         if let Some(core) = &mut self.core {
             core.member.leave();
         }
     }
 
     /// The next answer for a server: what follows from what servers have said.
-    pub(super) fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
+    pub fn poll_answer(&mut self, connection: Connection) -> Option<Vec<u8>> {
         self.core.as_mut()?.member.poll_answer(connection)
     }
 
     /// The next message for a server.
-    pub(super) fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
+    pub fn poll_message(&mut self, connection: Connection) -> Option<Vec<u8>> {
         self.core.as_mut()?.member.poll_message(connection)
     }
 
     /// Takes what the core has to say. Answers to what it asks leave when they are `due`.
-    pub(super) fn take_events(
+    pub fn take_events(
         &mut self,
         table: &mut Table,
         changes: &mut Changes,
@@ -313,7 +324,7 @@ impl Exchange {
     /// Answers one of the questions for which there is no more time, by what is
     /// known then; gives when its answer is due. None is answered earlier: it
     /// would be one that nothing had to be judged for.
-    pub(super) fn answer(&mut self, table: &Table, now: Instant) -> Option<Instant> {
+    pub fn answer(&mut self, table: &Table, now: Instant) -> Option<Instant> {
         let is_judged = |question: &Question| {
             let mut from = question.candidates.iter().map(|(_, from)| Index(from.0));
             question.place.is_none_or(|place| !from.any(|from| table.is_waiting(place, from)))
@@ -339,7 +350,7 @@ impl Exchange {
     }
 
     /// When there is no more time for a question.
-    pub(super) fn closes(&self) -> Option<Instant> {
+    pub fn closes(&self) -> Option<Instant> {
         self.questions.iter().map(|question| closes(question.due)).min()
     }
 
@@ -408,26 +419,26 @@ impl Exchange {
     }
 
     /// Whether both parties have been away for longer than their routes are used.
-    pub(super) fn is_away(&mut self, now: Instant) -> bool {
+    pub fn is_away(&mut self, now: Instant) -> bool {
         self.note_pair(now);
         self.apart_since.is_some_and(|since| now.saturating_duration_since(since) > AWAY)
     }
 
     /// Shards in which a pair computes, and how many there are.
-    pub(super) fn live_shards(&self) -> Option<(usize, u16)> {
+    pub fn live_shards(&self) -> Option<(usize, u16)> {
         let core = self.core.as_ref()?;
         Some((core.member.status().live_shards, core.common.shards))
     }
 
     /// Whether all that the exchange has is here, now.
-    pub(super) fn has_all(&self) -> bool {
+    pub fn has_all(&self) -> bool {
         let shards =
             |core: &Core| core.member.status().synced_shards == usize::from(core.common.shards);
         self.core.as_ref().is_some_and(shards)
     }
 
     /// What the core has, and whether once all was here.
-    pub(super) fn status(&self) -> Option<(rhumb_exchange::MemberStatus, bool)> {
+    pub fn status(&self) -> Option<(rhumb_exchange::MemberStatus, bool)> {
         self.core.as_ref().map(|core| (core.member.status(), core.is_synced))
     }
 }

@@ -6,47 +6,58 @@ use rhumb_bgp::Attributes;
 use rhumb_bgp::policy::{Candidate, ImportPolicy, Member, Roster, Route, Unwanted, Vrps};
 use rhumb_bgp::wire::{Prefix, RpkiValidation};
 
-use super::encoding::{Announced, Malformed};
-use super::table::Key;
+use crate::encoding::{Announced, Malformed};
+use crate::table::Key;
 
 /// By what routes are judged.
 #[derive(Debug, Clone)]
-pub(super) struct Law {
-    pub(super) import: ImportPolicy,
-    pub(super) roster: Roster,
-    pub(super) vrps: Arc<Vrps>,
+pub struct Law {
+    /// What this member takes, and how it ranks it.
+    pub import: ImportPolicy,
+    /// Who the members are.
+    pub roster: Roster,
+    /// What the RPKI says.
+    pub vrps: Arc<Vrps>,
 }
 
 /// A route that is to be judged.
 #[derive(Debug, Clone)]
-pub(super) struct Case {
-    pub(super) prefix: Prefix,
-    pub(super) key: Key,
+pub struct Case {
+    /// Where the route leads.
+    pub prefix: Prefix,
+    /// Which of the routes to it.
+    pub key: Key,
     /// Greater than that of any case before.
-    pub(super) number: u64,
-    pub(super) announced: Result<Announced, Malformed>,
-    pub(super) law: Arc<Law>,
+    pub number: u64,
+    /// The route.
+    pub announced: Result<Announced, Malformed>,
+    /// By what it is judged.
+    pub law: Arc<Law>,
 }
 
 /// A case, and what became of its route.
 #[derive(Debug)]
-pub(super) struct Judged {
-    pub(super) case: Case,
-    pub(super) validity: RpkiValidation,
-    pub(super) taken: Result<Taken, Refusal>,
+pub struct Judged {
+    /// What was judged.
+    pub case: Case,
+    /// What the RPKI says of it.
+    pub validity: RpkiValidation,
+    /// What became of it.
+    pub taken: Result<Taken, Refusal>,
 }
 
 /// A route that may be used.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) candidate: Candidate,
+pub struct Taken {
+    /// As it is ranked.
+    pub candidate: Candidate,
     /// As the router gets it.
-    pub(super) attributes: Attributes,
+    pub attributes: Attributes,
 }
 
 /// Why a route is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// It could not be read.
     Malformed(Malformed),
     /// The announcer is no member.
@@ -56,7 +67,8 @@ pub(super) enum Refusal {
 }
 
 impl Case {
-    pub(super) fn judge(self) -> Judged {
+    /// Asks the RPKI and the import policy: at most some milliseconds.
+    pub fn judge(self) -> Judged {
         let from = self.key.from;
         let (validity, taken) = match &self.announced {
             Ok(announced) => {
@@ -70,7 +82,8 @@ impl Case {
 }
 
 impl Law {
-    pub(super) fn validity(
+    /// What the RPKI says of a route of this member.
+    pub fn validity(
         &self,
         prefix: Prefix,
         attributes: &Attributes,

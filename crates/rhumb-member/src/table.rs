@@ -26,19 +26,22 @@ use rhumb_bgp::wire::{PathAttribute, Prefix, RpkiValidation};
 use rhumb_bgp::{Attributes, NextHop, Order};
 use rhumb_exchange::Few;
 
-use super::encoding::{Announced, Malformed, Place};
-use super::law::{Case, Judged, Law, Refusal, Taken};
+use crate::encoding::{Announced, Malformed, Place};
+use crate::law::{Case, Judged, Law, Refusal, Taken};
 
 /// The member's policies, and who the members are.
 #[derive(Debug, Clone)]
-pub(super) struct Policies {
-    pub(super) export: ExportPolicy,
-    pub(super) import: ImportPolicy,
-    pub(super) roster: Roster,
+pub struct Policies {
+    /// Who may have own routes.
+    pub export: ExportPolicy,
+    /// Which routes of others are taken.
+    pub import: ImportPolicy,
+    /// Who the members are.
+    pub roster: Roster,
 }
 
 /// All routes.
-pub(super) struct Table {
+pub struct Table {
     export: ExportPolicy,
     /// By which routes of others are judged.
     law: Arc<Law>,
@@ -83,37 +86,53 @@ struct Destination {
 
 /// A route among those to one prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) variant: u8,
-    pub(super) from: Member,
+pub struct Key {
+    /// Of its announcer's versions.
+    pub variant: u8,
+    /// Its announcer.
+    pub from: Member,
 }
 
 /// Another member's route, and what became of it.
-pub(super) struct Offer {
+pub struct Offer {
     /// As it came.
     announced: Result<Announced, Malformed>,
-    pub(super) validity: RpkiValidation,
-    pub(super) taken: Result<Taken, Refusal>,
+    /// What the RPKI said of it.
+    pub validity: RpkiValidation,
+    /// What became of it.
+    pub taken: Result<Taken, Refusal>,
 }
 
 /// What is to be told.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
-    pub(super) router: Vec<Order>,
-    pub(super) exchange: Vec<ForExchange>,
+pub struct Changes {
+    /// For the router.
+    pub router: Vec<Order>,
+    /// For the exchange.
+    pub exchange: Vec<ForExchange>,
     /// What is to be judged.
-    pub(super) cases: Vec<Case>,
+    pub cases: Vec<Case>,
 }
 
 /// A change of what others may have from this member.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ForExchange {
-    Announce { place: Place, route: Vec<u8>, members: MemberSet },
+pub enum ForExchange {
+    /// This route is there now.
+    Announce {
+        /// Where it leads.
+        place: Place,
+        /// As bytes ([`Announced::to_bytes`]).
+        route: Vec<u8>,
+        /// Who may have it.
+        members: MemberSet,
+    },
+    /// The route is no more.
     Withdraw(Place),
 }
 
 impl ForExchange {
-    pub(super) fn place(&self) -> Place {
+    /// What it is about.
+    pub fn place(&self) -> Place {
         match self {
             Self::Announce { place, .. } | Self::Withdraw(place) => *place,
         }
@@ -121,7 +140,8 @@ impl ForExchange {
 }
 
 impl Table {
-    pub(super) fn new(policies: Policies, participates: bool) -> Self {
+    /// Of a member without routes; `participates` where the exchange chooses for it.
+    pub fn new(policies: Policies, participates: bool) -> Self {
         let Policies { export, import, roster } = policies;
         Self {
             export,
@@ -139,19 +159,14 @@ impl Table {
     }
 
     /// The router that announces from now on.
-    pub(super) fn set_router_id(&mut self, id: Ipv4Addr, changes: &mut Changes) {
+    pub fn set_router_id(&mut self, id: Ipv4Addr, changes: &mut Changes) {
         if self.router_id != id {
             self.change_exports(|_| true, changes, |table| table.router_id = id);
         }
     }
 
     /// The router has this route.
-    pub(super) fn announced(
-        &mut self,
-        prefix: Prefix,
-        attributes: Attributes,
-        changes: &mut Changes,
-    ) {
+    pub fn announced(&mut self, prefix: Prefix, attributes: Attributes, changes: &mut Changes) {
         let before = self.own.get(&prefix).map(|old| self.exports(prefix, old)).unwrap_or_default();
         let now = self.exports(prefix, &attributes);
         let is_news = self.own.get(&prefix) != Some(&attributes);
@@ -162,7 +177,7 @@ impl Table {
     }
 
     /// The router has a route no more.
-    pub(super) fn withdrawn(&mut self, prefix: Prefix, changes: &mut Changes) {
+    pub fn withdrawn(&mut self, prefix: Prefix, changes: &mut Changes) {
         if let Some(attributes) = self.own.remove(&prefix) {
             let before = self.exports(prefix, &attributes);
             self.tell(prefix, &before, Vec::new(), changes);
@@ -171,19 +186,13 @@ impl Table {
 
     /// A member's route came, in place of any of the same variant to the prefix. Until it is
     /// judged, the former one stays with the router.
-    pub(super) fn offered(
-        &mut self,
-        place: Place,
-        from: Member,
-        bytes: &[u8],
-        changes: &mut Changes,
-    ) {
+    pub fn offered(&mut self, place: Place, from: Member, bytes: &[u8], changes: &mut Changes) {
         let key = Key { variant: place.variant, from };
         self.send_to_judge(place.prefix, key, Announced::parse(place.prefix, bytes), true, changes);
     }
 
     /// A route was judged. If it is no more, or there is another case of it, that is of no account.
-    pub(super) fn judged(&mut self, judged: Judged, changes: &mut Changes) {
+    pub fn judged(&mut self, judged: Judged, changes: &mut Changes) {
         let Judged { case: Case { prefix, key, number, announced, .. }, validity, taken } = judged;
         if self.waiting.get(&(prefix, key)).is_none_or(|waiting| waiting.number != number) {
             return;
@@ -213,23 +222,23 @@ impl Table {
     }
 
     /// Whether a member's route came and was not judged yet.
-    pub(super) fn is_waiting(&self, place: Place, from: Member) -> bool {
+    pub fn is_waiting(&self, place: Place, from: Member) -> bool {
         let key = Key { variant: place.variant, from };
         self.waiting.get(&(place.prefix, key)).is_some_and(|waiting| waiting.is_new)
     }
 
     /// Whether nothing is being judged.
-    pub(super) fn has_judged_all(&self) -> bool {
+    pub fn has_judged_all(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// By what routes are judged.
-    pub(super) fn law(&self) -> &Arc<Law> {
+    pub fn law(&self) -> &Arc<Law> {
         &self.law
     }
 
     /// A member's route is no more.
-    pub(super) fn retracted(&mut self, place: Place, from: Member, changes: &mut Changes) {
+    pub fn retracted(&mut self, place: Place, from: Member, changes: &mut Changes) {
         let key = Key { variant: place.variant, from };
         self.waiting.remove(&(place.prefix, key));
         if let Some(destination) = self.others.get_mut(&place.prefix) {
@@ -240,7 +249,7 @@ impl Table {
     }
 
     /// The exchange's choice, or that it makes none.
-    pub(super) fn selected(&mut self, place: Place, from: Option<Member>, changes: &mut Changes) {
+    pub fn selected(&mut self, place: Place, from: Option<Member>, changes: &mut Changes) {
         if let Some(destination) = self.others.get_mut(&place.prefix) {
             match from {
                 Some(from) => destination.selected.insert(place.variant, from),
@@ -251,7 +260,7 @@ impl Table {
     }
 
     /// Whose routes of one variant may be used, with their classes: 0 is the best.
-    pub(super) fn classes(&self, place: Place) -> Vec<(Member, u32)> {
+    pub fn classes(&self, place: Place) -> Vec<(Member, u32)> {
         let Some(destination) = self.others.get(&place.prefix) else { return Vec::new() };
         let all: Vec<(Key, Candidate)> = destination
             .candidates()
@@ -264,7 +273,7 @@ impl Table {
     }
 
     /// Whether others' routes are used at all: not where the exchange has been away for too long.
-    pub(super) fn suspend(&mut self, is_suspended: bool, changes: &mut Changes) {
+    pub fn suspend(&mut self, is_suspended: bool, changes: &mut Changes) {
         if self.is_suspended != is_suspended {
             self.is_suspended = is_suspended;
             let prefixes: Vec<Prefix> = self.others.keys().copied().collect();
@@ -273,7 +282,7 @@ impl Table {
     }
 
     /// Other policies from now on.
-    pub(super) fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
+    pub fn set_policies(&mut self, policies: Policies, changes: &mut Changes) {
         let Policies { export, import, roster } = policies;
         self.change_exports(
             |_| true,
@@ -287,7 +296,7 @@ impl Table {
     }
 
     /// Another state of the RPKI from now on.
-    pub(super) fn set_vrps(&mut self, vrps: Vrps, changes: &mut Changes) {
+    pub fn set_vrps(&mut self, vrps: Vrps, changes: &mut Changes) {
         let touched = vrps.touched(&self.law.vrps);
         // What the RPKI says is public, and so is which routes it is about.
         self.change_exports(
@@ -301,7 +310,7 @@ impl Table {
     }
 
     /// All that the exchange is to have of this member.
-    pub(super) fn all_exports(&self) -> impl Iterator<Item = ForExchange> {
+    pub fn all_exports(&self) -> impl Iterator<Item = ForExchange> {
         self.own.iter().flat_map(|(prefix, attributes)| {
             let exports = self.exports(*prefix, attributes);
             let numbers = self.variants_of(*prefix, exports.len());
@@ -313,7 +322,7 @@ impl Table {
     }
 
     /// Numbers of routes.
-    pub(super) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         Counts {
             own: self.own.len(),
             prefixes: self.others.len(),
@@ -326,13 +335,13 @@ impl Table {
     }
 
     /// Routes of others to these prefixes, with what became of them.
-    pub(super) fn offers(&self, prefix: Option<Prefix>) -> Vec<Shown<'_>> {
+    pub fn offers(&self, prefix: Option<Prefix>) -> Vec<Shown<'_>> {
         let wanted = self.others.iter().filter(|(other, _)| prefix.is_none_or(|it| it == **other));
         wanted.flat_map(|(prefix, destination)| self.show(*prefix, destination)).collect()
     }
 
     /// The router's own routes to these prefixes, and who gets them.
-    pub(super) fn own(&self, prefix: Option<Prefix>) -> Vec<(Prefix, &Attributes, Vec<MemberSet>)> {
+    pub fn own(&self, prefix: Option<Prefix>) -> Vec<(Prefix, &Attributes, Vec<MemberSet>)> {
         let wanted = self.own.iter().filter(|(other, _)| prefix.is_none_or(|it| it == **other));
         let shown = wanted.map(|(prefix, attributes)| {
             let exports = self.exports(*prefix, attributes).into_iter();
@@ -513,41 +522,44 @@ impl Destination {
 
 impl Offer {
     /// As its announcer made it, if it could be read.
-    pub(super) fn attributes(&self) -> Option<&Attributes> {
+    pub fn attributes(&self) -> Option<&Attributes> {
         self.announced.as_ref().ok().map(|announced| &announced.attributes)
     }
 }
 
 /// An offer and what became of it.
-pub(super) struct Shown<'a> {
-    pub(super) prefix: Prefix,
-    pub(super) key: Key,
-    pub(super) offer: &'a Offer,
+pub struct Shown<'a> {
+    /// Where it leads.
+    pub prefix: Prefix,
+    /// Which of the routes to it.
+    pub key: Key,
+    /// The route.
+    pub offer: &'a Offer,
     /// Its class, if it was taken.
-    pub(super) class: Option<u32>,
+    pub class: Option<u32>,
     /// Whether the exchange chose it.
-    pub(super) is_selected: bool,
+    pub is_selected: bool,
     /// Whether the router has it.
-    pub(super) is_given: bool,
+    pub is_given: bool,
 }
 
 /// Numbers of routes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub struct Counts {
     /// The router's.
-    pub(super) own: usize,
+    pub own: usize,
     /// Destinations of others' routes.
-    pub(super) prefixes: usize,
+    pub prefixes: usize,
     /// Routes of others.
-    pub(super) offers: usize,
+    pub offers: usize,
     /// Of those, the ones that may be used.
-    pub(super) taken: usize,
+    pub taken: usize,
     /// The ones that the router has.
-    pub(super) given: usize,
+    pub given: usize,
     /// Validated payloads of the RPKI.
-    pub(super) vrps: usize,
+    pub vrps: usize,
     /// Routes of others that are being judged.
-    pub(super) waiting: usize,
+    pub waiting: usize,
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::pace::Grid;
-use super::table::ForExchange;
+use crate::pace::Grid;
+use crate::table::ForExchange;
 
+/// Changes that wait to be told.
 #[derive(Debug, Default)]
-pub(super) struct Untold {
+pub struct Untold {
     changes: Vec<ForExchange>,
     /// When they are told, if the router is not sending its table.
     due: Option<Instant>,
@@ -21,20 +22,22 @@ pub(super) struct Untold {
 
 impl Untold {
     /// A session with the router is up.
-    pub(super) fn table_begins(&mut self, now: Instant) {
+    pub fn table_begins(&mut self, now: Instant) {
         self.table = Some(now);
     }
 
     /// The router has sent all, or will not.
-    pub(super) fn table_ended(&mut self) {
+    pub fn table_ended(&mut self) {
         self.table = None;
     }
 
-    pub(super) fn heard_router(&mut self, now: Instant) {
+    /// The router said something.
+    pub fn heard_router(&mut self, now: Instant) {
         self.heard = Some(now);
     }
 
-    pub(super) fn add(&mut self, changes: Vec<ForExchange>, now: Instant, grid: &Grid) {
+    /// These follow from what the router said, or from other policies.
+    pub fn add(&mut self, changes: Vec<ForExchange>, now: Instant, grid: &Grid) {
         if self.due.is_none() && !changes.is_empty() {
             self.due = Some(grid.from(now));
         }
@@ -42,17 +45,18 @@ impl Untold {
     }
 
     /// The exchange knows nothing, and is to be told all.
-    pub(super) fn begin(&mut self, all: Vec<ForExchange>, now: Instant, grid: &Grid) {
+    pub fn begin(&mut self, all: Vec<ForExchange>, now: Instant, grid: &Grid) {
         (self.changes, self.due) = (Vec::new(), None);
         self.add(all, now, grid);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// When something is to be told.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         let due = self.due?;
         let Some(began) = self.table else { return Some(due) };
         let paused = self.heard.unwrap_or(began) + PAUSE;
@@ -60,7 +64,7 @@ impl Untold {
     }
 
     /// What is to be told now.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<ForExchange> {
+    pub fn take_due(&mut self, now: Instant) -> Vec<ForExchange> {
         if self.due().is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -80,7 +84,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::member::encoding::Place;
+    use crate::encoding::Place;
     use rhumb_bgp::policy::prefix::parse_prefix;
 
     const MILLI: Duration = Duration::from_millis(1);
@@ -90,9 +94,14 @@ mod tests {
         ForExchange::Withdraw(Place { prefix, variant })
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a virtual clock begins somewhere")]
+    fn begin() -> Instant {
+        Instant::now()
+    }
+
     #[test]
     fn what_comes_in_one_step_is_told_together_in_the_order_of_prefixes() {
-        let begin = Instant::now();
+        let begin = begin();
         let (grid, mut untold) = (Grid::new(begin), Untold::default());
         untold.add(vec![gone(9, 0), gone(3, 1)], begin + MILLI, &grid);
         untold.add(vec![gone(3, 0)], begin + 4 * MILLI, &grid);
@@ -104,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_table_is_told_in_order_once_the_router_has_sent_it_or_pauses() {
-        let begin = Instant::now();
+        let begin = begin();
         let (grid, mut untold) = (Grid::new(begin), Untold::default());
         untold.table_begins(begin);
         for step in 1..50 {

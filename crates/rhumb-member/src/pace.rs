@@ -13,17 +13,18 @@ use std::time::{Duration, Instant};
 
 /// Points of time, equally far from each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Grid {
+pub struct Grid {
     origin: Instant,
 }
 
 impl Grid {
-    pub(super) fn new(origin: Instant) -> Self {
+    /// Points from `origin` on.
+    pub fn new(origin: Instant) -> Self {
         Self { origin }
     }
 
     /// The first point that is not before `at`.
-    pub(super) fn from(&self, at: Instant) -> Instant {
+    pub fn from(&self, at: Instant) -> Instant {
         let steps = at.saturating_duration_since(self.origin).as_nanos().div_ceil(STEP.as_nanos());
         self.origin + STEP * u32::try_from(steps).unwrap_or(u32::MAX)
     }
@@ -31,8 +32,9 @@ impl Grid {
 
 /// When what follows from a message leaves.
 #[derive(Debug)]
-pub(super) struct Pace {
-    pub(super) grid: Grid,
+pub struct Pace {
+    /// Where things leave.
+    pub grid: Grid,
     /// What a route counts for.
     cost: Duration,
     /// All routes that were heard of count until then.
@@ -40,39 +42,40 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(now: Instant, cost: Duration) -> Self {
+    /// Begins now, with what a route counts for.
+    pub fn new(now: Instant, cost: Duration) -> Self {
         Self { grid: Grid::new(now), cost, busy: now }
     }
 
     /// Policies are others.
-    pub(super) fn set_cost(&mut self, cost: Duration) {
+    pub fn set_cost(&mut self, cost: Duration) {
         self.cost = cost;
     }
 
     /// A server handed out so many routes, to this member or to others.
-    pub(super) fn heard(&mut self, at: Instant, routes: usize) {
+    pub fn heard(&mut self, at: Instant, routes: usize) {
         let cost = self.cost * u32::try_from(routes).unwrap_or(u32::MAX);
         self.busy = self.busy.max(at) + cost;
     }
 
     /// When what follows from a message leaves that came at `at`.
-    pub(super) fn due(&self, at: Instant) -> Instant {
+    pub fn due(&self, at: Instant) -> Instant {
         self.grid.from(at.max(self.busy)) + STEP
     }
 
     /// The same for a ranking, which the parties do not wait for very long.
-    pub(super) fn due_soon(&self, at: Instant) -> Instant {
+    pub fn due_soon(&self, at: Instant) -> Instant {
         self.grid.from(at.max(self.busy.min(at + SOON))) + STEP
     }
 }
 
 /// Until when is thought about what is due then.
-pub(super) fn closes(due: Instant) -> Instant {
+pub fn closes(due: Instant) -> Instant {
     due.checked_sub(CLOSING).unwrap_or(due)
 }
 
 /// Several times what a proxy takes for a round, and little beside what a router takes for a route.
-pub(super) const STEP: Duration = Duration::from_millis(5);
+pub const STEP: Duration = Duration::from_millis(5);
 /// What it takes to wake, and to write answers down, also on a busy machine: what was not counted
 /// before is thought about for the rest.
 const CLOSING: Duration = Duration::from_micros(3500);
@@ -85,9 +88,14 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
+    #[expect(clippy::disallowed_methods, reason = "a virtual clock begins somewhere")]
+    fn begin() -> Instant {
+        Instant::now()
+    }
+
     #[test]
     fn all_leaves_at_points_and_those_of_one_step_together() {
-        let begin = Instant::now();
+        let begin = begin();
         let pace = Pace::new(begin, 16 * MICRO);
         for step in 0..50 {
             for part in [1, 2, 2500, 4999, 5000] {
@@ -104,7 +112,7 @@ mod tests {
     /// The one who hears knows how many routes were handed out, and that alone.
     #[test]
     fn routes_count_whether_they_are_for_this_member_or_not() {
-        let begin = Instant::now();
+        let begin = begin();
         let mut pace = Pace::new(begin, 1000 * MICRO);
         pace.heard(begin + MICRO, 7);
         assert_eq!(pace.due(begin + 2 * MICRO), begin + 3 * STEP);

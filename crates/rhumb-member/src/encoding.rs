@@ -15,21 +15,25 @@ use rhumb_bgp::{Attributes, Family, NextHop};
 
 /// Where a route leads, and which of the announcer's versions it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) prefix: Prefix,
-    pub(super) variant: u8,
+pub struct Place {
+    /// Where it leads.
+    pub prefix: Prefix,
+    /// Below [`VARIANTS`].
+    pub variant: u8,
 }
 
 /// A route of another member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Announced {
-    pub(super) router_id: Ipv4Addr,
-    pub(super) attributes: Attributes,
+pub struct Announced {
+    /// The BGP identifier of the router that announces it.
+    pub router_id: Ipv4Addr,
+    /// As its announcer made them.
+    pub attributes: Attributes,
 }
 
 /// Why bytes of another member are no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Malformed {
+pub enum Malformed {
     /// Of a version that is not known here.
     Version,
     /// Cut off, or with attributes that cannot be read.
@@ -40,7 +44,7 @@ pub(super) enum Malformed {
 
 impl Malformed {
     /// For people.
-    pub(super) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Version => "of an unknown version",
             Self::Attributes => "attributes cannot be read",
@@ -50,7 +54,8 @@ impl Malformed {
 }
 
 impl Place {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
+    /// As a destination at the exchange.
+    pub fn to_bytes(self) -> Vec<u8> {
         let len = self.prefix.prefix_len();
         let (family, address) = match address_of(self.prefix) {
             IpAddr::V4(address) => (4, address.octets().to_vec()),
@@ -62,7 +67,7 @@ impl Place {
     }
 
     /// None for bytes that are not what [`Place::to_bytes`] gives.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (&[variant, family, len], rest) = bytes.split_first_chunk()?;
         let address = match family {
             4 => IpAddr::from(filled::<4>(rest)?),
@@ -76,14 +81,15 @@ impl Place {
 }
 
 impl Announced {
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    /// As a route at the exchange.
+    pub fn to_bytes(&self) -> Vec<u8> {
         [&[VERSION], &self.router_id.octets()[..], self.attributes.canonical()].concat()
     }
 
     /// # Errors
     ///
     /// What is wrong with a route to `prefix`.
-    pub(super) fn parse(prefix: Prefix, bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(prefix: Prefix, bytes: &[u8]) -> Result<Self, Malformed> {
         let (&[version, ..], rest) = bytes.split_first_chunk::<1>().ok_or(Malformed::Version)?;
         if version != VERSION {
             return Err(Malformed::Version);
@@ -122,7 +128,7 @@ fn is_unicast(address: IpAddr) -> bool {
 }
 
 /// Versions of one route: not prepended, or once to three times.
-pub(super) const VARIANTS: usize = 4;
+pub const VARIANTS: usize = 4;
 /// Of the form of routes.
 const VERSION: u8 = 1;
 
