@@ -7,6 +7,7 @@
 mod bgp;
 mod exchange;
 mod keys;
+mod member;
 mod mpc;
 mod orders;
 mod platypus;
@@ -52,6 +53,7 @@ fn main() -> std::io::Result<()> {
         ("exchange_message", exchange::messages().expect("the parties agree")),
         ("key_message", keys::messages()),
         ("key_text", keys::texts()),
+        ("member_route", member::routes()),
         ("mpc", mpc::messages().expect("the parties agree")),
         ("session", vec![session_parameters()]),
         ("transfer", transfer_messages()),
