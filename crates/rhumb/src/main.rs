@@ -14,6 +14,7 @@ mod commands;
 mod config;
 mod daemon;
 mod directory;
+mod exchange_protocols;
 mod failure;
 mod key;
 mod key_fetch;
@@ -28,7 +29,10 @@ mod revocation_feed;
 mod roster;
 mod secret_file;
 mod session;
+mod signer;
 mod size;
+mod status;
+mod waypoint;
 mod words;
 
 use std::io::IsTerminal;

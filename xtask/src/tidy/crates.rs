@@ -138,7 +138,7 @@ const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 3] =
     ["crates/rhumb-capability", "crates/rhumb-io", "crates/rhumb-mpc"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 11] = [
+const CORES: [&str; 12] = [
     "crates/rhumb-bgp",
     "crates/rhumb-capability",
     "crates/rhumb-exchange",
@@ -150,6 +150,7 @@ const CORES: [&str; 11] = [
     "crates/rhumb-mpc",
     "crates/rhumb-switch",
     "crates/rhumb-rib",
+    "crates/rhumb-waypoint",
 ];
 const CORE_BANS: [&str; 3] =
     ["std::time::Instant::now", "std::time::SystemTime::now", "std::thread::spawn"];

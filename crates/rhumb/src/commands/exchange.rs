@@ -23,13 +23,14 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::cli::{ExchangeArguments, ExchangeCommand};
-use crate::commands::status;
 use crate::config::{ConfigFile, ExchangeSettings};
 use crate::daemon::{self, Control, Hangup};
+use crate::exchange_protocols::{GOODBYE, MEMBER, PAIR, WATCH};
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::output::Form;
 use crate::roster::{self, Site};
+use crate::status;
 use hub::{Hub, Input};
 use pair::Leader;
 use plain::Plain;
@@ -44,7 +45,6 @@ mod plain;
 mod port_load;
 mod report;
 mod shard;
-pub(crate) mod wire;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -56,7 +56,7 @@ pub(crate) fn run(
     if let Some(ExchangeCommand::Status(asked)) = &arguments.command {
         let admin =
             asked.admin.clone().map_or_else(|| file.exchange_admin(), |admin| Ok(Some(admin)))?;
-        return status::run(admin, false, file, form);
+        return status::ask(admin, false, file, form);
     }
     let settings = file.exchange(arguments)?;
     let identity = key::load(&settings.key, Role::Node)?;
@@ -164,7 +164,7 @@ impl Server {
             let may_call = party == Party::Two && peers.iter().any(|peer| peer.name == name);
             may_call || standby == Some(name) || roster.lane_of_key(&name.0).is_some()
         };
-        let protocols = [wire::MEMBER, wire::PAIR, wire::WATCH];
+        let protocols = [MEMBER, PAIR, WATCH];
         let listener =
             Listener::bind(self.settings.listen, &self.credentials, &protocols, admits).await;
         listener.map_err(|error| {
@@ -249,13 +249,13 @@ impl Running {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
         match channel.protocol.name {
-            name if name == wire::MEMBER.name && is_member => {
+            name if name == MEMBER.name && is_member => {
                 tasks.spawn(members::serve(hub, channel));
             }
-            name if name == wire::PAIR.name && is_peer && hub.party == Party::Two => {
+            name if name == PAIR.name && is_peer && hub.party == Party::Two => {
                 tasks.spawn(pair::answer(hub, channel));
             }
-            name if name == wire::WATCH.name && is_standby => {
+            name if name == WATCH.name && is_standby => {
                 tasks.spawn(pair::tell_standby(hub, channel));
             }
             protocol => {
@@ -303,7 +303,7 @@ impl Running {
         self.hub.cut_all();
         let over = async { while tasks.join_next().await.is_some() {} };
         // Who does not hear a goodbye notices the end.
-        let _ = timeout(wire::GOODBYE, over).await;
+        let _ = timeout(GOODBYE, over).await;
         if let Some(leading) = &self.leading {
             if was_paired {
                 sleep(GOODBYE_OF_PAIR).await;

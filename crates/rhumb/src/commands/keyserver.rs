@@ -34,7 +34,6 @@ mod report;
 mod sockets;
 
 use files::Files;
-pub(crate) use files::load_signer;
 
 /// Runs the command.
 pub(crate) fn run(

@@ -14,7 +14,6 @@
 //! Invariant: what is to be stamped is never sent unstamped, unless `--fallback plain` says so. See
 //! `docs/decisions/0020-stamping.md`.
 
-mod choice;
 mod command;
 mod door;
 mod fetch;
@@ -22,12 +21,10 @@ mod group;
 mod instance;
 mod keys;
 mod lane;
-mod policy;
 mod probing;
 mod refusals;
 mod report;
 mod serve;
-mod stamping;
 mod way;
 
 use std::net::IpAddr;
@@ -38,6 +35,8 @@ use std::time::{Duration, Instant};
 
 use rhumb_keyserver::client::KeyClient;
 use rhumb_keyserver::principal::PrincipalFile;
+use rhumb_waypoint::stamping::Fallback;
+use rhumb_waypoint::via::{Via, split};
 
 use crate::cli::{StampArguments, StampTask};
 use crate::clock;
@@ -47,18 +46,13 @@ use crate::failure::{Failure, Outcome};
 use crate::key_fetch::resolvers_or_system;
 use crate::output::Form;
 use crate::secret_file;
+use crate::status;
 use command::Running;
 use fetch::Fetcher;
 use group::Group;
 use instance::Instance;
 use keys::Keys;
 use refusals::Refusals;
-
-pub(crate) use door::split;
-pub(crate) use instance::MOST_POLICIES;
-pub(crate) use lane::Via;
-pub(crate) use policy::{Family, Policy};
-pub(crate) use stamping::Fallback;
 
 /// What the main thread waits for.
 #[derive(Debug)]
@@ -93,7 +87,7 @@ pub(crate) fn run(
                     "no admin socket or address; give --admin, the one that `rhumb stamp` was started with",
                 )
             })?;
-            super::status::run(Some(admin), false, file, form).map(|()| ExitCode::SUCCESS)
+            status::ask(Some(admin), false, file, form).map(|()| ExitCode::SUCCESS)
         }
     }
 }

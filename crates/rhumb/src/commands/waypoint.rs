@@ -12,11 +12,12 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver as Channel, RecvTimeoutError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rhumb_capability::{ErrorRelay, VerifierConfig, Waypoint};
 use rhumb_io::Wake;
 use rhumb_io::ip::Paths;
+use rhumb_waypoint::Totals;
 use serde::Serialize;
 
 use crate::cli::{WaypointArguments, WaypointCommand};
@@ -26,23 +27,19 @@ use crate::daemon::{self, Control, Hangup};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::privileges::{self, Keep};
-use follow::News;
+use crate::waypoint::books::Books;
+use crate::waypoint::follow::{self, News};
+use crate::waypoint::kept::Found;
+use crate::waypoint::masters::{MasterText, Masters};
+use crate::waypoint::report::Followed;
+use crate::waypoint::{FOLLOW_DEADLINE, TICK};
 use io::{Inlet, Places, Receiver};
-use kept::Found;
-use keys::{MasterText, Masters};
-use ledger::Ledger;
-use report::{Facts, Followed, Ready};
-use totals::Totals;
+use report::{Facts, Ready};
 use worker::{Handle, Order, Worker};
 
 mod accounts;
-pub(crate) mod follow;
 mod io;
-pub(crate) mod kept;
-pub(crate) mod keys;
-pub(crate) mod ledger;
-pub(crate) mod report;
-pub(crate) mod totals;
+mod report;
 mod worker;
 
 /// Runs the command.
@@ -76,12 +73,8 @@ pub(crate) fn run(
     let control = daemon::take_control(settings.admin.as_ref(), "waypoint", with_parent)?;
     let hangup = Hangup::catch(control.wake().clone())?;
     let now_s = clock::now().unix_s();
-    let ledger = Ledger::open(
-        settings.accounts.as_deref(),
-        settings.period,
-        settings.workers.into(),
-        now_s,
-    )?;
+    let books =
+        Books::open(settings.accounts.as_deref(), settings.period, settings.workers.into(), now_s)?;
     let config = verifier_config(&settings)?;
     let (workers, inlets) = start_workers(&settings, &config, own, control.wake())?;
     let (news, found) = match settings.follow.as_ref().zip(feed) {
@@ -98,7 +91,7 @@ pub(crate) fn run(
         receivers: Vec::new(),
         masters,
         hangup,
-        ledger,
+        books,
         followed: news.is_some().then(Followed::default),
         news,
         started: Instant::now(),
@@ -199,7 +192,7 @@ struct Forwarder {
     receivers: Vec<Receiver>,
     masters: Masters,
     hangup: Hangup,
-    ledger: Ledger,
+    books: Books,
     news: Option<Channel<News>>,
     followed: Option<Followed>,
     started: Instant,
@@ -295,9 +288,9 @@ impl Forwarder {
     fn keep_accounts(&mut self, now_s: u64) {
         for (number, worker) in self.workers.iter().enumerate() {
             let totals = worker.totals.lock().unwrap_or_else(PoisonError::into_inner);
-            self.ledger.take(number, &totals, now_s);
+            self.books.take(number, &totals, now_s);
         }
-        if let Err(error) = self.ledger.save_if_due(now_s) {
+        if let Err(error) = self.books.save_if_due(now_s) {
             if self.save_failures == 0 {
                 tracing::error!(%error, "the accounts cannot be written; trying again");
             }
@@ -316,7 +309,7 @@ impl Forwarder {
             uptime: self.started.elapsed(),
             workers: self.workers.len(),
             totals: &sum,
-            book: &self.ledger.book(clock::now().unix_s()),
+            book: &self.books.book(clock::now().unix_s()),
             followed: self.followed,
             save_failures: self.save_failures,
         })
@@ -334,7 +327,7 @@ impl Forwarder {
         }
         let now_s = clock::now().unix_s();
         self.keep_accounts(now_s);
-        self.ledger.save(now_s).map_err(|error| {
+        self.books.save(now_s).map_err(|error| {
             Failure::operation_text(format!("the accounts cannot be written: {error}"))
         })
     }
@@ -363,8 +356,3 @@ impl Serialize for Checked {
         object.serialize(serializer)
     }
 }
-
-/// How often what is due is looked for. Revocations wake this thread.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
-/// People wait no longer than this for a typing error to show.
-pub(crate) const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);

@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use rhumb_capability::Prefix;
 use rhumb_io::steering::Selector;
+use rhumb_waypoint::policy::MOST_POLICIES;
+use rhumb_waypoint::stamping::Fallback;
+use rhumb_waypoint::via::split;
+use rhumb_waypoint::{Family, Policy, Via};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -16,7 +20,6 @@ use crate::cli::{
     CarriedInUdp, FallbackArgument, StampDaemonArguments, StampKeyArguments, parse_carried,
     parse_resolver, parse_waypoints,
 };
-use crate::commands::stamp::{Fallback, Family, MOST_POLICIES, Policy, Via, split};
 use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
 

@@ -8,12 +8,12 @@ use super::Report;
 use super::revoke::target;
 use crate::cli::FollowArguments;
 use crate::clock;
-use crate::commands::keyserver::load_signer;
 use crate::config::ConfigFile;
 use crate::failure::{Failure, Outcome};
 use crate::lifetime::Lifetime;
 use crate::output::Form;
 use crate::revocation_feed::{Heard, follow};
+use crate::signer::load_signer;
 
 /// Runs the command.
 pub(super) fn run(

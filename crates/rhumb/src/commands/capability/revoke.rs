@@ -12,11 +12,11 @@ use serde_json::json;
 use super::Report;
 use crate::cli::{RevokeArguments, ServerArguments};
 use crate::clock;
-use crate::commands::keyserver::load_signer;
 use crate::config::ConfigFile;
 use crate::failure::{Failure, Outcome};
 use crate::key_fetch::random;
 use crate::output::Form;
+use crate::signer::load_signer;
 
 /// Runs the command.
 pub(super) fn run(arguments: &RevokeArguments, file: &ConfigFile, form: Form) -> Outcome {

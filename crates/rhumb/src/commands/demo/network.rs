@@ -15,9 +15,9 @@ use super::children::Process;
 use super::patience::Patience;
 use crate::admin::Admin;
 use crate::clock;
-use crate::commands::status;
 use crate::failure::{Failure, Outcome};
 use crate::remote::Remote;
+use crate::status;
 use crate::words::Labels;
 
 /// A name of the demo and where its key lies.

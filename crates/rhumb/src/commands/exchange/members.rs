@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::hub::{Connection, Hub, Input, Line, places};
-use super::wire::{GOODBYE, HELLO_TIMEOUT};
+use crate::exchange_protocols::{GOODBYE, HELLO_TIMEOUT};
 use crate::key::fresh_secret;
 
 /// Serves a member until it is gone.

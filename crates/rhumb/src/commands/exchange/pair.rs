@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::{interval, sleep, timeout};
 
 use super::hub::{Hub, Input, Line};
-use super::wire::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
+use crate::exchange_protocols::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
 use crate::key::fresh_secret;
 use crate::remote::Pinned;
 

@@ -10,11 +10,12 @@ use rhumb_capability::{EpochKeys, Principal};
 use rhumb_keyserver::principal::{parse_master, parse_principals};
 use rhumb_keyserver::record::SharedKey;
 use rhumb_keyserver::server::{Config, KeyServer, Waypoint};
-use rhumb_keyserver::tsig::{KeyIndex, Keyring, TsigKey};
+use rhumb_keyserver::tsig::{KeyIndex, Keyring};
 
 use crate::config::{KeyserverSettings, WaypointSettings};
 use crate::failure::{Failure, Outcome};
 use crate::secret_file;
+use crate::signer::load_signer;
 
 /// Files that are read again when they change.
 pub(super) struct Files {
@@ -147,13 +148,6 @@ fn add_signer(keyring: &mut Keyring, path: &Path) -> Outcome<KeyIndex> {
             key.name()
         ))
     })
-}
-
-/// The key of a file that signs.
-pub(crate) fn load_signer(path: &Path) -> Outcome<TsigKey> {
-    let maker = format!("rhumb capability signer NAME --out {}", path.display());
-    let text = secret_file::read(path, &maker)?;
-    TsigKey::parse(&text).map_err(|fault| bad(path, &fault))
 }
 
 fn bad(path: &Path, fault: &dyn std::fmt::Display) -> Failure {

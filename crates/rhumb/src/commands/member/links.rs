@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until};
 
-use crate::commands::exchange::wire::SERVER;
+use crate::exchange_protocols::SERVER;
 use crate::failure::{Failure, Outcome};
 use crate::remote::Pinned;
 

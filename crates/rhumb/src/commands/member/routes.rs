@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::control::{Request, ask};
-use crate::commands::status;
 use crate::config::ConfigFile;
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
+use crate::status;
 
 /// Runs `rhumb member routes`.
 pub(super) fn run(

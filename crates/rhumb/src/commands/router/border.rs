@@ -9,7 +9,7 @@
 //! 3. The worker lays its counters down twice a second; the thread
 //!    makes the accounts of them, and writes them.
 //!
-//! It is a waypoint's work (`commands/waypoint`), and is done by the same pieces.
+//! It is a waypoint's work, and is done by the same pieces ([`crate::waypoint`]).
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,20 +22,20 @@ use rhumb_capability::{Epoch, EpochKeys, Revocations};
 use rhumb_io::Wake;
 use rhumb_switch::{Border, Stamps, Switch, short_address};
 use rhumb_trust::Now;
+use rhumb_waypoint::Totals;
 use serde_json::json;
 
 use super::stamps::StampFiles;
 use crate::clock;
-use crate::commands::waypoint::follow::{self, News};
-use crate::commands::waypoint::kept::Found;
-use crate::commands::waypoint::keys::Masters;
-use crate::commands::waypoint::ledger::Ledger;
-use crate::commands::waypoint::report::{Followed, accounts, by_principal};
-use crate::commands::waypoint::totals::Totals;
-use crate::commands::waypoint::{FOLLOW_DEADLINE, TICK};
 use crate::config::{BorderSettings, RouterSettings};
 use crate::daemon::{Hangup, Kind, Metric, Sample, Snapshot};
 use crate::failure::{Failure, Outcome};
+use crate::waypoint::books::Books;
+use crate::waypoint::follow::{self, News};
+use crate::waypoint::kept::Found;
+use crate::waypoint::masters::Masters;
+use crate::waypoint::report::{Followed, accounts, by_principal};
+use crate::waypoint::{FOLLOW_DEADLINE, TICK};
 
 /// The worker's end.
 pub(super) struct BorderThread {
@@ -81,7 +81,7 @@ struct Keeper {
 /// What there is to do for a router that demands capabilities.
 struct Demands {
     masters: Masters,
-    ledger: Ledger,
+    books: Books,
     news: Option<Receiver<News>>,
 }
 
@@ -229,7 +229,7 @@ impl Demands {
             border.verifier_mut().install_epoch(master.keys());
         }
         let now_s = clock::now().unix_s();
-        let ledger = Ledger::open(settings.accounts.as_deref(), settings.period, 1, now_s)?;
+        let books = Books::open(settings.accounts.as_deref(), settings.period, 1, now_s)?;
         let news = match &settings.follow {
             None => None,
             Some(follow) => {
@@ -240,7 +240,7 @@ impl Demands {
             }
         };
         switch.set_border(Some(border));
-        Ok(Self { masters, ledger, news })
+        Ok(Self { masters, books, news })
     }
 }
 
@@ -278,8 +278,8 @@ impl Keeper {
             self.wake.wait(TICK).map_err(Failure::operation)?;
         }
         self.keep_accounts();
-        let Some(Demands { mut ledger, .. }) = self.demands else { return Ok(()) };
-        ledger.save(clock::now().unix_s()).map_err(|error| {
+        let Some(Demands { mut books, .. }) = self.demands else { return Ok(()) };
+        books.save(clock::now().unix_s()).map_err(|error| {
             Failure::operation_text(format!("the accounts cannot be written: {error}"))
         })
     }
@@ -337,10 +337,10 @@ impl Keeper {
     }
 
     fn keep_accounts(&mut self) {
-        let Some(Demands { ledger, .. }) = &mut self.demands else { return };
+        let Some(Demands { books, .. }) = &mut self.demands else { return };
         let now_s = clock::now().unix_s();
-        ledger.take(0, &self.totals.lock().unwrap_or_else(PoisonError::into_inner), now_s);
-        if let Err(error) = ledger.save_if_due(now_s) {
+        books.take(0, &self.totals.lock().unwrap_or_else(PoisonError::into_inner), now_s);
+        if let Err(error) = books.save_if_due(now_s) {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
             if shown.save_failures == 0 {
                 tracing::error!(%error, "the accounts cannot be written; trying again");

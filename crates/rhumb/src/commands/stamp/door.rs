@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rhumb_io::marks::{is_internet_socket, mark_socket, share_namespace};
+use rhumb_waypoint::via::{Via, split};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Event;
-use super::lane::Via;
 use crate::failure::{Failure, Outcome};
 use crate::privileges::User;
 
@@ -252,25 +252,6 @@ fn handle(
     Ok(json!({ "stamped": true, "mtu": granted.mtu }))
 }
 
-/// A list of waypoints, by family.
-pub(crate) fn split(list: &[IpAddr]) -> Result<Via, String> {
-    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = list.iter().partition(|one| one.is_ipv4());
-    for family in [&v4, &v6] {
-        if family.len() > rhumb_capability::MAX_CAPABILITIES {
-            return Err(format!(
-                "{} waypoints; a packet passes {} at most",
-                family.len(),
-                rhumb_capability::MAX_CAPABILITIES
-            ));
-        }
-    }
-    if list.is_empty() {
-        return Err("no waypoints".to_owned());
-    }
-    let some = |list: Vec<IpAddr>| if list.is_empty() { Vec::new() } else { vec![list] };
-    Ok(Via { v4: some(v4), v6: some(v6) })
-}
-
 /// One line, and the descriptors that came with it; `None` at the end.
 fn read_request(stream: &UnixStream) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let (mut line, mut sockets) = (Vec::new(), Vec::new());
@@ -321,23 +302,3 @@ const MOST_OF_A_USER: usize = 16;
 /// Answers are shorter than any buffer: who lets one wait longer is stuck.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_is_split_by_family_in_its_order() {
-        let list = |text: &str| -> Vec<IpAddr> {
-            text.split(' ').filter(|it| !it.is_empty()).map(|it| it.parse().unwrap()).collect()
-        };
-        let via = split(&list("192.0.2.2 2001:db8::1 192.0.2.1")).unwrap();
-        assert_eq!(
-            (via.v4, via.v6),
-            (vec![list("192.0.2.2 192.0.2.1")], vec![list("2001:db8::1")])
-        );
-        assert!(split(&[]).is_err());
-        assert!(split(&list("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4")).is_ok());
-        assert!(split(&list("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5")).is_err());
-    }
-}

@@ -22,12 +22,13 @@ use std::net::IpAddr;
 
 use rhumb_io::ip::{Tun, TunOptions};
 use rhumb_io::steering::{Action, Rule, Selector, Steering};
+use rhumb_waypoint::policy::MOST_POLICIES;
+use rhumb_waypoint::stamping::Fallback;
+use rhumb_waypoint::{Family, Policy, Via};
 
 use super::group;
 use super::keys::Keys;
-use super::lane::{Departure, Via};
-use super::policy::{Family, Policy};
-use super::stamping::Fallback;
+use super::lane::Departure;
 use super::way::{Way, no_way};
 use crate::cli::CarriedInUdp;
 use crate::failure::{Failure, Outcome};
@@ -404,8 +405,6 @@ const SPAN: u32 = 300;
 const MOST_INSTANCES: u32 = 32;
 /// More ways than that through four waypoints nobody can tell apart.
 pub(crate) const MOST_WAYS: usize = 32;
-/// Each is a rule or two, which every packet of the host is compared with.
-pub(crate) const MOST_POLICIES: usize = 64;
 
 const DNS: u32 = 0;
 const MARKED: u32 = 10;

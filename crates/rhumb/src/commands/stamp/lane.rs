@@ -1,22 +1,13 @@
-//! Lists of waypoints, and how packets leave this host for the first one of each: from which
-//! address, where to, in what, and with what stamp.
-//!
-//! Invariant: no list is empty, or mixes families of addresses.
+//! How packets leave this host for the first waypoint of each list ([`Via`]): from which address,
+//! where to, in what, and with what stamp.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use rhumb_capability::{Encapsulation, Stamper};
+use rhumb_waypoint::via::{Via, text};
 
 use crate::failure::{Failure, Outcome};
-
-/// Waypoints in their order, of each family that is to be stamped:
-/// one list, or several, the preferred one first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Via {
-    pub(crate) v4: Vec<Vec<IpAddr>>,
-    pub(crate) v6: Vec<Vec<IpAddr>>,
-}
 
 /// One list of waypoints of one family, and all that takes to send packets there.
 #[derive(Debug)]
@@ -57,54 +48,6 @@ struct Carriage {
     _socket: UdpSocket,
     source_port: u16,
     to: SocketAddr,
-}
-
-impl Via {
-    /// The lists of waypoints of a family.
-    pub(crate) fn of(&self, is_v6: bool) -> &[Vec<IpAddr>] {
-        if is_v6 { &self.v6 } else { &self.v4 }
-    }
-
-    /// Takes one more list, of one family, to be used when those before
-    /// it do not work. Says what is wrong with it.
-    pub(crate) fn take(&mut self, list: &[IpAddr]) -> Result<(), String> {
-        let Some(first) = list.first() else { return Err("no waypoints".to_owned()) };
-        if list.iter().any(|it| it.is_ipv4() != first.is_ipv4()) {
-            return Err("a packet passes waypoints of one family of addresses".to_owned());
-        }
-        let mine = if first.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
-        if mine.iter().any(|before| before == list) {
-            return Err(format!("the way by {} is given twice", text(list)));
-        }
-        if mine.len() == MOST_LANES {
-            return Err(format!("more than {MOST_LANES} ways of one family of addresses"));
-        }
-        mine.push(list.to_vec());
-        Ok(())
-    }
-
-    /// All waypoints.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = IpAddr> {
-        self.v4.iter().chain(&self.v6).flatten().copied()
-    }
-}
-
-/// A list of waypoints, as `--via` takes it.
-pub(super) fn text(list: &[IpAddr]) -> String {
-    list.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
-}
-
-impl std::fmt::Display for Via {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = |lists: &[Vec<IpAddr>]| {
-            lists.iter().map(|list| text(list)).collect::<Vec<_>>().join(" or ")
-        };
-        match (self.v4.is_empty(), self.v6.is_empty()) {
-            (false, false) => write!(f, "{} and {}", text(&self.v4), text(&self.v6)),
-            (_, true) => f.write_str(&text(&self.v4)),
-            (true, false) => f.write_str(&text(&self.v6)),
-        }
-    }
 }
 
 impl Lane {
@@ -199,6 +142,3 @@ pub(super) fn lanes_of(
         via.of(is_v6).iter().zip(departures).map(lane).collect()
     })
 }
-
-/// Each is asked twice in ten seconds at least.
-const MOST_LANES: usize = 8;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use rhumb_capability::{CapabilityError, PacketIds};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, ends_of};
+use rhumb_waypoint::choice::{Choice, Said, Standing};
 
-use super::choice::{Choice, Said, Standing};
 use super::lane::Lane;
 use super::refusals::refusing;
 use super::way::Shared;

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rhumb_waypoint::stamping::DropReason;
 use serde_json::{Value, json};
 
 use super::Stamping;
 use super::lane::Departure;
-use super::stamping::DropReason;
 use super::way::Way;
 use crate::clock;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use rhumb_waypoint::{Policy, Via};
 use serde::Serialize;
 use serde_json::json;
 
 use super::door::{Allowed, Asked, Door, Granted};
-use super::{Event, Policy, Stamping, Via, report};
+use super::{Event, Stamping, report};
 use crate::cli::StampDaemonArguments;
 use crate::clock;
 use crate::config::{ConfigFile, StampDaemonSettings};

@@ -21,12 +21,13 @@ use rhumb_capability::{PLATYPUS_PROTOCOL, PacketIds, Stamper};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Paths, RawOptions, RawSocket, Tun};
 use rhumb_io::steering::Steering;
+use rhumb_waypoint::choice::Choice;
+use rhumb_waypoint::stamping::{Counts, Fallback, Stampers, count_fates, stamp_batch};
+use rhumb_waypoint::via::{Via, text};
 
-use super::choice::Choice;
 use super::keys::{Chosen, Keys};
-use super::lane::{Departure, Lane, Lanes, Leaves, Via, lanes_of, text};
+use super::lane::{Departure, Lane, Lanes, Leaves, lanes_of};
 use super::probing::Prober;
-use super::stamping::{Counts, Fallback, Stampers, count_fates, stamp_batch};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 

@@ -4,14 +4,15 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use rhumb_waypoint::ledger::{Book, Line};
 use serde::Serialize;
 
-use super::ledger::{Book, Line, periods, read_period};
 use crate::cli::AccountsArguments;
 use crate::clock::date_and_time;
 use crate::config::ConfigFile;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Form, bytes_text};
+use crate::waypoint::books::{periods, read_period};
 
 /// Runs the command.
 pub(super) fn run(arguments: &AccountsArguments, file: &ConfigFile, form: Form) -> Outcome {
@@ -94,8 +95,8 @@ impl fmt::Display for Bill {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Sum;
     use super::*;
+    use rhumb_waypoint::ledger::Sum;
 
     #[test]
     fn the_table_shows_delegates_below_their_principal() {

@@ -24,9 +24,9 @@ use rhumb_capability::{
 };
 use rhumb_io::Wake;
 use rhumb_io::ip::{Fate, IpBatch, IpIo, Paths};
+use rhumb_waypoint::Totals;
 
 use super::io::{Handed, Inlet, Kind, PACKET_LEN, Sorter};
-use super::totals::Totals;
 use crate::clock;
 
 /// What a worker is told.

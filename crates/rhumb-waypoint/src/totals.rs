@@ -11,26 +11,32 @@ use rhumb_io::Counters;
 
 /// Everything that only grows since the start, and the epochs.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// What principals sent, their delegates included.
-    pub(crate) principals: HashMap<Principal, Usage>,
-    pub(crate) delegates: HashMap<Account, Usage>,
+    pub principals: HashMap<Principal, Usage>,
+    /// What was sent under delegations.
+    pub delegates: HashMap<Account, Usage>,
     /// Proven and dropped all the same.
-    pub(crate) dropped: HashMap<Principal, u64>,
-    pub(crate) total: Usage,
+    pub dropped: HashMap<Principal, u64>,
+    /// What all sent.
+    pub total: Usage,
     /// What found no place in the tables.
-    pub(crate) unlisted: Usage,
-    pub(crate) drops: DropCounts,
-    pub(crate) icmp: IcmpCounters,
-    pub(crate) io: Counters,
+    pub unlisted: Usage,
+    /// What was dropped, by reason.
+    pub drops: DropCounts,
+    /// ICMP sent, and not sent.
+    pub icmp: IcmpCounters,
+    /// What packet I/O counted.
+    pub io: Counters,
     /// Packets that found a queue between workers full.
-    pub(crate) overflows: u64,
-    pub(crate) epochs: Vec<Epoch>,
+    pub overflows: u64,
+    /// Epochs whose capabilities are taken.
+    pub epochs: Vec<Epoch>,
 }
 
 impl Totals {
     /// Takes the figures of a worker in place of what was here.
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         waypoint: &Waypoint,
         relay: Option<&ErrorRelay>,
@@ -50,7 +56,7 @@ impl Totals {
     }
 
     /// Takes what principals sent in place of what was here.
-    pub(crate) fn take_accounts(&mut self, accounts: &Accounts) {
+    pub fn take_accounts(&mut self, accounts: &Accounts) {
         if self.total.packets != accounts.total().packets {
             self.principals.extend(accounts.principals());
             self.delegates.extend(accounts.all_delegates());
@@ -59,7 +65,7 @@ impl Totals {
     }
 
     /// Adds the figures of another worker.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (principal, usage) in &other.principals {
             merge(self.principals.entry(*principal).or_default(), *usage);
         }
@@ -79,7 +85,7 @@ impl Totals {
     }
 
     /// Reasons of drops and their counts.
-    pub(crate) fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         self.drops.iter()
     }
 }

@@ -14,10 +14,10 @@ use rhumb_keyserver::feed::RevocationFeed;
 
 use super::kept::{Found, Kept};
 use crate::clock;
-use crate::commands::keyserver::load_signer;
 use crate::config::FollowSettings;
 use crate::failure::{Failure, Outcome};
 use crate::revocation_feed::{Heard, follow};
+use crate::signer::load_signer;
 
 /// What the thread has learnt.
 pub(crate) enum News {

@@ -4,23 +4,25 @@ use std::fmt;
 
 use rhumb_io::steering::Selector;
 
-use super::lane::Via;
+use crate::via::Via;
 
 /// Traffic that is stamped by what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Which.
-    pub(crate) selector: Selector,
+    pub selector: Selector,
     /// The one family of its prefixes; both without any.
-    pub(crate) family: Option<Family>,
+    pub family: Option<Family>,
     /// Whither.
-    pub(crate) via: Via,
+    pub via: Via,
 }
 
 /// A family of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub enum Family {
+    /// IPv4.
     V4,
+    /// IPv6.
     V6,
 }
 
@@ -49,3 +51,6 @@ impl fmt::Display for Policy {
         write!(f, "via {}", self.via)
     }
 }
+
+/// Each is a rule or two, which every packet of the host is compared with.
+pub const MOST_POLICIES: usize = 64;

@@ -13,7 +13,7 @@ use rhumb_io::ip::{Fate, IpBatch, ends_of};
 
 /// What becomes of packets when there is no key to stamp them with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Fallback {
+pub enum Fallback {
     /// They are dropped.
     #[default]
     Drop,
@@ -23,7 +23,7 @@ pub(crate) enum Fallback {
 
 /// Why a packet was not stamped, or not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DropReason {
+pub enum DropReason {
     /// No valid key for one of the waypoints, or no waypoints of this family.
     NoKey,
     /// A capability was delegated for other destinations.
@@ -42,7 +42,7 @@ pub(crate) enum DropReason {
 
 impl DropReason {
     /// All of them, in the order of their counters.
-    pub(crate) const ALL: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::NoKey,
         Self::OutsidePrefix,
         Self::TooLarge,
@@ -53,7 +53,7 @@ impl DropReason {
     ];
 
     /// Its name in metrics.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::NoKey => "no_key",
             Self::OutsidePrefix => "outside_prefix",
@@ -68,12 +68,13 @@ impl DropReason {
 
 /// What was done, counted by the thread that does it and read by others.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) stamped_packets: AtomicU64,
-    /// As they were before.
-    pub(crate) stamped_bytes: AtomicU64,
+pub struct Counts {
+    /// Packets that were stamped.
+    pub stamped_packets: AtomicU64,
+    /// Their bytes, as they were before.
+    pub stamped_bytes: AtomicU64,
     /// Sent as they were.
-    pub(crate) plain_packets: AtomicU64,
+    pub plain_packets: AtomicU64,
     dropped: [AtomicU64; DropReason::ALL.len()],
 }
 
@@ -83,16 +84,18 @@ impl Counts {
     }
 
     /// Packets dropped for a reason.
-    pub(crate) fn dropped(&self, reason: DropReason) -> u64 {
+    pub fn dropped(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize].load(Ordering::Relaxed)
     }
 }
 
 /// What packets of each family are stamped by.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Stampers<'a> {
-    pub(crate) v4: Option<&'a Stamper>,
-    pub(crate) v6: Option<&'a Stamper>,
+pub struct Stampers<'a> {
+    /// Of IPv4.
+    pub v4: Option<&'a Stamper>,
+    /// Of IPv6.
+    pub v6: Option<&'a Stamper>,
 }
 
 impl<'a> Stampers<'a> {
@@ -103,7 +106,7 @@ impl<'a> Stampers<'a> {
 }
 
 /// Stamps all packets of a batch, at `now_us` of Unix time.
-pub(crate) fn stamp_batch(
+pub fn stamp_batch(
     batch: &mut IpBatch,
     stampers: &Stampers<'_>,
     fallback: Fallback,
@@ -184,7 +187,7 @@ fn stamp_listed(
 }
 
 /// Counts what was not sent. Whether some packet was too big for the path.
-pub(crate) fn count_fates(batch: &IpBatch, counts: &Counts) -> bool {
+pub fn count_fates(batch: &IpBatch, counts: &Counts) -> bool {
     let mut is_narrow = false;
     for (index, _) in batch.iter() {
         match batch.fate(index) {
@@ -210,11 +213,29 @@ fn is_of_the_link(destination: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::tests::credential;
     use super::*;
-    use rhumb_capability::{Encapsulation, HeaderView, Prefix, WindowClock};
+    use rhumb_capability::{
+        Capability, Credential, Delegations, Encapsulation, Epoch, EpochKeys, Flags, HeaderView,
+        Master, Prefix, Principal, Scheme, Suite, Window, WindowClock,
+    };
 
     const NOW_US: u64 = 1_700_000_000_000_000;
+
+    /// Of principal 7 for a window.
+    fn credential(waypoint: &str, clock: WindowClock, window: Window) -> Credential {
+        let keys = EpochKeys::new(Epoch(1), &Master::new([5; Master::LEN]));
+        let capability = Capability {
+            waypoint: waypoint.parse().unwrap(),
+            principal: Principal(7),
+            flags: Flags::NONE,
+            window,
+            epoch: Epoch(1),
+            suite: Suite::HeaderAes,
+            scheme: Scheme::CaveatChain,
+            delegations: Delegations::default(),
+        };
+        keys.mint(capability, clock.not_after_s(window)).unwrap().into()
+    }
 
     fn packet(destination: [u8; 4]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 9];

@@ -14,7 +14,6 @@ pub(crate) const MEMBER: Protocol = Protocol {
     max_queue: MAX_QUEUE_TO_MEMBER,
 };
 /// The same, as the member has it.
-#[allow(dead_code, reason = "the proxies'")]
 pub(crate) const SERVER: Protocol = Protocol {
     name: MEMBER.name,
     max_received: MEMBER.max_sent,

@@ -1,5 +1,5 @@
 //! Which of several ways of one family packets take: sans-IO. Ways stand in the order in which they
-//! are preferred, and each is asked by stamped probes whether it works ([`super::probing`]).
+//! are preferred, and each is asked by stamped probes whether it works (`rhumb stamp` sends them).
 //!
 //! 1. The way in use is asked every [`PACE`] while packets go over it, and a preferred one that is
 //!    well before it is used again; the others, and all when nothing goes, every [`LEISURE`].
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How a way stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Nothing has been heard yet.
     Untried,
     /// It answers.
@@ -34,7 +34,7 @@ pub(crate) enum Standing {
 
 /// One way, as far as it is known.
 #[derive(Debug, Clone)]
-pub(crate) struct Health {
+pub struct Health {
     standing: Standing,
     /// Probes under way: what they are known by, and when they were sent. The oldest first.
     flying: Vec<(u64, Instant)>,
@@ -46,14 +46,14 @@ pub(crate) struct Health {
 
 /// The ways of one family, and the one in use.
 #[derive(Debug, Clone)]
-pub(crate) struct Choice {
+pub struct Choice {
     ways: Vec<Health>,
     current: usize,
 }
 
 /// What is said of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub enum Said {
     /// The last waypoint has answered.
     Here,
     /// This waypoint says that the capability was revoked.
@@ -62,7 +62,7 @@ pub(crate) enum Said {
 
 impl Standing {
     /// For people.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Untried => "untried",
             Self::Well => "well",
@@ -97,12 +97,12 @@ impl Health {
     }
 
     /// How it stands.
-    pub(crate) fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Standing {
         self.standing
     }
 
     /// How long an answer takes, smoothed, while it is well.
-    pub(crate) fn round_trip(&self) -> Option<Duration> {
+    pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip.filter(|_| self.standing == Standing::Well)
     }
 
@@ -117,28 +117,28 @@ impl Health {
 
 impl Choice {
     /// Ways of which nothing is known.
-    pub(crate) fn new(ways: usize, now: Instant) -> Self {
+    pub fn new(ways: usize, now: Instant) -> Self {
         Self { ways: vec![Health::new(now); ways], current: 0 }
     }
 
     /// The one in use.
-    pub(crate) fn current(&self) -> usize {
+    pub fn current(&self) -> usize {
         self.current
     }
 
     /// All of them, in their order.
-    pub(crate) fn ways(&self) -> &[Health] {
+    pub fn ways(&self) -> &[Health] {
         &self.ways
     }
 
     /// When to look again.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.ways.iter().map(|way| way.next).min()
     }
 
     /// Whether a way is to be asked now. If so, its next turn is set;
     /// `is_busy` says that packets go over the way in use.
-    pub(crate) fn is_due(&mut self, way: usize, is_busy: bool, now: Instant) -> bool {
+    pub fn is_due(&mut self, way: usize, is_busy: bool, now: Instant) -> bool {
         let is_current = way == self.current;
         let Some(health) = self.ways.get_mut(way) else { return false };
         if is_current && is_busy {
@@ -157,7 +157,7 @@ impl Choice {
     }
 
     /// A probe was sent, known by `nonce`. Those before it that nobody answered are missed.
-    pub(crate) fn sent(&mut self, way: usize, nonce: u64, now: Instant) {
+    pub fn sent(&mut self, way: usize, nonce: u64, now: Instant) {
         let Some(health) = self.ways.get_mut(way) else { return };
         health.missed = health.flying.len() as u32;
         if health.missed >= MOST_MISSED {
@@ -174,7 +174,7 @@ impl Choice {
     }
 
     /// A way cannot be asked: it is closed, or its capabilities are for others.
-    pub(crate) fn set_unasked(&mut self, way: usize, standing: Standing, now: Instant) {
+    pub fn set_unasked(&mut self, way: usize, standing: Standing, now: Instant) {
         let Some(health) = self.ways.get_mut(way) else { return };
         health.flying.clear();
         health.missed = 0;
@@ -183,7 +183,7 @@ impl Choice {
     }
 
     /// A way that was closed can be asked now.
-    pub(crate) fn open(&mut self, way: usize, now: Instant) {
+    pub fn open(&mut self, way: usize, now: Instant) {
         if let Some(health) = self.ways.get_mut(way) {
             health.set(Standing::Untried, now);
             health.next = now;
@@ -192,7 +192,7 @@ impl Choice {
     }
 
     /// Something was said of a probe. Whether it was one of ours.
-    pub(crate) fn heard(&mut self, nonce: u64, said: Said, now: Instant) -> bool {
+    pub fn heard(&mut self, nonce: u64, said: Said, now: Instant) -> bool {
         let found = self.ways.iter_mut().enumerate().find_map(|(number, way)| {
             let at = way.flying.iter().position(|(flying, _)| *flying == nonce)?;
             Some((number, way, at))
@@ -220,13 +220,13 @@ impl Choice {
     }
 
     /// What probes are known by that may still be answered.
-    pub(crate) fn flying(&self) -> impl Iterator<Item = u64> {
+    pub fn flying(&self) -> impl Iterator<Item = u64> {
         self.ways.iter().flat_map(|way| way.flying.iter().map(|(nonce, _)| *nonce))
     }
 
     /// Looks whether another way is to be used, which may be so for
     /// no other reason than that time has passed.
-    pub(crate) fn choose(&mut self, now: Instant) {
+    pub fn choose(&mut self, now: Instant) {
         let rank = |way: usize| self.ways[way].standing.rank();
         // Of those that are equal the preferred one.
         let best = (0..self.ways.len()).max_by_key(|way| (rank(*way), usize::MAX - way));
@@ -241,14 +241,14 @@ impl Choice {
 }
 
 /// How often the way in use is asked while packets go over it.
-pub(crate) const PACE: Duration = Duration::from_millis(400);
+pub const PACE: Duration = Duration::from_millis(400);
 /// How often any other is.
-pub(crate) const LEISURE: Duration = Duration::from_secs(5);
+pub const LEISURE: Duration = Duration::from_secs(5);
 /// Probes in a row: with [`PACE`], silence is noticed after 1.2 to 1.6 s.
 const MOST_MISSED: u32 = 3;
 /// How long a preferred way has to be well before it is used again, so that one which comes and
 /// goes does not take the packets with it.
-pub(crate) const STEADY: Duration = Duration::from_secs(10);
+pub const STEADY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,146 @@
+//! What is told of revocations and of principals: status and metrics.
+
+use rhumb_waypoint::Totals;
+use serde_json::{Value, json};
+
+use super::follow::News;
+use crate::daemon::{Kind, Metric, Sample};
+
+/// What is known of revocations.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Followed {
+    pub(crate) serial: u32,
+    pub(crate) revocations: usize,
+    /// Whether the key server answers.
+    pub(crate) is_current: bool,
+    /// Whether all of it is in a file; `None` without one.
+    pub(crate) is_kept: Option<bool>,
+}
+
+impl Followed {
+    pub(crate) fn status(&self) -> Value {
+        json!({
+            "serial": self.serial,
+            "in_force": self.revocations,
+            "is_current": self.is_current,
+            "is_kept": self.is_kept,
+        })
+    }
+
+    /// Takes a piece of news. What is revoked, if that is new, is left to the caller.
+    pub(crate) fn take(&mut self, news: &News) {
+        match news {
+            News::Lost => self.is_current = false,
+            News::Kept(is_kept) => self.is_kept = Some(*is_kept),
+            News::Revoked { serial, revocations, is_current, done: _ } => {
+                self.serial = *serial;
+                self.revocations = revocations.len();
+                self.is_current = *is_current;
+            }
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let follows = "Whether the key server answers, so that no revocation is missing.";
+        let gauge = |name, help, value| Metric {
+            name,
+            help,
+            kind: Kind::Gauge,
+            samples: vec![Sample::plain(value)],
+        };
+        let mut metrics = vec![
+            gauge(SERIAL, "Serial of revocations.", self.serial.into()),
+            gauge(REVOKED, "Revocations in force.", self.revocations as u64),
+            gauge(FOLLOWS, follows, self.is_current.into()),
+        ];
+        if let Some(is_kept) = self.is_kept {
+            metrics.push(gauge(KEPT, "Whether all revocations are in the file.", is_kept.into()));
+        }
+        metrics
+    }
+}
+
+/// The principals with most bytes.
+pub(crate) fn accounts(totals: &Totals) -> Vec<Value> {
+    let shown = top(totals).into_iter().take(SHOWN_ACCOUNTS);
+    let account = |(principal, packets, bytes)| json!({"principal": principal, "packets": packets, "bytes": bytes});
+    shown.map(account).collect()
+}
+
+/// The principals with most bytes, and all others as one.
+pub(crate) fn by_principal(totals: &Totals) -> [Metric; 2] {
+    let mut packets = Vec::new();
+    let mut bytes = Vec::new();
+    let (mut listed, mut listed_bytes) = (0, 0);
+    for (principal, its_packets, its_bytes) in top(totals).into_iter().take(METRIC_PRINCIPALS) {
+        let label = principal.to_string();
+        packets.push(Sample::labelled("principal", label.clone(), its_packets));
+        bytes.push(Sample::labelled("principal", label, its_bytes));
+        (listed, listed_bytes) = (listed + its_packets, listed_bytes + its_bytes);
+    }
+    let (all, all_bytes) = (totals.total.packets, totals.total.bytes);
+    packets.push(Sample::labelled("principal", OTHERS, all.saturating_sub(listed)));
+    bytes.push(Sample::labelled("principal", OTHERS, all_bytes.saturating_sub(listed_bytes)));
+    let help =
+        "Packets forwarded for the principals with most bytes since the start, and for others.";
+    let help_bytes = "Their bytes.";
+    let kind = Kind::Counter;
+    [
+        Metric { name: PRINCIPAL_PACKETS, help, kind, samples: packets },
+        Metric { name: PRINCIPAL_BYTES, help: help_bytes, kind, samples: bytes },
+    ]
+}
+
+/// Principal, packets, bytes: most bytes first.
+fn top(totals: &Totals) -> Vec<(u32, u64, u64)> {
+    let all = totals.principals.iter();
+    let mut all: Vec<_> = all.map(|(who, usage)| (who.0, usage.packets, usage.bytes)).collect();
+    all.sort_unstable_by_key(|(who, _, bytes)| (std::cmp::Reverse(*bytes), *who));
+    all
+}
+
+/// Bounded: see [`METRIC_PRINCIPALS`]. A principal that drops out of the
+/// first ones is gone from here until it is back.
+const PRINCIPAL_PACKETS: &str = "rhumb_waypoint_principal_packets_total";
+/// As [`PRINCIPAL_PACKETS`].
+const PRINCIPAL_BYTES: &str = "rhumb_waypoint_principal_bytes_total";
+/// Compare with the key server's.
+const SERIAL: &str = "rhumb_waypoint_revocations_serial";
+/// 0: the file cannot be written, and a restart without the key server would forget some.
+const KEPT: &str = "rhumb_waypoint_revocations_are_kept";
+/// Ends with the windows they are for.
+const REVOKED: &str = "rhumb_waypoint_revocations";
+/// 0 for long: revocations do not reach this waypoint; look at the log.
+const FOLLOWS: &str = "rhumb_waypoint_follows_key_server";
+/// Principals with samples of their own: what a
+/// monitoring system stores for each waypoint is bounded.
+const METRIC_PRINCIPALS: usize = 20;
+/// All the others.
+const OTHERS: &str = "other";
+/// Principals in the status. All of them are in `rhumb waypoint accounts`.
+const SHOWN_ACCOUNTS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::Snapshot;
+    use rhumb_capability::{Principal, Usage};
+
+    #[test]
+    fn metrics_of_principals_are_bounded_and_add_up() {
+        let mut totals = Totals::default();
+        for number in 0..50_u32 {
+            let usage = Usage { packets: 1, bytes: u64::from(number) };
+            totals.principals.insert(Principal(number), usage);
+            totals.total.packets += 1;
+            totals.total.bytes += u64::from(number);
+        }
+        let metrics = by_principal(&totals).to_vec();
+        let text = Snapshot { status: Value::Null, metrics }.prometheus_text();
+        assert!(text.contains("principal_packets_total{principal=\"49\"} 1\n"), "{text}");
+        assert!(!text.contains("{principal=\"29\"}"), "{text}");
+        assert!(text.contains("principal_packets_total{principal=\"other\"} 30\n"), "{text}");
+        let others: u64 = (0..30).sum();
+        assert!(text.contains(&format!("bytes_total{{principal=\"other\"}} {others}\n")), "{text}");
+    }
+}
