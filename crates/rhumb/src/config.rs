@@ -42,13 +42,13 @@ use crate::size::parse_size;
 pub(crate) use access::{AccessSettings, Service};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, PlainClient, PlainSettings};
-pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, WaypointSettings};
+pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, KeyserverWaypoint};
 pub(crate) use member::{BgpSettings, MemberSettings, SiteName};
 use raw::{Fault, RawConfig, RawWorkers, line_at};
 pub(crate) use rib::RibLimits;
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};
-pub(crate) use waypoint::{FollowSettings, ForwarderSettings, PacketIoChoice, Period};
+pub(crate) use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 
 /// What a RIB runs with.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::cli::{WaypointArguments, WaypointCommand};
 use crate::clock;
-use crate::config::{ConfigFile, ForwarderSettings};
+use crate::config::{ConfigFile, WaypointSettings};
 use crate::daemon::{self, Control, Hangup};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
@@ -52,7 +52,7 @@ pub(crate) fn run(
     if let Some(WaypointCommand::Accounts(arguments)) = &arguments.command {
         return accounts::run(arguments, file, form);
     }
-    let settings = file.forwarder(arguments)?;
+    let settings = file.waypoint(arguments)?;
     let mut masters = Masters::read(&settings.masters, &settings.verifier.addresses)?;
     let feed = settings.follow.as_ref().map(follow::feed).transpose()?;
     if arguments.check {
@@ -84,7 +84,7 @@ pub(crate) fn run(
         }
         None => (None, Found::Nothing),
     };
-    let mut forwarder = Forwarder {
+    let mut keeper = Keeper {
         addresses: config.addresses,
         io: name,
         workers,
@@ -97,21 +97,21 @@ pub(crate) fn run(
         started: Instant::now(),
         save_failures: 0,
     };
-    forwarder.wait_for_revocations(&control, &found)?;
-    forwarder.install_masters()?;
+    keeper.wait_for_revocations(&control, &found)?;
+    keeper.install_masters()?;
     for (kind, io) in others {
-        forwarder.receivers.push(Receiver::start(kind, io, inlets.clone(), config.port)?);
+        keeper.receivers.push(Receiver::start(kind, io, inlets.clone(), config.port)?);
     }
     form.print(&Ready {
-        addresses: forwarder.addresses.clone(),
-        io: forwarder.io.clone(),
+        addresses: keeper.addresses.clone(),
+        io: keeper.io.clone(),
         admin: control.admin(),
     });
-    forwarder.serve(&control)
+    keeper.serve(&control)
 }
 
 /// What all verifiers have in common.
-fn verifier_config(settings: &ForwarderSettings) -> Outcome<VerifierConfig> {
+fn verifier_config(settings: &WaypointSettings) -> Outcome<VerifierConfig> {
     let mut config = settings.verifier.clone();
     config.start_us = clock::unix_us();
     if !settings.deliver_here {
@@ -127,7 +127,7 @@ type Place = Box<dyn rhumb_io::ip::IpIo + Send>;
 
 /// Starts them without keys: nothing passes yet.
 fn start_workers(
-    settings: &ForwarderSettings,
+    settings: &WaypointSettings,
     config: &VerifierConfig,
     own: Vec<Place>,
     wake: &Wake,
@@ -184,7 +184,7 @@ fn install(master: &MasterText) -> Order {
 }
 
 /// What this thread looks after.
-struct Forwarder {
+struct Keeper {
     addresses: Vec<IpAddr>,
     io: String,
     /// Dropped after the receivers.
@@ -199,7 +199,7 @@ struct Forwarder {
     save_failures: u64,
 }
 
-impl Forwarder {
+impl Keeper {
     /// Packets are not forwarded for whom has been revoked, if the key server says so in time.
     fn wait_for_revocations(&mut self, control: &Control, found: &Found) -> Outcome {
         let until = Instant::now() + FOLLOW_DEADLINE;

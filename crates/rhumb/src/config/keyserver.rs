@@ -7,7 +7,7 @@ use rhumb_capability::Suite;
 use rhumb_keyserver::Zone;
 use rhumb_keyserver::principal::KnownWaypoint;
 
-use super::raw::{Fault, RawWaypoint, line_at};
+use super::raw::{Fault, RawKeyserverWaypoint, line_at};
 use super::{ConfigFile, refuse};
 use crate::admin::Admin;
 use crate::cli::KeyserverArguments;
@@ -23,13 +23,13 @@ pub(crate) struct KeyserverSettings {
     pub(crate) journal: PathBuf,
     pub(crate) operators: Vec<PathBuf>,
     pub(crate) rate_per_s: u32,
-    pub(crate) waypoints: Vec<WaypointSettings>,
+    pub(crate) waypoints: Vec<KeyserverWaypoint>,
     pub(crate) admin: Option<Admin>,
 }
 
 /// A waypoint that keys are given for.
 #[derive(Debug)]
-pub(crate) struct WaypointSettings {
+pub(crate) struct KeyserverWaypoint {
     pub(crate) known: KnownWaypoint,
     pub(crate) suite: Suite,
     pub(crate) master: PathBuf,
@@ -107,13 +107,13 @@ impl ConfigFile {
     }
 
     /// The waypoints of the file, at least one.
-    pub(crate) fn waypoints(&self) -> Outcome<Vec<WaypointSettings>> {
-        let waypoints: Vec<WaypointSettings> = self
+    pub(crate) fn waypoints(&self) -> Outcome<Vec<KeyserverWaypoint>> {
+        let waypoints: Vec<KeyserverWaypoint> = self
             .raw
             .keyserver
             .waypoint
             .iter()
-            .map(|raw| self.waypoint(raw))
+            .map(|raw| self.keyserver_waypoint(raw))
             .collect::<Outcome<_>>()?;
         for (at, waypoint) in waypoints.iter().enumerate() {
             let address = waypoint.known.address;
@@ -130,7 +130,7 @@ impl ConfigFile {
         Ok(waypoints)
     }
 
-    fn waypoint(&self, raw: &RawWaypoint) -> Outcome<WaypointSettings> {
+    fn keyserver_waypoint(&self, raw: &RawKeyserverWaypoint) -> Outcome<KeyserverWaypoint> {
         let address = self.parsed(Some(&raw.address), parse_waypoint)?;
         let suite = self.parsed(raw.suite.as_ref(), |text| {
             let names = Suite::ALL.map(Suite::name).join(", ");
@@ -148,7 +148,7 @@ impl ConfigFile {
             let line = line_at(&self.text, Some(&raw.address.span()));
             refuse(&self.path, &Fault { line, problem })
         })?;
-        Ok(WaypointSettings {
+        Ok(KeyserverWaypoint {
             known,
             suite: suite.unwrap_or_default(),
             master: raw.master.clone(),

@@ -25,7 +25,7 @@ pub(crate) struct RawConfig {
     pub(crate) node: RawNode,
     pub(crate) receive: RawReceive,
     pub(crate) keyserver: RawKeyserver,
-    pub(crate) waypoint: RawForwarder,
+    pub(crate) waypoint: RawWaypoint,
     pub(crate) border: Option<RawBorder>,
     pub(crate) exchange: super::exchange::RawExchange,
     pub(crate) member: super::member::RawMember,
@@ -120,13 +120,13 @@ pub(crate) struct RawKeyserver {
     pub(crate) operators: Option<Vec<PathBuf>>,
     pub(crate) rate_per_s: Option<Spanned<u32>>,
     pub(crate) admin: Option<Spanned<String>>,
-    pub(crate) waypoint: Vec<RawWaypoint>,
+    pub(crate) waypoint: Vec<RawKeyserverWaypoint>,
 }
 
 /// `[[keyserver.waypoint]]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RawWaypoint {
+pub(crate) struct RawKeyserverWaypoint {
     pub(crate) address: Spanned<String>,
     pub(crate) master: PathBuf,
     pub(crate) follower: Option<PathBuf>,
@@ -139,7 +139,7 @@ pub(crate) struct RawWaypoint {
 /// `[waypoint]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct RawForwarder {
+pub(crate) struct RawWaypoint {
     pub(crate) addresses: Option<Vec<Spanned<String>>>,
     pub(crate) io: Option<Spanned<String>>,
     pub(crate) interfaces: Option<Vec<String>>,

@@ -18,7 +18,7 @@ use crate::remote::parse_address;
 
 /// What a waypoint runs with.
 #[derive(Debug)]
-pub(crate) struct ForwarderSettings {
+pub(crate) struct WaypointSettings {
     /// What of it the verifiers need, but for what differs from worker to worker.
     pub(crate) verifier: VerifierConfig,
     pub(crate) io: PacketIoChoice,
@@ -80,7 +80,7 @@ pub(super) struct VerifierKeys<'a> {
 
 impl ConfigFile {
     /// Settings of `rhumb waypoint`.
-    pub(crate) fn forwarder(&self, flags: &WaypointArguments) -> Outcome<ForwarderSettings> {
+    pub(crate) fn waypoint(&self, flags: &WaypointArguments) -> Outcome<WaypointSettings> {
         let raw = &self.raw.waypoint;
         let mut masters = flags.master.clone();
         if masters.is_empty() {
@@ -105,7 +105,7 @@ impl ConfigFile {
         verifier.port = udp_port;
         verifier.cores = workers.into();
         let period = self.period(raw.period.as_ref())?;
-        Ok(ForwarderSettings {
+        Ok(WaypointSettings {
             verifier,
             io,
             udp: udp_port != 0,
@@ -287,10 +287,10 @@ const DEFAULT_TUN: &str = "rhumb%d";
 mod tests {
     use super::*;
 
-    fn settings(text: &str) -> Result<ForwarderSettings, String> {
+    fn settings(text: &str) -> Result<WaypointSettings, String> {
         let raw = super::super::raw::parse(text).unwrap();
         let file = ConfigFile { path: "test.toml".into(), text: text.to_owned(), raw };
-        file.forwarder(&WaypointArguments::default()).map_err(|error| error.to_string())
+        file.waypoint(&WaypointArguments::default()).map_err(|error| error.to_string())
     }
 
     const LEAST: &str = "[waypoint]\naddresses = [\"192.0.2.1\"]\nmaster = [\"m\"]\n";

@@ -12,7 +12,7 @@ use rhumb_keyserver::record::SharedKey;
 use rhumb_keyserver::server::{Config, KeyServer, Waypoint};
 use rhumb_keyserver::tsig::{KeyIndex, Keyring};
 
-use crate::config::{KeyserverSettings, WaypointSettings};
+use crate::config::{KeyserverSettings, KeyserverWaypoint};
 use crate::failure::{Failure, Outcome};
 use crate::secret_file;
 use crate::signer::load_signer;
@@ -108,7 +108,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len()))
 }
 
-fn load_waypoint(settings: &WaypointSettings, keyring: &mut Keyring) -> Outcome<Waypoint> {
+fn load_waypoint(settings: &KeyserverWaypoint, keyring: &mut Keyring) -> Outcome<Waypoint> {
     let follower = match &settings.follower {
         Some(path) => Some(add_signer(keyring, path)?),
         None => None,

@@ -25,7 +25,7 @@ use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::xdp::{self, XdpPackets};
 use rhumb_io::{IoError, Wake};
 
-use crate::config::{ForwarderSettings, PacketIoChoice};
+use crate::config::{PacketIoChoice, WaypointSettings};
 use crate::failure::{Failure, Outcome};
 
 /// Packets on their way to the worker that they belong to.
@@ -67,7 +67,7 @@ pub(super) struct Places {
 }
 
 /// Opens all that the settings ask for.
-pub(super) fn open(settings: &ForwarderSettings) -> Outcome<Places> {
+pub(super) fn open(settings: &WaypointSettings) -> Outcome<Places> {
     let addresses = &settings.verifier.addresses;
     let workers = usize::from(settings.workers);
     if let PacketIoChoice::Tun(name) = &settings.io {
