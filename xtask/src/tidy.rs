@@ -5,11 +5,14 @@
 //! finding names the place and what to do about it.
 
 mod architecture;
+mod circles;
+mod commands;
 mod crates;
 mod drop_reasons;
 mod fuzz_targets;
 mod licences;
 mod links;
+mod modules;
 mod rust_files;
 mod source;
 mod text;
@@ -82,6 +85,8 @@ fn check(root: &Path) -> Findings {
     links::check(&tree, &mut findings);
     crates::check(&tree, &mut findings);
     fuzz_targets::check(&tree, &mut findings);
+    commands::check(&tree, &mut findings);
+    circles::check(&tree, &mut findings);
     drop_reasons::check(&tree, &mut findings);
     threats::check(&tree, &mut findings);
 

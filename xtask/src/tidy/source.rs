@@ -31,6 +31,19 @@ impl Source {
         Self { code, test_code }
     }
 
+    /// The text, blanked.
+    pub(crate) fn code(&self) -> &str {
+        std::str::from_utf8(&self.code).expect("invariant: whole comments and literals are blanked")
+    }
+
+    /// The same without what only tests see.
+    pub(crate) fn without_tests(mut self) -> Self {
+        for range in std::mem::take(&mut self.test_code) {
+            self.code[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|b| *b = b' ');
+        }
+        self
+    }
+
     pub(crate) fn functions(&self) -> Vec<Function> {
         let mut functions = Vec::new();
         for start in find_all(&self.code, b"fn") {
