@@ -115,14 +115,26 @@ impl Parties {
         }
     }
 
-    /// Waits until proxies have said nothing for a while, from now on.
+    /// Waits until proxies have said nothing for a while, from
+    /// now on, and the parties wait for nobody.
     #[track_caller]
     pub(crate) fn wait_for_quiet(&self) {
         let begin = Instant::now();
-        self.wait_for("quiet", |frames| {
-            let last = frames.iter().rev().find(|it| it.is_proxys).map_or(begin, |it| it.at);
-            (last.max(begin).elapsed() > QUIET).then_some(())
-        });
+        let is_busy = |core: &mut Core| {
+            let shards = core.servers.iter().flat_map(Server::status);
+            shards.map(|shard| shard.rounds + shard.waiting).sum::<usize>() > 0
+        };
+        loop {
+            self.wait_for("quiet", |frames| {
+                let last = frames.iter().rev().find(|it| it.is_proxys).map_or(begin, |it| it.at);
+                (last.max(begin).elapsed() > QUIET).then_some(())
+            });
+            if !self.act(is_busy) {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "never quiet");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -184,6 +196,9 @@ impl Core {
         let mut config = ServerConfig::new(Common::new(roster));
         config.engine = Parameters { field: FieldBits::Two, bit_words: 4096, vector_words: 1024 };
         config.settle = Duration::from_millis(200);
+        // However busy the machine is: nobody is given up, nor asked again because it is time.
+        config.ranking = PATIENCE;
+        config.pass = 60 * PATIENCE;
         let config = Arc::new(config);
         let mut servers = PARTIES.map(|party| Server::new(party, &config).unwrap());
         let hellos = PARTIES.map(|party| config.hello(party, [party as u8; 32]));
