@@ -56,6 +56,9 @@ fn main() {
         ("top class R=32", top_class(32, OrderSlot(1)), Some("43")),
     ];
     for _ in 0..ROUNDS {
+        if is_wanted("beginning") {
+            begin(&mut figures);
+        }
         for (name, bits, vectors) in fields.iter_mut().filter(|_| is_wanted("triples")) {
             make(&mut figures, name, bits, vectors);
         }
@@ -80,12 +83,27 @@ fn note(
 }
 
 fn ready(field: FieldBits, bit_words: u32, vector_words: u32) -> (Session, Session) {
+    let (one, two, _) = begun(field, bit_words, vector_words);
+    (one, two)
+}
+
+fn begun(field: FieldBits, bit_words: u32, vector_words: u32) -> (Session, Session, Traffic) {
     let parameters = Parameters { field, bit_words, vector_words };
     let session = |party, seed| Session::new(party, parameters, Seed::new([seed; 32]));
     let mut one = session(Party::One, 1).expect("parameters within their bounds");
     let mut two = session(Party::Two, 2).expect("parameters within their bounds");
-    exchange(&mut one, &mut two).expect("the parties agree");
-    (one, two)
+    let traffic = exchange(&mut one, &mut two).expect("the parties agree");
+    (one, two, traffic)
+}
+
+/// Times the beginning of a session, up to where both parties can make triples.
+fn begin(figures: &mut Vec<Figure>) {
+    let begin = Instant::now();
+    let (_, _, traffic) = begun(FieldBits::Two, 512, 128);
+    let ms = begin.elapsed().as_secs_f64() * 1e3;
+    note(figures, "beginning".to_owned(), "ms per party", None, ms / 2.0);
+    let kib = traffic.bytes[0] as f64 / 1024.0;
+    note(figures, "beginning, traffic of each party".to_owned(), "KiB", None, kib);
 }
 
 fn fill((one, two): &mut (Session, Session)) -> Traffic {

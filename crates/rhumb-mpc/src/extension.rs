@@ -16,7 +16,6 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::FieldBits;
 use crate::MpcError;
-use crate::base_ot::BaseKeys;
 use crate::cipher::{CorrelationHash, Place, stretch};
 use crate::side_by_side::{Aligned, Generators, Quad, ROW_BLOCKS, Row, Squares, fold, turn};
 use crate::tree::{grow, grow_punctured};
@@ -92,12 +91,12 @@ impl ExtensionReceiver {
     /// that it sends; appends what the sender needs.
     pub(crate) fn new(
         field: FieldBits,
-        keys: &BaseKeys,
+        pairs: &[[u128; 2]],
         start: u128,
         corrections: &mut Vec<[u128; 2]>,
     ) -> Self {
         let mut leaves = Zeroizing::new(Vec::with_capacity(field.trees() << field.bits()));
-        for pairs in keys.pairs.chunks_exact(field.bits()) {
+        for pairs in pairs.chunks_exact(field.bits()) {
             leaves.extend_from_slice(&grow(pairs, corrections));
         }
         let leaves = Generators::new(&leaves);
@@ -163,14 +162,14 @@ impl ExtensionSender {
     /// this party did *not* choose in transfer `i`.
     pub(crate) fn new(
         field: FieldBits,
-        keys: &BaseKeys,
+        chosen: &[u128],
         delta: u128,
         start: u128,
         corrections: &[[u128; 2]],
     ) -> Self {
         let bits = field.bits();
         let mut leaves = Zeroizing::new(Vec::with_capacity(field.trees() << bits));
-        for (tree, chosen) in keys.chosen.chunks_exact(bits).enumerate() {
+        for (tree, chosen) in chosen.chunks_exact(bits).enumerate() {
             let missing = missing_leaf(delta, tree, bits);
             let corrections = &corrections[tree * (bits - 1)..(tree + 1) * (bits - 1)];
             let grown = grow_punctured(chosen, missing, corrections);
@@ -262,19 +261,14 @@ const MAX_LEAVES: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base_ot::BaseTransfers;
+    use crate::base_ot::tests::transferred;
     use crate::cipher::Usage;
-    use crate::coins::Seed;
 
     fn pair(field: FieldBits, delta: u128) -> (ExtensionReceiver, ExtensionSender) {
-        let one = BaseTransfers::new(&Seed::new([1; 32]), 0);
-        let two = BaseTransfers::new(&Seed::new([2; 32]), !delta);
-        let messages = [one.message().to_vec(), two.message().to_vec()];
+        let [(pairs, _), (_, chosen)] = transferred([0, !delta]);
         let mut corrections = Vec::new();
-        let keys = one.finish(&messages[1], &[3; 32]).unwrap();
-        let receiver = ExtensionReceiver::new(field, &keys, 77, &mut corrections);
-        let keys = two.finish(&messages[0], &[3; 32]).unwrap();
-        (receiver, ExtensionSender::new(field, &keys, delta, 77, &corrections))
+        let receiver = ExtensionReceiver::new(field, &pairs, 77, &mut corrections);
+        (receiver, ExtensionSender::new(field, &chosen, delta, 77, &corrections))
     }
 
     #[test]

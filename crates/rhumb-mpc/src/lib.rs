@@ -55,6 +55,7 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod gadgets;
+mod lattice;
 mod liveness;
 mod memory;
 mod message;
@@ -80,7 +81,7 @@ pub use session::{FieldBits, Parameters, Party, Session, Stock};
 pub use translation::MAX_ORDER;
 
 /// Of the protocol. Parties of different versions do not begin a session.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Bytes of a message. A level of the paper's largest circuit over 768
 /// lanes takes 0.2 MB; this leaves room for batches.

@@ -30,7 +30,7 @@ pub(crate) enum Body<'a> {
     },
     /// Of the base transfers, in both roles.
     Base(&'a [u8]),
-    /// Corrections of the trees.
+    /// Answers to the base transfers, and corrections of the trees.
     Trees(&'a [u8]),
     /// A party's part of a batch of triples.
     Triples {

@@ -3,7 +3,8 @@
 //!
 //! 1. Hello: version, parameters, a nonce. What both said names the session.
 //! 2. Base: 128 transfers with public keys in each direction (`base_ot.rs`).
-//! 3. Trees: the seeds that they are extended from (`extension.rs`). Now it is ready (`engine.rs`):
+//! 3. Trees: answers to what the peer has sent for them, and the seeds that they are extended from
+//!    (`extension.rs`). Now it is ready (`engine.rs`):
 //!    triples are made while idle, and programs run with them.
 //!
 //! Invariant: a message is handled only if it is the next of this session. Whatever is wrong with
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use crate::base_ot::{self, BaseKeys, BaseTransfers};
+use crate::base_ot::{self, AnsweredTransfers, BaseTransfers};
 use crate::coins::{Seed, digest, low_half};
 use crate::engine::Engine;
 use crate::extension::{ExtensionReceiver, ExtensionSender};
@@ -151,10 +152,10 @@ enum Phase {
     Failed,
 }
 
-/// What is kept until the peer's corrections are here.
+/// What is kept until the peer's answers and corrections are here.
 struct Trees {
     receiver: ExtensionReceiver,
-    keys: BaseKeys,
+    transfers: AnsweredTransfers,
     delta: Zeroizing<u128>,
     /// Of the hash in the direction in which this party sends.
     start: u128,
@@ -356,13 +357,13 @@ impl Session {
         self.phase = match (std::mem::replace(&mut self.phase, Phase::Failed), message.body) {
             (Phase::Hello(seed), Body::Hello { party, parameters, nonce }) => {
                 let context = self.meet(party, parameters, &nonce)?;
-                self.begin_transfers(&seed, context)
+                self.begin_transfers(seed, context)
             }
             (Phase::Base { transfers, delta, context }, Body::Base(theirs)) => {
                 Phase::Trees(Box::new(self.grow(*transfers, delta, &context, theirs)?))
             }
-            (Phase::Trees(trees), Body::Trees(corrections)) => {
-                Phase::Ready(Box::new(self.ready(*trees, corrections)?))
+            (Phase::Trees(trees), Body::Trees(theirs)) => {
+                Phase::Ready(Box::new(self.ready(*trees, theirs)?))
             }
             (Phase::Ready(mut engine), body) => {
                 let Self { outbox, spare, sent, id, .. } = self;
@@ -404,11 +405,11 @@ impl Session {
     }
 
     /// What this party does not choose is the correlation of the extension that it sends in.
-    fn begin_transfers(&mut self, seed: &Seed, context: [u8; 32]) -> Phase {
+    fn begin_transfers(&mut self, seed: Seed, context: [u8; 32]) -> Phase {
         let random = Zeroizing::new(seed.derive(b"delta", 0));
         let delta = random.first_chunk().expect("invariant: 64 bytes have 16");
         let delta = Zeroizing::new(u128::from_le_bytes(*delta));
-        let transfers = Box::new(BaseTransfers::new(seed, !*delta));
+        let transfers = Box::new(BaseTransfers::new(seed, !*delta, &context));
         self.send(&Body::Base(transfers.message()));
         Phase::Base { transfers, delta, context }
     }
@@ -420,26 +421,29 @@ impl Session {
         context: &[u8; 32],
         theirs: &[u8],
     ) -> Result<Trees, MpcError> {
-        let keys = transfers.finish(theirs, context)?;
+        let mut reply = Vec::new();
+        let (pairs, transfers) = transfers.answer(theirs, &mut reply)?;
         let start =
             |receiver: Party| low_half(&digest(b"rhumb-mpc hash", &[context, &[receiver as u8]]));
         let mut corrections = Vec::new();
         let field = self.parameters.field;
-        let receiver = ExtensionReceiver::new(field, &keys, start(self.party), &mut corrections);
-        let bytes: Vec<u8> =
-            corrections.as_flattened().iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.send(&Body::Trees(&bytes));
-        Ok(Trees { receiver, keys, delta, start: start(self.party.other()) })
+        let receiver = ExtensionReceiver::new(field, &pairs, start(self.party), &mut corrections);
+        reply.extend(corrections.as_flattened().iter().flat_map(|value| value.to_le_bytes()));
+        self.send(&Body::Trees(&reply));
+        Ok(Trees { receiver, transfers, delta, start: start(self.party.other()) })
     }
 
-    fn ready(&mut self, trees: Trees, corrections: &[u8]) -> Result<Engine, MpcError> {
+    fn ready(&mut self, trees: Trees, theirs: &[u8]) -> Result<Engine, MpcError> {
         let field = self.parameters.field;
-        if corrections.len() != field.trees() * (field.bits() - 1) * 32 {
-            return Err(MpcError::Malformed("corrections of the trees"));
+        let corrections_len = field.trees() * (field.bits() - 1) * 32;
+        if theirs.len() != base_ot::ANSWERS_LEN + corrections_len {
+            return Err(MpcError::Malformed("answers to base transfers, and corrections of trees"));
         }
+        let (answers, corrections) = theirs.split_at(base_ot::ANSWERS_LEN);
         let corrections = parse_corrections(corrections);
-        let Trees { receiver, keys, delta, start } = trees;
-        let sender = ExtensionSender::new(field, &keys, *delta, start, &corrections);
+        let Trees { receiver, transfers, delta, start } = trees;
+        let chosen = transfers.finish(answers)?;
+        let sender = ExtensionSender::new(field, &chosen, *delta, start, &corrections);
         Ok(Engine::new(self.party, self.parameters, receiver, sender))
     }
 

@@ -395,8 +395,7 @@ fn wipe_front<T: Copy + Default>(values: &mut Vec<T>, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base_ot::BaseTransfers;
-    use crate::coins::Seed;
+    use crate::base_ot::tests::transferred;
     use crate::translation::parse_corrections;
 
     struct Side<P: Payload> {
@@ -408,25 +407,22 @@ mod tests {
     /// Both sides, with pools of some batches.
     fn sides<P: Payload>(field: FieldBits, kind: Kind, batches: u64) -> [Side<P>; 2] {
         let deltas = [0x1111_2222_3333_4444_5555, !0x7777_8888_9999_aaaa_u128];
-        let transfers = [0, 1].map(|i| BaseTransfers::new(&Seed::new([i as u8; 32]), !deltas[i]));
-        let messages = [0, 1].map(|i: usize| transfers[i].message().to_vec());
         let mut number = 0;
-        let grown = transfers.map(|transfers| {
-            let keys = transfers.finish(&messages[1 - number], &[5; 32]).unwrap();
+        let grown = transferred(deltas.map(|delta| !delta)).map(|(pairs, chosen)| {
             let mut corrections = Vec::new();
             let start = number as u128;
             number += 1;
-            let receiver = ExtensionReceiver::new(field, &keys, start, &mut corrections);
+            let receiver = ExtensionReceiver::new(field, &pairs, start, &mut corrections);
             let bytes: Vec<u8> =
                 corrections.as_flattened().iter().flat_map(|v| v.to_le_bytes()).collect();
-            (receiver, keys, parse_corrections(&bytes))
+            (receiver, chosen, parse_corrections(&bytes))
         });
         let corrections = [grown[1].2.clone(), grown[0].2.clone()];
         let mut number = 0;
-        grown.map(|(receiver, keys, _)| {
+        grown.map(|(receiver, chosen, _)| {
             let start = 1 - number as u128;
             let sender =
-                ExtensionSender::new(field, &keys, deltas[number], start, &corrections[number]);
+                ExtensionSender::new(field, &chosen, deltas[number], start, &corrections[number]);
             number += 1;
             Side { receiver, sender, pool: Pool::new(kind, batches * BATCH_WORDS) }
         })

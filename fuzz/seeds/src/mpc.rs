@@ -47,4 +47,5 @@ fn deliver(
     }
 }
 
-const LONGEST: usize = 400;
+/// Up to the first offer of a message of base transfers: header, point, two points, offer.
+const LONGEST: usize = 26 + 32 + 64 + 2336;
