@@ -14,8 +14,8 @@
 //! 2. [`BaseTransfers::answer`]: the keys that this party sends, and its answers.
 //! 3. [`AnsweredTransfers::finish`]: the keys that it receives.
 //!
-//! The points need nothing but the random oracle and CDH, also against a receiver that deviates; the
-//! "simplest OT" of Chou and Orlandi saves a point per transfer, and lacks a proof of that. The
+//! The points need nothing but the random oracle and CDH, also against a receiver that deviates;
+//! the "simplest OT" of Chou and Orlandi saves a point per transfer, and lacks a proof of that. The
 //! receiver's choice shows in no branch and no index. What hides it from the sender is Module-LWE:
 //! the points would do so from anybody, but the offers tell it to whoever breaks that.
 
