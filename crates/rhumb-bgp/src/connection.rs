@@ -12,7 +12,10 @@ use rustbgpd_wire::{
 };
 
 use crate::negotiation::Negotiated;
-use crate::session::ConnectionId;
+
+/// A connection to the neighbour, as long as it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub(crate) u64);
 
 /// A connection whose transport is up.
 #[derive(Debug)]

@@ -34,6 +34,8 @@ use crate::rib_in::RibIn;
 use crate::rib_out::{Format, Next, RibOut};
 use crate::session::states::Attempt;
 
+pub use crate::connection::ConnectionId;
+
 /// One neighbour.
 #[derive(Debug)]
 pub struct Session {
@@ -58,10 +60,6 @@ pub struct Session {
     has_been_up: bool,
     counters: Counters,
 }
-
-/// A connection to the neighbour, as long as it lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
 
 /// Who opened a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,6 @@ use rhumb_bgp::policy::{Candidate, ImportPolicy, Member, Roster, Route, Unwanted
 use rhumb_bgp::wire::{Prefix, RpkiValidation};
 
 use crate::encoding::{Announced, Malformed};
-use crate::table::Key;
 
 /// By what routes are judged.
 #[derive(Debug, Clone)]
@@ -18,6 +17,15 @@ pub struct Law {
     pub roster: Roster,
     /// What the RPKI says.
     pub vrps: Arc<Vrps>,
+}
+
+/// A route among those to one prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Of its announcer's versions.
+    pub variant: u8,
+    /// Its announcer.
+    pub from: Member,
 }
 
 /// A route that is to be judged.

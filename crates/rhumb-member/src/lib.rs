@@ -37,7 +37,7 @@ pub mod untold;
 
 pub use encoding::{Announced, Malformed, Place};
 pub use exchange::{Counters, Exchange, Outcomes};
-pub use law::{Case, Judged, Law, Refusal, Taken};
+pub use law::{Case, Judged, Key, Law, Refusal, Taken};
 pub use pace::{Grid, Pace};
-pub use table::{Changes, Counts, ForExchange, Key, Offer, Policies, Shown, Table};
+pub use table::{Changes, Counts, ForExchange, Offer, Policies, Shown, Table};
 pub use untold::Untold;

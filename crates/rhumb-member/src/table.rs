@@ -27,7 +27,7 @@ use rhumb_bgp::{Attributes, NextHop, Order};
 use rhumb_exchange::Few;
 
 use crate::encoding::{Announced, Malformed, Place};
-use crate::law::{Case, Judged, Law, Refusal, Taken};
+use crate::law::{Case, Judged, Key, Law, Refusal, Taken};
 
 /// The member's policies, and who the members are.
 #[derive(Debug, Clone)]
@@ -82,15 +82,6 @@ struct Destination {
     selected: BTreeMap<u8, Member>,
     /// What the router has.
     given: Option<(Key, Attributes)>,
-}
-
-/// A route among those to one prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    /// Of its announcer's versions.
-    pub variant: u8,
-    /// Its announcer.
-    pub from: Member,
 }
 
 /// Another member's route, and what became of it.

@@ -16,13 +16,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb_wire::{Name, Role};
 
 use crate::admin::{Admin, USUAL};
-use crate::config::{
-    LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US, parse_locator,
-    parse_workers,
-};
 use crate::names;
 use crate::remote::{Remote, parse_address};
 use crate::size::parse_size;
+use crate::values::{
+    LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US, parse_locator,
+    parse_workers,
+};
 
 pub(crate) use access::{AccessArguments, SenderArguments, Strangers};
 pub(crate) use capability::{
@@ -427,7 +427,8 @@ mod tests {
 
     #[test]
     fn the_defaults_in_the_help_are_those_in_the_code() {
-        use crate::config::{DEFAULT_LEASE_S, DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT};
+        use crate::remote::{DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT};
+        use crate::values::DEFAULT_LEASE_S;
         let mut command = CommandLine::command();
         let mut help =
             |name| command.find_subcommand_mut(name).unwrap().render_long_help().to_string();

@@ -13,6 +13,7 @@ pub(crate) mod raw;
 mod rib;
 #[cfg(target_os = "linux")]
 mod stamp;
+pub(crate) mod value;
 mod waypoint;
 mod words;
 
@@ -23,11 +24,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use rhumb_io::{Choice, xdp};
-use rhumb_link::{DEFAULT_MAX_DATAGRAM_LEN, Limits, MIN_DATAGRAM_LEN, Rate};
+use rhumb_link::{DEFAULT_MAX_DATAGRAM_LEN, Limits, Rate};
 use rhumb_node::RouterChoice;
 use rhumb_trust::Access;
 use rhumb_wire::Name;
-use rhumb_wire::datagram::LANES;
 use toml::Spanned;
 
 use crate::admin::Admin;
@@ -37,17 +37,22 @@ use crate::cli::{
 };
 use crate::failure::{Failure, Outcome};
 use crate::privileges::{self, User};
-use crate::remote::{Remote, parse_address, parse_name};
+use crate::remote::{DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT, Remote, parse_address, parse_name};
 use crate::size::parse_size;
+use crate::values::{
+    DEFAULT_LEASE_S, LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US,
+    parse_locator, parse_workers,
+};
 pub(crate) use access::{AccessSettings, Service};
 pub(crate) use border::{BorderSettings, BorderStampSettings};
 pub(crate) use exchange::{ExchangeSettings, PlainClient, PlainSettings};
-pub(crate) use keyserver::{DEFAULT_KEYSERVER_PORT, KeyserverSettings, KeyserverWaypoint};
+pub(crate) use keyserver::{KeyserverSettings, KeyserverWaypoint};
 pub(crate) use member::{BgpSettings, MemberSettings, SiteName};
-use raw::{Fault, RawConfig, RawWorkers, line_at};
+use raw::RawConfig;
 pub(crate) use rib::RibLimits;
 #[cfg(target_os = "linux")]
 pub(crate) use stamp::{StampDaemonSettings, StampSettings};
+use value::{Fault, RawWorkers, line_at};
 pub(crate) use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 
 /// What a RIB runs with.
@@ -116,18 +121,6 @@ pub(crate) struct ReceiveSettings {
     pub(crate) access: AccessSettings,
     /// Bytes of the largest file.
     pub(crate) max_size: Option<u64>,
-}
-
-/// The address that a router publishes for itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LocatorChoice {
-    /// The listen address; where that is unspecified, this
-    /// host's address on the way to the first RIB.
-    Automatic,
-    /// None: the router is reached through its upstream only.
-    None,
-    /// This one.
-    At(SocketAddr),
 }
 
 /// Whether a router is found on its local networks.
@@ -475,14 +468,6 @@ impl ConfigFile {
     }
 }
 
-/// An address, or `none`.
-pub(crate) fn parse_locator(text: &str) -> Result<LocatorChoice, String> {
-    match text {
-        "none" => Ok(LocatorChoice::None),
-        text => parse_address(text).map(LocatorChoice::At),
-    }
-}
-
 fn parse_io(text: &str) -> Result<IoArgument, String> {
     IoArgument::from_str(text, false)
         .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
@@ -516,19 +501,6 @@ fn limits(sessions: Option<NonZeroU32>, handshakes: Option<NonZeroU32>) -> Limit
     limits
 }
 
-/// A number of workers, or `auto`: as many as there are cores for this process.
-pub(crate) fn parse_workers(text: &str) -> Result<u8, String> {
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    match text {
-        "auto" => Ok(u8::try_from(cores()).unwrap_or(LANES).min(LANES)),
-        text => {
-            text.parse().ok().filter(|workers| (1..=LANES).contains(workers)).ok_or_else(|| {
-                format!("`{text}` is no number of workers; give 1 to {LANES}, or auto")
-            })
-        }
-    }
-}
-
 fn required_key(key: Option<&PathBuf>, role: &str) -> Outcome<PathBuf> {
     key.cloned().ok_or_else(|| {
         Failure::setup_text(format!(
@@ -551,26 +523,12 @@ const FILE_NAME: &str = "rhumb.toml";
 const FILE_BELOW_HOME: &str = ".config/rhumb/rhumb.toml";
 /// All addresses: a RIB or a router is there for others.
 const DEFAULT_LISTEN_IP: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-/// Unassigned by IANA, and beside the RIB's.
-pub(crate) const DEFAULT_ROUTER_PORT: u16 = 7460;
-/// Unassigned by IANA, and beside the routers'.
-pub(crate) const DEFAULT_RIB_PORT: u16 = 7461;
 /// In the working directory, where its owner sees it.
 const DEFAULT_STORE: &str = "rib.redb";
 /// One forwards what a host's usual link carries, and wakes no other core for it.
 const DEFAULT_WORKERS: u8 = 1;
 /// Half of the least round trip in a town, and less than what a batch waits for a busy worker.
 const DEFAULT_COALESCE_US: u16 = 50;
-/// From there on it would be noticed by who talks, and receive queues would fill.
-pub(crate) const MOST_COALESCE_US: u16 = 1000;
-/// Long enough that renewal at half-life is rare, short enough that a
-/// lost router is forgotten within a coffee break.
-pub(crate) const DEFAULT_LEASE_S: u32 = 600;
-/// Shorter than a minute drowns in clock skew; RIBs store a day at most.
-pub(crate) const LEASE_RANGE_S: std::ops::RangeInclusive<u32> = 60..=86_400;
-/// What every path carries, to what jumbo frames do.
-pub(crate) const MAX_DATAGRAM_RANGE: std::ops::RangeInclusive<u16> = MIN_DATAGRAM_LEN..=9000;
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -11,9 +11,8 @@ use rhumb_keyserver::feed::ask_over_stream;
 use rhumb_keyserver::server::Transport;
 
 use crate::clock;
-use crate::config::DEFAULT_KEYSERVER_PORT;
 use crate::failure::{Failure, Outcome};
-use crate::remote::any_port_towards;
+use crate::remote::{DEFAULT_KEYSERVER_PORT, any_port_towards};
 
 /// A client and the resolvers that it asks.
 #[derive(Debug)]

@@ -32,6 +32,7 @@ mod session;
 mod signer;
 mod size;
 mod status;
+mod values;
 mod waypoint;
 mod words;
 

@@ -89,14 +89,21 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     }
     let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
     if !matches!(port, Some(Ok(_))) {
-        return Err(format!("`{text}` is not an address; give one like 192.0.2.1:{EXAMPLE_PORT}"));
+        return Err(format!(
+            "`{text}` is not an address; give one like 192.0.2.1:{DEFAULT_ROUTER_PORT}"
+        ));
     }
     let mut found =
         text.to_socket_addrs().map_err(|error| format!("cannot resolve `{text}`: {error}"))?;
     found.next().ok_or_else(|| format!("`{text}` has no address"))
 }
 
-const EXAMPLE_PORT: u16 = crate::config::DEFAULT_ROUTER_PORT;
+/// Unassigned by IANA, and beside the RIB's.
+pub(crate) const DEFAULT_ROUTER_PORT: u16 = 7460;
+/// Unassigned by IANA, and beside the routers'.
+pub(crate) const DEFAULT_RIB_PORT: u16 = 7461;
+/// The port of DNS: a zone is delegated to an address, and resolvers know no other port.
+pub(crate) const DEFAULT_KEYSERVER_PORT: u16 = 53;
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,8 @@ use rhumb_wire::Name;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::raw::{Fault, check_item_keys, from_text, line_at};
+use crate::config::raw::{check_item_keys, from_text};
+use crate::config::value::{Fault, line_at};
 use crate::failure::{Failure, Outcome};
 use crate::remote::parse_name;
 

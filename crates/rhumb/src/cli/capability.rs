@@ -8,7 +8,7 @@ use rhumb_capability::{DelegationId, Prefix, Principal};
 
 use super::waypoint::SUITES_HELP;
 use crate::admin::{Admin, USUAL};
-use crate::remote::{parse_address, parse_waypoint};
+use crate::remote::{DEFAULT_KEYSERVER_PORT, parse_address, parse_waypoint};
 
 /// `rhumb keyserver`
 #[derive(Debug, Default, Args)]
@@ -180,7 +180,7 @@ fn parse_id(text: &str) -> Result<DelegationId, String> {
 /// An address whose port is that of DNS where none is given.
 pub(crate) fn parse_resolver(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<IpAddr>() {
-        Ok(address) => Ok(SocketAddr::new(address, crate::config::DEFAULT_KEYSERVER_PORT)),
+        Ok(address) => Ok(SocketAddr::new(address, DEFAULT_KEYSERVER_PORT)),
         Err(_) => parse_address(text),
     }
 }

@@ -17,10 +17,10 @@ mod control;
 mod judge;
 mod links;
 mod proxy;
-mod report;
 mod routes;
 mod rtr;
 
+use std::fmt;
 use std::sync::Arc;
 
 use rhumb_bgp::policy::Member as Index;
@@ -28,6 +28,7 @@ use rhumb_channel::Credentials;
 use rhumb_exchange::{Lane, Roster};
 use rhumb_member::Policies;
 use rhumb_wire::{Name, Role};
+use serde::Serialize;
 
 use crate::cli::{MemberArguments, MemberCommand};
 use crate::config::{ConfigFile, MemberSettings, SiteName};
@@ -37,7 +38,6 @@ use crate::key;
 use crate::output::Form;
 use crate::roster::{self, Site};
 use proxy::Proxy;
-use report::Checked;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -127,5 +127,34 @@ impl Standing {
     fn label(&self, member: Index) -> String {
         let site = self.sites.get(usize::from(member.0));
         site.map_or_else(|| format!("lane {}", member.0), Site::label)
+    }
+}
+
+/// What `--check` found in order.
+#[derive(Serialize)]
+struct Checked {
+    checked: bool,
+    site: String,
+    name: String,
+    members: usize,
+    servers: usize,
+}
+
+impl Checked {
+    fn of(settings: &MemberSettings, standing: &Standing, name: Name) -> Self {
+        Self {
+            checked: true,
+            site: standing.label(Index(standing.lane.0)),
+            name: name.to_string(),
+            members: standing.sites.len(),
+            servers: settings.exchange.len() + settings.neutral.len(),
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { site, members, servers, .. } = self;
+        write!(f, "in order: {site} among {members} sites, {servers} servers")
     }
 }

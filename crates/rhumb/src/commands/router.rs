@@ -20,12 +20,13 @@ use rhumb_switch::{Done, Event, Job, Switch};
 use rhumb_trust::Now;
 use rhumb_wire::{Batch, Role};
 
-use crate::config::{LocatorChoice, RouterSettings};
+use crate::config::RouterSettings;
 use crate::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use crate::failure::{Failure, Outcome};
 use crate::output::Form;
 use crate::privileges::{self, Keep};
 use crate::remote::{Remote, any_port_towards};
+use crate::values::LocatorChoice;
 use crate::{clock, key};
 use beacon::BeaconThread;
 use border::BorderThread;

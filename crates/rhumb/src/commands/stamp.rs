@@ -18,6 +18,7 @@ mod command;
 mod door;
 mod fetch;
 mod group;
+mod in_use;
 mod instance;
 mod keys;
 mod lane;

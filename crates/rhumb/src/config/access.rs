@@ -13,7 +13,7 @@ use rhumb_wire::{Name, Role};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::raw::{Fault, line_at};
+use super::value::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::cli::{AccessArguments, Strangers};
 use crate::failure::{Failure, Outcome};

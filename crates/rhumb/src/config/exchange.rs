@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::member::{BGP_PORT, parse_bgp_address};
-use super::raw::{Fault, RawWorkers, line_at};
+use super::value::{Fault, RawWorkers, line_at};
 use super::{ConfigFile, refuse};
 use crate::admin::Admin;
 use crate::cli::ExchangeArguments;

@@ -7,12 +7,13 @@ use rhumb_capability::Suite;
 use rhumb_keyserver::Zone;
 use rhumb_keyserver::principal::KnownWaypoint;
 
-use super::raw::{Fault, RawKeyserverWaypoint, line_at};
+use super::raw::RawKeyserverWaypoint;
+use super::value::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::admin::Admin;
 use crate::cli::KeyserverArguments;
 use crate::failure::{Failure, Outcome};
-use crate::remote::{parse_address, parse_waypoint};
+use crate::remote::{DEFAULT_KEYSERVER_PORT, parse_address, parse_waypoint};
 
 /// What a key server runs with.
 #[derive(Debug)]
@@ -173,8 +174,6 @@ impl ConfigFile {
     }
 }
 
-/// The port of DNS: a zone is delegated to an address, and resolvers know no other port.
-pub(crate) const DEFAULT_KEYSERVER_PORT: u16 = 53;
 const DEFAULT_PRINCIPALS: &str = "principals";
 const DEFAULT_JOURNAL: &str = "revocations";
 /// A resolver asks once a window for each principal behind it; this

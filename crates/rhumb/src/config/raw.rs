@@ -4,7 +4,6 @@
 //! answered with its line and the nearest key there is.
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::access::{RULE_KEYS, RawRule};
+use super::value::{Fault, RawWorkers, line_at};
 use super::words;
 
 /// The whole file. Every key is optional.
@@ -76,14 +76,6 @@ pub(crate) struct RawRouter {
     pub(crate) admin: Option<Spanned<String>>,
     pub(crate) strangers: Option<Spanned<String>>,
     pub(crate) access: Vec<Spanned<RawRule>>,
-}
-
-/// A number, or a word for one.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum RawWorkers {
-    Count(u64),
-    Word(String),
 }
 
 /// `[node]`
@@ -196,13 +188,6 @@ pub(crate) struct RawBorderStamp {
     pub(crate) resolvers: Option<Vec<Spanned<String>>>,
 }
 
-/// What is wrong with a file, and in which line, counted from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) line: usize,
-    pub(crate) problem: String,
-}
-
 /// Reads the text of a file.
 pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
     let root = DeTable::parse(text).map_err(|error| words::fault(text, &error))?;
@@ -282,12 +267,6 @@ fn check_below(
             .try_for_each(|below| check_below(text, below, path, section, known)),
         _ => Ok(()),
     }
-}
-
-/// The line in which a span begins, counted from 1.
-pub(crate) fn line_at(text: &str, span: Option<&Range<usize>>) -> usize {
-    let start = span.map_or(0, |span| span.start).min(text.len());
-    1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count()
 }
 
 fn check_keys(text: &str, table: &DeTable<'_>, section: &str, known: &[&str]) -> Result<(), Fault> {

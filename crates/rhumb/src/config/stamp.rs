@@ -13,7 +13,7 @@ use rhumb_waypoint::{Family, Policy, Via};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::raw::{Fault, line_at};
+use super::value::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::admin::Admin;
 use crate::cli::{

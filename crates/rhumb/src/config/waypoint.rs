@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use rhumb_capability::{PLATYPUS_PORT, ReferenceSchemes, Suite, VerifierConfig, WindowClock};
 use toml::Spanned;
 
-use super::raw::{Fault, line_at};
+use super::value::{Fault, line_at};
 use super::{ConfigFile, refuse};
 use crate::admin::Admin;
 use crate::cli::{WaypointArguments, WaypointIoArgument};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::raw::{Fault, line_at};
+use super::value::{Fault, line_at};
 
 /// What is wrong with a text that is not read as what it should be.
 pub(super) fn fault(text: &str, error: &toml::de::Error) -> Fault {

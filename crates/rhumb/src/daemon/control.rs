@@ -9,12 +9,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use rhumb_io::Wake;
 use tokio::sync::oneshot;
 
-use super::http;
+use super::http::{self, Enquirer};
 use super::snapshot::Snapshot;
 use crate::admin::Admin;
 use crate::failure::{Failure, Outcome};
@@ -27,13 +27,6 @@ pub(crate) struct Control {
     questions: Receiver<oneshot::Sender<Snapshot>>,
     wake: Wake,
     admin: Option<Admin>,
-}
-
-/// The end of the admin endpoint: asks the worker for its status.
-#[derive(Debug, Clone)]
-pub(super) struct Enquirer {
-    questions: SyncSender<oneshot::Sender<Snapshot>>,
-    wake: Wake,
 }
 
 impl Control {
@@ -81,18 +74,6 @@ impl Control {
             // Who asked may have gone; that is their affair.
             let _ = question.send(snapshot());
         }
-    }
-}
-
-impl Enquirer {
-    /// The worker's status; `None` when it is too busy or gone.
-    pub(super) async fn ask(&self) -> Option<Snapshot> {
-        let (sender, answer) = oneshot::channel();
-        match self.questions.try_send(sender) {
-            Ok(()) => self.wake.wake(),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return None,
-        }
-        answer.await.ok()
     }
 }
 

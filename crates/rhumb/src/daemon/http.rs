@@ -10,15 +10,36 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
+use rhumb_io::Wake;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::control::Enquirer;
+use super::snapshot::Snapshot;
 use crate::admin::own_user;
+
+/// The end of the admin endpoint: asks the worker for its status.
+#[derive(Debug, Clone)]
+pub(super) struct Enquirer {
+    pub(super) questions: SyncSender<oneshot::Sender<Snapshot>>,
+    pub(super) wake: Wake,
+}
+
+impl Enquirer {
+    /// The worker's status; `None` when it is too busy or gone.
+    pub(super) async fn ask(&self) -> Option<Snapshot> {
+        let (sender, answer) = oneshot::channel();
+        match self.questions.try_send(sender) {
+            Ok(()) => self.wake.wake(),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return None,
+        }
+        answer.await.ok()
+    }
+}
 
 /// Serves a loopback address until the process ends.
 pub(super) async fn serve_address(listener: TcpListener, enquirer: Enquirer) {

@@ -1,5 +1,7 @@
 //! The proxy at work: one task that holds everything, and is told by others what happens.
 
+mod report;
+
 use std::time::{Duration, Instant};
 
 use rhumb_bgp::{Event as RouterEvent, Family, Order, State};
@@ -9,11 +11,11 @@ use rhumb_member::{Changes, Exchange, Pace, Table, Untold};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
+use super::Standing;
 use super::control::{Question, Socket};
 use super::judge::{Judge, cost};
 use super::links::{self, Link, Mouth, Wires};
 use super::rtr::{Published, RtrFeed};
-use super::{Standing, report};
 use crate::config::{BgpSettings, ConfigFile, MemberSettings};
 use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
 use crate::daemon::{self, Control, Hangup};

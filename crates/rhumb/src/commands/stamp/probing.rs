@@ -19,9 +19,9 @@ use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, ends_of};
 use rhumb_waypoint::choice::{Choice, Said, Standing};
 
+use super::in_use::Shared;
 use super::lane::Lane;
 use super::refusals::refusing;
-use super::way::Shared;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 

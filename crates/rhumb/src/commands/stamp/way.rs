@@ -12,7 +12,7 @@
 //! Invariant: the thread ends with the value.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,8 +25,9 @@ use rhumb_waypoint::choice::Choice;
 use rhumb_waypoint::stamping::{Counts, Fallback, Stampers, count_fates, stamp_batch};
 use rhumb_waypoint::via::{Via, text};
 
+use super::in_use::Shared;
 use super::keys::{Chosen, Keys};
-use super::lane::{Departure, Lane, Lanes, Leaves, lanes_of};
+use super::lane::{Departure, Lane, Leaves, lanes_of};
 use super::probing::Prober;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
@@ -46,18 +47,6 @@ pub(crate) struct Way {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a way's threads share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    lanes: Mutex<Arc<Lanes>>,
-    /// Which lane is in use, by family.
-    current: [AtomicUsize; 2],
-    counts: Counts,
-    mtu: AtomicU32,
-    is_over: AtomicBool,
-    wake: Wake,
-}
-
 /// What the thread works with.
 struct Worker {
     tun: Tun,
@@ -67,29 +56,6 @@ struct Worker {
     shared: Arc<Shared>,
     fallback: Fallback,
     ids: PacketIds,
-}
-
-impl Shared {
-    /// The lanes of both families.
-    pub(super) fn lanes(&self) -> Arc<Lanes> {
-        Arc::clone(&self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Which lane of a family is in use.
-    pub(super) fn current(&self, is_v6: bool) -> usize {
-        self.current[usize::from(is_v6)].load(Ordering::Relaxed)
-    }
-
-    /// Has another one used from now on.
-    pub(super) fn set_current(&self, is_v6: bool, lane: usize) {
-        self.current[usize::from(is_v6)].store(lane, Ordering::Relaxed);
-        self.wake.wake();
-    }
-
-    /// What was done.
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
-    }
 }
 
 impl Way {

@@ -13,13 +13,11 @@ use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Standing;
-use super::control::Request;
-use super::links::{Link, Mouth};
-use super::proxy::{Proxy, number};
-use super::routes::prefix_text;
+use super::super::control::Request;
+use super::super::links::{Link, Mouth};
+use super::super::routes::prefix_text;
+use super::{Proxy, number};
 use crate::admin::Admin;
-use crate::config::MemberSettings;
 use crate::daemon::{Kind, Metric, Sample, Snapshot};
 
 /// The one line a proxy prints when it is at work.
@@ -57,35 +55,6 @@ impl Serialize for Ready {
             "admin": self.admin,
         })
         .serialize(serializer)
-    }
-}
-
-/// What `--check` found in order.
-#[derive(Serialize)]
-pub(super) struct Checked {
-    checked: bool,
-    site: String,
-    name: String,
-    members: usize,
-    servers: usize,
-}
-
-impl Checked {
-    pub(super) fn of(settings: &MemberSettings, standing: &Standing, name: Name) -> Self {
-        Self {
-            checked: true,
-            site: standing.label(Index(standing.lane.0)),
-            name: name.to_string(),
-            members: standing.sites.len(),
-            servers: settings.exchange.len() + settings.neutral.len(),
-        }
-    }
-}
-
-impl fmt::Display for Checked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { site, members, servers, .. } = self;
-        write!(f, "in order: {site} among {members} sites, {servers} servers")
     }
 }
 
