@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`totals`] | the figures of a worker at one moment, and of all together |
 //! | [`ledger`] | the accounts: who sent how much, in which period |
+//! | [`masters`] | which master keys make a whole set, and what changes with another one |
 //! | [`stamping`] | stamping a batch of packets, and what becomes of those that cannot be stamped |
 //! | [`via`] | lists of waypoints, as a stamper is told them |
 //! | [`policy`] | traffic that is stamped by what it is, and whither |
@@ -17,6 +18,7 @@
 
 pub mod choice;
 pub mod ledger;
+pub mod masters;
 #[cfg(target_os = "linux")]
 pub mod policy;
 pub mod stamping;
@@ -24,6 +26,7 @@ pub mod totals;
 pub mod via;
 
 pub use ledger::{Book, Ledger};
+pub use masters::{MasterText, Masters};
 #[cfg(target_os = "linux")]
 pub use policy::{Family, Policy};
 pub use totals::Totals;

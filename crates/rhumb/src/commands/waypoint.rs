@@ -17,7 +17,7 @@ use std::time::Instant;
 use rhumb_capability::{ErrorRelay, VerifierConfig, Waypoint};
 use rhumb_io::Wake;
 use rhumb_io::ip::Paths;
-use rhumb_waypoint::Totals;
+use rhumb_waypoint::{MasterText, Totals};
 use serde::Serialize;
 
 use crate::cli::{WaypointArguments, WaypointCommand};
@@ -30,7 +30,7 @@ use crate::privileges::{self, Keep};
 use crate::waypoint::books::Books;
 use crate::waypoint::follow::{self, News};
 use crate::waypoint::kept::Found;
-use crate::waypoint::masters::{MasterText, Masters};
+use crate::waypoint::masters::MasterFiles;
 use crate::waypoint::report::Followed;
 use crate::waypoint::{FOLLOW_DEADLINE, TICK};
 use io::{Inlet, Places, Receiver};
@@ -53,7 +53,7 @@ pub(crate) fn run(
         return accounts::run(arguments, file, form);
     }
     let settings = file.waypoint(arguments)?;
-    let mut masters = Masters::read(&settings.masters, &settings.verifier.addresses)?;
+    let mut masters = MasterFiles::read(&settings.masters, &settings.verifier.addresses)?;
     let feed = settings.follow.as_ref().map(follow::feed).transpose()?;
     if arguments.check {
         form.print(&Checked {
@@ -190,7 +190,7 @@ struct Keeper {
     /// Dropped after the receivers.
     workers: Vec<Handle>,
     receivers: Vec<Receiver>,
-    masters: Masters,
+    masters: MasterFiles,
     hangup: Hangup,
     books: Books,
     news: Option<Channel<News>>,

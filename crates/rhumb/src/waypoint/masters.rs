@@ -1,4 +1,5 @@
-//! The master keys of a waypoint: read at the start, and again when a file changes or on SIGHUP.
+//! The files of a waypoint's master keys: read at the start, and again when a file changes or on
+//! SIGHUP.
 //!
 //! Invariant: keys that are in use stay until others have been read and found in order, so a file
 //! that is being written, or was damaged, costs a line in the log and no packet.
@@ -7,66 +8,39 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use rhumb_capability::{Epoch, EpochKeys};
-use rhumb_keyserver::principal::parse_master;
-use zeroize::Zeroizing;
+use rhumb_waypoint::masters::{Change, MasterText, Masters};
 
 use crate::failure::{Failure, Outcome};
 use crate::secret_file::{self, Look};
 
 /// Where the keys are, and what was found there.
-pub(crate) struct Masters {
+pub(crate) struct MasterFiles {
     /// Files, and folders of files.
     places: Vec<PathBuf>,
     addresses: Vec<IpAddr>,
     /// What the files looked like when they were read.
     seen: Vec<(PathBuf, Look)>,
-    epochs: Vec<MasterText>,
+    masters: Masters,
 }
 
-/// The key of an address and an epoch. Each verifier makes its own from it.
-pub(crate) struct MasterText {
-    pub(crate) waypoint: IpAddr,
-    pub(crate) epoch: Epoch,
-    text: Zeroizing<String>,
-}
-
-impl MasterText {
-    /// The keys, once more.
-    pub(crate) fn keys(&self) -> EpochKeys {
-        let (_, keys) = parse_master(&self.text).expect("invariant: it was read before");
-        keys
-    }
-
-    fn is_of(&self, waypoint: IpAddr, epoch: Epoch) -> bool {
-        (self.waypoint, self.epoch) == (waypoint, epoch)
-    }
-}
-
-/// What to change in the verifiers.
-pub(crate) struct Change<'a> {
-    pub(crate) install: Vec<&'a MasterText>,
-    pub(crate) retire: Vec<(IpAddr, Epoch)>,
-}
-
-impl Masters {
+impl MasterFiles {
     /// Reads the keys of a waypoint with these addresses.
     pub(crate) fn read(places: &[PathBuf], addresses: &[IpAddr]) -> Outcome<Self> {
-        let mut masters = Self {
+        let mut files = Self {
             places: places.to_vec(),
             addresses: addresses.to_vec(),
             seen: Vec::new(),
-            epochs: Vec::new(),
+            masters: Masters::default(),
         };
-        let seen = masters.look()?;
-        masters.epochs = masters.load(&seen)?;
-        masters.seen = seen;
-        Ok(masters)
+        let seen = files.look()?;
+        files.masters = files.load(&seen)?;
+        files.seen = seen;
+        Ok(files)
     }
 
     /// All keys.
     pub(crate) fn all(&self) -> &[MasterText] {
-        &self.epochs
+        self.masters.all()
     }
 
     /// Reads the keys again if a file has changed, or if `asked` for it.
@@ -77,14 +51,8 @@ impl Masters {
         }
         // Also when it cannot be read: then once, not each second.
         self.seen.clone_from(&seen);
-        let epochs = self.load(&seen)?;
-        let before = std::mem::replace(&mut self.epochs, epochs);
-        let retire = before.iter().map(|old| (old.waypoint, old.epoch));
-        let is_gone = |(waypoint, epoch): &(IpAddr, Epoch)| {
-            !self.epochs.iter().any(|new| new.is_of(*waypoint, *epoch))
-        };
-        let retire = retire.filter(is_gone).collect();
-        Ok(Some(Change { install: self.epochs.iter().collect(), retire }))
+        let masters = self.load(&seen)?;
+        Ok(Some(self.masters.replace(masters)))
     }
 
     /// The files there are, and what tells whether they change.
@@ -109,42 +77,14 @@ impl Masters {
         looks.collect()
     }
 
-    fn load(&self, files: &[(PathBuf, Look)]) -> Outcome<Vec<MasterText>> {
-        let mut epochs: Vec<MasterText> = Vec::new();
+    fn load(&self, files: &[(PathBuf, Look)]) -> Outcome<Masters> {
+        let mut masters = Masters::default();
         for (path, _) in files {
             let text = secret_file::read(path, "rhumb capability master ADDR")?;
-            let (waypoint, keys) = parse_master(&text).map_err(|fault| refused(path, &fault))?;
-            if !self.addresses.contains(&waypoint) {
-                return Err(refused(
-                    path,
-                    &format!("it is the master of {waypoint}, not of this waypoint"),
-                ));
-            }
-            let epoch = keys.epoch();
-            if epochs.iter().any(|other| other.is_of(waypoint, epoch)) {
-                let epoch = epoch.0;
-                return Err(refused(
-                    path,
-                    &format!("another file is the master of {waypoint}, epoch {epoch}"),
-                ));
-            }
-            epochs.push(MasterText { waypoint, epoch, text });
+            masters.add(text, &self.addresses).map_err(|fault| refused(path, &fault))?;
         }
-        for address in &self.addresses {
-            let count = epochs.iter().filter(|it| it.waypoint == *address).count();
-            if count == 0 {
-                return Err(Failure::setup_text(format!(
-                    "no master of {address}; make one: rhumb capability master {address}"
-                )));
-            }
-            if count > MOST_EPOCHS {
-                return Err(Failure::setup_text(format!(
-                    "masters of {address} for {count} epochs; two are taken, the present one and the one before or \
-                     after: move others away"
-                )));
-            }
-        }
-        Ok(epochs)
+        masters.check(&self.addresses).map_err(Failure::setup)?;
+        Ok(masters)
     }
 }
 
@@ -154,13 +94,11 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
 
 /// Of files in a folder, those that are meant.
 const EXTENSION: &str = "master";
-/// As many as a verifier takes.
-const MOST_EPOCHS: usize = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_capability::Master;
+    use rhumb_capability::{Epoch, Master};
     use rhumb_keyserver::principal::master_text;
     use std::os::unix::fs::PermissionsExt;
 
@@ -176,7 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = [folder.path().to_owned()];
         let addresses = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
-        let read = || Masters::read(&place, &addresses).map_err(|error| error.to_string());
+        let read = || MasterFiles::read(&place, &addresses).map_err(|error| error.to_string());
         assert!(read().err().unwrap().contains("rhumb capability master 192.0.2.1"));
         let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(format!("{name}.master")));
         write(&a, "192.0.2.1", 1, 7);
@@ -204,7 +142,7 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(name));
         let read = |files: &[&PathBuf]| {
             let files: Vec<PathBuf> = files.iter().map(|it| (*it).clone()).collect();
-            Masters::read(&files, &["192.0.2.1".parse().unwrap()]).err().unwrap().to_string()
+            MasterFiles::read(&files, &["192.0.2.1".parse().unwrap()]).err().unwrap().to_string()
         };
         write(&a, "192.0.2.1", 1, 7);
         write(&b, "192.0.2.1", 1, 8);

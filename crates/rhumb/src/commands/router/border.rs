@@ -33,7 +33,7 @@ use crate::failure::{Failure, Outcome};
 use crate::waypoint::books::Books;
 use crate::waypoint::follow::{self, News};
 use crate::waypoint::kept::Found;
-use crate::waypoint::masters::Masters;
+use crate::waypoint::masters::MasterFiles;
 use crate::waypoint::report::{Followed, accounts, by_principal};
 use crate::waypoint::{FOLLOW_DEADLINE, TICK};
 
@@ -80,7 +80,7 @@ struct Keeper {
 
 /// What there is to do for a router that demands capabilities.
 struct Demands {
-    masters: Masters,
+    masters: MasterFiles,
     books: Books,
     news: Option<Receiver<News>>,
 }
@@ -220,7 +220,7 @@ impl Demands {
         shown: &Mutex<Shown>,
     ) -> Outcome<Self> {
         let own: IpAddr = short_address(&switch.name());
-        let masters = Masters::read(&settings.masters, &[own])?;
+        let masters = MasterFiles::read(&settings.masters, &[own])?;
         let foreign = settings.foreign.iter().copied();
         let mut config = settings.verifier.clone();
         config.start_us = clock::unix_us();
