@@ -195,8 +195,8 @@ impl Core {
     fn new(roster: Arc<Roster>, frames: Arc<Mutex<Vec<Frame>>>) -> Self {
         let mut config = ServerConfig::new(Common::new(roster));
         config.engine = Parameters { field: FieldBits::Two, bit_words: 4096, vector_words: 1024 };
-        config.settle = Duration::from_millis(200);
         // However busy the machine is: nobody is given up, nor asked again because it is time.
+        config.settle = PATIENCE;
         config.ranking = PATIENCE;
         config.pass = 60 * PATIENCE;
         let config = Arc::new(config);
