@@ -46,6 +46,13 @@ impl Admission {
         self.half_open
     }
 
+    /// Whether a handshake may be begun from there at this time, as far as rates say. Changes
+    /// nothing: `from` need not be proven.
+    pub(crate) fn may_begin(&self, from: SocketAddr, is_known: bool, now: Instant) -> bool {
+        let rates = self.rates.as_ref();
+        rates.is_none_or(|rates| rates.has(Source::of(from), is_known, now))
+    }
+
     /// `is_known`: somebody who is admitted was there lately.
     pub(crate) fn admit(
         &mut self,
@@ -92,6 +99,18 @@ impl Rates {
             many: TokenBucket::new(limits.handshakes_of_busy_sources(), now),
             known: TokenBucket::new(limits.handshakes, now),
         }
+    }
+
+    fn has(&self, source: Source, is_known: bool, now: Instant) -> bool {
+        let pool = if is_known {
+            &self.known
+        } else if self.few_by_source.has(source, 1, now) {
+            &self.few
+        } else {
+            &self.many
+        };
+        // One pool is looked at sooner than the buckets of a source.
+        pool.has(1, now) && self.by_source.has(source, 1, now)
     }
 
     fn take(&mut self, source: Source, is_known: bool, now: Instant) -> bool {

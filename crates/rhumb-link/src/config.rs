@@ -26,6 +26,9 @@ pub struct Config {
     /// number, and worker 0 is the endpoint itself, which then sends on lane 0. An
     /// endpoint that watches everybody keeps all lanes.
     pub workers: u8,
+    /// Whether whoever has the endpoint does the public-key work of handshakes that others begin
+    /// on another thread: [`Endpoint::poll_handshake_job`](crate::Endpoint::poll_handshake_job).
+    pub handshakes_elsewhere: bool,
     /// Bounds on memory and work.
     pub limits: Limits,
     /// INSECURE, for simulations only: handshakes draw what they need of chance from the endpoint's
@@ -45,6 +48,7 @@ impl Default for Config {
             watch_peers: WatchPeers::Nobody,
             send_lane: 0,
             workers: 1,
+            handshakes_elsewhere: false,
             limits: Limits::default(),
             #[cfg(feature = "repeatable-handshakes")]
             repeatable_handshakes: false,

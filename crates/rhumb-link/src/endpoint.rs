@@ -16,6 +16,7 @@
 //! datagrams that belong to it come from. To an address that is being checked go path
 //! messages, and no more bytes than came from there.
 
+mod elsewhere;
 mod foreign;
 pub(crate) mod former;
 mod guests;
@@ -45,6 +46,7 @@ use crate::admission::Admission;
 use crate::census::Census;
 use crate::cookie::Cookies;
 use crate::dtls::Library;
+use crate::elsewhere::HandshakeJob;
 use crate::exchange::Exchange;
 use crate::handshake::MAX_OUTPUT;
 use crate::lane_group::LaneGroup;
@@ -62,7 +64,7 @@ use crate::{
 pub struct Endpoint {
     name: Name,
     config: Config,
-    library: Library,
+    library: Arc<Library>,
     tokens: RetryTokens,
     cookies: Cookies,
     challenges: Challenges,
@@ -71,6 +73,8 @@ pub struct Endpoint {
     /// Who is admitted.
     access: Access,
     exchanges: Slots<Exchange>,
+    /// Steps of exchanges that wait to be done elsewhere.
+    handshake_jobs: VecDeque<HandshakeJob>,
     /// The exchanges with each address. Addresses in hello messages
     /// are chosen by strangers, so the map is keyed.
     routes: HashMap<SocketAddr, Route>,
@@ -222,7 +226,7 @@ impl Endpoint {
         Ok(Self {
             name: identity.name(),
             config,
-            library,
+            library: Arc::new(library),
             tokens: RetryTokens::new(retry_key.as_ref(), now),
             cookies: Cookies::new(cookie_key.as_ref(), now),
             challenges: Challenges::new(path_key.as_ref()),
@@ -230,6 +234,7 @@ impl Endpoint {
             census: Census::default(),
             access: Access::default(),
             exchanges: Slots::new(),
+            handshake_jobs: VecDeque::new(),
             routes: HashMap::new(),
             sessions: Slots::new(),
             by_name: HashMap::new(),

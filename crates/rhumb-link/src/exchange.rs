@@ -24,17 +24,19 @@ use rhumb_wire::datagram::{Datagram, SessionIndex, TOKEN_LEN};
 use crate::admission::Ticket;
 use crate::certificate::Claim;
 use crate::dtls::Style;
-use crate::handshake::Handshake;
+use crate::elsewhere::Elsewhere;
+use crate::handshake::{Handshake, Output};
 use crate::keys::{ExportedKeys, LaneSecrets};
 use crate::lane::{SendLane, UnusedLane};
 use crate::retry::HelloHash;
 use crate::timers::Armed;
-use crate::{AttemptId, IdentityError, Peer, SessionId};
+use crate::{AttemptId, HandshakeError, IdentityError, Peer, SessionId};
 
 pub(crate) struct Exchange {
     pub(crate) address: SocketAddr,
     pub(crate) side: Side,
     pub(crate) handshake: Box<dyn Handshake>,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) progress: Progress,
     /// When the library wants to be called.
     pub(crate) library_due: Instant,
@@ -74,6 +76,8 @@ pub(crate) struct Initiation {
 pub(crate) struct Response {
     /// The hello that began it.
     pub(crate) hello: HelloHash,
+    /// Its random bytes, which are compared sooner than it is hashed.
+    pub(crate) random: Option<[u8; 32]>,
     /// The place among the half-open, until the session is established.
     pub(crate) ticket: Option<Ticket>,
 }
@@ -142,6 +146,14 @@ impl Repeat {
 }
 
 impl Exchange {
+    /// The next output: first those of what was done elsewhere.
+    pub(crate) fn poll<'a>(&mut self, buffer: &'a mut [u8]) -> Result<Output<'a>, HandshakeError> {
+        match self.elsewhere.next() {
+            Some(said) => Ok(said.into_output(buffer)),
+            None => self.handshake.poll(buffer),
+        }
+    }
+
     /// Gives what goes on now until `at`, and an attempt no longer than all of it may take.
     pub(crate) fn wait_until(&mut self, at: Instant) {
         self.deadline = match &self.side {

@@ -234,6 +234,12 @@ pub(crate) fn first_record(message: &[u8]) -> Vec<u8> {
     record
 }
 
+/// The random bytes of a datagram that begins with a whole ClientHello.
+pub(crate) fn random_of(datagram: &[u8]) -> Option<[u8; 32]> {
+    let body = datagram.get(RECORD_HEADER_LEN + MESSAGE_HEADER_LEN..)?;
+    body.get(2..)?.first_chunk().copied()
+}
+
 /// Whether a ClientHello is, or is a part of, the first message of its sender.
 pub(crate) fn is_first(datagram: &[u8]) -> bool {
     let number = RECORD_HEADER_LEN + 4;

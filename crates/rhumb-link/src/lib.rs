@@ -9,6 +9,7 @@
 //! | `endpoint` | the public face: handshakes, records, timers |
 //! | `exchange` | one handshake, from hello to confirmed session |
 //! | `handshake`, `dtls` | what a handshake library does for us; the one that does it |
+//! | `elsewhere` | handshakes whose public-key work is done on another thread |
 //! | `certificate` | how a certificate proves a name |
 //! | `session`, `lane`, `lane_group`, `lane_table` | what a session keeps; one direction's keys and counter; eight of them; look-up by index |
 //! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
@@ -33,6 +34,7 @@ mod config;
 mod cookie;
 mod drop_reason;
 mod dtls;
+mod elsewhere;
 mod endpoint;
 mod error;
 mod exchange;
@@ -64,6 +66,7 @@ pub use config::{
     DEFAULT_SESSIONS_PER_SOURCE, Limits, MIN_DATAGRAM_LEN, WatchPeers,
 };
 pub use drop_reason::{DropReason, Drops};
+pub use elsewhere::{HandshakeDone, HandshakeJob};
 pub use endpoint::{AttemptId, Endpoint, Event, Opened};
 pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};

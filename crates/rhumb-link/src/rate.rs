@@ -48,9 +48,14 @@ impl TokenBucket {
         Self { rate, full_at: now }
     }
 
+    /// Whether there are `amount` tokens.
+    pub fn has(&self, amount: u32, now: Instant) -> bool {
+        has_tokens(self.full_at, self.rate, amount, now)
+    }
+
     /// Takes `amount` tokens; `false` when they are not there, and nothing is taken.
     pub fn take(&mut self, amount: u32, now: Instant) -> bool {
-        let has = has_tokens(self.full_at, self.rate, amount, now);
+        let has = self.has(amount, now);
         if has {
             self.full_at = self.full_at.max(now) + self.rate.time_of(amount);
         }

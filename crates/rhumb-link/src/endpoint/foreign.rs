@@ -42,7 +42,7 @@ impl Endpoint {
             return Err(DropReason::NotAccepting);
         }
         let version = hello.version;
-        let make = |library: &Library| library.respond_again(version, &proof, now);
+        let make = move |library: &Library| library.respond_again(version, &proof, now);
         self.begin_response(from, hash, make, bytes, now)
     }
 

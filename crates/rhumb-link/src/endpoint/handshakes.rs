@@ -113,7 +113,7 @@ impl Endpoint {
         // Small datagrams of one flight travel together.
         let mut together = Vec::new();
         loop {
-            match exchange.handshake.poll(scratch).map_err(LinkError::Handshake)? {
+            match exchange.poll(scratch).map_err(LinkError::Handshake)? {
                 Output::Datagram(datagram) => {
                     if together.len() + datagram.len() > HANDSHAKE_DATAGRAM_LEN {
                         self.transmit(exchange, &together);
@@ -283,7 +283,7 @@ impl Endpoint {
         self.forget(id, exchange);
     }
 
-    fn forget(&mut self, id: Key, exchange: Exchange) {
+    pub(super) fn forget(&mut self, id: Key, exchange: Exchange) {
         if let Some(index) = exchange.pending_lane() {
             self.remove_lanes(index);
         }

@@ -18,10 +18,12 @@ use rhumb_wire::datagram::{Datagram, HELLO_ID_LEN, RETRY_LEN, TOKEN_LEN};
 
 use super::{AttemptId, Endpoint, Event};
 use crate::dtls::{Library, Style};
+use crate::elsewhere::Elsewhere;
 use crate::exchange::{
     ATTEMPT_TIME, Evidence, Exchange, HANDSHAKE_TIME, Initiation, PHASES, Progress, Response, Side,
 };
 use crate::handshake::Handshake;
+use crate::hello::random_of;
 use crate::peek::{self, Glimpse};
 use crate::retry::HelloHash;
 use crate::slots::Key;
@@ -93,6 +95,7 @@ impl Endpoint {
             address,
             side: Side::Initiator(initiation),
             handshake: self.library.initiate(style, now),
+            elsewhere: Elsewhere::default(),
             progress: Progress::Handshaking(Evidence::default()),
             library_due: now,
             deadline: now + patience,
@@ -120,6 +123,11 @@ impl Endpoint {
         if peek::glimpse(inner)? != (Glimpse::ClientHello { first: true }) {
             return Err(DropReason::UnexpectedHandshake);
         }
+        // Whoever could begin nothing is refused before hello and token cost a hash. This changes
+        // nothing, since nobody is proven to be there.
+        if token.is_some() && !self.may_begin(from, now) && !self.is_in_progress(from, inner) {
+            return Err(DropReason::HandshakeRate);
+        }
         let hello = HelloHash::of(inner);
         if !token.is_some_and(|token| self.tokens.verify(token, from, &hello, now)) {
             if inner.len() < RETRY_LEN {
@@ -135,7 +143,7 @@ impl Endpoint {
             return Ok(());
         }
         // The address is proven, so whoever is there has begun anew.
-        let make = |library: &Library| Ok(library.respond(now));
+        let make = move |library: &Library| Ok(library.respond(now));
         self.begin_response(from, hello, make, inner, now)
     }
 
@@ -216,36 +224,50 @@ impl Endpoint {
         &mut self,
         from: SocketAddr,
         hello: HelloHash,
-        make: impl FnOnce(&Library) -> Result<Box<dyn Handshake>, HandshakeError>,
+        make: impl FnOnce(&Library) -> Result<Box<dyn Handshake>, HandshakeError> + Send + 'static,
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), DropReason> {
+        if self.has_too_many_jobs() {
+            return Err(DropReason::HalfOpenLimit);
+        }
         let is_known = self.census.is_known(Source::of(from));
         let ticket = self.admission.admit(from, is_known, now)?;
         if let Some(former) = self.routes.get(&from).and_then(|route| route.responder) {
             self.discard(former);
         }
-        let Ok(handshake) = make(&self.library) else {
+        let Ok((handshake, subject)) = self.make_handshake(make, now) else {
             self.admission.release(ticket);
             return Err(DropReason::HelloRefused);
         };
         let id = self.exchanges.insert(Exchange {
             address: from,
-            side: Side::Responder(Response { hello, ticket: Some(ticket) }),
+            side: Side::Responder(Response {
+                hello,
+                random: random_of(bytes),
+                ticket: Some(ticket),
+            }),
             handshake,
+            elsewhere: Elsewhere::default(),
             progress: Progress::Handshaking(Evidence::default()),
             library_due: now + HANDSHAKE_TIME,
             deadline: now + HANDSHAKE_TIME,
             armed: Armed::default(),
         });
         self.routes.entry(from).or_default().responder = Some(id);
-        self.feed(id, bytes, now);
+        match subject {
+            Some(subject) => self.send_out(id, subject, bytes, now),
+            None => self.feed(id, bytes, now),
+        }
         Ok(())
     }
 
     /// Gives a datagram to the library, record by record: `dimpl` 0.9 drops a datagram whose first
     /// record it has seen, even if a retransmission brings what was lost behind it.
     pub(super) fn feed(&mut self, id: Key, bytes: &[u8], now: Instant) {
+        if self.feed_elsewhere(id, bytes, now) {
+            return;
+        }
         for record in peek::records(bytes) {
             self.step(id, now, |exchange| exchange.handshake.handle(record, now));
         }
@@ -267,6 +289,21 @@ impl Endpoint {
         match &mut exchange.side {
             Side::Initiator(initiation) => Some(initiation),
             Side::Responder(_) => None,
+        }
+    }
+
+    /// Whether rates let somebody at `address` begin, who need not be there.
+    fn may_begin(&self, address: SocketAddr, now: Instant) -> bool {
+        let is_known = self.census.is_known(Source::of(address));
+        self.admission.may_begin(address, is_known, now)
+    }
+
+    /// Whether this looks like the hello that somebody at `address` began with.
+    fn is_in_progress(&self, address: SocketAddr, hello: &[u8]) -> bool {
+        let id = self.routes.get(&address).and_then(|route| route.responder);
+        match id.and_then(|id| self.exchanges.get(id)).map(|exchange| &exchange.side) {
+            Some(Side::Responder(response)) => response.random == random_of(hello),
+            _ => false,
         }
     }
 

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Config, DropReason, Endpoint, Event, SessionId};
+use rhumb_link::{Config, DropReason, Endpoint, Event, HandshakeDone, SessionId};
 use rhumb_trust::Identity;
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::{Batch, Name, Role};
@@ -59,6 +59,10 @@ pub struct Net {
     pub sent: Vec<Flying>,
     /// Datagrams that arrived where no endpoint is.
     pub outside: Vec<Flying>,
+    /// How long steps of handshakes take that are done elsewhere.
+    pub work_takes: Duration,
+    /// What was done elsewhere, of which hosts, and when they are told.
+    working: BTreeMap<(Instant, usize), (usize, HandshakeDone)>,
     in_flight: BTreeMap<(Instant, usize), Flying>,
     numbers: usize,
     fate: Judge,
@@ -73,6 +77,8 @@ impl Net {
             delay: Duration::from_millis(10),
             sent: Vec::new(),
             outside: Vec::new(),
+            work_takes: Duration::from_millis(3),
+            working: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             numbers: 0,
             fate: Box::new(|_, _| Fate::Arrives),
@@ -236,6 +242,10 @@ impl Net {
 
     /// Takes what a host has to say.
     pub fn collect(&mut self, host: usize) {
+        while let Some(job) = self.hosts[host].endpoint.poll_handshake_job() {
+            self.numbers += 1;
+            self.working.insert((self.now + self.work_takes, self.numbers), (host, job.run()));
+        }
         let mut batch = Batch::new();
         let from = self.hosts[host].address;
         self.hosts[host].endpoint.poll_transmit(&mut batch);
@@ -257,8 +267,11 @@ impl Net {
         let end = self.now + span;
         loop {
             let arrival = self.in_flight.keys().next().map(|(at, _)| *at);
+            let work = self.working.keys().next().map(|(at, _)| *at);
             let timers = self.hosts.iter().filter_map(|host| host.endpoint.poll_timeout());
-            let Some(next) = timers.chain(arrival).min().filter(|at| *at <= end) else { break };
+            let Some(next) = timers.chain(arrival).chain(work).min().filter(|at| *at <= end) else {
+                break;
+            };
             self.now = self.now.max(next);
             while let Some(entry) = self.in_flight.first_entry() {
                 if entry.key().0 > self.now {
@@ -266,6 +279,14 @@ impl Net {
                 }
                 let flying = entry.remove();
                 let _ = self.deliver(&flying);
+            }
+            while let Some(entry) = self.working.first_entry() {
+                if entry.key().0 > self.now {
+                    break;
+                }
+                let (host, done) = entry.remove();
+                self.hosts[host].endpoint.handle_handshake_done(done, self.now);
+                self.collect(host);
             }
             for host in 0..self.hosts.len() {
                 self.hosts[host].endpoint.handle_timeout(self.now);
