@@ -43,9 +43,19 @@ pub(crate) fn ping_random_names(router: SocketAddr, per_s: u64) -> AtRate {
     })
 }
 
-/// Strangers with a session each, and each time another certificate whose signature is wrong.
-pub(crate) fn forge_chains(router: SocketAddr, sessions: usize, per_s: u64) -> AtRate {
-    let connect = |_| Stranger::connect(ATTACKER, router, Role::Node);
+/// Strangers with a session each, and each time another certificate whose signature is wrong: sent
+/// to the router, or elsewhere, for what they cost the attacker alone.
+pub(crate) fn forge_chains(
+    router: SocketAddr,
+    to: SocketAddr,
+    sessions: usize,
+    per_s: u64,
+) -> AtRate {
+    let connect = |_| {
+        let mut stranger = Stranger::connect(ATTACKER, router, Role::Node);
+        stranger.divert(to);
+        stranger
+    };
     let mut strangers: Vec<Stranger> = (0..sessions).map(connect).collect();
     AtRate::start(per_s, move |number| {
         let stranger = &mut strangers[number as usize % sessions];

@@ -54,6 +54,8 @@ pub(crate) struct Stranger {
     peer: Option<Name>,
     socket: UdpSocket,
     to: SocketAddr,
+    /// Where its PDUs go instead of to its peer.
+    diverted: Option<SocketAddr>,
     buffer: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl Stranger {
             peer: None,
             socket,
             to,
+            diverted: None,
             buffer: vec![0; 2048],
         };
         stranger.pump();
@@ -143,8 +146,13 @@ impl Stranger {
         datagram.extend_from_slice(&[0; 16]);
         if let Ok(to) = self.endpoint.seal(session, &mut datagram, Instant::now()) {
             self.sent_bytes += datagram.len() as u64;
-            let _ = self.socket.send_to(&datagram, to);
+            let _ = self.socket.send_to(&datagram, self.diverted.unwrap_or(to));
         }
+    }
+
+    /// Sends its PDUs there from now on, whoever is there.
+    pub(crate) fn divert(&mut self, to: SocketAddr) {
+        self.diverted = Some(to);
     }
 
     /// Takes the first of the PDUs that came which is of this kind.
