@@ -28,6 +28,9 @@ impl RouterHost {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
+        // As a router's process has it.
+        let mut config = config;
+        config.link.handshakes_elsewhere = true;
         let switch = Switch::new(identity, config, secret, now)?;
         Ok(Self { switch, verifying: None, events: Vec::new() })
     }

@@ -317,6 +317,10 @@ impl Switch {
             let reason = Reason::NotYet(expected_ms(self.verifications.time()));
             return Err(Stop::new(DropReason::VerificationPending, reason));
         }
+        let busy = || Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
+        if !self.is_listened_to(from, now) {
+            return Err(busy());
+        }
         let bad = || Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
         let certificates = pdu.certificates().map_err(|_| bad())?;
         // It has been here before: old routes lead in a circle, or somebody made that up.
@@ -366,7 +370,7 @@ impl Switch {
                 self.admitting.insert(key);
                 Ok(())
             }
-            false => Err(Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS))),
+            false => Err(busy()),
         }
     }
 

@@ -202,6 +202,7 @@ impl Switch {
                 Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
+            Outcome::Handshake(done) => self.endpoint.handle_handshake_done(done, now.instant),
         }
         self.after_control(now);
     }

@@ -31,7 +31,8 @@ use crate::{DropReason, Switch};
 impl Switch {
     /// Turns received datagrams into datagrams to send: forwarded ones in their own slots,
     /// our own appended, the rest dropped and counted. Bounded work per datagram; no
-    /// public-key operation but those of handshakes.
+    /// public-key operation but those of handshakes, and with
+    /// [`handshakes_elsewhere`](rhumb_link::Config::handshakes_elsewhere) only of our own.
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         let mut handshakes = false;
         self.routes.catch_up();

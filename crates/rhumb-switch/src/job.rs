@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_link::SessionId;
+use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::{
     Chain, ChainError, StatementError, Verified, fingerprint_of, verify_chain, verify_statement,
 };
@@ -42,6 +42,8 @@ pub(crate) enum Task {
     Newer { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: Admission, certificate: Certificate, issuer: Arc<Metadata> },
+    /// The next step of a handshake that somebody began.
+    Handshake(HandshakeJob),
 }
 
 #[derive(Debug)]
@@ -74,6 +76,7 @@ pub(crate) enum Outcome {
         issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
     },
+    Handshake(HandshakeDone),
 }
 
 /// From where a route came to our ears.
@@ -126,6 +129,7 @@ impl Job {
                 result: verify_statement(&certificate, &issuer, now_s),
                 issuer,
             },
+            Task::Handshake(job) => Outcome::Handshake(job.run()),
         };
         Done { outcome, brought_at: self.brought_at }
     }

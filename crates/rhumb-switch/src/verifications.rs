@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
-use rhumb_link::{Rate, SessionId, Source, TokenBuckets};
+use rhumb_link::{Rate, SessionId, Source, TokenBucket, TokenBuckets};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Pdu;
 use rhumb_wire::nack::{Nack, Reason};
@@ -23,8 +23,12 @@ use crate::{DropReason, Switch};
 pub(crate) struct Verifications {
     turns: Turns<Job>,
     under_way: usize,
+    /// Whether what was handed out last was a step of a handshake.
+    was_handshake: bool,
     /// Work of each source that may be refused before it has fewer turns.
     patience: TokenBuckets,
+    /// Work of sessions of which something was refused, at sources without patience left.
+    doubtful: TokenBucket,
     refused: RefusedChains,
     /// How long work took of late, from when it was brought to when it was done.
     time: Option<Duration>,
@@ -35,7 +39,9 @@ impl Verifications {
         Self {
             turns: Turns::new(),
             under_way: 0,
+            was_handshake: false,
             patience: TokenBuckets::new(PATIENCE, now),
+            doubtful: TokenBucket::new(DOUBTFUL, now),
             refused: RefusedChains::default(),
             time: None,
         }
@@ -63,19 +69,42 @@ impl Verifications {
 }
 
 impl Switch {
-    /// The next piece of public-key work, to be run off this thread. No more is
-    /// handed out at once than keeps a few threads busy: what waits here waits in the
-    /// order of turns, what waits elsewhere does not.
+    /// The next piece of public-key work, a verification or a step of a handshake that somebody
+    /// else begins, to be run off this thread. No more is handed out at once than keeps a few
+    /// threads busy: what waits here waits in the order of turns, what waits elsewhere does not.
     pub fn poll_job(&mut self) -> Option<Job> {
         if self.verifications.under_way >= MAX_UNDER_WAY {
             return None;
         }
-        let job = match self.verifications.turns.pop() {
-            Some(job) => job,
-            None => self.next_import()?,
+        // One by one, if there are both: handshakes are few, since the link bounds their rates.
+        let job = match self.verifications.was_handshake {
+            true => self.next_verification().or_else(|| self.next_handshake()),
+            false => self.next_handshake().or_else(|| self.next_verification()),
         };
+        let job = job.or_else(|| self.next_import())?;
+        self.verifications.was_handshake = matches!(job.task, Task::Handshake(_));
         self.verifications.under_way += 1;
         Some(job)
+    }
+
+    fn next_verification(&mut self) -> Option<Job> {
+        self.verifications.turns.pop()
+    }
+
+    fn next_handshake(&mut self) -> Option<Job> {
+        let task = Task::Handshake(self.endpoint.poll_handshake_job()?);
+        Some(Job { task, now_s: 0, brought_at: None })
+    }
+
+    /// Whether what a session brings is looked at at all: where much was refused, only so much of
+    /// it is in a second, of all such sessions together. Costs less than to read it.
+    pub(crate) fn is_listened_to(&mut self, session: SessionId, now: Now) -> bool {
+        match self.payer(session, now) {
+            Payer::Stranger { is_suspect: true, was_refused: true, .. } => {
+                self.verifications.doubtful.take(1, now.instant)
+            }
+            _ => true,
+        }
     }
 
     /// Has a task done, if there is room for it among those of whoever causes it: `session`, or we
@@ -187,6 +216,8 @@ const MAX_UNDER_WAY: usize = 16;
 /// A damaged key file or a mistake causes a few; a source that causes
 /// more is not honest, or not for the next seconds.
 const PATIENCE: Rate = Rate { per_s: 1, burst: 4 };
+/// Three per cent of a core: enough for who repeats a mistake and then mends it.
+const DOUBTFUL: Rate = Rate { per_s: 200, burst: 32 };
 /// In each generation: 400 KB in all.
 const MAX_REFUSED: usize = 4096;
 

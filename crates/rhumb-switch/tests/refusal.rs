@@ -186,9 +186,12 @@ fn a_flood_of_bad_chains_costs_one_session_its_share_only() {
         };
         stranger.send(&mut world, header, DATA, &chain);
     }
-    // Of two that are the same, the second one costs no more than to see that.
-    assert_eq!(world.counters(0).chains_refused, 100);
-    assert_eq!(world.dropped(0, DropReason::BadCertificate), 200);
+    // Of two that are the same, the second one costs no more than to see that, and most are not
+    // even read once it is clear whom they are of.
+    let (refused, unread) =
+        (world.counters(0).chains_refused, world.dropped(0, DropReason::Overloaded));
+    assert!((4..=20).contains(&refused), "{refused}");
+    assert_eq!(world.dropped(0, DropReason::BadCertificate) + unread, 200);
     let other = world.node(0);
     world.send(other, node, b"others are served");
     world.settle();

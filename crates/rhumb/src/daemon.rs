@@ -7,7 +7,7 @@
 //! 3. wait for datagrams, the next timer or a wake;
 //! 4. receive a batch, hand it to the service, send what it made of it.
 //!
-//! Invariant: no public-key operation but those of handshakes,
+//! Invariant: no public-key operation but those of handshakes (in a router: of its own),
 //! and no writing of files, happens on the worker.
 
 pub(crate) mod bgp;

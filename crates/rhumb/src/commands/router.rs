@@ -149,6 +149,8 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
     };
     let mut link = rhumb_link::Config::default();
     link.workers = settings.workers;
+    // The verifier does it.
+    link.handshakes_elsewhere = true;
     link.limits = settings.limits;
     link.max_datagram_len = settings.max_datagram_len;
     Ok(rhumb_switch::Config {
