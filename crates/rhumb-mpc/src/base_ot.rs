@@ -1,6 +1,7 @@
 //! The first 128 oblivious transfers, with public keys: "Endemic oblivious transfer" of Masny and
 //! Rindal (CCS 2019, figure 8), twice: with Diffie-Hellman over ristretto255, and with ML-KEM
-//! (`lattice.rs`). Each key is made of both, so a sender's keys are secret while either holds.
+//! (`base_ot/lattice.rs`). Each key is made of both, so a sender's keys are secret while either
+//! holds.
 //!
 //! ```text
 //! receiver  t random, R' a random point;  sends r[c] = tG - H(c, R'),  r[1-c] = R', and its
@@ -19,6 +20,8 @@
 //! receiver's choice shows in no branch and no index. What hides it from the sender is Module-LWE:
 //! the points would do so from anybody, but the offers tell it to whoever breaks that.
 
+pub(crate) mod lattice;
+
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::IsIdentity;
@@ -26,9 +29,9 @@ use ml_kem::SharedKey;
 use subtle::{Choice, ConditionallySelectable};
 use zeroize::Zeroizing;
 
+use self::lattice::{ANSWER_LEN, LatticeReceiver, OFFER_LEN};
 use crate::MpcError;
 use crate::coins::{Seed, digest, low_half};
-use crate::lattice::{self, ANSWER_LEN, LatticeReceiver, OFFER_LEN};
 
 /// As many as the correlation has bits.
 pub(crate) const COUNT: usize = 128;

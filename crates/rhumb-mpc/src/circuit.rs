@@ -5,9 +5,6 @@
 //! is an order of evaluation. What is public (the circuit, the lanes) decides
 //! all lengths and counts; values decide nothing.
 
-use crate::coins::digest;
-use crate::program::Program;
-
 /// A wire: one bit per lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bit(pub(crate) u32);
@@ -208,13 +205,6 @@ impl Circuit {
         self.vector_outputs.push(vector.0);
     }
 
-    /// The program that both parties run.
-    #[must_use]
-    pub fn finish(self) -> Program {
-        let digest = digest(b"rhumb-mpc program", &[&self.encode()]);
-        Program::new(&self, digest)
-    }
-
     fn permutation(&mut self, order: OrderSlot, bits: &[Bit], inverse: bool) -> Vec<Bit> {
         let depth = bits.iter().map(|bit| self.depth(*bit)).max().unwrap_or(0) + 1;
         let outs: Vec<Bit> = bits.iter().map(|_| self.bit(depth)).collect();
@@ -246,7 +236,7 @@ impl Circuit {
     }
 
     /// Injective: each gate by its letter, the length of what follows, and that.
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut put = |letter: u8, numbers: &[u32]| {
             bytes.push(letter);

@@ -1,7 +1,7 @@
 //! What must hold of any bytes a peer could send.
 
 use crate::base_ot::Transfer;
-use crate::lattice::{self, OFFER_LEN};
+use crate::base_ot::lattice::{self, OFFER_LEN};
 use crate::message::Message;
 use crate::{FrameReader, Parameters, Party, Seed, Session};
 

@@ -55,10 +55,9 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
 mod gadgets;
-mod lattice;
-mod liveness;
 mod memory;
 mod message;
+mod parameters;
 mod program;
 mod run;
 mod session;
@@ -76,8 +75,9 @@ pub use coins::Seed;
 pub use error::MpcError;
 pub use frame::{FrameReader, write_frame};
 pub use memory::{Traffic, exchange};
+pub use parameters::{FieldBits, Parameters, Party, Stock};
 pub use program::{Cost, Inputs, Outputs, Program};
-pub use session::{FieldBits, Parameters, Party, Session, Stock};
+pub use session::Session;
 pub use translation::MAX_ORDER;
 
 /// Of the protocol. Parties of different versions do not begin a session.

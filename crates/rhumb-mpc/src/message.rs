@@ -2,9 +2,11 @@
 //! the body. Numbers are little-endian. One message is one frame of the channel, which is ordered
 //! and authenticated (TLS over TCP).
 
-use crate::session::Parameters;
+use std::collections::VecDeque;
+
+use crate::parameters::{FieldBits, Parameters, Party};
 use crate::triples::Kind;
-use crate::{FieldBits, MAX_MESSAGE, MpcError, Party, VERSION};
+use crate::{MAX_MESSAGE, MpcError, VERSION};
 
 /// Names a session: a digest of what both said in their hellos.
 pub(crate) type SessionId = [u8; 16];
@@ -285,3 +287,21 @@ const TRIPLES: u8 = 4;
 const LEVEL: u8 = 5;
 const ORDER: u8 = 6;
 const ORDER_TREES: u8 = 7;
+
+/// Numbers messages and puts them into the outbox.
+pub(crate) struct Sender<'a> {
+    pub(crate) outbox: &'a mut VecDeque<Vec<u8>>,
+    pub(crate) spare: &'a mut Vec<Vec<u8>>,
+    pub(crate) sent: &'a mut u64,
+    pub(crate) id: SessionId,
+}
+
+impl Sender<'_> {
+    pub(crate) fn send(&mut self, body: &Body<'_>) {
+        let message = Message { session: self.id, number: *self.sent, body: *body };
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        message.emit(&mut bytes);
+        self.outbox.push_back(bytes);
+        *self.sent += 1;
+    }
+}

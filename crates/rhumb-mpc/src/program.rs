@@ -1,12 +1,15 @@
 //! A circuit made ready to run: what is local of each
 //! level, then what needs one message of each party.
 
+pub(crate) mod liveness;
+
+use self::liveness::{RowCounts, assign};
 use crate::MpcError;
 use crate::circuit::{Bit, Circuit, Gate, Owner, Vector};
-use crate::liveness::{RowCounts, assign};
+use crate::coins::digest;
 
 /// A gate that a party evaluates alone. Its numbers are wires until rows are assigned
-/// (`liveness.rs`), as those of all gates here.
+/// (`program/liveness.rs`), as those of all gates here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LocalGate {
     Constant { out: u32, value: bool },
@@ -81,8 +84,17 @@ pub struct Cost {
     pub rounds: usize,
 }
 
+impl Circuit {
+    /// The program that both parties run.
+    #[must_use]
+    pub fn finish(self) -> Program {
+        let digest = digest(b"rhumb-mpc program", &[&self.encode()]);
+        Program::new(&self, digest)
+    }
+}
+
 impl Program {
-    pub(crate) fn new(circuit: &Circuit, digest: [u8; 32]) -> Self {
+    fn new(circuit: &Circuit, digest: [u8; 32]) -> Self {
         let depths = circuit.bit_depths.iter().chain(&circuit.vector_depths);
         let rounds = depths.max().map_or(0, |depth| *depth as usize);
         let mut levels = vec![Level::default(); rounds + 1];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::MpcError;
 use crate::coins::digest;
-use crate::liveness::RowCounts;
+use crate::program::liveness::RowCounts;
 use crate::program::{
     AndGate, Cost, Input, Inputs, Level, LocalGate, Outputs, PermuteGate, Program,
 };

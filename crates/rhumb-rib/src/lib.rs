@@ -20,7 +20,6 @@ mod absence;
 mod admission;
 mod allowance;
 mod civil_clock;
-mod commit;
 mod config;
 mod counters;
 mod entry;
@@ -32,8 +31,6 @@ pub mod fuzz;
 mod generations;
 mod gone;
 mod lookup;
-mod place;
-mod publish;
 mod pushes;
 mod record;
 mod rib;
@@ -44,7 +41,6 @@ pub mod store;
 mod subscriptions;
 
 pub use admission::RefusedAsker;
-pub use commit::{Commit, Committed};
 pub use config::Config;
 pub use counters::{Counters, DropReason};
 pub use entry::{
@@ -52,7 +48,8 @@ pub use entry::{
     max_lifetime_s,
 };
 pub use error::RibError;
-pub use publish::{Verdict, Verification};
+pub use rib::commit::{Commit, Committed};
+pub use rib::publish::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
 pub use server::Server;
 pub use share::{Account, Footprint, Held, Moves, Share};

@@ -12,6 +12,10 @@
 //! INVARIANT: whatever was acknowledged as stored, or something newer by the same issuer, is found
 //! until it expires, also after the process was killed.
 
+pub(crate) mod commit;
+mod place;
+pub(crate) mod publish;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,14 +27,14 @@ use rhumb_wire::rib::{
 };
 use rhumb_wire::{Metadata, Name};
 
+use self::commit::{Staged, UnderWay};
+use self::publish::NotTaken;
 use crate::absence::Absences;
 use crate::admission::{Admission, RefusedAsker};
-use crate::commit::{Staged, UnderWay};
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::gone::Gone;
 use crate::lookup::Trail;
-use crate::publish::NotTaken;
 use crate::pushes::{Due, Pushes, Target};
 use crate::share::Payer;
 use crate::signatures::{Budgets, Forgeries, Waiting};

@@ -9,7 +9,7 @@
 use crate::allowance::Allowance;
 use crate::fair::FairQueue;
 use crate::generations::Generations;
-use crate::publish::Verification;
+use crate::rib::publish::Verification;
 use crate::share::Payer;
 use rhumb_wire::{Certificate, Name};
 

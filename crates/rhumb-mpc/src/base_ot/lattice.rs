@@ -21,8 +21,8 @@ use ml_kem::{
 use subtle::{Choice, ConditionallySelectable};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
+use super::{Transfer, put_both};
 use crate::MpcError;
-use crate::base_ot::{Transfer, put_both};
 use crate::coins::{Seed, digest};
 
 /// Bytes from the receiver: `rho`, `r[0]`, `r[1]`.

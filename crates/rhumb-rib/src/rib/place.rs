@@ -11,8 +11,8 @@ use rhumb_trust::Standing;
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Certificate, Metadata, Name};
 
-use crate::commit::Draft;
-use crate::publish::NotTaken;
+use super::commit::Draft;
+use super::publish::NotTaken;
 use crate::rib::{Asker, Fill, Rib};
 use crate::store::Store;
 use crate::{Account, Footprint, Held, Moves, RibError, Share};

@@ -18,7 +18,7 @@ use rhumb_trust::{
 use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
-use crate::commit::{Draft, Order};
+use super::commit::{Draft, Order};
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;

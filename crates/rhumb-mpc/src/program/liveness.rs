@@ -5,7 +5,7 @@
 //! other; the inputs of its ANDs, which are masked and not read again; what party two permutes; the
 //! products; what party one permutes.
 
-use crate::program::{Level, LocalGate};
+use super::{Level, LocalGate};
 
 /// Rows of one kind, of bits or of vectors.
 struct Rows {
