@@ -49,11 +49,10 @@ use crate::dtls::Library;
 use crate::elsewhere::HandshakeJob;
 use crate::exchange::Exchange;
 use crate::handshake::MAX_OUTPUT;
-use crate::lane_group::LaneGroup;
 use crate::lane_table::LaneTable;
 use crate::path::Challenges;
 use crate::retry::RetryTokens;
-use crate::session::Session;
+use crate::session::{Lanes, Session};
 use crate::slots::{Key, Slots};
 use crate::timers::Timers;
 use crate::{
@@ -91,24 +90,6 @@ pub struct Endpoint {
     records_from_elsewhere: u64,
     /// Room for one output of the handshake library.
     scratch: Vec<u8>,
-}
-
-/// The lanes that records come in on.
-pub(crate) type Lanes = LaneTable<LaneEntry>;
-
-/// The receiving lanes of one handshake, and whose they are.
-pub(crate) struct LaneEntry {
-    pub(crate) group: LaneGroup,
-    /// The session; none until the peer's parameters have arrived.
-    pub(crate) session: Option<SessionId>,
-    /// Where the session sends to; until there is one, where the handshake is made with.
-    pub(crate) address: SocketAddr,
-    /// Whether a record was opened, so that the peer is known to have our index.
-    pub(crate) confirmed: bool,
-    /// Whether the session's watch dozes: then opening wakes it.
-    pub(crate) dozes: bool,
-    /// The exchange that made it.
-    pub(crate) exchange: Key,
 }
 
 /// The exchanges with one address: both ends may begin one at once.

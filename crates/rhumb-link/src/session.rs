@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rhumb_wire::datagram::SessionIndex;
 use rhumb_wire::{Metadata, Name};
 
-use crate::endpoint::Lanes;
-use crate::endpoint::former::Former;
 use crate::lane::SendLane;
+use crate::lane_group::LaneGroup;
+use crate::lane_table::LaneTable;
 use crate::path::PathCheck;
 use crate::path_size::PathSize;
 use crate::slots::Key;
@@ -46,6 +46,34 @@ pub struct Peer {
     pub established_at: Instant,
     /// When its newest handshake completed.
     pub renewed_at: Instant,
+}
+
+/// The lanes that records come in on.
+pub(crate) type Lanes = LaneTable<LaneEntry>;
+
+/// The receiving lanes of one handshake, and whose they are.
+pub(crate) struct LaneEntry {
+    pub(crate) group: LaneGroup,
+    /// The session; none until the peer's parameters have arrived.
+    pub(crate) session: Option<SessionId>,
+    /// Where the session sends to; until there is one, where the handshake is made with.
+    pub(crate) address: SocketAddr,
+    /// Whether a record was opened, so that the peer is known to have our index.
+    pub(crate) confirmed: bool,
+    /// Whether the session's watch dozes: then opening wakes it.
+    pub(crate) dozes: bool,
+    /// The exchange that made it.
+    pub(crate) exchange: Key,
+}
+
+/// What was sent on, and where to, until a handshake from another address took the session over.
+pub(crate) struct Former {
+    pub(crate) send: SendLane,
+    pub(crate) address: SocketAddr,
+    /// Until when what comes from there may be of the process that made the handshake.
+    pub(crate) counts_until: Instant,
+    /// When it is told next that somebody is there.
+    pub(crate) told_from: Instant,
 }
 
 /// Why a session ended.

@@ -9,6 +9,7 @@ use rhumb_switch::Remote;
 use rhumb_trust::Identity;
 use rhumb_wire::Role;
 
+use crate::link::link_config;
 use crate::random::Random;
 use crate::rib::Disk;
 use crate::router::VERIFIER_TIME;
@@ -163,13 +164,6 @@ impl World {
     pub(crate) fn ids(&self) -> impl Iterator<Item = StationId> + use<> {
         (0..self.stations.len()).map(StationId)
     }
-}
-
-/// The link of every station: one whose runs can be repeated.
-pub(crate) fn link_config() -> rhumb_link::Config {
-    let mut config = rhumb_link::Config::default();
-    config.repeatable_handshakes = true;
-    config
 }
 
 /// The sources of keys and of secrets.

@@ -41,6 +41,7 @@ mod building;
 pub mod conditions;
 pub mod fault;
 mod key;
+mod link;
 mod network;
 mod node;
 pub mod outsider;

@@ -39,7 +39,7 @@ impl Outsider {
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let config = crate::building::link_config();
+        let config = crate::link::link_config();
         let endpoint = Endpoint::new(identity.clone(), config, secret, now.instant)?;
         let (inbox, events) = (Vec::new(), Vec::new());
         Ok(Self { identity, endpoint, outgoing: Batch::new(), inbox, events })

@@ -17,7 +17,7 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Statement};
 
-use crate::building::link_config;
+use crate::link::link_config;
 
 /// How a RIB treats the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

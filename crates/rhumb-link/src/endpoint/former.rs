@@ -14,18 +14,7 @@ use std::time::{Duration, Instant};
 use rhumb_wire::datagram::{RecordKind, SessionIndex};
 
 use super::{Endpoint, Event};
-use crate::lane::SendLane;
 use crate::{DropReason, SessionId};
-
-/// What was sent on, and where to, until a handshake from another address took the session over.
-pub(crate) struct Former {
-    pub(super) send: SendLane,
-    pub(super) address: SocketAddr,
-    /// Until when what comes from there may be of the process that made the handshake.
-    pub(super) counts_until: Instant,
-    /// When it is told next that somebody is there.
-    pub(super) told_from: Instant,
-}
 
 impl Endpoint {
     /// Seals a datagram, as [`Endpoint::seal`] does, for whoever still uses

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rhumb_wire::datagram::{LANES, SessionParameters};
 
-use super::{Endpoint, Event, LaneEntry};
+use super::{Endpoint, Event};
 use crate::certificate;
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, Initiation, PHASES, Progress, RETRIES_PER_HELLO,
@@ -20,6 +20,7 @@ use crate::exchange::{
 };
 use crate::handshake::Output;
 use crate::lane_group::LaneGroup;
+use crate::session::LaneEntry;
 use crate::slots::Key;
 use crate::timers::Owner;
 use crate::{

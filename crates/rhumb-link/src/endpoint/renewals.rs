@@ -10,14 +10,14 @@ use std::time::Instant;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordKind, SessionIndex, SessionParameters};
 use rhumb_wire::metadata::Role;
 
-use super::former::{Former, TELL_FORMER_AFTER};
+use super::former::TELL_FORMER_AFTER;
 use super::{Endpoint, Event};
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, LINGER, Progress, Renewal, Side,
 };
 use crate::lane::SendLane;
 use crate::path_size::PathSize;
-use crate::session::{ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time};
+use crate::session::{Former, ReceiveLanes, SILENCE, SentElsewhere, Session, renewal_time};
 use crate::slots::Key;
 use crate::timers::{Armed, Owner};
 use crate::watch::Watch;
