@@ -3,14 +3,14 @@
 //! 1. Members announce to both parties. What is heard is held, whether there is a pair or not: a
 //!    standby is a shard without one.
 //! 2. With a pair (`pair.rs`), party two tells what it has heard, and party one
-//!    orders what both do (`lead.rs`, `follow.rs`).
+//!    orders what both do (`pair/lead.rs`, `follow.rs`).
 //! 3. Orders change the table at both parties alike, and what the announcers shared of each lane's
 //!    key goes to the members (`orders.rs`).
 //! 4. After a change, members rank the routes of a destination, and what is best is computed
 //!    (`rounds.rs`, `select.rs`); results are shares.
 //! 5. Party one has all of it chosen anew, slowly and for
 //!    ever, by the load that there is (`sweep.rs`).
-//! 6. A member that joins says what it holds, and gets what it lacks (`sync.rs`).
+//! 6. A member that joins says what it holds, and gets what it lacks (`pair/lead/sync.rs`).
 //!
 //! Invariant: what is current at one party is current at the other after the same order; whatever
 //! contradicts that ends the pair.
@@ -19,13 +19,11 @@
 mod deviates;
 mod follow;
 mod latest;
-mod lead;
 mod orders;
 mod pair;
 mod rounds;
 mod select;
 mod sweep;
-mod sync;
 pub(crate) mod table;
 
 use std::collections::VecDeque;

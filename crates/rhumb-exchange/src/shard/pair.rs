@@ -1,12 +1,14 @@
 //! A pair of parties as a shard sees it: the engine's session,
 //! what is under way, and what each role keeps.
 
+mod lead;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot, Party, Seed, Session, Stock};
 
-use super::lead::Lead;
+use self::lead::Lead;
 use super::{Output, Shard};
 use crate::ExchangeError;
 use crate::circuits::Form;

@@ -17,8 +17,7 @@ use std::time::Instant;
 
 use rhumb_mpc::Party;
 
-use super::Shard;
-use super::lead::Lead;
+use super::Lead;
 use crate::MAX_MEMBER_MESSAGE;
 use crate::config::{REPLAY_AHEAD, REPLAY_LANES};
 use crate::message::member::{OFFER_LEN, ToMember};
@@ -26,9 +25,10 @@ use crate::message::pair::Order;
 use crate::message::{BUCKETS, Tag};
 use crate::roster::Lane;
 use crate::route::RouteId;
+use crate::shard::Shard;
 
 /// How far a lane is.
-pub(super) struct Sync {
+pub(in crate::shard) struct Sync {
     /// The order by which it joined.
     joined: u64,
     state: State,
@@ -63,7 +63,7 @@ impl Sync {
 
     /// Something became current without a run, perhaps after
     /// this lane was looked at; true if that is so.
-    pub(super) fn late_adoption(&mut self, id: RouteId) -> bool {
+    pub(in crate::shard) fn late_adoption(&mut self, id: RouteId) -> bool {
         if matches!(self.state, State::Said(_)) {
             return false;
         }
@@ -81,7 +81,7 @@ impl Sync {
 
 impl Lead {
     /// A lane may lack something: it waits for its turn, once.
-    pub(super) fn replay_later(&mut self, lane: Lane) {
+    pub(in crate::shard) fn replay_later(&mut self, lane: Lane) {
         if let Some(sync) = self.syncs.get_mut(&lane)
             && !std::mem::replace(&mut sync.is_in_turn, true)
         {
@@ -91,7 +91,7 @@ impl Lead {
 
     /// Something became current without a run: those who have
     /// said what they hold before this may lack it.
-    pub(super) fn adopted(&mut self, id: RouteId) {
+    pub(in crate::shard) fn adopted(&mut self, id: RouteId) {
         for (lane, sync) in &mut self.syncs {
             if sync.late_adoption(id) && !std::mem::replace(&mut sync.is_in_turn, true) {
                 self.replays.push_back(*lane);
@@ -101,7 +101,13 @@ impl Lead {
 }
 
 impl Shard {
-    pub(super) fn take_holding(&mut self, lane: Lane, tag: Tag, sums: Vec<u64>, _now: Instant) {
+    pub(in crate::shard) fn take_holding(
+        &mut self,
+        lane: Lane,
+        tag: Tag,
+        sums: Vec<u64>,
+        _now: Instant,
+    ) {
         if !self.is_joined(lane, tag) {
             return;
         }
@@ -127,7 +133,7 @@ impl Shard {
     }
 
     /// A member has put together what both parties sent before a milestone.
-    pub(super) fn take_passed(&mut self, lane: Lane, tag: Tag) {
+    pub(in crate::shard) fn take_passed(&mut self, lane: Lane, tag: Tag) {
         if self.tag(tag.position) != tag {
             return;
         }
@@ -138,7 +144,7 @@ impl Shard {
     }
 
     /// Routes were replayed to a lane: it says when it is there.
-    pub(super) fn mark_replayed(&mut self, lane: Lane, position: u64, ids: &[RouteId]) {
+    pub(in crate::shard) fn mark_replayed(&mut self, lane: Lane, position: u64, ids: &[RouteId]) {
         if self.party == Party::Two {
             return;
         }
@@ -156,7 +162,7 @@ impl Shard {
     }
 
     /// What a member holds of a bucket that it was asked about.
-    pub(super) fn take_ids(&mut self, lane: Lane, tag: Tag, bucket: u8, ids: &[RouteId]) {
+    pub(in crate::shard) fn take_ids(&mut self, lane: Lane, tag: Tag, bucket: u8, ids: &[RouteId]) {
         if !self.is_joined(lane, tag) {
             return;
         }
@@ -185,7 +191,7 @@ impl Shard {
     }
 
     /// Compares what lanes have said with what is current.
-    pub(super) fn look_at_syncs(&mut self) {
+    pub(in crate::shard) fn look_at_syncs(&mut self) {
         while let Some(lane) = self.lead().and_then(|lead| lead.said.pop()) {
             let Some(joined) =
                 self.lead().and_then(|lead| lead.syncs.get(&lane)).map(|sync| sync.joined)
@@ -212,7 +218,7 @@ impl Shard {
 
     /// The next run for a member that lacks something, or for one after the other the word that it
     /// lacks nothing. Who has not put together what was replayed to it is left out until it has.
-    pub(super) fn next_replay(&mut self) -> Option<Order> {
+    pub(in crate::shard) fn next_replay(&mut self) -> Option<Order> {
         while let Some(lane) = self.lead()?.replays.pop_front() {
             let Some(sync) = self.lead()?.syncs.get_mut(&lane) else { continue };
             sync.is_in_turn = false;

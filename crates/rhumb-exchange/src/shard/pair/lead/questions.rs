@@ -9,12 +9,12 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use rhumb_mpc::{MAX_ORDER_SLOTS, OrderSlot};
 
+use super::Lead;
 use crate::ExchangeError;
 use crate::circuits::Form;
 use crate::message::pair::{Order, Selection};
 use crate::roster::{Lane, LaneSet};
 use crate::route::Destination;
-use crate::shard::lead::Lead;
 use crate::shard::orders::places;
 use crate::shard::pair::Role;
 use crate::shard::select::SELECTIONS;

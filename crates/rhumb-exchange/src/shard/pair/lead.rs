@@ -5,33 +5,34 @@
 
 mod presence;
 mod questions;
+mod sync;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::Shard;
-use super::pair::Role;
-use super::select::SELECTIONS;
-use super::sweep::Sweep;
-use super::sync::Sync;
+use self::sync::Sync;
+use super::Role;
 use crate::ExchangeError;
 use crate::config::ServerConfig;
 use crate::message::Mark;
 use crate::message::pair::{Item, Order, PairMessage};
 use crate::roster::Lane;
 use crate::route::{Destination, RouteId};
+use crate::shard::Shard;
+use crate::shard::select::SELECTIONS;
+use crate::shard::sweep::Sweep;
 use questions::Questions;
 
 /// What party one keeps of a pair.
-pub(super) struct Lead {
-    pub(super) began: Instant,
+pub(in crate::shard) struct Lead {
+    pub(in crate::shard) began: Instant,
     /// Party two has said what it held at the beginning.
     is_reconciled: bool,
     /// A former pair has exported something.
     had_former: bool,
     /// Members may be told what is gone.
-    pub(super) is_settled: bool,
+    pub(in crate::shard) is_settled: bool,
     /// What a former pair has exported, and is not current yet.
     awaited: BTreeSet<Item>,
     /// Lanes that had routes when this pair began, each
@@ -53,11 +54,11 @@ pub(super) struct Lead {
     /// Lanes that are connected to both, and have not joined.
     joining: BTreeSet<Lane>,
     questions: Questions,
-    pub(super) syncs: BTreeMap<Lane, Sync>,
+    pub(in crate::shard) syncs: BTreeMap<Lane, Sync>,
     /// Lanes that have said what they hold: to look at now, and once the pair has settled.
-    pub(super) said: Vec<Lane>,
-    pub(super) said_early: Vec<Lane>,
-    pub(super) replays: VecDeque<Lane>,
+    pub(in crate::shard) said: Vec<Lane>,
+    pub(in crate::shard) said_early: Vec<Lane>,
+    pub(in crate::shard) replays: VecDeque<Lane>,
     /// What is done first, of exports, selections, questions and replays.
     turn: usize,
     /// Asked in this turn.
@@ -66,12 +67,12 @@ pub(super) struct Lead {
     waiting: VecDeque<Order>,
     installing: Option<(u8, Option<u64>)>,
     /// Slots of the engine whose order holds, the one used last at the end.
-    pub(super) slots: Vec<u8>,
+    pub(in crate::shard) slots: Vec<u8>,
     /// The order to hand out that party two has not done yet.
-    pub(super) undone: Option<u64>,
+    pub(in crate::shard) undone: Option<u64>,
     /// In which round a lane's route was compared last.
     compared: Vec<u64>,
-    pub(super) sweep: Sweep,
+    pub(in crate::shard) sweep: Sweep,
 }
 
 /// What party two has heard of a lane.
@@ -108,7 +109,7 @@ enum What {
 }
 
 impl Lead {
-    pub(super) fn new(lanes: usize, now: Instant, pass: Duration) -> Self {
+    pub(in crate::shard) fn new(lanes: usize, now: Instant, pass: Duration) -> Self {
         Self {
             began: now,
             is_reconciled: false,
@@ -143,22 +144,22 @@ impl Lead {
     }
 
     /// Whether no word waits, and no order.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(in crate::shard) fn is_quiet(&self) -> bool {
         self.ready.is_empty() && self.waiting.is_empty()
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::shard) fn waiting(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
-    pub(super) fn timeout(&self, config: &ServerConfig) -> Option<Instant> {
+    pub(in crate::shard) fn timeout(&self, config: &ServerConfig) -> Option<Instant> {
         let stale = self.absent.iter().map(|(lane, since)| stale_at(config, *lane, *since)).min();
         let settle = (!self.is_settled).then_some(self.began + config.settle);
         [stale, settle, Some(self.sweep.due)].into_iter().flatten().min()
     }
 
     /// Words of a lane that wait.
-    pub(super) fn waiting_of(&self, lane: Lane) -> usize {
+    pub(in crate::shard) fn waiting_of(&self, lane: Lane) -> usize {
         self.queues[lane.index()].len()
     }
 
@@ -181,7 +182,7 @@ fn stale_at(config: &ServerConfig, lane: Lane, since: Instant) -> Instant {
 }
 
 impl Shard {
-    pub(super) fn lead(&mut self) -> Option<&mut Lead> {
+    pub(in crate::shard) fn lead(&mut self) -> Option<&mut Lead> {
         match self.pair.as_mut().map(|pair| &mut pair.role) {
             Some(Role::Lead(lead)) => Some(lead),
             _ => None,
@@ -189,7 +190,7 @@ impl Shard {
     }
 
     /// A pair has begun: all that is held waits.
-    pub(super) fn begin_lead(&mut self, now: Instant) {
+    pub(in crate::shard) fn begin_lead(&mut self, now: Instant) {
         let lanes = (0..self.connections.len()).map(|lane| Lane(lane as u16));
         for lane in lanes {
             let items: Vec<(Mark, bool)> =
@@ -210,7 +211,7 @@ impl Shard {
     }
 
     /// Orders what can be done, up to a run.
-    pub(super) fn lead_on(&mut self, now: Instant) -> Result<(), ExchangeError> {
+    pub(in crate::shard) fn lead_on(&mut self, now: Instant) -> Result<(), ExchangeError> {
         loop {
             let Some(pair) = &self.pair else { return Ok(()) };
             let is_busy = pair.running.is_some() || !pair.session.is_ready();
