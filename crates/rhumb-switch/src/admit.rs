@@ -25,18 +25,18 @@ use rhumb_wire::nack::{CapabilityFault, Reason};
 use rhumb_wire::pdu::{LabelledHeader, LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Scope};
 
-use crate::answer::split_names;
+use crate::answer::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
 use crate::changes::Grounds;
 use crate::directory::Question;
-use crate::flows::{Flow, Marks, NextLabel, Ready};
-use crate::forward::TELL_LABEL_AGAIN_MS;
+use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
+use crate::grants::{Acceptance, Grant};
 use crate::job::{Admission, Task};
 use crate::joining::wanted;
 use crate::reach::NoWay;
 use crate::routes::Found;
-use crate::switch::{Acceptance, Grant};
 use crate::tables::Way;
+use crate::verifications::RETRY_WHEN_BUSY_MS;
 use crate::{DropReason, Switch};
 
 /// Where a PDU goes from here.
@@ -769,12 +769,7 @@ const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
 const RETRY_WHEN_MEASURED_MS: u16 = 10;
 /// A chain that went ahead and got lost is sent again no sooner.
 const CHAIN_AHEAD_INTERVAL_MS: u32 = 4;
-/// No data's tag: the data that a chain went ahead of are answered by
-/// themselves, and two NACKs would resend them twice.
-pub(crate) const CHAIN_AHEAD_TAG: u32 = 0;
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
 /// Seldom enough that a RIB that is gone for hours costs a flow nothing.
 const REFRESH_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Long enough to matter to whoever is short of something.
-pub(crate) const RETRY_WHEN_BUSY_MS: u16 = 200;

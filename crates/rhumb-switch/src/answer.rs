@@ -13,12 +13,12 @@ use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
 use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 
-use crate::admit::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
 use crate::directory::Question;
+use crate::flows::{flow_key, split_names};
+use crate::grants::Grant;
 use crate::job::Task;
 use crate::newest::outdates;
-use crate::switch::Grant;
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -362,21 +362,8 @@ fn superseded(about: PduHeader) -> (PduHeader, Vec<u8>) {
     (header, data)
 }
 
-/// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
-pub(crate) fn flow_key(source: Name, destination: Name) -> [u8; 64] {
-    let mut key = [0; 64];
-    key[..32].copy_from_slice(&source.0);
-    key[32..].copy_from_slice(&destination.0);
-    key
-}
-
-/// Source and destination of a flow's key.
-pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
-    let (mut source, mut destination) = (Name([0; 32]), Name([0; 32]));
-    source.0.copy_from_slice(&names[..32]);
-    destination.0.copy_from_slice(&names[32..]);
-    (source, destination)
-}
-
+/// No data's tag: the data that a chain went ahead of are answered by
+/// themselves, and two NACKs would resend them twice.
+pub(crate) const CHAIN_AHEAD_TAG: u32 = 0;
 /// The next PDU carries the chain again; nothing needs to be waited for.
 const RETRY_AFTER_LAPSE_MS: u16 = 1;

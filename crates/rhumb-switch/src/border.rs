@@ -16,7 +16,7 @@ use rhumb_capability::{
 use rhumb_wire::Name;
 use rhumb_wire::nack::{CapabilityFault, Reason};
 
-use crate::admit::RETRY_WHEN_BUSY_MS;
+use crate::verifications::RETRY_WHEN_BUSY_MS;
 
 /// What a router demands of foreign peers.
 pub struct Border {
@@ -110,7 +110,7 @@ pub fn short_address(name: &Name) -> IpAddr {
 
 /// Source and destination of a PDU as they stand in its stamp.
 pub(crate) fn short_addresses(names: &[u8; 64]) -> (IpAddr, IpAddr) {
-    let (source, destination) = crate::answer::split_names(names);
+    let (source, destination) = crate::flows::split_names(names);
     (short_address(&source), short_address(&destination))
 }
 

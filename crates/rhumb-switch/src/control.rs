@@ -11,13 +11,15 @@ use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
 
-use crate::admit::RETRY_WHEN_BUSY_MS;
 use crate::budgets::Cost;
 use crate::directory::reconnect_delay;
+use crate::event::Event;
+use crate::grants::Grant;
 use crate::job::{Admission, Done, Outcome, Task};
 use crate::reach::{NoWay, Way};
 use crate::routes::{Attached, NotAttached};
-use crate::switch::{Dial, Event, Grant, until};
+use crate::switch::{Dial, until};
+use crate::verifications::RETRY_WHEN_BUSY_MS;
 use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.

@@ -22,11 +22,10 @@ use rhumb_wire::{Action, Batch};
 
 use crate::DropReason;
 use crate::changes::{Grounds, Seen};
-use crate::flows::place_of;
-use crate::forward::NAMES_TAKE;
-use crate::status::Counters;
+use crate::counters::Counters;
+use crate::flows::{NAMES_TAKE, place_of};
+use crate::hand_over::{FlowCopy, HandOver, Handed, Order, Report, Told};
 use crate::tables::Tables;
-use crate::workers::{HandOver, Handed, Order, Report, Told};
 
 /// A worker of a switch.
 pub struct FastPath {
@@ -34,7 +33,7 @@ pub struct FastPath {
     workers: usize,
     lanes: WorkerLanes,
     /// By the place that the switch has given each.
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<LentFlow>>,
     tables: Arc<Tables>,
     /// The number of the latest change, as of this batch.
     latest: u64,
@@ -49,24 +48,10 @@ pub struct FastPath {
     counters: Counters,
 }
 
-/// What the switch gives of a flow.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FlowCopy {
-    pub(crate) label: Label,
-    pub(crate) ingress: SessionId,
-    pub(crate) next: SessionId,
-    pub(crate) next_label: Label,
-    pub(crate) until: Instant,
-    pub(crate) max_datagram_len: u16,
-    /// As the switch's flow has them.
-    pub(crate) as_of: u64,
-    pub(crate) grounds: Grounds,
-}
-
 /// A flow as it is kept: one line of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Flow {
+struct LentFlow {
     label: Label,
     ingress: SessionId,
     next: SessionId,
@@ -280,7 +265,7 @@ impl FastPath {
         }
         let place = place_of(copy.label);
         make_room(&mut self.flows, place);
-        self.flows[place] = Some(Flow {
+        self.flows[place] = Some(LentFlow {
             label: copy.label,
             ingress: copy.ingress,
             next: copy.next,
@@ -367,7 +352,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a millisecond; a million places are passed in a minute.
 const MAX_PASSED: usize = 1 << 14;
 
-const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow is one line of the cache");
+const _: () = assert!(size_of::<Option<LentFlow>>() == 64, "a flow is one line of the cache");
 
 #[cfg(test)]
 mod tests {
@@ -376,12 +361,12 @@ mod tests {
 
     #[test]
     fn three_workers_keep_an_idle_flow_below_512_bytes() {
-        let mut places: Vec<Option<Flow>> = Vec::new();
+        let mut places: Vec<Option<LentFlow>> = Vec::new();
         let mut most = 0;
         for place in 0..200_000 {
             make_room(&mut places, place);
             if place > 1000 {
-                most = most.max(places.capacity() * size_of::<Option<Flow>>() / places.len());
+                most = most.max(places.capacity() * size_of::<Option<LentFlow>>() / places.len());
             }
         }
         // Places come in no order.

@@ -4,7 +4,7 @@
 //! again, so a labelled PDU costs one index and one comparison, and labels of former flows
 //! find nothing. What every PDU needs of a flow fills one line of the processor's cache;
 //! its names, and what seldom matters, are kept apart. The table is bounded; which flow
-//! has to go when it is full is decided in `order`.
+//! has to go when it is full is decided in `eviction`.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -14,11 +14,12 @@ use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashTable};
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
-use rhumb_wire::pdu::{Frame, Label};
+use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
+use rhumb_wire::{Name, PduHeader};
 
 use crate::LISTED;
 use crate::changes::{Grounds, Seen};
-use crate::order::Order;
+use crate::eviction::Eviction;
 use crate::table::Fill;
 
 /// All flows of a worker.
@@ -30,7 +31,7 @@ pub(crate) struct Flows<S = SessionId> {
     /// Flows by the label that the next hop gave: asked only when
     /// the next hop says that it does not know it.
     by_next_label: HashMap<(S, Label), u32, RandomState>,
-    order: Order,
+    eviction: Eviction,
     /// Where the next visit begins.
     visited: usize,
     hasher: RandomState,
@@ -80,7 +81,7 @@ pub(crate) enum Ready {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Marks {
     tag: u8,
-    /// Since `order` last asked.
+    /// Since `eviction` last asked.
     used: bool,
     /// Since [`Flows::visit_active`] last came by.
     active: bool,
@@ -151,7 +152,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     /// full, with a byte of its own for each place.
     #[cfg(test)]
     pub(crate) const MAX_BYTES_A_FLOW: usize = 2
-        * (size_of::<Flow<S>>() + size_of::<Names>() + size_of::<Rest>() + Order::BYTES_A_PLACE)
+        * (size_of::<Flow<S>>() + size_of::<Names>() + size_of::<Rest>() + Eviction::BYTES_A_PLACE)
         + (size_of::<u32>() + 1) * 16 / 7
         + (size_of::<((S, Label), u32)>() + 1) * 16 / 7;
 
@@ -165,7 +166,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             rest: Vec::new(),
             by_names: HashTable::new(),
             by_next_label: HashMap::with_hasher(hasher.clone()),
-            order: Order::new(bound),
+            eviction: Eviction::new(bound),
             visited: 0,
             hasher,
             bound,
@@ -427,7 +428,7 @@ impl<S: Copy + Eq + Hash> Flows<S> {
             self.names.push(Names(*names));
             self.rest.push(Rest { grounds: Grounds::NONE, chain_ahead_ms: 0 });
             let places = &mut self.places;
-            self.order.push(|index| std::mem::take(&mut places[index as usize].marks.used));
+            self.eviction.push(|index| std::mem::take(&mut places[index as usize].marks.used));
             (self.places.len() - 1) as u32
         } else {
             let index = self.evict();
@@ -452,8 +453,8 @@ impl<S: Copy + Eq + Hash> Flows<S> {
     fn evict(&mut self) -> u32 {
         let places = &mut self.places;
         let used = |index: u32| std::mem::take(&mut places[index as usize].marks.used);
-        let index = self.order.evict(used);
-        self.order.enter_again(index);
+        let index = self.eviction.evict(used);
+        self.eviction.enter_again(index);
         let hash = self.hasher.hash_one(self.names[index as usize].0);
         if let Ok(entry) = self.by_names.find_entry(hash, |&other| other == index) {
             entry.remove();
@@ -482,6 +483,26 @@ fn label(index: u32, tag: u8) -> Label {
     Label(u32::from(tag) << PLACE_BITS | index)
 }
 
+/// The key of the flow from `source` to `destination`: the names as they stand in its PDUs.
+pub(crate) fn flow_key(source: Name, destination: Name) -> [u8; 64] {
+    let mut key = [0; 64];
+    key[..32].copy_from_slice(&source.0);
+    key[32..].copy_from_slice(&destination.0);
+    key
+}
+
+/// Source and destination of a flow's key.
+pub(crate) fn split_names(names: &[u8; 64]) -> (Name, Name) {
+    let (mut source, mut destination) = (Name([0; 32]), Name([0; 32]));
+    source.0.copy_from_slice(&names[..32]);
+    destination.0.copy_from_slice(&names[32..]);
+    (source, destination)
+}
+
+/// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
+pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
+/// What a PDU in full form takes more than one with a label.
+pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
 const PLACE_BITS: u32 = 24;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const MAX_PLACES: usize = 1 << PLACE_BITS;

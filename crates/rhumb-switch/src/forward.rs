@@ -21,11 +21,11 @@ use std::ops::Range;
 use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::Datagram;
-use rhumb_wire::pdu::{Frame, Label, LabelledHeader, LabelledPdu, decrement_ttl, relabel};
-use rhumb_wire::{Action, Batch, Pdu, PduHeader};
+use rhumb_wire::pdu::{Frame, Label, LabelledPdu, decrement_ttl, relabel};
+use rhumb_wire::{Action, Batch, Pdu};
 
 use crate::border::is_stamped;
-use crate::flows::{NextLabel, Place, Ready, Sought};
+use crate::flows::{NAMES_TAKE, NextLabel, Place, Ready, Sought, TELL_LABEL_AGAIN_MS};
 use crate::{DropReason, Switch};
 
 impl Switch {
@@ -282,10 +282,6 @@ impl Switch {
     }
 }
 
-/// A FlowAccept that got lost is repeated no later; one that is ignored costs no more than this.
-pub(crate) const TELL_LABEL_AGAIN_MS: u64 = 500;
-/// What a PDU in full form takes more than one with a label.
-pub(crate) const NAMES_TAKE: usize = PduHeader::LEN - LabelledHeader::LEN;
 /// Datagrams that take each pass together: as many as one batch of messages brings, and of the
 /// usual size no more than half a second-level cache holds.
 const GROUP: usize = 64;

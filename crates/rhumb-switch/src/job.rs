@@ -33,7 +33,7 @@ pub(crate) enum Task {
     /// Do these certificates let `session`'s peer carry for the PDU's source, through us?
     Admit { request: Admission, origin: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Do these certificates lead to `destination`?
-    Route { told: Told, destination: Name, certificates: Vec<Certificate>, keys: Keys },
+    Route { told: Heard, destination: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Did the RIB of this number say that there is no route to `destination`?
     Absence { replica: usize, destination: Name, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
@@ -55,7 +55,7 @@ pub(crate) enum Outcome {
         fingerprint: Option<[u8; 32]>,
     },
     Route {
-        told: Told,
+        told: Heard,
         destination: Name,
         result: Result<Verified<Chain>, ChainError>,
     },
@@ -81,7 +81,7 @@ pub(crate) enum Outcome {
 
 /// From where a route came to our ears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Heard {
     /// We asked, and the RIB of this number answered.
     Answer { replica: usize },
     /// It changed, and the RIB on this session says so unasked.

@@ -14,9 +14,9 @@ use rhumb_trust::{Access, Now, Standing};
 use rhumb_wire::{Action, Metadata, Name};
 
 use crate::Switch;
+use crate::event::Event;
 use crate::neighbour::Neighbour;
 use crate::status::{RefusedStatus, Wanted};
-use crate::switch::Event;
 
 /// The rules, and who was refused by them lately.
 #[derive(Debug)]

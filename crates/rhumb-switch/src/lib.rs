@@ -53,17 +53,21 @@ mod chance;
 mod changes;
 mod config;
 mod control;
+mod counters;
 mod directory;
 mod doubts;
 mod drop_reason;
+mod event;
+mod eviction;
 mod fast_path;
 mod flows;
 mod forward;
+mod grants;
+mod hand_over;
 mod job;
 mod joining;
 mod neighbour;
 mod newest;
-mod order;
 mod reach;
 mod rib_answers;
 mod routes;
@@ -86,17 +90,18 @@ pub use config::{
     Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
     DEFAULT_MAX_ROUTES, Remote,
 };
+pub use counters::Counters;
 pub use drop_reason::DropReason;
+pub use event::Event;
 pub use fast_path::{FastPath, MAX_HAND_OVERS};
+pub use hand_over::{HandOver, Order};
 pub use job::{Done, Job};
 pub use reach::{Network, NotANetwork};
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
-    AttachedStatus, CertificateStatus, Counters, FlowStatus, GrantStatus, LISTED, RefusedStatus,
-    RibStatus, SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus, Wanted,
-    WorkerStatus,
+    AttachedStatus, CertificateStatus, FlowStatus, GrantStatus, LISTED, RefusedStatus, RibStatus,
+    SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus, Wanted, WorkerStatus,
 };
-pub use switch::{Event, Switch};
+pub use switch::Switch;
 pub use tables::Tables;
-pub use workers::{HandOver, Order};

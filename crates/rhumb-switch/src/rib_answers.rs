@@ -20,9 +20,10 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Statement};
 
 use crate::directory::{Answered, NoAnswer, Publishing, Question};
-use crate::job::{Task, Told};
+use crate::event::Event;
+use crate::job::{Heard, Task};
 use crate::routes::Attached;
-use crate::switch::{Event, until};
+use crate::switch::until;
 use crate::{DropReason, Switch};
 
 // Answers.
@@ -80,7 +81,7 @@ impl Switch {
                 for certificate in &certificates {
                     self.directory.note_watched(certificate.issuer);
                 }
-                self.submit_route(Told::Answer { replica }, name, certificates, now);
+                self.submit_route(Heard::Answer { replica }, name, certificates, now);
             }
             (Question::Route(name), RibResponseBody::Absent(absence)) => {
                 self.submit_absence(from, replica, name, absence, now);
@@ -118,13 +119,13 @@ impl Switch {
 
     fn submit_route(
         &mut self,
-        told: Told,
+        told: Heard,
         destination: Name,
         certificates: Vec<Certificate>,
         now: Now,
     ) -> bool {
         let session = match told {
-            Told::Change { session } => Some(session),
+            Heard::Change { session } => Some(session),
             _ => None,
         };
         let submitted = match self.keys_of(&certificates, now) {
@@ -134,7 +135,7 @@ impl Switch {
             }
             None => false,
         };
-        if let (Told::Answer { replica }, false) = (told, submitted) {
+        if let (Heard::Answer { replica }, false) = (told, submitted) {
             let question = Question::Route(destination);
             self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
         }
@@ -183,7 +184,7 @@ impl Switch {
     /// Verdict on a route.
     pub(crate) fn route_verified(
         &mut self,
-        told: Told,
+        told: Heard,
         destination: Name,
         result: Result<Verified<Chain>, ChainError>,
         now: Now,
@@ -199,22 +200,22 @@ impl Switch {
             }
         };
         match told {
-            Told::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
-            Told::Answer { replica } => {
+            Heard::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
+            Heard::Answer { replica } => {
                 self.counters.rib_answers_refused += 1;
                 let question = Question::Route(destination);
                 self.directory.fail(question, replica, why_not, now.instant);
             }
-            Told::Change { .. } if taken => self.counters.rib_changes += 1,
-            Told::Change { .. } => self.counters.rib_answers_refused += 1,
-            Told::Saved => self.counters.routes_restored += u64::from(taken),
+            Heard::Change { .. } if taken => self.counters.rib_changes += 1,
+            Heard::Change { .. } => self.counters.rib_answers_refused += 1,
+            Heard::Saved => self.counters.routes_restored += u64::from(taken),
         }
     }
 
     /// Takes over a verified route. Whether it is not older than what is known.
-    fn take_route(&mut self, told: Told, chain: Verified<Chain>, now: Now) -> bool {
+    fn take_route(&mut self, told: Heard, chain: Verified<Chain>, now: Now) -> bool {
         let name = chain.origin();
-        if matches!(told, Told::Change { .. }) {
+        if matches!(told, Heard::Change { .. }) {
             if !self.routes.tables().admits(&chain) {
                 return false;
             }
@@ -229,7 +230,7 @@ impl Switch {
             }
         }
         // Whoever has a way to the newer server does not take an older one, whatever a RIB says.
-        if matches!(told, Told::Answer { .. }) && !self.routes.tables().has_way_to(&name) {
+        if matches!(told, Heard::Answer { .. }) && !self.routes.tables().has_way_to(&name) {
             self.routes.tables().step_back(&chain.certificates()[0]);
             self.routes.catch_up();
         }
@@ -328,7 +329,7 @@ impl Switch {
             for certificate in &certificates {
                 self.directory.note_watched(certificate.issuer);
             }
-            self.submit_route(Told::Change { session: from }, name, certificates, now)
+            self.submit_route(Heard::Change { session: from }, name, certificates, now)
         } else {
             self.submit_statement(from, first.clone(), now)
         };

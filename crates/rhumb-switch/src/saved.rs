@@ -20,7 +20,7 @@ use rhumb_trust::{Chain, Now, Verified};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Switch;
-use crate::job::{Job, Task, Told};
+use crate::job::{Heard, Job, Task};
 
 /// Routes to keep, or routes that were kept.
 #[derive(Debug, Clone, Default)]
@@ -200,7 +200,7 @@ impl Switch {
                 .filter_map(|c| Some((c.issuer, self.metadata_of(&c.issuer)?.key)))
                 .collect();
             if keys.len() == certificates.len() {
-                let task = Task::Route { told: Told::Saved, destination, certificates, keys };
+                let task = Task::Route { told: Heard::Saved, destination, certificates, keys };
                 return Some(Job { task, now_s, brought_at: None });
             }
         }

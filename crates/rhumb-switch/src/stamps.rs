@@ -116,7 +116,7 @@ impl Stamps {
         names: &[u8; 64],
         now_s: u64,
     ) -> Option<(&Stamper, &mut PacketIds)> {
-        let (source, _) = crate::answer::split_names(names);
+        let (source, _) = crate::flows::split_names(names);
         let (_, destination) = short_addresses(names);
         let mut all = self.peers.get(peer)?.iter();
         let fits = |(prefix, stamper): &&(NamePrefix, Stamper)| {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use rhumb_trust::Now;
 use rhumb_wire::{Certificate, Name, Role, Statement};
 
-use crate::answer::split_names;
+use crate::Switch;
+use crate::counters::Counters;
+use crate::flows::split_names;
 use crate::table::Fill;
 use crate::tables::Fills;
-use crate::{DropReason, Switch};
 
 /// A switch as it stands.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ pub struct Status {
     pub counters: Counters,
     /// What each of its workers has done, the switch's own first.
     pub workers: Vec<WorkerStatus>,
-    /// PDUs dropped, by each [`DropReason`].
+    /// PDUs dropped, by each [`DropReason`](crate::DropReason).
     pub dropped_pdus: Vec<(&'static str, u64)>,
     /// PDUs whose capability was refused, by each
     /// [`rhumb_capability::DropReason`]; none where nothing is demanded.
@@ -113,6 +114,13 @@ pub struct WorkerStatus {
     pub forwarded_bytes: u64,
     /// Datagrams that it handed to another.
     pub handed_over: u64,
+}
+
+impl WorkerStatus {
+    pub(crate) fn of(counters: &Counters) -> Self {
+        let Counters { forwarded_pdus, forwarded_bytes, handed_over, .. } = *counters;
+        Self { forwarded_pdus, forwarded_bytes, handed_over }
+    }
 }
 
 /// A RIB as a switch sees it.
@@ -287,70 +295,3 @@ impl CertificateStatus {
 /// Flows, grants and delegations that a status lists, of perhaps a million: enough to see who
 /// talks, and a worker is not held up by it.
 pub const LISTED: usize = 64;
-
-/// What a switch has done since it started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// PDUs forwarded to a next hop.
-    pub forwarded_pdus: u64,
-    /// Bytes of the datagrams they left in.
-    pub forwarded_bytes: u64,
-    /// NACKs made here.
-    pub nacks: u64,
-    /// NACKs and pongs passed back for others.
-    pub relayed_back: u64,
-    /// Chains verified, and found good.
-    pub chains_accepted: u64,
-    /// Chains verified, and refused.
-    pub chains_refused: u64,
-    /// Requests sent to RIBs.
-    pub rib_requests: u64,
-    /// Answers of RIBs that did not verify, or were older than what was known.
-    pub rib_answers_refused: u64,
-    /// Changes that RIBs told of and that were taken over.
-    pub rib_changes: u64,
-    /// Sessions that followed their peer to another address.
-    pub sessions_moved: u64,
-    /// Times that the path of a session was found to carry
-    /// less than before, or a peer was elsewhere.
-    pub paths_narrowed: u64,
-    /// Routes of an earlier run that were verified and taken over.
-    pub routes_restored: u64,
-    /// Known flows that were looked into again, because something that they rest on had changed.
-    pub flows_looked_into_again: u64,
-    /// Datagrams that one worker handed to another.
-    pub handed_over: u64,
-    drops: [u64; DropReason::ALL.len()],
-}
-
-impl Counters {
-    /// PDUs dropped for `reason`.
-    pub fn dropped(&self, reason: DropReason) -> u64 {
-        self.drops[reason as usize]
-    }
-
-    /// PDUs dropped, each reason with its count.
-    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL.into_iter().map(|reason| (reason, self.dropped(reason)))
-    }
-
-    /// Adds what another worker has done on the path of known flows.
-    pub(crate) fn add_worker(&mut self, other: &Self) {
-        self.forwarded_pdus += other.forwarded_pdus;
-        self.forwarded_bytes += other.forwarded_bytes;
-        self.handed_over += other.handed_over;
-        for (own, other) in self.drops.iter_mut().zip(&other.drops) {
-            *own += other;
-        }
-    }
-
-    pub(crate) fn as_worker(&self) -> WorkerStatus {
-        let Self { forwarded_pdus, forwarded_bytes, handed_over, .. } = *self;
-        WorkerStatus { forwarded_pdus, forwarded_bytes, handed_over }
-    }
-
-    #[inline]
-    pub(crate) fn count_drop(&mut self, reason: DropReason) {
-        self.drops[reason as usize] += 1;
-    }
-}

@@ -1,26 +1,25 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use rhumb_capability::Packet;
 use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
-use rhumb_trust::{Chain, Identity, LABEL, Now, Verified};
+use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::datagram::RecordHeader;
-use rhumb_wire::nack::CapabilityFault;
-use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
-use crate::answer::split_names;
 use crate::border::Border;
 use crate::budgets::Budgets;
 use crate::chance::Chance;
+use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::doubts::Doubts;
-use crate::flows::Flows;
+use crate::event::Event;
+use crate::flows::{Flows, split_names};
+use crate::grants::{Acceptance, Grant};
 use crate::joining::Joining;
 use crate::neighbour::Neighbour;
 use crate::reach::Reach;
@@ -29,9 +28,9 @@ use crate::saved::Import;
 use crate::stamps::Stamps;
 use crate::standing_by::StandingBy;
 use crate::status::{
-    AttachedStatus, CertificateStatus, Counters, RibStatus, SessionStatus, Status, UpstreamStatus,
+    AttachedStatus, CertificateStatus, RibStatus, SessionStatus, Status, UpstreamStatus,
 };
-use crate::table::{Expires, Table};
+use crate::table::Table;
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Aside;
 use crate::upstreams::Upstreams;
@@ -99,35 +98,6 @@ pub struct Switch {
     pub(crate) scratch: Vec<u8>,
 }
 
-/// The proof that a session's peer may carry for a source.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    pub(crate) chain: Arc<Verified<Chain>>,
-    pub(crate) until: Instant,
-}
-
-impl Expires for Grant {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until <= now
-    }
-}
-
-/// What a next hop was shown of a source, and what it said.
-#[derive(Debug)]
-pub(crate) struct Acceptance {
-    /// Until when it takes the source's PDUs without certificates, once it has said so.
-    pub(crate) until: Option<Instant>,
-    pub(crate) presented_at: Instant,
-    /// The routers up to us in the chain that it was shown.
-    pub(crate) path: Vec<Name>,
-}
-
-impl Expires for Acceptance {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until.unwrap_or(self.presented_at + ACCEPTED_WITHIN) <= now
-    }
-}
-
 pub(crate) struct Dial {
     pub(crate) attempt: Option<AttemptId>,
     /// In a row; a session that fell silent counts as one.
@@ -147,88 +117,6 @@ impl Dial {
     pub(crate) fn is_idle(&self, now: Instant) -> bool {
         self.attempt.is_none() && self.retry_at <= now
     }
-}
-
-/// What happened, for logs and for whoever starts the switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A session to a RIB is up.
-    RibReady {
-        /// The RIB.
-        name: Name,
-    },
-    /// The session to a RIB ended, or could not be made; it is tried again.
-    RibLost {
-        /// Where it was expected.
-        address: SocketAddr,
-        /// Why no session could be made, if that was the case.
-        error: Option<LinkError>,
-    },
-    /// A RIB answers nothing that it is asked. Others are
-    /// asked, and it again; told once until it answers.
-    RibSilent {
-        /// Where it is.
-        address: SocketAddr,
-    },
-    /// The session to an upstream router is up.
-    UpstreamReady {
-        /// The router.
-        name: Name,
-    },
-    /// This router is reached through this upstream from now on.
-    UpstreamUsed {
-        /// The router.
-        name: Name,
-    },
-    /// The session to an upstream router ended, or could not be made; it is tried again.
-    UpstreamLost {
-        /// Where it was expected.
-        address: SocketAddr,
-        /// Why no session could be made, if that was the case.
-        error: Option<LinkError>,
-    },
-    /// A name is attached to this router.
-    Joined {
-        /// The name.
-        name: Name,
-    },
-    /// A name took itself back.
-    Left {
-        /// The name.
-        name: Name,
-    },
-    /// A name that was attached here lets another router carry for it.
-    Moved {
-        /// The name.
-        name: Name,
-    },
-    /// Two processes with one key have joined here: the later claim
-    /// counts, and the other process is told to end.
-    TwoProcesses {
-        /// The name.
-        name: Name,
-    },
-    /// A RIB holds the statements of a name durably.
-    Published {
-        /// The name.
-        name: Name,
-    },
-    /// A RIB refused the statements of a name.
-    PublishRefused {
-        /// The name.
-        name: Name,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// A peer demands a capability, and does not take what it got; or none is in force. Told
-    /// seldom, however often it is so.
-    CapabilityRefused {
-        /// The peer.
-        peer: Name,
-        /// What is wrong.
-        fault: CapabilityFault,
-    },
 }
 
 impl Switch {
@@ -531,9 +419,6 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 const MAX_DELEGATIONS: usize = 4096;
 /// A year.
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
-/// A chain that a next hop did not accept by then got lost, or was
-/// refused; it is shown again with the next PDU anyway.
-const ACCEPTED_WITHIN: Duration = Duration::from_secs(10);
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.
 const MAX_VISITED: usize = 2048;
 /// The purpose of the chances of a switch's own tables.

@@ -2,7 +2,7 @@
 //!
 //! The entries stand in a list without gaps, found by an index of their places: so a random sample
 //! costs as many steps as it has entries, and [`Table::sweep`] can rid a large table of what has
-//! expired without walking it. What has to go when the table is full is decided in `order`.
+//! expired without walking it. What has to go when the table is full is decided in `eviction`.
 //!
 //! INVARIANT: at most `bound` entries; what is over is never returned by [`Table::current`].
 
@@ -13,12 +13,12 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use crate::chance::Chance;
-use crate::order::Order;
+use crate::eviction::Eviction;
 
 pub(crate) struct Table<K, V> {
     entries: Vec<Entry<K, V>>,
     places: HashTable<u32>,
-    order: Order,
+    eviction: Eviction,
     hasher: RandomState,
     bound: usize,
 }
@@ -54,7 +54,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
     /// Bytes for each entry, without what a value points to: the lists may have twice the room they
     /// need, the index is at least 7/16 full, with a byte of its own for each place.
     pub(crate) const MAX_BYTES_AN_ENTRY: usize =
-        2 * (size_of::<Entry<K, V>>() + Order::BYTES_A_PLACE) + (size_of::<u32>() + 1) * 16 / 7;
+        2 * (size_of::<Entry<K, V>>() + Eviction::BYTES_A_PLACE) + (size_of::<u32>() + 1) * 16 / 7;
 
     /// A table of at most `bound` entries (at least one).
     pub(crate) fn new(bound: usize) -> Self {
@@ -62,7 +62,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         Self {
             entries: Vec::new(),
             places: HashTable::new(),
-            order: Order::new(bound),
+            eviction: Eviction::new(bound),
             hasher: RandomState::default(),
             bound,
         }
@@ -91,15 +91,16 @@ impl<K: Eq + Hash, V> Table<K, V> {
         let entry = Entry { key, value, used: false };
         let place = if self.is_full() {
             let entries = &mut self.entries;
-            let place = self.order.evict(|place| std::mem::take(&mut entries[place as usize].used));
-            self.order.enter_again(place);
+            let place =
+                self.eviction.evict(|place| std::mem::take(&mut entries[place as usize].used));
+            self.eviction.enter_again(place);
             self.forget_place(place as usize);
             self.entries[place as usize] = entry;
             place
         } else {
             self.entries.push(entry);
             let entries = &mut self.entries;
-            self.order.push(|place| std::mem::take(&mut entries[place as usize].used));
+            self.eviction.push(|place| std::mem::take(&mut entries[place as usize].used));
             (self.entries.len() - 1) as u32
         };
         let (entries, hasher) = (&self.entries, &self.hasher);
@@ -147,7 +148,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
                 *moved = place as u32;
             }
         }
-        self.order.swap_remove(place as u32);
+        self.eviction.swap_remove(place as u32);
         let entry = self.entries.swap_remove(place);
         (entry.key, entry.value)
     }

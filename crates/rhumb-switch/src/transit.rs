@@ -26,9 +26,9 @@ use rhumb_wire::{Action, Batch, Name, Pdu};
 
 use crate::border::{Border, PDU_PROTOCOL, is_stamped, short_addresses, told};
 use crate::budgets::Cost;
+use crate::event::Event;
 use crate::flows::Ready;
 use crate::stamps::Stamps;
-use crate::switch::Event;
 use crate::{DropReason, Switch};
 
 /// A stamped PDU that waits for the others of its group.

@@ -13,7 +13,6 @@ use rhumb_trust::{Now, Standing};
 use rhumb_wire::Pdu;
 use rhumb_wire::nack::{Nack, Reason};
 
-use crate::admit::RETRY_WHEN_BUSY_MS;
 use crate::job::{Admission, Job, Task};
 use crate::table::Fill;
 use crate::turns::{Payer, Pushed, Turns};
@@ -210,6 +209,8 @@ impl RefusedChains {
     }
 }
 
+/// When to ask again who was too busy: long enough to matter to whoever is short of something.
+pub(crate) const RETRY_WHEN_BUSY_MS: u16 = 200;
 /// At 0.3 ms each, 5 ms of one thread's work: enough that
 /// threads have work until they are given more.
 const MAX_UNDER_WAY: usize = 16;

@@ -16,55 +16,18 @@
 //! Nothing that a worker reads for each packet is written by another.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::SocketAddr;
 
-use rhumb_link::{Drops, LaneReport, LaneUpdate, OpenedElsewhere};
+use rhumb_link::{Drops, OpenedElsewhere};
 use rhumb_trust::Now;
 use rhumb_wire::pdu::{Frame, Label};
 
-use crate::fast_path::{FastPath, FlowCopy};
+use crate::counters::Counters;
+use crate::fast_path::FastPath;
 use crate::flows::Ready;
-use crate::status::{Counters, WorkerStatus};
+use crate::hand_over::{FlowCopy, HandOver, Handed, Order, Report, Told};
+use crate::status::WorkerStatus;
 use crate::{DropReason, Switch};
-
-/// What a worker hands to the switch.
-pub struct HandOver {
-    pub(crate) worker: usize,
-    pub(crate) what: Handed,
-}
-
-pub(crate) enum Handed {
-    /// A datagram as it came: no record, or of a lane that is not the worker's.
-    Datagram { from: SocketAddr, bytes: Vec<u8> },
-    /// A datagram that was opened in place.
-    Opened { from: SocketAddr, bytes: Vec<u8>, record: OpenedElsewhere },
-    /// What was done since the last report, and ever.
-    Report(Box<Report>),
-}
-
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) lanes: LaneReport,
-    /// Flows that were used.
-    pub(crate) used: Vec<Label>,
-    pub(crate) counters: Counters,
-    pub(crate) drops: Drops,
-}
-
-/// What the switch tells a worker. It may hold keys.
-pub struct Order(pub(crate) Told);
-
-pub(crate) enum Told {
-    /// About the lanes it has.
-    Lanes(LaneUpdate),
-    /// A flow to forward by itself.
-    Flow(FlowCopy),
-    /// The flow of this label is otherwise by now.
-    Recall(Label),
-    /// A datagram of one of its lanes that came elsewhere.
-    Datagram { from: SocketAddr, bytes: Vec<u8> },
-}
 
 /// The switch's other workers.
 pub(crate) struct Workers {
@@ -92,8 +55,8 @@ impl Workers {
     }
 
     pub(crate) fn status(&self, own: &Counters) -> Vec<WorkerStatus> {
-        let others = self.reported.iter().map(|(counters, _)| counters.as_worker());
-        std::iter::once(own.as_worker()).chain(others).collect()
+        let others = self.reported.iter().map(|(counters, _)| WorkerStatus::of(counters));
+        std::iter::once(WorkerStatus::of(own)).chain(others).collect()
     }
 
     /// Datagrams that the links of the others dropped for `reason`.
@@ -233,35 +196,6 @@ impl Switch {
             for worker in workers {
                 self.workers.orders.push_back((worker, Order(Told::Recall(label))));
             }
-        }
-    }
-}
-
-impl HandOver {
-    /// Whether it is a report, which comes by the clock and not with datagrams.
-    pub fn is_report(&self) -> bool {
-        matches!(self.what, Handed::Report(_))
-    }
-}
-
-impl fmt::Debug for HandOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match &self.what {
-            Handed::Datagram { .. } => "datagram",
-            Handed::Opened { .. } => "opened",
-            Handed::Report(_) => "report",
-        };
-        f.debug_struct("HandOver").field("worker", &self.worker).field("what", &what).finish()
-    }
-}
-
-impl fmt::Debug for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Told::Lanes(update) => update.fmt(f),
-            Told::Flow(copy) => copy.label.fmt(f),
-            Told::Recall(label) => f.debug_tuple("Recall").field(label).finish(),
-            Told::Datagram { .. } => f.write_str("Datagram(..)"),
         }
     }
 }

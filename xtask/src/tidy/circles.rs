@@ -1,6 +1,6 @@
-//! Notes about circles of files: where one file names another, and that one names it, maybe by way
-//! of others. A parent and its own parts are one thing in several files, so what they name of each
-//! other does not count, nor does what tests name.
+//! Rule for circles of files: there are none, where one file names another, and that one names
+//! it, maybe by way of others. A parent and its own parts are one thing in several files, so what
+//! they name of each other does not count, nor does what tests name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(crate) fn check(tree: &Tree, findings: &mut Findings) {
         for (number, circle) in (1..).zip(&circles) {
             let names: Vec<&str> = circle.iter().map(|path| &path[folder.len() + 5..]).collect();
             let what = format!("circle {number} of {}: {}", circles.len(), names.join(", "));
-            findings.note(&folder, what);
+            findings.refuse(&folder, what);
         }
     }
 }
@@ -77,19 +77,19 @@ fn reached_from<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
 mod tests {
     use super::*;
 
-    fn notes(files: &[(&str, &str)]) -> Vec<String> {
+    fn problems(files: &[(&str, &str)]) -> Vec<String> {
         let mut findings = Findings::default();
         let files: Vec<(String, &str)> =
             files.iter().map(|(path, text)| (format!("crates/a/src/{path}"), *text)).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
         check(&Tree::of(&files), &mut findings);
         assert_eq!(findings.problems, [""; 0]);
-        findings.notes
+        findings.problems
     }
 
     #[test]
     fn a_circle_is_named_with_all_its_files() {
-        let found = notes(&[
+        let found = problems(&[
             ("lib.rs", "use crate::x::X;"),
             ("x.rs", "use crate::y::Y;"),
             ("y.rs", "fn f() { crate::z::g() }"),
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_parent_and_its_parts_are_no_circle() {
-        let found = notes(&[
+        let found = problems(&[
             ("lib.rs", "use crate::x::X;"),
             ("x.rs", "use crate::x::part::P; use crate::Z;"),
             ("x/part.rs", "use super::X; use crate::other::O;"),

@@ -11,10 +11,10 @@
 //! lasts, and what was used twice stays. A hit costs its caller one bit and nothing here.
 //!
 //! INVARIANT: every place is in exactly one queue, but between
-//! [`Order::evict`] and [`Order::enter_again`].
+//! [`Eviction::evict`] and [`Eviction::enter_again`].
 
 /// Places of a table, from 0 on without gaps, in two queues.
-pub(crate) struct Order {
+pub(crate) struct Eviction {
     links: Vec<Link>,
     queues: [Queue; 2],
     fresh_share: usize,
@@ -34,7 +34,7 @@ struct Queue {
     len: usize,
 }
 
-impl Order {
+impl Eviction {
     #[cfg(test)]
     /// Bytes for each place.
     pub(crate) const BYTES_A_PLACE: usize = size_of::<Link>();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn check(order: &Order) {
+    fn check(order: &Eviction) {
         let mut seen = 0;
         for (number, queue) in order.queues.iter().enumerate() {
             let (mut place, mut older, mut len) = (queue.oldest, NOWHERE, 0);
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_place_is_in_one_queue(steps in prop::collection::vec((0u8..4, any::<u32>()), 0..300)) {
-            let mut order = Order::new(16);
+            let mut order = Eviction::new(16);
             for (step, number) in steps {
                 let len = order.links.len() as u32;
                 match step {

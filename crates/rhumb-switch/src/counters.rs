@@ -1,0 +1,65 @@
+//! What a switch has done, in numbers that only grow.
+
+use crate::DropReason;
+
+/// What a switch has done since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// PDUs forwarded to a next hop.
+    pub forwarded_pdus: u64,
+    /// Bytes of the datagrams they left in.
+    pub forwarded_bytes: u64,
+    /// NACKs made here.
+    pub nacks: u64,
+    /// NACKs and pongs passed back for others.
+    pub relayed_back: u64,
+    /// Chains verified, and found good.
+    pub chains_accepted: u64,
+    /// Chains verified, and refused.
+    pub chains_refused: u64,
+    /// Requests sent to RIBs.
+    pub rib_requests: u64,
+    /// Answers of RIBs that did not verify, or were older than what was known.
+    pub rib_answers_refused: u64,
+    /// Changes that RIBs told of and that were taken over.
+    pub rib_changes: u64,
+    /// Sessions that followed their peer to another address.
+    pub sessions_moved: u64,
+    /// Times that the path of a session was found to carry
+    /// less than before, or a peer was elsewhere.
+    pub paths_narrowed: u64,
+    /// Routes of an earlier run that were verified and taken over.
+    pub routes_restored: u64,
+    /// Known flows that were looked into again, because something that they rest on had changed.
+    pub flows_looked_into_again: u64,
+    /// Datagrams that one worker handed to another.
+    pub handed_over: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl Counters {
+    /// PDUs dropped for `reason`.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// PDUs dropped, each reason with its count.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.into_iter().map(|reason| (reason, self.dropped(reason)))
+    }
+
+    /// Adds what another worker has done on the path of known flows.
+    pub(crate) fn add_worker(&mut self, other: &Self) {
+        self.forwarded_pdus += other.forwarded_pdus;
+        self.forwarded_bytes += other.forwarded_bytes;
+        self.handed_over += other.handed_over;
+        for (own, other) in self.drops.iter_mut().zip(&other.drops) {
+            *own += other;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+}

@@ -1,0 +1,89 @@
+//! What a switch tells whoever runs it.
+
+use std::net::SocketAddr;
+
+use rhumb_link::LinkError;
+use rhumb_wire::Name;
+use rhumb_wire::nack::CapabilityFault;
+use rhumb_wire::rib::Refusal;
+/// What happened, for logs and for whoever starts the switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A session to a RIB is up.
+    RibReady {
+        /// The RIB.
+        name: Name,
+    },
+    /// The session to a RIB ended, or could not be made; it is tried again.
+    RibLost {
+        /// Where it was expected.
+        address: SocketAddr,
+        /// Why no session could be made, if that was the case.
+        error: Option<LinkError>,
+    },
+    /// A RIB answers nothing that it is asked. Others are
+    /// asked, and it again; told once until it answers.
+    RibSilent {
+        /// Where it is.
+        address: SocketAddr,
+    },
+    /// The session to an upstream router is up.
+    UpstreamReady {
+        /// The router.
+        name: Name,
+    },
+    /// This router is reached through this upstream from now on.
+    UpstreamUsed {
+        /// The router.
+        name: Name,
+    },
+    /// The session to an upstream router ended, or could not be made; it is tried again.
+    UpstreamLost {
+        /// Where it was expected.
+        address: SocketAddr,
+        /// Why no session could be made, if that was the case.
+        error: Option<LinkError>,
+    },
+    /// A name is attached to this router.
+    Joined {
+        /// The name.
+        name: Name,
+    },
+    /// A name took itself back.
+    Left {
+        /// The name.
+        name: Name,
+    },
+    /// A name that was attached here lets another router carry for it.
+    Moved {
+        /// The name.
+        name: Name,
+    },
+    /// Two processes with one key have joined here: the later claim
+    /// counts, and the other process is told to end.
+    TwoProcesses {
+        /// The name.
+        name: Name,
+    },
+    /// A RIB holds the statements of a name durably.
+    Published {
+        /// The name.
+        name: Name,
+    },
+    /// A RIB refused the statements of a name.
+    PublishRefused {
+        /// The name.
+        name: Name,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A peer demands a capability, and does not take what it got; or none is in force. Told
+    /// seldom, however often it is so.
+    CapabilityRefused {
+        /// The peer.
+        peer: Name,
+        /// What is wrong.
+        fault: CapabilityFault,
+    },
+}
