@@ -75,16 +75,14 @@ fn reached_from<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problems_of;
     use super::*;
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
-        let mut findings = Findings::default();
         let files: Vec<(String, &str)> =
             files.iter().map(|(path, text)| (format!("crates/a/src/{path}"), *text)).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
-        check(&Tree::of(&files), &mut findings);
-        assert_eq!(findings.problems, [""; 0]);
-        findings.problems
+        problems_of(check, &files)
     }
 
     #[test]
