@@ -3,7 +3,7 @@
 //! A destination is public: the variant, 0 to 3, then 4 or 6, the prefix's length, and as
 //! many of its bytes as the length needs. Variants are versions of one route for different
 //! members: those for whom it is prepended get another one. A route is secret:
-//! [`VERSION`], the announcing router's BGP identifier, 4 bytes, which breaks ties, and
+//! `VERSION`, the announcing router's BGP identifier, 4 bytes, which breaks ties, and
 //! the attributes as `rhumb_bgp` writes them: the next hop behind its length, then path
 //! attributes as between speakers of four-octet AS numbers.
 

@@ -8,7 +8,7 @@
 //! 3. Of those taken, the best class is what the exchange may choose from ([`Table::classes`]).
 //! 4. What it chose ([`Table::selected`]), or without a choice the best, goes to the router.
 //!
-//! Invariant: what the router has is what [`Table::decide`] says now, for each prefix; only
+//! Invariant: what the router has is what `Table::decide` says now, for each prefix; only
 //! differences are sent. Policies and validity may change at any time, and all is looked at again.
 //!
 //! Invariant: which of its routes a member announces, and when, tells nobody whom they are for. A

@@ -3,7 +3,7 @@
 //!
 //! 1. The way in use is asked every [`PACE`] while packets go over it, and a preferred one that is
 //!    well before it is used again; the others, and all when nothing goes, every [`LEISURE`].
-//! 2. A way that leaves [`MOST_MISSED`] probes in a row unanswered is silent; one
+//! 2. A way that leaves `MOST_MISSED` probes in a row unanswered is silent; one
 //!    whose waypoint says of a probe that its capability was revoked is refused.
 //!    Neither is used while another one is well.
 //! 3. Back to a preferred way goes who has seen it well for [`STEADY`].

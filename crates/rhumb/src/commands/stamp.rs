@@ -5,9 +5,9 @@
 //! 1. Rules of routing lead packets that are to be stamped into a TUN device: by the mark of their
 //!    socket, by user, or by prefix and port ([`instance`]).
 //! 2. A thread per way stamps them and sends them to the first waypoint by a raw
-//!    socket ([`way`], [`stamping`]). Answers come to this host, or through it, as
+//!    socket ([`way`], [`rhumb_waypoint::stamping`]). Answers come to this host, or through it, as
 //!    ever: the packets carry its own address. Where there are several ways, probes
-//!    tell which of them works ([`probing`], [`choice`]).
+//!    tell which of them works ([`probing`], [`rhumb_waypoint::choice`]).
 //! 3. The main thread takes care of the keys ([`keys`], [`fetch`]), and of
 //!    who asks for what ([`command`], [`door`]).
 //!
