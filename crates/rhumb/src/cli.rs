@@ -354,6 +354,11 @@ pub(crate) struct ReceiveArguments {
     /// Receive for the capsule of this AdCert, too; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) serve: Vec<PathBuf>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub(crate) admin: Option<Admin>,
     #[command(flatten)]
     pub(crate) node: NodeArguments,
 }

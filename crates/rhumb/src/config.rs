@@ -121,6 +121,7 @@ pub(crate) struct ReceiveSettings {
     pub(crate) access: AccessSettings,
     /// Bytes of the largest file.
     pub(crate) max_size: Option<u64>,
+    pub(crate) admin: Option<Admin>,
 }
 
 /// Whether a router is found on its local networks.
@@ -311,21 +312,25 @@ impl ConfigFile {
     }
 
     /// The admin address in the file, the router's before the RIB's, and that before the key
-    /// server's and the waypoint's.
+    /// server's, the waypoint's and the receiver's.
     pub(crate) fn any_admin(&self) -> Outcome<Option<Admin>> {
         let raw = &self.raw;
         let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
         let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
-        self.admin(None, admin.or(others))
+        self.admin(None, admin.or(others).or(raw.receive.admin.as_ref()))
     }
 
     /// Settings of every command that joins as a node.
     pub(crate) fn node(&self, flags: &NodeArguments) -> Outcome<NodeSettings> {
         let raw = &self.raw.node;
+        let only_peer = match flags.only_peer {
+            Some(name) => Some(name),
+            None => self.parsed(raw.only_peer.as_ref(), parse_name)?,
+        };
         Ok(NodeSettings {
             router: self.router_choice(flags)?,
             key: flags.key.clone().or_else(|| raw.key.clone()),
-            only_peer: flags.only_peer,
+            only_peer,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             access: Access::default(),
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
@@ -341,7 +346,8 @@ impl ConfigFile {
         let senders = AccessArguments::from(&flags.senders);
         let access = self.access(Service::Receive, &senders)?;
         let node = NodeSettings { access: access.access.clone(), ..self.node(&flags.node)? };
-        Ok(ReceiveSettings { node, access, max_size })
+        let admin = self.admin(flags.admin.as_ref(), self.raw.receive.admin.as_ref())?;
+        Ok(ReceiveSettings { node, access, max_size, admin })
     }
 
     /// Options come first here too: a root router given
@@ -593,6 +599,21 @@ pub(crate) mod tests {
         assert_eq!(choice(&flags), found);
         let nothing = ConfigFile::default().node(&NodeArguments::default()).unwrap();
         assert_eq!(nothing.router, RouterChoice::discovered());
+    }
+
+    #[test]
+    fn a_node_talks_with_whom_the_file_names_unless_an_option_names_another() {
+        let [a, b] = [7, 8].map(|byte| Name([byte; 32]));
+        let configured = file(&format!("[node]\nfor = \"{a}\""));
+        let only_peer = |flags: &NodeArguments| configured.node(flags).unwrap().only_peer;
+        assert_eq!(only_peer(&NodeArguments::default()), Some(a));
+        let flags = NodeArguments { only_peer: Some(b), ..NodeArguments::default() };
+        assert_eq!(only_peer(&flags), Some(b));
+        let wrong = file("[node]\n\nfor = \"alice\"").node(&NodeArguments::default());
+        let problem = wrong.unwrap_err().to_string();
+        assert!(problem.starts_with("config file test.toml, line 3: `alice` is not a name"));
+        let unknown = raw::parse("[node]\nfour = \"x\"").unwrap_err();
+        assert_eq!(unknown.problem, "unknown key `four` in [node]; did you mean `for`?");
     }
 
     #[test]

@@ -104,7 +104,7 @@ async fn tell_changes(mut standing: StandingWatch) -> Infallible {
 pub(crate) fn check_peer(settings: &NodeSettings, name: Name) -> Outcome {
     match settings.only_peer {
         Some(only) if only != name => Err(Failure::setup_text(format!(
-            "with --for, this node talks with {only} alone, and not with {name}"
+            "with --for, this node talks with {only} alone, and not with {name} (--for, or `for` in [node] of the file)"
         ))),
         _ => Ok(()),
     }

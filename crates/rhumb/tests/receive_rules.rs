@@ -48,6 +48,16 @@ impl Rig {
     }
 }
 
+/// The next line about a file: pings go ahead of files, and are told of, too.
+fn next_of_a_file(receiver: &mut harness::Running) -> serde_json::Value {
+    loop {
+        let line = receiver.next_object();
+        if line["wanted"] != "ping" {
+            return line;
+        }
+    }
+}
+
 #[test]
 fn files_come_from_whom_it_names_and_from_nobody_else() {
     let rig = Rig::new();
@@ -55,14 +65,14 @@ fn files_come_from_whom_it_names_and_from_nobody_else() {
     let refused = rig.send("small", &[]);
     assert_eq!(refused.code, 1, "{}", refused.errors);
     assert!(refused.errors.contains("does not want"), "{}", refused.errors);
-    let line = receiver.next_object();
+    let line = next_of_a_file(&mut receiver);
     assert_eq!(line["refused"], "small", "{line}");
     assert_eq!(line["reason"], "this name may not send here");
     assert!(line["from"].is_string() && line["bytes"] == 11, "{line}");
     assert!(rig.inbox().is_empty());
     let taken = rig.send("small", &["--key", "alice.key"]);
     assert_eq!(taken.code, 0, "{}", taken.errors);
-    assert_eq!(receiver.next_object()["from"], rig.alice.as_str());
+    assert_eq!(next_of_a_file(&mut receiver)["from"], rig.alice.as_str());
     assert_eq!(rig.inbox(), ["small"]);
     // Pings of strangers are not answered, and a friend's are.
     let router = rig.network.router();
@@ -70,6 +80,45 @@ fn files_come_from_whom_it_names_and_from_nobody_else() {
     assert_eq!(rig.place.run(&ping).code, 1);
     let friend = [&ping[..], &["--key", "alice.key"]].concat();
     assert_eq!(rig.place.run(&friend).code, 0);
+}
+
+#[test]
+fn who_was_refused_is_told_once_and_stands_in_status() {
+    let rig = Rig::new();
+    let router = rig.network.router();
+    let mut receiver = rig.place.start(&[
+        "receive",
+        "--key",
+        "bob.key",
+        "--dir",
+        "inbox",
+        "--admin",
+        "127.0.0.1:0",
+        "--from",
+        &rig.alice,
+        "--router",
+        &router,
+    ]);
+    let ready = receiver.next_object();
+    let eve = rig.place.keygen("node", "eve.key");
+    let pinged =
+        rig.place.run(&["ping", &rig.bob, "--count", "3", "--key", "eve.key", "--router", &router]);
+    assert_eq!(pinged.code, 1, "{}", pinged.errors);
+    let line = receiver.next_object();
+    assert_eq!((&line["from"], &line["wanted"]), (&eve.as_str().into(), &"ping".into()), "{line}");
+    let admin = ready["admin"].as_str().unwrap();
+    let status = rig.place.run(&["--json", "status", "--admin", admin]).object();
+    assert_eq!((&status["role"], &status["joined"]), (&"node".into(), &true.into()), "{status}");
+    let [shown] = &status["refused"].as_array().unwrap()[..] else { panic!("{status}") };
+    assert_eq!((&shown["name"], &shown["wanted"]), (&eve.as_str().into(), &"ping".into()));
+    assert!(shown["times"].as_u64().unwrap() >= 3, "{status}");
+    assert!(status["drops"]["sender_refused"].as_u64().unwrap() >= 3, "{status}");
+    let people = rig.place.run(&["status", "--admin", admin]).output;
+    assert!(people.contains(&eve), "{people}");
+    // One line for three pings: the next is about another one.
+    assert_eq!(rig.send("small", &["--key", "alice.key"]).code, 0);
+    let line = receiver.next_object();
+    assert_eq!(line["received"].as_str().map(|it| it.ends_with("small")), Some(true), "{line}");
 }
 
 #[test]
@@ -101,7 +150,7 @@ fn rules_are_read_again_and_a_bad_one_changes_nothing() {
     rig.place.write("rhumb.toml", closed);
     let mut receiver = rig.receive(&[]);
     assert_eq!(rig.send("small", &["--key", "alice.key"]).code, 1);
-    assert_eq!(receiver.next_object()["from"], rig.alice.as_str());
+    assert_eq!(next_of_a_file(&mut receiver)["from"], rig.alice.as_str());
     rig.place.write("friends", &format!("{}  # Alice\n", rig.alice));
     receiver.nudge("HUP");
     // The signal and the file race; the file is tried until it is taken.

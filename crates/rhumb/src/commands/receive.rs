@@ -20,14 +20,16 @@ use rhumb_wire::transfer::{CancelReason, Offer};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
 use crate::ad_cert;
+use crate::admin::Admin;
 use crate::cli::ReceiveArguments;
 use crate::clock::{self, date_and_time};
 use crate::config::{AccessSettings, NodeSettings, ReceiveSettings};
-use crate::daemon::Terminal;
+use crate::daemon::{self, Control, Terminal};
 use crate::failure::{Failure, Outcome};
 use crate::key;
 use crate::membership::joined_as;
@@ -37,6 +39,7 @@ use notices::Notices;
 use room::{NoRoom, Promise, Room};
 
 mod notices;
+mod report;
 mod room;
 
 /// Runs the command.
@@ -59,9 +62,19 @@ pub(crate) fn run(
         room: Room::new(&arguments.dir, settings.max_size),
         notices: Notices::new(form),
     });
+    // Its signals and its parent are looked after beside it.
+    let control = settings.admin.as_ref();
+    let control =
+        control.map(|admin| daemon::take_control(Some(admin), "receive", false)).transpose()?;
     joined_as(identity, &settings.node, with_parent, interrupted, |node| async move {
         let mut helpers = JoinSet::new();
         helpers.spawn(tell_refusals(node.refusals(), Arc::clone(&door)));
+        let admin = control.as_ref().and_then(Control::admin);
+        if let Some(control) = control {
+            let woken = Arc::new(Notify::new());
+            daemon::notify_by(control.wake().clone(), Arc::clone(&woken))?;
+            helpers.spawn(answer_status(control, woken, node.clone(), Arc::clone(&door)));
+        }
         let mut served = Vec::new();
         // Ends with this function, and with it end the services.
         let mut services = JoinSet::new();
@@ -72,7 +85,7 @@ pub(crate) fn run(
             services.spawn(look_after(service, path, node.name(), hangup, form));
         }
         let router = node.router().await;
-        form.print(&Ready { name: node.name(), router, served });
+        form.print(&Ready { name: node.name(), router, served, admin });
         if arguments.once {
             let received = receive(&node, &arguments.dir, &door, &Bar::new(quiet)).await?;
             form.print(&received);
@@ -226,6 +239,18 @@ impl Door {
     }
 }
 
+/// Answers `rhumb status` until the node is closed.
+async fn answer_status(control: Control, woken: Arc<Notify>, node: Node, door: Arc<Door>) {
+    let started = clock::now().instant;
+    loop {
+        woken.notified().await;
+        let Ok(status) = node.status().await else { return };
+        let now = clock::now().instant;
+        let refused = door.notices.status(now);
+        control.answer(|| report::snapshot(&status, &refused, now - started));
+    }
+}
+
 /// Tells what the node refuses by the rules.
 async fn tell_refusals(mut refusals: Receiver<Refusal>, door: Arc<Door>) {
     while let Some(refusal) = refusals.recv().await {
@@ -308,6 +333,7 @@ struct Ready {
     name: Name,
     router: Option<Name>,
     served: Vec<Name>,
+    admin: Option<Admin>,
 }
 
 impl Serialize for Ready {
@@ -318,6 +344,7 @@ impl Serialize for Ready {
             "name": self.name.to_string(),
             "router": self.router.map(|name| name.to_string()),
             "serves": self.served.iter().map(Name::to_string).collect::<Vec<_>>(),
+            "admin": self.admin,
         })
         .serialize(serializer)
     }
@@ -326,7 +353,11 @@ impl Serialize for Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ready: others send with `rhumb send FILE --to {}`", self.name)?;
-        self.served.iter().try_for_each(|name| write!(f, ", or `--to {name}`"))
+        self.served.iter().try_for_each(|name| write!(f, ", or `--to {name}`"))?;
+        match &self.admin {
+            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
+            None => Ok(()),
+        }
     }
 }
 

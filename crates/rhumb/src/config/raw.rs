@@ -86,6 +86,8 @@ pub(crate) struct RawNode {
     pub(crate) roots: Option<Vec<Spanned<String>>>,
     pub(crate) only: Option<Vec<Spanned<String>>>,
     pub(crate) key: Option<PathBuf>,
+    #[serde(rename = "for")]
+    pub(crate) only_peer: Option<Spanned<String>>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) max_datagram: Option<Spanned<u16>>,
 }
@@ -95,6 +97,7 @@ pub(crate) struct RawNode {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawReceive {
     pub(crate) max_size: Option<Spanned<String>>,
+    pub(crate) admin: Option<Spanned<String>>,
     pub(crate) strangers: Option<Spanned<String>>,
     pub(crate) access: Vec<Spanned<RawRule>>,
 }
@@ -353,8 +356,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "access",
         ],
     ),
-    ("node", &["router", "roots", "only", "key", "lease_s", "max_datagram"]),
-    ("receive", &["max_size", "strangers", "access"]),
+    ("node", &["router", "roots", "only", "key", "for", "lease_s", "max_datagram"]),
+    ("receive", &["max_size", "admin", "strangers", "access"]),
     (
         "keyserver",
         &[

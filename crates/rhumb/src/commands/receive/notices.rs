@@ -1,14 +1,19 @@
 //! Lines about what was refused, of which strangers can cause any number: a few a minute are
-//! printed, the others are counted.
+//! printed, the others are counted. The last ones stand in status.
+//!
+//! A line about a file is said for each file. One about a ping or a datagram is said once for each
+//! name, as long as that name is remembered, and takes no line from files. Lines have names in
+//! them, so they are output: the log has no name of another at `info`.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rhumb_node::{Refusal, Wanted};
 use rhumb_wire::Name;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::room::NoRoom;
 use crate::output::{Form, bytes_text};
@@ -17,15 +22,18 @@ use crate::output::{Form, bytes_text};
 #[derive(Debug)]
 pub(super) struct Notices {
     form: Form,
-    budget: Mutex<Budget>,
+    /// Lines about files, and what fails with them.
+    files: Mutex<Budget>,
+    /// Lines about pings and datagrams: one ping goes ahead of each file.
+    others: Mutex<Budget>,
+    remembered: Mutex<Remembered>,
 }
 
-/// A file that was refused, and why.
+/// What was refused, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refused {
     from: Name,
-    file: String,
-    bytes: u64,
+    wanted: Wanted,
     why: Why,
     /// Others that were refused since the last line, and that no line told of.
     others: u64,
@@ -48,33 +56,106 @@ struct Budget {
 
 impl Notices {
     pub(super) fn new(form: Form) -> Self {
-        Self { form, budget: Mutex::default() }
+        Self {
+            form,
+            files: Mutex::default(),
+            others: Mutex::default(),
+            remembered: Mutex::default(),
+        }
     }
 
-    /// The rules refused somebody. Of pings nothing is said: one goes ahead of every file.
+    /// The rules refused somebody.
     pub(super) fn refused(&self, Refusal { from, wanted, .. }: Refusal, now: Instant) {
-        match wanted {
-            Wanted::File { name, length } => self.say(from, &name, length, Why::Sender, now),
-            other => tracing::debug!(%from, wanted = ?other, "refused"),
-        }
+        self.say(from, wanted, Why::Sender, now);
     }
 
     /// There was no room for a file.
     pub(super) fn no_room(&self, from: Name, name: &str, length: u64, why: NoRoom, now: Instant) {
-        self.say(from, name, length, Why::Room(why), now);
+        self.say(from, Wanted::File { name: name.to_owned(), length }, Why::Room(why), now);
     }
 
     /// Whether there may be a line of the log about something else that strangers can cause.
     pub(super) fn may_warn(&self, now: Instant) -> bool {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner).take(now).is_some()
+        locked(&self.files).take(now).is_some()
     }
 
-    fn say(&self, from: Name, file: &str, bytes: u64, why: Why, now: Instant) {
-        let others = self.budget.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+    /// What was refused last, by whom it came from and of what kind it was.
+    pub(super) fn status(&self, now: Instant) -> Value {
+        locked(&self.remembered).status(now)
+    }
+
+    fn say(&self, from: Name, wanted: Wanted, why: Why, now: Instant) {
+        let others = {
+            let mut remembered = locked(&self.remembered);
+            let entry = remembered.note(from, kind(&wanted), now);
+            let others = match wanted {
+                Wanted::File { .. } => locked(&self.files).take(now),
+                _ if entry.is_said => None,
+                _ => locked(&self.others).take(now),
+            };
+            entry.is_said |= others.is_some();
+            others
+        };
         if let Some(others) = others {
-            self.form.print(&Refused { from, file: file.to_owned(), bytes, why, others });
+            self.form.print(&Refused { from, wanted, why, others });
         }
     }
+}
+
+/// Who was refused last.
+#[derive(Debug, Default)]
+struct Remembered(VecDeque<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    from: Name,
+    kind: &'static str,
+    times: u64,
+    last: Instant,
+    /// Whether a line was printed about it.
+    is_said: bool,
+}
+
+impl Remembered {
+    fn note(&mut self, from: Name, kind: &'static str, now: Instant) -> &mut Entry {
+        let at = self.0.iter().position(|it| it.from == from && it.kind == kind);
+        let mut entry = at.and_then(|at| self.0.remove(at)).unwrap_or(Entry {
+            from,
+            kind,
+            times: 0,
+            last: now,
+            is_said: false,
+        });
+        entry.times += 1;
+        entry.last = now;
+        self.0.truncate(REMEMBERED - 1);
+        self.0.push_front(entry);
+        &mut self.0[0]
+    }
+
+    fn status(&self, now: Instant) -> Value {
+        let entry = |it: &Entry| {
+            json!({
+                "name": it.from.to_string(),
+                "wanted": it.kind,
+                "age_s": now.saturating_duration_since(it.last).as_secs(),
+                "times": it.times,
+            })
+        };
+        self.0.iter().map(entry).collect()
+    }
+}
+
+fn kind(wanted: &Wanted) -> &'static str {
+    match wanted {
+        Wanted::File { .. } => "file",
+        Wanted::Datagram { .. } => "datagram",
+        _ => "ping",
+    }
+}
+
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Budget {
@@ -110,21 +191,35 @@ impl Refused {
 
 impl Serialize for Refused {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json!({
-            "refused": self.file,
+        let mut object = json!({
+            "refused": kind(&self.wanted),
+            "wanted": kind(&self.wanted),
             "from": self.from.to_string(),
-            "bytes": self.bytes,
             "reason": self.reason(),
             "others": self.others,
-        })
-        .serialize(serializer)
+        });
+        match &self.wanted {
+            Wanted::File { name, length } => {
+                object["refused"] = json!(name);
+                object["bytes"] = json!(length);
+            }
+            Wanted::Datagram { port } => object["port"] = json!(port),
+            _ => {}
+        }
+        object.serialize(serializer)
     }
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, from, .. } = self;
-        write!(f, "refused {file} ({}) from {from}: {}", bytes_text(self.bytes), self.reason())?;
+        match &self.wanted {
+            Wanted::File { name, length } => {
+                write!(f, "refused {name} ({})", bytes_text(*length))?;
+            }
+            Wanted::Datagram { port } => write!(f, "refused a datagram to port {port}")?,
+            _ => f.write_str("refused a ping")?,
+        }
+        write!(f, " from {}: {}", self.from, self.reason())?;
         match self.others {
             0 => Ok(()),
             others => write!(f, " (and {others} more before that)"),
@@ -135,6 +230,8 @@ impl fmt::Display for Refused {
 /// Enough to see who it is, and nothing that scrolls away what else is there.
 const LINES_A_MINUTE: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
+/// Names and kinds that status shows, and that no second line is said about.
+const REMEMBERED: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -157,8 +254,8 @@ mod tests {
     fn a_line_says_what_from_whom_and_why() {
         let from = Name([7; 32]);
         let room = NoRoom::TooLarge { limit: 1_000_000_000, for_strangers: true };
-        let (file, bytes) = ("film".to_owned(), 2_000_000_000);
-        let refused = Refused { from, file, bytes, why: Why::Room(room), others: 3 };
+        let wanted = Wanted::File { name: "film".to_owned(), length: 2_000_000_000 };
+        let refused = Refused { from, wanted, why: Why::Room(room), others: 3 };
         assert_eq!(
             refused.to_string(),
             format!(
@@ -168,5 +265,42 @@ mod tests {
         );
         let refused = Refused { why: Why::Sender, others: 0, ..refused };
         assert!(refused.to_string().ends_with("this name may not send here"));
+        let refused = Refused { wanted: Wanted::Ping, ..refused };
+        assert!(refused.to_string().starts_with(&format!("refused a ping from {from}: this")));
+    }
+
+    #[test]
+    fn a_ping_is_told_once_for_each_name_and_takes_no_line_from_files() {
+        let start = Instant::now();
+        let notices = Notices::new(Form::Json);
+        let said = |notices: &Notices| {
+            let remembered = locked(&notices.remembered);
+            remembered.0.iter().filter(|it| it.is_said).count()
+        };
+        let refuse = |byte: u8, wanted: Wanted, at: Instant| {
+            let (from, to) = (Name([byte; 32]), Name([0; 32]));
+            notices.refused(Refusal { from, to, wanted }, at);
+        };
+        for _ in 0..1000 {
+            refuse(1, Wanted::Ping, start);
+        }
+        assert_eq!(said(&notices), 1);
+        assert_eq!(locked(&notices.others).said, 1);
+        // Names are free, lines and memory are not.
+        for byte in 2..200 {
+            refuse(byte, Wanted::Ping, start);
+        }
+        assert_eq!(locked(&notices.others).said, LINES_A_MINUTE);
+        assert_eq!(notices.status(start).as_array().map(Vec::len), Some(REMEMBERED));
+        // Who found no line in that minute has one in the next.
+        refuse(199, Wanted::Ping, start + MINUTE);
+        assert_eq!(said(&notices), 1);
+        assert_eq!(notices.status(start + 2 * MINUTE)[0]["times"], 2);
+        assert_eq!(notices.status(start + 2 * MINUTE)[0]["age_s"], 60);
+        assert_eq!(locked(&notices.files).said, 0, "files have all of their lines");
+        for _ in 0..2 {
+            refuse(199, Wanted::File { name: "a".to_owned(), length: 1 }, start + MINUTE);
+        }
+        assert_eq!(locked(&notices.files).said, 2, "a line for each file");
     }
 }
