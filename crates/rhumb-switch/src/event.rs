@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rhumb_link::LinkError;
+use rhumb_trust::StatementError;
 use rhumb_wire::Name;
 use rhumb_wire::nack::CapabilityFault;
 use rhumb_wire::rib::Refusal;
@@ -77,6 +78,12 @@ pub enum Event {
         name: Name,
         /// Why.
         refusal: Refusal,
+    },
+    /// What a RIB signed a moment ago does not hold by our clock: the two are at least so far
+    /// apart. Asked for when a RIB's clock made it refuse this router's own statement.
+    RibClockDiffers {
+        /// Why it does not hold, which says by how much.
+        why: StatementError,
     },
     /// A peer demands a capability, and does not take what it got; or none is in force. Told
     /// seldom, however often it is so.

@@ -285,7 +285,14 @@ impl Switch {
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
                 self.directory.deny(question, replica, end, now.instant);
             }
-            Err(_) => {
+            Err(why) => {
+                // RIBs sign absences as they answer, so this is their time.
+                if matches!(
+                    why,
+                    StatementError::Expired { .. } | StatementError::NotYetValid { .. }
+                ) {
+                    self.events.push_back(Event::RibClockDiffers { why });
+                }
                 self.counters.chains_refused += 1;
                 self.refuse_answer(question, replica, now);
             }
@@ -506,10 +513,15 @@ impl Switch {
     ) {
         self.events.push_back(Event::PublishRefused { name: issuer, refusal });
         self.standing_by.forget(&issuer);
+        let is_of_clocks = matches!(refusal, Refusal::Expired | Refusal::NotYetValid);
         if issuer == self.name {
+            if is_of_clocks {
+                // Its denial tells its time.
+                self.directory.look_up_route(NOBODY, now.instant);
+            }
             return self.publish_again(newer, now);
         }
-        if matches!(refusal, Refusal::Expired | Refusal::NotYetValid) {
+        if is_of_clocks {
             // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised
             // goes on advertising, as is the way with a name that is not published,
             // and keeps what we can do for it meanwhile.
@@ -553,5 +565,7 @@ impl Switch {
 
 /// A RIB that denies for longer is asked again nevertheless: ten times the two seconds of ours.
 const MAX_ABSENCE: Duration = Duration::from_secs(20);
+/// The hash of nothing that anybody knows.
+const NOBODY: Name = Name([0; 32]);
 const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
 const RETRY_PUBLICATION_MS: u16 = 1000;

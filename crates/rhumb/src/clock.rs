@@ -48,10 +48,17 @@ pub(crate) fn date_and_time(unix_s: u64) -> String {
 pub(crate) fn time_left(now_s: u64, then_s: u64) -> String {
     match then_s.checked_sub(now_s) {
         None => "over".to_owned(),
-        Some(left @ 0..=119) => format!("{left} s left"),
-        Some(left @ 120..=7199) => format!("{} min left", left / 60),
-        Some(left @ 7200..=172_799) => format!("{} h left", left / 3600),
-        Some(left) => format!("{} days left", left / SECONDS_A_DAY),
+        Some(left_s) => format!("{} left", span(left_s)),
+    }
+}
+
+/// A time for people, rounded down.
+pub(crate) fn span(span_s: u64) -> String {
+    match span_s {
+        0..=119 => format!("{span_s} s"),
+        120..=7199 => format!("{} min", span_s / 60),
+        7200..=172_799 => format!("{} h", span_s / 3600),
+        _ => format!("{} days", span_s / SECONDS_A_DAY),
     }
 }
 

@@ -31,6 +31,42 @@ fn signals_end_them_cleanly() {
     }
 }
 
+/// The niceness of each thread of a process, by its name.
+#[cfg(target_os = "linux")]
+fn niceness(process: u32) -> std::collections::HashMap<String, i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).unwrap();
+    let of = |stat: String| {
+        let (head, rest) = stat.rsplit_once(')').unwrap();
+        // What follows the name begins with field 3, and niceness is field 19 (proc(5)).
+        let nice = rest.split_whitespace().nth(16).unwrap().parse().unwrap();
+        (head.split_once('(').unwrap().1.to_owned(), nice)
+    };
+    tasks.map(|task| of(stat(task.unwrap()))).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn public_key_work_gives_way_to_the_threads_that_move_datagrams() {
+    let place = Place::new();
+    let network = Network::start(&place);
+    for daemon in [&network.router, &network.rib] {
+        // The thread itself sets it, a moment after it began.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            let found = niceness(daemon.child.id());
+            if found["verifier"] == found["rhumb"] + 5 || Instant::now() > deadline {
+                break found;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!(found["verifier"], found["rhumb"] + 5, "{found:?}");
+        let others = found.iter().filter(|(name, _)| *name != "verifier");
+        assert!(others.clone().count() >= 2, "{found:?}");
+        assert!(others.clone().all(|(_, nice)| *nice == found["rhumb"]), "{found:?}");
+    }
+}
+
 #[test]
 fn a_sealed_key_serves_with_its_passphrase() {
     let place = Place::new();

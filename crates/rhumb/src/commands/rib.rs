@@ -49,7 +49,7 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
     let wake = control.wake();
     let mut rib = Directory {
         server,
-        verifier: Worker::start("verifier", wake.clone(), Verification::run)?,
+        verifier: Worker::start_behind("verifier", wake.clone(), Verification::run)?,
         writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
         rules: RulesFollower::start(settings.access.clone(), wake)?,
         address,

@@ -229,7 +229,7 @@ impl Router {
         wake: Wake,
         now: Now,
     ) -> Outcome<Self> {
-        let verifier = Worker::start("verifier", wake, Job::run)?;
+        let verifier = Worker::start_behind("verifier", wake, Job::run)?;
         let startup = Startup::Waiting { until: now.instant + RIB_DEADLINE, error: None };
         let started = now.instant;
         let publishing = Publishing::new(switch.name());

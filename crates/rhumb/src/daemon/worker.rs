@@ -22,11 +22,31 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
     pub(crate) fn start(
         name: &str,
         wake: Wake,
+        work: impl FnMut(T) -> R + Send + 'static,
+    ) -> Outcome<Self> {
+        Self::start_after(name, wake, || (), work)
+    }
+
+    /// As [`start`](Self::start), for public-key work, which strangers can ask for: where cores
+    /// are short, the threads that move datagrams go first.
+    pub(crate) fn start_behind(
+        name: &str,
+        wake: Wake,
+        work: impl FnMut(T) -> R + Send + 'static,
+    ) -> Outcome<Self> {
+        Self::start_after(name, wake, give_way, work)
+    }
+
+    fn start_after(
+        name: &str,
+        wake: Wake,
+        first: impl FnOnce() + Send + 'static,
         mut work: impl FnMut(T) -> R + Send + 'static,
     ) -> Outcome<Self> {
         let (tasks, waiting) = sync_channel::<T>(QUEUE);
         let (finished, results) = sync_channel::<R>(QUEUE);
         let run = move || {
+            first();
             for task in waiting {
                 if finished.send(work(task)).is_err() {
                     return;
@@ -56,5 +76,22 @@ impl<T: Send + 'static, R: Send + 'static> Worker<T, R> {
     }
 }
 
+/// Lowers the priority of the calling thread alone. That needs no
+/// right; where it is refused, all is as it was.
+#[cfg(target_os = "linux")]
+fn give_way() {
+    if let Err(error) = rustix::process::nice(NICE) {
+        tracing::debug!(%error, "the priority stays as it was");
+    }
+}
+
+/// Threads have no priorities of their own on this system.
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
+
+/// A third of the share of a thread beside it: little enough that forwarding hardly notices, and
+/// enough that joins go on while every core is busy.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 5;
 /// As many as a switch hands out at once.
 const QUEUE: usize = 256;

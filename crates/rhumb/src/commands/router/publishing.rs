@@ -8,19 +8,19 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use rhumb_switch::Event;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, StatementError};
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
 use serde_json::{Value, json};
 
-use crate::clock::date_and_time;
+use crate::clock::{date_and_time, span};
 
 /// What became of the statements published.
 #[derive(Debug)]
 pub(super) struct Publishing {
     own: Name,
     state: OwnState,
-    /// Since when the RIB's clock and this one differ.
+    /// How the RIB's clock and this one differ.
     clock: Option<ClockDoubt>,
     refused: VecDeque<RefusedName>,
     said: HashMap<&'static str, Instant>,
@@ -34,9 +34,16 @@ enum OwnState {
     Refused,
 }
 
-/// Which way this machine's clock is off, if the RIB's is right.
+/// How this machine's clock is off, if the RIB's is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClockDoubt {
+struct ClockDoubt {
+    way: Way,
+    /// By how many seconds at least, once the RIB has told its time.
+    least_s: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
     Ahead,
     Behind,
 }
@@ -70,6 +77,7 @@ impl Publishing {
                 was_wrong.then(|| "the clocks of this machine and the RIB agree again".to_owned())
             }
             Event::PublishRefused { name, refusal } => self.note(*name, *refusal, now),
+            Event::RibClockDiffers { why } => self.note_difference(*why, now),
             _ => None,
         }
     }
@@ -84,17 +92,35 @@ impl Publishing {
             });
         }
         self.state = OwnState::Refused;
-        self.clock = match refusal {
-            Refusal::NotYetValid => Some(ClockDoubt::Ahead),
-            Refusal::Expired => Some(ClockDoubt::Behind),
+        let way = match refusal {
+            Refusal::NotYetValid => Some(Way::Ahead),
+            Refusal::Expired => Some(Way::Behind),
             _ => None,
         };
+        let before = self.clock.filter(|before| Some(before.way) == way);
+        self.clock = before.or(way.map(|way| ClockDoubt { way, least_s: None }));
         match self.clock {
+            // The RIB's time comes a moment later, if it comes: the next refusal does not wait.
+            Some(_) if before.is_none() => None,
             Some(doubt) => self.may_say(CLOCK, now.instant).then(|| doubt.line(now.unix_s())),
             None => self.may_say(OWN, now.instant).then(|| {
                 format!("the RIB refused to publish this router itself: {refusal}; nobody finds it")
             }),
         }
+    }
+
+    /// Takes how far apart the clocks are. Only a RIB of this router's own tells, and only the line
+    /// and status rest on it.
+    fn note_difference(&mut self, why: StatementError, now: Now) -> Option<String> {
+        let (way, least_s) = match why {
+            StatementError::Expired { ended_ago_s } => (Way::Ahead, ended_ago_s),
+            StatementError::NotYetValid { starts_in_s } => (Way::Behind, starts_in_s),
+            _ => return None,
+        };
+        let doubt = self.clock.as_mut().filter(|doubt| doubt.way == way)?;
+        doubt.least_s = Some(least_s);
+        let line = doubt.line(now.unix_s());
+        self.may_say(CLOCK, now.instant).then_some(line)
     }
 
     fn remember(&mut self, name: Name, refusal: Refusal, at_s: u64) {
@@ -133,12 +159,13 @@ impl Publishing {
 
 impl ClockDoubt {
     fn line(self, now_s: u64) -> String {
-        let (how, verdict) = match self {
-            Self::Ahead => ("ahead of", "not yet valid"),
-            Self::Behind => ("behind", "expired"),
+        let (how, verdict) = match self.way {
+            Way::Ahead => ("ahead of", "not yet valid"),
+            Way::Behind => ("behind", "expired"),
         };
+        let amount = self.least_s.map(|s| format!(" by at least {}", span(s))).unwrap_or_default();
         format!(
-            "this machine's clock is {how} the RIB's: here it is {} UTC, and the RIB finds what this router says {verdict}; \
+            "this machine's clock is {how} the RIB's{amount}: here it is {} UTC, and the RIB finds what this router says {verdict}; \
              nobody finds it, nor the names attached, until one of the clocks is put right",
             date_and_time(now_s)
         )
@@ -183,7 +210,7 @@ mod tests {
             .filter_map(|s| publishing.observe(&refused(Refusal::NotYetValid), at(start, s)))
             .collect();
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].contains("clock is ahead of the RIB's: here it is 2027-01-15 08:00:00"));
+        assert!(lines[0].contains("clock is ahead of the RIB's: here it is 2027-01-15 08:00:01"));
         assert!(publishing.is_answered());
         let mut status = json!({});
         publishing.report(&mut status, 1_800_001_200);
@@ -194,8 +221,34 @@ mod tests {
         let mut status = json!({});
         publishing.report(&mut status, 1_800_001_201);
         assert_eq!(status["clock"], Value::Null);
-        let line = publishing.observe(&refused(Refusal::Expired), at(start, 1202));
-        assert!(line.unwrap().contains("clock is behind the RIB's"));
+        assert_eq!(publishing.observe(&refused(Refusal::Expired), at(start, 1202)), None);
+        let line = publishing.observe(&refused(Refusal::Expired), at(start, 1203));
+        assert!(line.unwrap().contains("clock is behind the RIB's: here"));
+    }
+
+    #[test]
+    fn the_first_line_about_a_clock_says_by_how_much_where_the_rib_tells_its_time() {
+        let start = Instant::now();
+        let mut publishing = Publishing::new(OWN_NAME);
+        let refused = Event::PublishRefused { name: OWN_NAME, refusal: Refusal::NotYetValid };
+        let differs = |why| Event::RibClockDiffers { why };
+        let ended = differs(StatementError::Expired { ended_ago_s: 86_398 });
+        // Nobody's clock is doubted because of that alone.
+        assert_eq!(publishing.observe(&ended, at(start, 0)), None);
+        let mut status = json!({});
+        publishing.report(&mut status, 1_800_000_000);
+        assert_eq!(status["clock"], Value::Null);
+        assert_eq!(publishing.observe(&refused, at(start, 0)), None);
+        let other_way = differs(StatementError::NotYetValid { starts_in_s: 999_999 });
+        assert_eq!(publishing.observe(&other_way, at(start, 0)), None);
+        let line = publishing.observe(&ended, at(start, 0)).unwrap();
+        assert!(line.contains("is ahead of the RIB's by at least 23 h: here"), "{line}");
+        for s in 1..SAY_AGAIN_AFTER.as_secs() {
+            assert_eq!(publishing.observe(&refused, at(start, s)), None);
+            assert_eq!(publishing.observe(&ended, at(start, s)), None);
+        }
+        publishing.report(&mut status, 1_800_000_600);
+        assert!(status["clock"].as_str().unwrap().contains("by at least 23 h"), "{status}");
     }
 
     #[test]
