@@ -9,8 +9,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rhumb_link::{IdentityError, certificate};
 use rhumb_trust::Identity;
+use rhumb_trust::x509::{self, IdentityError};
 use rhumb_wire::{Metadata, Name};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -49,7 +49,7 @@ impl Credentials {
             kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
             ..aws_lc_rs::default_provider()
         };
-        let der = certificate::make(identity).map_err(|_| ChannelError::Certificate)?;
+        let der = x509::make(identity).map_err(|_| ChannelError::Certificate)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.pkcs8_der().to_vec()));
         let key = provider.key_provider.load_private_key(key)?;
         let certified = CertifiedKey::new(vec![CertificateDer::from(der)], key);
@@ -122,7 +122,7 @@ pub(crate) fn proven(
     let [der, ..] = certificates.unwrap_or_default() else {
         return Err(ChannelError::Identity(IdentityError::NoCertificate));
     };
-    let claim = certificate::read(der).map_err(ChannelError::Identity)?;
+    let claim = x509::read(der).map_err(ChannelError::Identity)?;
     Ok((claim.name, claim.metadata))
 }
 
@@ -142,7 +142,7 @@ impl ServerCertVerifier for Expects {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let found = certificate::read(end_entity).map_err(Refusal::Identity)?.name;
+        let found = x509::read(end_entity).map_err(Refusal::Identity)?.name;
         if found != self.name {
             return Err(Refusal::WrongName { expected: self.name, found }.into());
         }
@@ -189,7 +189,7 @@ impl ClientCertVerifier for Admission {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let name = certificate::read(end_entity).map_err(Refusal::Identity)?.name;
+        let name = x509::read(end_entity).map_err(Refusal::Identity)?.name;
         if !(self.admits)(name) {
             return Err(Refusal::Stranger(name).into());
         }
@@ -232,7 +232,7 @@ fn verify_signature(
     signed: &DigitallySignedStruct,
     signatures: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let (_, key) = certificate::read_with_key(der).map_err(Refusal::Identity)?;
+    let (_, key) = x509::read_with_key(der).map_err(Refusal::Identity)?;
     let key = SubjectPublicKeyInfoDer::from(key);
     rustls::crypto::verify_tls13_signature_with_raw_key(message, &key, signed, signatures)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use rhumb_link::IdentityError;
+use rhumb_trust::x509::IdentityError;
 use rhumb_wire::Name;
 
 /// Why there is no channel, or no longer one.

@@ -120,12 +120,12 @@ mod tests {
     use std::time::Duration;
 
     use dimpl::{Dtls, Output};
-    use rhumb_trust::Identity;
+    use rhumb_trust::{Identity, x509};
     use rhumb_wire::Role;
 
     use super::*;
     use crate::dtls::{Library, Style};
-    use crate::{certificate, hello, peek};
+    use crate::{hello, peek};
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn now() -> Instant {
@@ -134,7 +134,7 @@ mod tests {
 
     fn library() -> Library {
         let identity = Identity::generate(Role::Node, 1).unwrap();
-        let certificate = certificate::make(&identity).unwrap();
+        let certificate = x509::make(&identity).unwrap();
         Library::new(certificate, identity.pkcs8_der().to_vec()).unwrap()
     }
 

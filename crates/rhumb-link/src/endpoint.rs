@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use rhumb_trust::{Access, Identity};
+use rhumb_trust::{Access, Identity, x509};
 use rhumb_wire::{Batch, Name};
 
 pub use records::Opened;
@@ -55,9 +55,7 @@ use crate::retry::RetryTokens;
 use crate::session::{Lanes, Session};
 use crate::slots::{Key, Slots};
 use crate::timers::Timers;
-use crate::{
-    CloseReason, Config, Drops, Limits, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId, certificate,
-};
+use crate::{CloseReason, Config, Drops, Limits, LinkError, MIN_DATAGRAM_LEN, Peer, SessionId};
 
 /// Sessions between our name and others, over one socket.
 pub struct Endpoint {
@@ -197,7 +195,7 @@ impl Endpoint {
         let cookie_key = hmac::sign(&secret, b"rhumb/1 cookie");
         let path_key = hmac::sign(&secret, b"rhumb/1 path");
         let first_tag = hmac::sign(&secret, b"rhumb/1 index").as_ref()[0];
-        let certificate = certificate::make(&identity)?;
+        let certificate = x509::make(&identity).map_err(|_| LinkError::Certificate)?;
         #[cfg_attr(not(feature = "repeatable-handshakes"), allow(unused_mut))]
         let mut library = Library::new(certificate, identity.pkcs8_der().to_vec())?;
         #[cfg(feature = "repeatable-handshakes")]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rhumb_trust::x509::IdentityError;
 use rhumb_wire::{Name, WireError};
 
 /// What went wrong with an endpoint or an attempt to connect.
@@ -33,28 +34,6 @@ pub enum LinkError {
     Certificate,
     /// Local: the configured largest datagram is too small.
     DatagramLimitTooSmall(u16),
-}
-
-/// Why a certificate proves no name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IdentityError {
-    /// It is not an X.509 certificate.
-    Malformed,
-    /// It carries no metadata, or more than once.
-    NoMetadata,
-    /// The extension that holds them is critical.
-    CriticalMetadata,
-    /// Its metadata are not in their one encoding.
-    Metadata(WireError),
-    /// Its key is not a P-256 key.
-    UnsupportedKey,
-    /// Its key is not the one that its metadata hold.
-    KeyMismatch,
-    /// The peer showed none.
-    NoCertificate,
-    /// It is our own name: we are talking to ourselves, or to a mirror.
-    OwnName,
 }
 
 /// In what a peer differs.
@@ -108,21 +87,6 @@ impl fmt::Display for LinkError {
     }
 }
 
-impl fmt::Display for IdentityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed => f.write_str("not an X.509 certificate"),
-            Self::NoMetadata => f.write_str("the certificate does not carry metadata once"),
-            Self::CriticalMetadata => f.write_str("the extension with the metadata is critical"),
-            Self::Metadata(error) => write!(f, "metadata: {error}"),
-            Self::UnsupportedKey => f.write_str("the certificate's key is not on P-256"),
-            Self::KeyMismatch => f.write_str("the certificate's key is not the metadata's"),
-            Self::NoCertificate => f.write_str("there is no certificate"),
-            Self::OwnName => f.write_str("it is our own name"),
-        }
-    }
-}
-
 impl fmt::Display for Incompatibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -152,6 +116,5 @@ impl std::error::Error for LinkError {
     }
 }
 
-impl std::error::Error for IdentityError {}
 impl std::error::Error for Incompatibility {}
 impl std::error::Error for HandshakeError {}

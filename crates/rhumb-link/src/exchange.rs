@@ -18,11 +18,11 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rhumb_trust::x509::{Claim, IdentityError};
 use rhumb_wire::Name;
 use rhumb_wire::datagram::{Datagram, SessionIndex, TOKEN_LEN};
 
 use crate::admission::Ticket;
-use crate::certificate::Claim;
 use crate::dtls::Style;
 use crate::elsewhere::Elsewhere;
 use crate::handshake::{Handshake, Output};
@@ -30,7 +30,7 @@ use crate::keys::{ExportedKeys, LaneSecrets};
 use crate::lane::{SendLane, UnusedLane};
 use crate::retry::HelloHash;
 use crate::timers::Armed;
-use crate::{AttemptId, HandshakeError, IdentityError, Peer, SessionId};
+use crate::{AttemptId, HandshakeError, Peer, SessionId};
 
 pub(crate) struct Exchange {
     pub(crate) address: SocketAddr,

@@ -10,7 +10,6 @@
 //! | `exchange` | one handshake, from hello to confirmed session |
 //! | `handshake`, `dtls` | what a handshake library does for us; the one that does it |
 //! | `elsewhere` | handshakes whose public-key work is done on another thread |
-//! | `certificate` | how a certificate proves a name |
 //! | `session`, `lane`, `lane_group`, `lane_table` | what a session keeps; one direction's keys and counter; eight of them; look-up by index |
 //! | `worker`, `endpoint::sharing` | lanes that other threads open and seal on |
 //! | `keys`, `aead`, `replay` | key schedule, sealing, replay window |
@@ -29,7 +28,6 @@
 mod admission;
 mod aead;
 mod census;
-pub mod certificate;
 mod config;
 mod cookie;
 mod drop_reason;
@@ -68,7 +66,7 @@ pub use config::{
 pub use drop_reason::{DropReason, Drops};
 pub use elsewhere::{HandshakeDone, HandshakeJob};
 pub use endpoint::{AttemptId, Endpoint, Event, Opened};
-pub use error::{HandshakeError, IdentityError, Incompatibility, LinkError};
+pub use error::{HandshakeError, Incompatibility, LinkError};
 pub use lane::{EPOCH_LIFETIME, EPOCH_PACKETS, MAX_EPOCHS_AHEAD};
 pub use path_size::{CONFIRM_INTERVAL, RAISE_INTERVAL};
 pub use rate::{Rate, TokenBucket, TokenBuckets};

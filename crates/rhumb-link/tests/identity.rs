@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use rhumb_link::{Config, DropReason, Event, IdentityError, LinkError, MIN_DATAGRAM_LEN};
+use rhumb_link::{Config, DropReason, Event, LinkError, MIN_DATAGRAM_LEN};
+use rhumb_trust::x509::IdentityError;
 use rhumb_wire::datagram::{SessionIndex, SessionParameters};
 use rhumb_wire::{Name, WireError};
 

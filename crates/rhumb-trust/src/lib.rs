@@ -10,6 +10,7 @@
 //! 4. [`AdCert`] is an owner's word for a server in a form to hand
 //!    over, and [`save_key`] writes a key to a file.
 //! 5. [`Access`] says how a service treats whom.
+//! 6. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
 //! meets parsed values only. Time is an argument.
@@ -27,6 +28,7 @@ mod key_file;
 mod lifetime;
 mod now;
 mod verify;
+pub mod x509;
 
 pub use access::{Access, LABEL, Rule, Standing};
 pub use ad_cert::{AdCert, AdCertError};

@@ -10,10 +10,10 @@
 
 use std::time::{Duration, Instant};
 
+use rhumb_trust::x509::{self, IdentityError};
 use rhumb_wire::datagram::{LANES, SessionParameters};
 
 use super::{Endpoint, Event};
-use crate::certificate;
 use crate::exchange::{
     AGREEMENT_TIME, Agreement, Evidence, Exchange, Initiation, PHASES, Progress, RETRIES_PER_HELLO,
     Repeat, Side,
@@ -24,8 +24,7 @@ use crate::session::LaneEntry;
 use crate::slots::Key;
 use crate::timers::Owner;
 use crate::{
-    DropReason, HandshakeError, IdentityError, Incompatibility, LinkError, MIN_DATAGRAM_LEN,
-    Source,
+    DropReason, HandshakeError, Incompatibility, LinkError, MIN_DATAGRAM_LEN, Source,
     dtls::{HANDSHAKE_DATAGRAM_LEN, Style},
 };
 
@@ -145,7 +144,7 @@ impl Endpoint {
                 output => {
                     let Progress::Handshaking(evidence) = &mut exchange.progress else { continue };
                     match output {
-                        Output::Certificate(der) => evidence.claim = Some(certificate::read(der)),
+                        Output::Certificate(der) => evidence.claim = Some(x509::read(der)),
                         Output::Keys(keys) => evidence.keys = keys,
                         _ => evidence.connected = true,
                     }

@@ -23,7 +23,7 @@ impl<'a> OpenSsl<'a> {
     pub(crate) fn new(folder: &'a Path) -> Result<Self, std::io::Error> {
         Command::new("openssl").arg("version").output()?;
         let identity = Identity::generate(Role::Node, 1).unwrap();
-        let certificate = rhumb_link::certificate::make(&identity).unwrap();
+        let certificate = rhumb_trust::x509::make(&identity).unwrap();
         std::fs::write(folder.join("cert.der"), certificate)?;
         std::fs::write(folder.join("key.der"), identity.pkcs8_der())?;
         Ok(Self { folder })

@@ -1,20 +1,20 @@
-//! How a certificate proves a name: a self-signed X.509 certificate of the identity's key carries
-//! the metadata that the name is the hash of.
+//! How a handshake proves a name, on a link and on a channel: a self-signed X.509 certificate of the
+//! identity's key carries the metadata that the name is the hash of.
 //!
 //! The handshake proves possession of the certificate's key; this file adds that the metadata hold
 //! that very key. The certificate is read by the same parser that the handshake library reads it
 //! with, so both see the same key.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
-use rhumb_trust::{Identity, name_of};
-use rhumb_wire::{Metadata, Name, PublicKey};
+use rhumb_wire::{Metadata, Name, PublicKey, WireError};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Encode};
 
-use crate::{IdentityError, LinkError};
+use crate::{Identity, TrustError, name_of};
 
 /// A name that a certificate claims. It is proven once the handshake has completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,19 +25,41 @@ pub struct Claim {
     pub metadata: Arc<Metadata>,
 }
 
+/// Why a certificate proves no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// It is not an X.509 certificate.
+    Malformed,
+    /// It carries no metadata, or more than once.
+    NoMetadata,
+    /// The extension that holds them is critical.
+    CriticalMetadata,
+    /// Its metadata are not in their one encoding.
+    Metadata(WireError),
+    /// Its key is not a P-256 key.
+    UnsupportedKey,
+    /// Its key is not the one that its metadata hold.
+    KeyMismatch,
+    /// The peer showed none.
+    NoCertificate,
+    /// It is our own name: we are talking to ourselves, or to a mirror.
+    OwnName,
+}
+
 /// The certificate of an identity, DER.
 ///
 /// # Errors
 ///
-/// [`LinkError::Certificate`] when the library refuses the key.
-pub fn make(identity: &Identity) -> Result<Vec<u8>, LinkError> {
-    let key = KeyPair::try_from(identity.pkcs8_der()).map_err(|_| LinkError::Certificate)?;
+/// [`TrustError::Crypto`] when the library refuses the key.
+pub fn make(identity: &Identity) -> Result<Vec<u8>, TrustError> {
+    let key = KeyPair::try_from(identity.pkcs8_der()).map_err(|_| TrustError::Crypto)?;
     let mut params = CertificateParams::default();
     // Nothing but the extension says who we are, and a validity would be one more clock to trust.
     params.distinguished_name = DistinguishedName::new();
     params.custom_extensions =
         vec![CustomExtension::from_oid_content(METADATA_ARCS, identity.metadata().emit())];
-    let certificate = params.self_signed(&key).map_err(|_| LinkError::Certificate)?;
+    let certificate = params.self_signed(&key).map_err(|_| TrustError::Crypto)?;
     Ok(certificate.der().to_vec())
 }
 
@@ -79,6 +101,23 @@ pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
     Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata) }, key))
 }
 
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("not an X.509 certificate"),
+            Self::NoMetadata => f.write_str("the certificate does not carry metadata once"),
+            Self::CriticalMetadata => f.write_str("the extension with the metadata is critical"),
+            Self::Metadata(error) => write!(f, "metadata: {error}"),
+            Self::UnsupportedKey => f.write_str("the certificate's key is not on P-256"),
+            Self::KeyMismatch => f.write_str("the certificate's key is not the metadata's"),
+            Self::NoCertificate => f.write_str("there is no certificate"),
+            Self::OwnName => f.write_str("it is our own name"),
+        }
+    }
+}
+
+impl std::error::Error for IdentityError {}
+
 /// The key in the form that metadata hold it: a compressed point.
 fn public_key(
     info: &x509_cert::spki::SubjectPublicKeyInfoOwned,
@@ -115,7 +154,7 @@ const P256_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rhumb_wire::{Role, WireError};
+    use rhumb_wire::Role;
 
     fn certificate(key: &KeyPair, extensions: Vec<CustomExtension>) -> Vec<u8> {
         let mut params = CertificateParams::default();
