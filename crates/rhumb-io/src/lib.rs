@@ -1,8 +1,7 @@
 //! Batched packet I/O. Datagrams behind one name, [`PacketIo`]: [`udp`] for real sockets,
 //! [`xdp`] past the kernel's network stack, [`memory`] for tests; [`open`] chooses between
 //! the first two as told. Whole IP packets behind another, `IpIo`, in `ip`; `steering` and
-//! `marks` say which packets of this host come there (on Linux). And [`discovery`]: the links
-//! of this host, and how a router is found on them.
+//! `marks` say which packets of this host come there (on Linux).
 //!
 //! A backend receives into a [`Batch`](rhumb_wire::Batch) and sends what stands in one; the switch
 //! edits the batch between the two, so that no datagram is copied on its way through a worker. What
@@ -22,7 +21,6 @@ mod checksum;
 #[allow(unsafe_code)]
 mod cores;
 mod counters;
-pub mod discovery;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod ip;
@@ -33,7 +31,7 @@ pub mod memory;
 mod netlink;
 mod packet_io;
 #[allow(unsafe_code)]
-mod poll;
+pub mod poll;
 #[cfg(target_os = "linux")]
 mod runs;
 #[cfg(target_os = "linux")]

@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// A descriptor and what to wait for on it.
-pub(crate) enum Interest<'a> {
+#[derive(Debug)]
+pub enum Interest<'a> {
     /// Until there is something to read, or an error.
     Readable(BorrowedFd<'a>),
     /// Until there is room to write, or an error.
@@ -24,7 +25,10 @@ pub(crate) enum Interest<'a> {
 
 /// Waits until one of the descriptors is ready or the time is over (`None`: for ever), and says
 /// which are ready. Returns early, with none ready, when a signal arrives.
-pub(crate) fn poll<const N: usize>(
+///
+/// # Errors
+/// When the system refuses to wait.
+pub fn poll<const N: usize>(
     interests: &[Interest<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {

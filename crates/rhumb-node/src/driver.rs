@@ -28,7 +28,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
-use rhumb_io::discovery::Links;
 use rhumb_io::udp::UdpSocket;
 use rhumb_trust::Now;
 use rhumb_wire::nack::Reason;
@@ -47,6 +46,7 @@ pub use transfers::{ReceiveReport, SendReport};
 
 use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
+use crate::discovery::Links;
 use crate::{Message, NodeError, Refusal, SendError, Status};
 use pings::{PingNack, Pings};
 use serving::Serving;

@@ -31,6 +31,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`core`] | the node without I/O, for other drivers and for simulations |
+//! | [`discovery`] | the links of a host, and the router's side of being found on them |
 //! | [`transfer`] | the two ends of a file transfer, without I/O |
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@
 mod clock;
 mod config;
 pub mod core;
+pub mod discovery;
 mod driver;
 mod error;
 mod node;

@@ -217,7 +217,7 @@ impl Core {
         self.traffic.resent += transmitted.resent as u64;
     }
 
-    /// A query to send to every link of this host ([`rhumb_io::discovery::Links`]), when it is time
+    /// A query to send to every link of this host ([`crate::discovery::Links`]), when it is time
     /// to ask for routers there. Answers come in as all datagrams do.
     pub fn poll_query(&mut self, now: Now) -> Option<Vec<u8>> {
         let nonce = self.membership.poll_query(now.instant)?;

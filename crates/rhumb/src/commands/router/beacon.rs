@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rhumb_io::Wake;
-use rhumb_io::discovery::{Beacon, BeaconCounters};
 use rhumb_io::udp::UdpSocket;
+use rhumb_node::discovery::{Beacon, BeaconCounters};
 
 use crate::config::DiscoveryChoice;
 use crate::failure::{Failure, Outcome};

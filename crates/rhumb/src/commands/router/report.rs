@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rhumb_io::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_link::LinkError;
+use rhumb_node::discovery::{BeaconCounters, BeaconDrop};
 use rhumb_switch::{
     CertificateStatus, Event, FlowStatus, GrantStatus, RefusedStatus, SessionStatus, StampStatus,
     Status, TableStatus, UpstreamStatus, WorkerStatus,

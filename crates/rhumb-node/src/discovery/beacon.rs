@@ -12,14 +12,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rhumb_io::poll::{Interest, poll};
+use rhumb_io::udp::UdpSocket;
+use rhumb_io::{IoError, PacketIo, Wake};
 use rhumb_wire::discovery::{DISCOVERY_GROUP, DISCOVERY_PORT, Discovery};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Links;
 use super::responder::{BeaconCounters, BeaconDrop, Responder};
-use crate::poll::{Interest, poll};
-use crate::udp::UdpSocket;
-use crate::{IoError, PacketIo, Wake};
 
 /// Answers queries in a router's name.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ const MAX_DATAGRAMS_A_TURN: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::Options;
+    use rhumb_io::udp::Options;
     use rhumb_wire::discovery::Nonce;
 
     fn router(address: &str) -> UdpSocket {
