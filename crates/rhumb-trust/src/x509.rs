@@ -1,4 +1,4 @@
-//! How a handshake proves a name, on a link and on a channel: a self-signed X.509 certificate of the
+//! How a handshake proves a name, on links and on channels: a self-signed X.509 certificate of the
 //! identity's key carries the metadata that the name is the hash of.
 //!
 //! The handshake proves possession of the certificate's key; this file adds that the metadata hold
