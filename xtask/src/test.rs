@@ -50,6 +50,9 @@ fn cargo_test(root: &Path) -> Outcome {
     command.current_dir(root).args(["test", "--workspace", "--no-fail-fast"]);
     // So that a test that skips itself can say why.
     command.args(["--", "--show-output"]);
+    if std::env::var_os(THREADS).is_none() {
+        command.env(THREADS, threads().to_string());
+    }
     let finished = match process::run(&mut command, TESTS_DEADLINE, Echo::Shown) {
         Ok(finished) => finished,
         Err(problem) => return Outcome::failed(format!("tests: {problem}")),
@@ -67,6 +70,11 @@ fn cargo_test(root: &Path) -> Outcome {
     outcome
 }
 
+/// Two for each processor: most tests of processes wait, for timers and for each other.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn documentation(root: &Path) -> Outcome {
     let mut command = Command::new(cargo());
     command.current_dir(root).args(["doc", "--workspace", "--no-deps"]);
@@ -78,6 +86,8 @@ fn documentation(root: &Path) -> Outcome {
     }
 }
 
+/// How many tests of a program run side by side.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// With a build from nothing on two slow cores, which takes half of it.
 const TESTS_DEADLINE: Duration = Duration::from_secs(45 * 60);
 const DOCUMENTATION_DEADLINE: Duration = Duration::from_secs(5 * 60);
