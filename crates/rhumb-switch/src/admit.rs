@@ -32,11 +32,11 @@ use crate::directory::Question;
 use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
 use crate::grants::{Acceptance, Grant};
 use crate::job::{Admission, Task};
+use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::joining::wanted;
 use crate::reach::NoWay;
 use crate::routes::Found;
 use crate::tables::Way;
-use crate::verifications::RETRY_WHEN_BUSY_MS;
 use crate::{DropReason, Switch};
 
 /// Where a PDU goes from here.
@@ -91,7 +91,7 @@ impl Switch {
     }
 
     fn handle_unguarded(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> Option<SessionId> {
-        let for_us = pdu.destination() == self.name;
+        let for_us = pdu.destination() == self.name();
         let asks = matches!(pdu.action(), Action::Data | Action::Ping | Action::Advertise);
         if asks && self.is_refused(from, wanted(pdu.action(), for_us), now) {
             let stop = Stop::new(DropReason::AccessRefused, Reason::NotAuthorised);
@@ -312,9 +312,8 @@ impl Switch {
         if !pdu.has_certificates() {
             return Err(Stop::new(DropReason::NotAuthorised, Reason::NotAuthorised));
         }
-        let key = (pdu.source(), from);
-        if self.admitting.contains(&key) {
-            let reason = Reason::NotYet(expected_ms(self.verifications.time()));
+        if self.jobs.is_admitting(pdu.source(), from) {
+            let reason = Reason::NotYet(expected_ms(self.jobs.time()));
             return Err(Stop::new(DropReason::VerificationPending, reason));
         }
         let busy = || Stop::new(DropReason::Overloaded, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
@@ -326,7 +325,7 @@ impl Switch {
         // It has been here before: old routes lead in a circle, or somebody made that up.
         // Nothing is verified yet, so it changes nothing here; each router of a true
         // circle hears of it, and asks for the way.
-        if certificates.iter().any(|certificate| certificate.issuer == self.name) {
+        if certificates.iter().any(|certificate| certificate.issuer == self.name()) {
             return Err(Stop::new(
                 DropReason::Unreachable,
                 Reason::Unreachable(RETRY_WHEN_BUSY_MS),
@@ -351,7 +350,7 @@ impl Switch {
             return Err(Stop::new(DropReason::LastsTooLong, Reason::BadCertificate));
         }
         let keys = self.keys_of_issuers(from, &certificates, &sent_along, now);
-        if keys.is_err() && pdu.destination() != self.name {
+        if keys.is_err() && pdu.destination() != self.name() {
             // The PDU has to come back anyway: whatever else it
             // will need is asked for in the same breath.
             if matches!(self.routes.find(&pdu.destination(), now.instant), Found::Unknown) {
@@ -367,7 +366,7 @@ impl Switch {
         let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
         match self.queue_job(Some(from), task, now) {
             true => {
-                self.admitting.insert(key);
+                self.jobs.note_admitting(pdu.source(), from);
                 Ok(())
             }
             false => Err(busy()),
@@ -380,7 +379,7 @@ impl Switch {
         let Some(peer) = self.endpoint.peer(from) else { return false };
         certificates.last().is_some_and(|last| {
             last.issuer == peer.name
-                && matches!(last.statement, rhumb_wire::Statement::Route { via, .. } if via == self.name)
+                && matches!(last.statement, rhumb_wire::Statement::Route { via, .. } if via == self.name())
         })
     }
 
@@ -427,15 +426,15 @@ impl Switch {
     /// that is asked first, and its verification.
     fn look_up_takes_ms(&self) -> u16 {
         match self.directory.answer_time() {
-            Some(time) => expected_ms(time + self.verifications.time()),
+            Some(time) => expected_ms(time + self.jobs.time()),
             None => RETRY_AFTER_FIRST_LOOK_UP_MS,
         }
     }
 
     /// Metadata at hand: of ourselves, of a session's peer, or fetched earlier.
     pub(crate) fn metadata_of(&self, name: &Name) -> Option<Arc<Metadata>> {
-        if *name == self.name {
-            return Some(self.identity.metadata().clone());
+        if *name == self.name() {
+            return Some(self.publishing.metadata().clone());
         }
         if let Some(peer) = self.endpoint.session_of(name).and_then(|s| self.endpoint.peer(s)) {
             return Some(peer.metadata.clone());
@@ -471,7 +470,7 @@ impl Switch {
                     }
                     // A router that is itself in the chain hands on to whoever named
                     // it; any other starts at the far end.
-                    let hop = chain.toward_origin(self.name).or(chain.last_router());
+                    let hop = chain.toward_origin(self.name()).or(chain.last_router());
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
                     self.rest_on(&chain, &mut grounds);
@@ -699,7 +698,7 @@ impl Switch {
         now: Now,
     ) -> Option<Vec<Certificate>> {
         let router = self.endpoint.peer(next)?.name;
-        let own = self.delegation_to(router, now)?;
+        let own = self.publishing.delegation_to(router, now)?;
         let mut chain = grant.chain.certificates().to_vec();
         chain.push(own);
         (chain.len() <= MAX_CHAIN).then_some(chain)
@@ -724,7 +723,7 @@ impl Switch {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         match pdu.action() {
             Action::Advertise => {}
-            Action::Ping if pdu.destination() == self.name => {
+            Action::Ping if pdu.destination() == self.name() => {
                 self.answer_ping(request.session, &pdu, now);
             }
             _ => self.carry_copy(request.session, request.pdu, now),

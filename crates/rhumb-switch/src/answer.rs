@@ -30,7 +30,7 @@ impl Switch {
         }
         // A chain that went ahead has the tag of data that are answered by
         // themselves: two NACKs would resend them twice.
-        if about.action() == Action::Advertise && about.destination() != self.name {
+        if about.action() == Action::Advertise && about.destination() != self.name() {
             return;
         }
         let room = about.as_bytes().len() - PduHeader::LEN;
@@ -72,7 +72,7 @@ impl Switch {
         if room < Nack::MIN_LEN || !self.may_cost(to, Cost::Nack, now) {
             return None;
         }
-        let reporter = (room >= Nack::MAX_LEN).then_some(self.name);
+        let reporter = (room >= Nack::MAX_LEN).then_some(self.name());
         Some(Nack { reason, reporter })
     }
 
@@ -81,7 +81,7 @@ impl Switch {
     fn send_evidence(&mut self, to: SessionId, about: &Pdu<'_>, nack: Nack, room: usize, now: Now) {
         let grant = self.grants.get(&(about.source(), to));
         let certificate = grant.and_then(|grant| grant.chain.certificates().last().cloned());
-        let metadata = self.identity.metadata().emit();
+        let metadata = self.publishing.metadata().emit();
         let fits = |c: &Certificate| Nack::MAX_LEN + metadata.len() + 1 + c.emitted_len() <= room;
         let Some(certificate) = certificate.filter(fits) else {
             return self.send_nack(to, about.header(), nack, now);
@@ -273,7 +273,7 @@ impl Switch {
             return None;
         }
         let header =
-            PduHeader { tag: pdu.tag(), ..PduHeader::new(Action::Pong, self.name, pdu.source()) };
+            PduHeader { tag: pdu.tag(), ..PduHeader::new(Action::Pong, self.name(), pdu.source()) };
         self.send(from, header, pdu.data(), &[], now);
         None
     }

@@ -16,7 +16,7 @@ use rhumb_capability::{
 use rhumb_wire::Name;
 use rhumb_wire::nack::{CapabilityFault, Reason};
 
-use crate::verifications::RETRY_WHEN_BUSY_MS;
+use crate::jobs::RETRY_WHEN_BUSY_MS;
 
 /// What a router demands of foreign peers.
 pub struct Border {

@@ -3,23 +3,23 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
-use rhumb_trust::{Chain, ChainError, Now, Standing, StatementError, Verified, Window, name_of};
+use rhumb_trust::{Chain, ChainError, Now, Standing, StatementError, Verified, name_of};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Scope, Statement};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Statement};
 
 use crate::budgets::Cost;
 use crate::directory::reconnect_delay;
 use crate::event::Event;
 use crate::grants::Grant;
 use crate::job::{Admission, Done, Outcome, Task};
+use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::reach::{NoWay, Way};
 use crate::routes::{Attached, NotAttached};
 use crate::switch::{Dial, until};
-use crate::verifications::RETRY_WHEN_BUSY_MS;
 use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.
@@ -82,7 +82,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let presented_to =
-            self.endpoint.peer(from).is_some_and(|p| self.delegations.peek(&p.name).is_some());
+            self.endpoint.peer(from).is_some_and(|p| self.publishing.has_delegated_to(&p.name));
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
@@ -109,7 +109,7 @@ impl Switch {
         now: Now,
     ) {
         let Some(peer) = self.endpoint.peer(to).map(|peer| peer.name) else { return };
-        let header = PduHeader { tag, ..PduHeader::new(Action::Accept, self.name, peer) };
+        let header = PduHeader { tag, ..PduHeader::new(Action::Accept, self.name(), peer) };
         let mut data = Vec::with_capacity(Accept::LEN);
         Accept { name, until_s, published }.emit(&mut data);
         self.send(to, header, &data, &[], now);
@@ -124,7 +124,7 @@ impl Switch {
     ) {
         self.drop_pdu(drop);
         // As in `nack`: nobody waits for an answer to a chain that went ahead.
-        if about.action == Action::Advertise && about.destination != self.name {
+        if about.action == Action::Advertise && about.destination != self.name() {
             return;
         }
         let reason = match drop {
@@ -134,7 +134,7 @@ impl Switch {
             DropReason::NotYetValid => Reason::NotYetValid,
             _ => Reason::BadCertificate,
         };
-        self.send_nack(to, about, Nack { reason, reporter: Some(self.name) }, now);
+        self.send_nack(to, about, Nack { reason, reporter: Some(self.name()) }, now);
     }
 
     /// Refuses what rests on something older than we know, and shows what that
@@ -150,24 +150,6 @@ impl Switch {
         self.drop_pdu(DropReason::Superseded);
         self.nack_superseded(to, about, newer, now);
     }
-
-    /// Our own certificate for the router we hand traffic to, renewed at half-life.
-    pub(crate) fn delegation_to(&mut self, router: Name, now: Now) -> Option<Certificate> {
-        let fresh = |c: &&mut Certificate| c.not_after_s > now.unix_s() + self.config.lease_s / 2;
-        if let Some(certificate) = self.delegations.get(&router).filter(fresh) {
-            return Some(certificate.clone());
-        }
-        let statement = Statement::Route { via: router, scope: Scope::Any };
-        let certificate = self.certify(statement, now)?;
-        self.delegations.insert(router, certificate.clone());
-        Some(certificate)
-    }
-
-    fn certify(&mut self, statement: Statement, now: Now) -> Option<Certificate> {
-        let sequence = self.next_sequence(now);
-        let window = Window::starting(now.unix_s(), self.config.lease_s);
-        self.identity.certify(statement, sequence, window).ok()
-    }
 }
 
 // Verdicts.
@@ -178,7 +160,7 @@ impl Switch {
         match done.outcome {
             Outcome::Admit { request, result, fingerprint } => {
                 if let Ok(pdu) = Pdu::parse(&request.pdu) {
-                    self.admitting.remove(&(pdu.source(), request.session));
+                    self.jobs.end_admitting(pdu.source(), request.session);
                 }
                 match result {
                     Ok(chain) => self.admitted(request, chain, now),
@@ -232,7 +214,7 @@ impl Switch {
             _ => Vec::new(),
         };
         let chain = Arc::new(chain);
-        if header.destination == self.name && header.action == Action::Advertise {
+        if header.destination == self.name() && header.action == Action::Advertise {
             if !self.attach(session, &chain, &brought, header, now) {
                 return;
             }
@@ -283,7 +265,7 @@ impl Switch {
         if !may_publish || !self.may_attach(session, &name, now) {
             self.drop_pdu(DropReason::Overloaded);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
-            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
+            self.send_nack(session, about, Nack { reason, reporter: Some(self.name()) }, now);
             return false;
         }
         let until_s = chain.not_after_s();
@@ -323,7 +305,7 @@ impl Switch {
         }
         self.accept(session, name, until_s, about.tag, false, now);
         if let Some(metadata) = metadata {
-            self.awaiting_publication.insert(name, (session, about.tag));
+            self.publishing.await_publication(name, session, about.tag);
             self.publish(metadata, chain.certificates()[0].clone(), now);
         }
         true
@@ -361,7 +343,7 @@ impl Switch {
         let Some(attached) = attached.filter(|it| it.keys_of == keys_of) else { return };
         let (tag, former) = (attached.tag, attached.former.clone());
         let Some(newer) = attached.certificates.first().cloned() else { return };
-        let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, name, self.name) };
+        let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, name, self.name()) };
         if self.nack_former(session, about, &newer, now) {
             self.events.push_back(Event::TwoProcesses { name });
         }
@@ -391,7 +373,7 @@ impl Switch {
         now: Now,
     ) {
         let about =
-            PduHeader { tag: before.tag, ..PduHeader::new(Action::Advertise, name, self.name) };
+            PduHeader { tag: before.tag, ..PduHeader::new(Action::Advertise, name, self.name()) };
         self.nack_superseded(before.session, about, newer, now);
     }
 
@@ -412,11 +394,13 @@ impl Switch {
         {
             // Here it counts; for the others it has to come back.
             self.drop_pdu(DropReason::Overloaded);
-            let nack =
-                Nack { reason: Reason::Overloaded(RETRY_WHEN_BUSY_MS), reporter: Some(self.name) };
+            let nack = Nack {
+                reason: Reason::Overloaded(RETRY_WHEN_BUSY_MS),
+                reporter: Some(self.name()),
+            };
             return self.send_nack(request.session, pdu.header(), nack, now);
         }
-        self.awaiting_publication.insert(name, (request.session, pdu.tag()));
+        self.publishing.await_publication(name, request.session, pdu.tag());
         self.publish(issuer, certificate.clone(), now);
     }
 }
@@ -549,7 +533,7 @@ impl Switch {
         let used = self.upstreams.session().and_then(|session| self.endpoint.peer(session));
         if let Some(name) = used.map(|peer| peer.name).filter(|_| is_another) {
             self.events.push_back(Event::UpstreamUsed { name });
-            self.own_statements_due = now.instant;
+            self.publishing.hasten_own(now.instant);
             self.renew_own_statements(now);
             self.flush_requests(now);
         }
@@ -570,7 +554,7 @@ impl Switch {
     /// A peer fell silent: if a route leads there, it counts as
     /// unreachable until a handshake says otherwise.
     fn note_silent(&mut self, peer: Name, now: Instant) {
-        if self.delegations.peek(&peer).is_some() {
+        if self.publishing.has_delegated_to(&peer) {
             let retry_at = now + reconnect_delay(1);
             self.make_room_to_dial(peer, now);
             if self.dialling.len() < MAX_DIALS {
@@ -630,40 +614,18 @@ impl Switch {
         Ok(())
     }
 
-    /// Publishes where this router is, again at half-life.
-    pub(crate) fn renew_own_statements(&mut self, now: Now) {
-        if self.own_statements_due > now.instant {
-            return;
-        }
-        self.own_statements_due = now.instant + Duration::from_secs(self.config.lease_s.max(2)) / 2;
-        let locator = self.config.locator.and_then(rhumb_wire::certificate::Locator::new);
-        let statement = match (locator, self.upstreams.session()) {
-            (Some(locator), _) => Some(Statement::Locator(locator)),
-            (None, Some(session)) => self
-                .endpoint
-                .peer(session)
-                .map(|peer| Statement::Route { via: peer.name, scope: Scope::Any }),
-            (None, None) => None,
-        };
-        if let Some(certificate) = statement.and_then(|statement| self.certify(statement, now)) {
-            let metadata = self.identity.metadata().clone();
-            self.own_statement = Some(certificate.clone());
-            self.publish(metadata, certificate, now);
-        }
-    }
-
-    /// Keeps a statement published at every RIB until it ends.
-    pub(crate) fn publish(&mut self, metadata: Arc<Metadata>, certificate: Certificate, now: Now) {
-        let end = until(certificate.not_after_s, now);
-        self.directory.publish(metadata, vec![certificate], end, now.instant);
-    }
-
     /// Sends what the directory wants sent.
     pub(crate) fn flush_requests(&mut self, now: Now) {
         while let Some((session, data)) = self.directory.poll_request() {
             let Some(rib) = self.endpoint.peer(session).map(|peer| peer.name) else { continue };
             self.counters.rib_requests += 1;
-            self.send(session, PduHeader::new(Action::RibRequest, self.name, rib), &data, &[], now);
+            self.send(
+                session,
+                PduHeader::new(Action::RibRequest, self.name(), rib),
+                &data,
+                &[],
+                now,
+            );
         }
     }
 }

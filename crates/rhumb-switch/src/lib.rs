@@ -39,9 +39,9 @@
 //! | `changes` | what changed, and when: whether a flow still stands |
 //! | `routes` | where names are, as one switch sees it |
 //! | `tables`, `newest` | what is known of the world, shared by the switches of a process |
-//! | `table`, `order` | a table that cannot grow beyond its bound, and what goes when it is full |
+//! | `table`, `eviction` | a table that cannot grow beyond its bound, and what goes when it is full |
 //! | `saved` | routes that outlive the process |
-//! | `job`, `verifications`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
+//! | `job`, `jobs`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
 
 #![forbid(unsafe_code)]
 
@@ -65,9 +65,11 @@ mod forward;
 mod grants;
 mod hand_over;
 mod job;
+mod jobs;
 mod joining;
 mod neighbour;
 mod newest;
+mod publishing;
 mod reach;
 mod rib_answers;
 mod routes;
@@ -79,10 +81,8 @@ mod switch;
 mod table;
 mod tables;
 mod transit;
-
 mod turns;
 mod upstreams;
-mod verifications;
 mod workers;
 
 pub use border::{Border, PDU_PROTOCOL, short_address};

@@ -15,11 +15,10 @@ use std::time::Duration;
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
-use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
-use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Statement};
+use rhumb_wire::rib::{RequestId, RibResponse, RibResponseBody};
+use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
-use crate::directory::{Answered, NoAnswer, Publishing, Question};
+use crate::directory::{Answered, NoAnswer, Question};
 use crate::event::Event;
 use crate::job::{Heard, Task};
 use crate::routes::Attached;
@@ -431,7 +430,7 @@ impl Switch {
         now: Now,
     ) {
         for name in names {
-            if name != self.name && !self.directory.is_watched(&name) {
+            if name != self.name() && !self.directory.is_watched(&name) {
                 self.ask(from, Question::Metadata(name), now);
             }
         }
@@ -439,133 +438,5 @@ impl Switch {
     }
 }
 
-// Publications.
-impl Switch {
-    fn handle_published(
-        &mut self,
-        issuer: Name,
-        request: (usize, RequestId),
-        body: &RibResponseBody,
-        now: Now,
-    ) {
-        let (answer, newer) = match body {
-            RibResponseBody::Stored => (Ok(()), None),
-            RibResponseBody::Refused(refusal) => (Err(*refusal), None),
-            RibResponseBody::Superseded(newer) => (Err(Refusal::Superseded), Some(newer)),
-            _ => return self.drop_pdu(DropReason::UnexpectedRibAnswer),
-        };
-        match self.directory.published(issuer, request, answer, now.instant) {
-            Publishing::Published => self.published(issuer, now),
-            Publishing::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
-            Publishing::GoesOn => {}
-        }
-    }
-
-    fn published(&mut self, issuer: Name, now: Now) {
-        // Who publishes is told of changes too.
-        self.directory.note_watched(issuer);
-        self.events.push_back(Event::Published { name: issuer });
-        self.stand_in(issuer, now);
-        let mut until_s = now.unix_s();
-        if let Some(attached) = self.routes.attached_mut(&issuer) {
-            attached.published = true;
-            until_s = attached.until_s;
-        }
-        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
-            self.accept(session, issuer, until_s, tag, true, now);
-        }
-    }
-
-    /// A RIB with another store than before has perhaps lost what was stored there. Own statements
-    /// are made anew, those of others published again as they are.
-    fn handle_store(&mut self, replica: usize, body: &RibResponseBody, now: Now) {
-        let store = match body {
-            RibResponseBody::Store(store) => Some(*store),
-            _ => None,
-        };
-        if self.directory.store_told(replica, store) {
-            let attached = self.routes.attached().filter(|(_, attached)| attached.published);
-            let names = attached.map(|(name, _)| *name).collect();
-            self.directory.publish_anew(replica, names, now.instant);
-            self.own_statements_due = now.instant;
-        }
-    }
-
-    /// Publishes some of what a RIB has lost.
-    pub(crate) fn publish_behind(&mut self, now: Now) {
-        for (replica, name) in self.directory.take_behind(now.instant) {
-            let Some(attached) = self.routes.attached_mut(&name) else { continue };
-            let Some(certificate) = attached.certificates.first().cloned() else { continue };
-            // Whose metadata are forgotten is published again with its next renewal.
-            if let Some(metadata) = self.metadata_of(&name) {
-                let end = until(certificate.not_after_s, now);
-                self.directory.publish_at(replica, metadata, certificate, end, now.instant);
-            }
-        }
-    }
-
-    fn publish_refused(
-        &mut self,
-        issuer: Name,
-        refusal: Refusal,
-        newer: Option<&Certificate>,
-        now: Now,
-    ) {
-        self.events.push_back(Event::PublishRefused { name: issuer, refusal });
-        self.standing_by.forget(&issuer);
-        let is_of_clocks = matches!(refusal, Refusal::Expired | Refusal::NotYetValid);
-        if issuer == self.name {
-            if is_of_clocks {
-                // Its denial tells its time.
-                self.directory.look_up_route(NOBODY, now.instant);
-            }
-            return self.publish_again(newer, now);
-        }
-        if is_of_clocks {
-            // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised
-            // goes on advertising, as is the way with a name that is not published,
-            // and keeps what we can do for it meanwhile.
-            return;
-        }
-        if let Some((session, tag)) = self.awaiting_publication.remove(&issuer) {
-            self.routes.detach(&issuer);
-            self.grants.remove(&(issuer, session));
-            let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name) };
-            if let Some(newer) = newer.filter(|newer| newer.issuer == issuer) {
-                // Its holder can tell whether that is true, and go on from there.
-                return self.nack_superseded(session, about, newer, now);
-            }
-            let reason = match refusal {
-                Refusal::QuotaExceeded | Refusal::StoreFailed => {
-                    Reason::Overloaded(RETRY_PUBLICATION_MS)
-                }
-                Refusal::Superseded => Reason::Superseded,
-                Refusal::NotAuthorised => Reason::NotAuthorised,
-                _ => Reason::BadCertificate,
-            };
-            self.send_nack(session, about, Nack { reason, reporter: Some(self.name) }, now);
-        }
-    }
-
-    /// Our own statement was refused. Where an earlier run of ours had a clock ahead of this one's,
-    /// and the RIB shows what it said, the next one goes on from there: at once, because each time
-    /// is after one more statement that we signed.
-    fn publish_again(&mut self, newer: Option<&Certificate>, now: Now) {
-        match newer {
-            Some(newer)
-                if newer.sequence > self.last_sequence && self.identity.has_signed(newer) =>
-            {
-                self.last_sequence = newer.sequence;
-                self.own_statements_due = now.instant;
-            }
-            _ => self.own_statements_due = now.instant + RETRY_OWN_STATEMENTS,
-        }
-    }
-}
-
 /// A RIB that denies for longer is asked again nevertheless: ten times the two seconds of ours.
 const MAX_ABSENCE: Duration = Duration::from_secs(20);
-/// The hash of nothing that anybody knows.
-const NOBODY: Name = Name([0; 32]);
-const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
-const RETRY_PUBLICATION_MS: u16 = 1000;

@@ -154,7 +154,7 @@ impl Switch {
         let verified =
             self.routes.tables().chains(now.instant).into_iter().map(SavedChain::Verified);
         // Those of an earlier run that there was no time for yet are not lost.
-        let waiting = self.imports.iter().map(|i| SavedChain::Read(i.certificates.clone()));
+        let waiting = self.jobs.imports().map(|i| SavedChain::Read(i.certificates.clone()));
         let chains: Vec<SavedChain> = verified.chain(waiting).collect();
         let mut metadata: HashMap<Name, Arc<Metadata>> = HashMap::new();
         for certificate in chains.iter().flat_map(SavedChain::certificates) {
@@ -186,14 +186,12 @@ impl Switch {
                     Import { certificates: chain.certificates().to_vec(), now_s }
                 }
             });
-        self.imports.extend(imports);
+        self.jobs.import(imports);
     }
 
     /// A job for one of the routes to take over, if no other work waits.
     pub(crate) fn next_import(&mut self) -> Option<Job> {
-        while self.verifications.under_way() < MAX_IMPORTS_AT_ONCE
-            && let Some(Import { certificates, now_s }) = self.imports.pop_front()
-        {
+        while let Some(Import { certificates, now_s }) = self.jobs.take_import() {
             let destination = certificates[0].issuer;
             let keys: Vec<_> = certificates
                 .iter()
@@ -220,5 +218,3 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 const MAGIC: &[u8] = b"RHRS";
 const VERSION: u8 = 1;
-/// Few, so that work that somebody waits for never waits long for it.
-const MAX_IMPORTS_AT_ONCE: usize = 8;

@@ -19,23 +19,6 @@ use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 use crate::Switch;
 use crate::job::Admission;
 use crate::newest::names_other_server;
-use crate::table::Table;
-
-/// Servers that wait for a RIB's word on whether they may take the place of newer ones.
-pub(crate) struct StandingBy {
-    waiting: Table<Name, (Admission, Verified<Chain>)>,
-}
-
-impl StandingBy {
-    pub(crate) fn new() -> Self {
-        Self { waiting: Table::new(MAX_WAITING) }
-    }
-
-    /// The RIB will have none of it.
-    pub(crate) fn forget(&mut self, name: &Name) {
-        self.waiting.remove(name);
-    }
-}
 
 impl Switch {
     /// Whether an advertisement that is superseded is an older server's,
@@ -48,7 +31,7 @@ impl Switch {
     ) -> bool {
         let name = chain.origin();
         header.action == Action::Advertise
-            && header.destination == self.name
+            && header.destination == self.name()
             && names_other_server(newer, &chain.certificates()[0])
             && self.routes.attached_mut(&name).is_none()
             && self.directory.is_ready()
@@ -71,16 +54,14 @@ impl Switch {
         }
         let Some(metadata) = self.metadata_of(&name) else { return };
         let certificate = chain.certificates()[0].clone();
-        self.awaiting_publication.insert(name, (request.session, tag));
-        self.standing_by.waiting.insert(name, (request, chain));
+        self.publishing.stand_by(request, chain, tag);
         self.publish(metadata, certificate, now);
         self.flush_requests(now);
     }
 
     /// The RIB has stored an older server's word: it counts again.
     pub(crate) fn stand_in(&mut self, name: Name, now: Now) {
-        let Some((request, chain)) = self.standing_by.waiting.remove(&name) else { return };
-        self.awaiting_publication.remove(&name);
+        let Some((request, chain)) = self.publishing.take_standing_by(&name) else { return };
         self.routes.tables().step_back(&chain.certificates()[0]);
         self.routes.catch_up();
         self.admitted(request, chain, now);
@@ -89,7 +70,7 @@ impl Switch {
     /// The session of a server has ended: RIBs need not wait for the end
     /// of its lease to know that it is not there.
     pub(crate) fn tell_gone(&mut self, session: SessionId, attached: &[Name]) {
-        let own = self.name;
+        let own = self.name();
         let mut gone = Vec::new();
         let mut serves = false;
         for name in attached {
@@ -110,6 +91,3 @@ impl Switch {
         }
     }
 }
-
-/// Each waits for one answer of a RIB; who is pushed out advertises again.
-const MAX_WAITING: usize = 1024;

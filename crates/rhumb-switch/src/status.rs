@@ -236,7 +236,7 @@ impl Switch {
             ("sessions", sessions),
             ("strangers", strangers),
             ("strangers_at_one_address", at_one),
-            ("verifications", self.verifications.fill()),
+            ("verifications", self.jobs.fill()),
         ]
         .map(|(name, Fill { used, bound })| TableStatus { name, used, bound })
         .to_vec()
@@ -252,7 +252,7 @@ impl Switch {
     }
 
     pub(crate) fn delegation_status(&self, now: Now) -> Vec<CertificateStatus> {
-        let delegations = self.delegations.iter().map(|(_, it)| it).take(LISTED);
+        let delegations = self.publishing.delegations().take(LISTED);
         delegations.map(|certificate| CertificateStatus::of(certificate, now)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::doubts::Doubts;
 use crate::event::Event;
 use crate::flows::{Flows, split_names};
 use crate::grants::{Acceptance, Grant};
+use crate::jobs::Jobs;
 use crate::joining::Joining;
 use crate::neighbour::Neighbour;
+use crate::publishing::Publishing;
 use crate::reach::Reach;
 use crate::routes::Routes;
-use crate::saved::Import;
 use crate::stamps::Stamps;
-use crate::standing_by::StandingBy;
 use crate::status::{
     AttachedStatus, CertificateStatus, RibStatus, SessionStatus, Status, UpstreamStatus,
 };
@@ -34,14 +34,11 @@ use crate::table::Table;
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Aside;
 use crate::upstreams::Upstreams;
-use crate::verifications::Verifications;
 use crate::workers::Workers;
 use crate::{Config, DropReason};
 
 /// A sans-IO switch.
 pub struct Switch {
-    pub(crate) name: Name,
-    pub(crate) identity: Arc<Identity>,
     pub(crate) config: Config,
     pub(crate) endpoint: Endpoint,
     pub(crate) flows: Flows,
@@ -52,8 +49,7 @@ pub struct Switch {
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
     pub(crate) doubts: Doubts,
-    /// Our own certificates for the routers we hand traffic to.
-    pub(crate) delegations: Table<Name, Certificate>,
+    pub(crate) publishing: Publishing,
     pub(crate) neighbours: HashMap<SessionId, Neighbour, RandomState>,
     /// Who may join, and who was refused.
     pub(crate) joining: Joining,
@@ -61,23 +57,8 @@ pub struct Switch {
     /// Routers being connected to because a route leads there.
     pub(crate) dialling: HashMap<Name, Dial>,
     pub(crate) reach: Reach,
-    /// Sources whose chain is being verified, by the session
-    /// it came in on: one verification at a time.
-    pub(crate) admitting: HashSet<(Name, SessionId)>,
-    pub(crate) verifications: Verifications,
+    pub(crate) jobs: Jobs,
     pub(crate) budgets: Budgets,
-    /// Chains of an earlier run that are still to be verified.
-    pub(crate) imports: VecDeque<Import>,
-    /// Who waits to hear that a name is published: session and tag of the
-    /// advertisement. One that is forgotten hears it when it advertises again, as is
-    /// the way with a name that is not published.
-    pub(crate) awaiting_publication: Table<Name, (SessionId, u32)>,
-    /// Servers that would take the place of newer ones.
-    pub(crate) standing_by: StandingBy,
-    pub(crate) own_statements_due: Instant,
-    /// What was published last of ourselves.
-    pub(crate) own_statement: Option<Certificate>,
-    pub(crate) last_sequence: u64,
     /// Which entries the sweeps of our own tables look at.
     pub(crate) chance: Chance,
     pub(crate) sweep_due: Instant,
@@ -153,7 +134,6 @@ impl Switch {
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         endpoint.set_access(config.access.clone());
         let mut switch = Self {
-            name: identity.name(),
             endpoint,
             flows: Flows::new(config.max_flows),
             grants: Table::new(config.max_grants),
@@ -166,21 +146,14 @@ impl Switch {
                 now.instant,
             ),
             doubts: Doubts::new(),
-            delegations: Table::new(MAX_DELEGATIONS),
+            publishing: Publishing::new(identity, &config, now.instant),
             neighbours: HashMap::default(),
             joining: Joining::new(config.access.clone()),
             upstreams: Upstreams::new(&config.upstreams, now.instant),
             dialling: HashMap::new(),
             reach: Reach::new(&config, now.instant),
-            admitting: HashSet::new(),
-            verifications: Verifications::new(now.instant),
+            jobs: Jobs::new(now.instant),
             budgets: Budgets::new(now.instant),
-            imports: VecDeque::new(),
-            awaiting_publication: Table::new(config.max_publications),
-            standing_by: StandingBy::new(),
-            own_statements_due: now.instant,
-            own_statement: None,
-            last_sequence: 0,
             chance: Chance::new(&secret, OWN_TABLES),
             sweep_due: now.instant + sweep_after(false),
             events: VecDeque::new(),
@@ -194,7 +167,6 @@ impl Switch {
             packets: Vec::new(),
             outgoing: Batch::new(),
             scratch: Vec::new(),
-            identity,
             config,
         };
         switch.handle_timeout(now);
@@ -203,7 +175,7 @@ impl Switch {
 
     /// The name of this switch.
     pub fn name(&self) -> Name {
-        self.name
+        self.publishing.name()
     }
 
     /// What happened since the last call, oldest first.
@@ -233,7 +205,7 @@ impl Switch {
             self.endpoint.poll_timeout(),
             self.directory.poll_timeout(),
             self.upstreams.poll_timeout(),
-            Some(self.own_statements_due),
+            Some(self.publishing.own_due()),
             Some(self.sweep_due),
         ]
         .into_iter()
@@ -290,7 +262,7 @@ impl Switch {
         let counters = self.workers.total(&self.counters);
         let peer_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
         Status {
-            name: self.name,
+            name: self.name(),
             ribs: self
                 .directory
                 .ribs(now.instant)
@@ -347,7 +319,10 @@ impl Switch {
                 let drops = self.endpoint.drops().iter();
                 drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()
             },
-            own_statement: self.own_statement.as_ref().map(|own| CertificateStatus::of(own, now)),
+            own_statement: self
+                .publishing
+                .own_statement()
+                .map(|own| CertificateStatus::of(own, now)),
             delegations: self.delegation_status(now),
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
@@ -398,13 +373,6 @@ impl Switch {
     pub(crate) fn drop_pdu(&mut self, reason: DropReason) {
         self.counters.count_drop(reason);
     }
-
-    /// A sequence number that no statement of ours had
-    /// before: the clock in milliseconds, or one more.
-    pub(crate) fn next_sequence(&mut self, now: Now) -> u64 {
-        self.last_sequence = now.unix_ms.max(self.last_sequence.saturating_add(1));
-        self.last_sequence
-    }
 }
 
 /// The moment at which a certificate's last second has passed, on the monotonic clock.
@@ -414,9 +382,6 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
     now.instant + Duration::from_secs(left_s)
 }
 
-/// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is
-/// used again, and that the chains of its traffic are presented once more.
-const MAX_DELEGATIONS: usize = 4096;
 /// A year.
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.

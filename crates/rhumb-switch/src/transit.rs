@@ -293,7 +293,7 @@ impl Switch {
     /// Whether a PDU in full form lacks a stamp. If so, it is dropped, and its source told.
     pub(crate) fn lacks_stamp(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
         let lacks =
-            is_transit(pdu.action()) && pdu.destination() != self.name && self.is_foreign(from);
+            is_transit(pdu.action()) && pdu.destination() != self.name() && self.is_foreign(from);
         if lacks {
             self.drop_pdu(DropReason::Unstamped);
             self.nack(from, pdu, Reason::Capability(CapabilityFault::Missing), now);

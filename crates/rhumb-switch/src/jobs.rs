@@ -4,24 +4,30 @@
 //! cost nothing: whose turn it is, `turns` says. A source of which work is refused has fewer turns
 //! for a while, and a chain that was refused is known when it comes again.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use rhumb_link::{Rate, SessionId, Source, TokenBucket, TokenBuckets};
 use rhumb_trust::{Now, Standing};
-use rhumb_wire::Pdu;
 use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Name, Pdu};
 
 use crate::job::{Admission, Job, Task};
+use crate::saved::Import;
 use crate::table::Fill;
 use crate::turns::{Payer, Pushed, Turns};
 use crate::{DropReason, Switch};
 
 /// Work that waits or is under way, and what is known of who causes it.
-pub(crate) struct Verifications {
+pub(crate) struct Jobs {
     turns: Turns<Job>,
     under_way: usize,
+    /// Sources whose chain is being verified, by the session
+    /// it came in on: one verification at a time.
+    admitting: HashSet<(Name, SessionId)>,
+    /// Chains of an earlier run that are still to be verified.
+    imports: VecDeque<Import>,
     /// Whether what was handed out last was a step of a handshake.
     was_handshake: bool,
     /// Work of each source that may be refused before it has fewer turns.
@@ -33,11 +39,13 @@ pub(crate) struct Verifications {
     time: Option<Duration>,
 }
 
-impl Verifications {
+impl Jobs {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             turns: Turns::new(),
             under_way: 0,
+            admitting: HashSet::new(),
+            imports: VecDeque::new(),
             was_handshake: false,
             patience: TokenBuckets::new(PATIENCE, now),
             doubtful: TokenBucket::new(DOUBTFUL, now),
@@ -46,9 +54,34 @@ impl Verifications {
         }
     }
 
-    /// Work that was handed out and is not done.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way
+    /// Whether a chain of a source that came in on a session is being verified.
+    pub(crate) fn is_admitting(&self, source: Name, session: SessionId) -> bool {
+        self.admitting.contains(&(source, session))
+    }
+
+    /// A chain of a source that came in on a session is being verified from now on.
+    pub(crate) fn note_admitting(&mut self, source: Name, session: SessionId) {
+        self.admitting.insert((source, session));
+    }
+
+    /// The verification of a chain is over, or given up.
+    pub(crate) fn end_admitting(&mut self, source: Name, session: SessionId) {
+        self.admitting.remove(&(source, session));
+    }
+
+    /// Chains of an earlier run are to be verified when no other work waits.
+    pub(crate) fn import(&mut self, chains: impl Iterator<Item = Import>) {
+        self.imports.extend(chains);
+    }
+
+    /// Those that are still to be verified.
+    pub(crate) fn imports(&self) -> impl Iterator<Item = &Import> {
+        self.imports.iter()
+    }
+
+    /// The next of them, if there is time for it.
+    pub(crate) fn take_import(&mut self) -> Option<Import> {
+        (self.under_way < MAX_IMPORTS_AT_ONCE).then(|| self.imports.pop_front()).flatten()
     }
 
     /// Work that waits.
@@ -72,22 +105,22 @@ impl Switch {
     /// else begins, to be run off this thread. No more is handed out at once than keeps a few
     /// threads busy: what waits here waits in the order of turns, what waits elsewhere does not.
     pub fn poll_job(&mut self) -> Option<Job> {
-        if self.verifications.under_way >= MAX_UNDER_WAY {
+        if self.jobs.under_way >= MAX_UNDER_WAY {
             return None;
         }
         // One by one, if there are both: handshakes are few, since the link bounds their rates.
-        let job = match self.verifications.was_handshake {
+        let job = match self.jobs.was_handshake {
             true => self.next_verification().or_else(|| self.next_handshake()),
             false => self.next_handshake().or_else(|| self.next_verification()),
         };
         let job = job.or_else(|| self.next_import())?;
-        self.verifications.was_handshake = matches!(job.task, Task::Handshake(_));
-        self.verifications.under_way += 1;
+        self.jobs.was_handshake = matches!(job.task, Task::Handshake(_));
+        self.jobs.under_way += 1;
         Some(job)
     }
 
     fn next_verification(&mut self) -> Option<Job> {
-        self.verifications.turns.pop()
+        self.jobs.turns.pop()
     }
 
     fn next_handshake(&mut self) -> Option<Job> {
@@ -100,7 +133,7 @@ impl Switch {
     pub(crate) fn is_listened_to(&mut self, session: SessionId, now: Now) -> bool {
         match self.payer(session, now) {
             Payer::Stranger { is_suspect: true, was_refused: true, .. } => {
-                self.verifications.doubtful.take(1, now.instant)
+                self.jobs.doubtful.take(1, now.instant)
             }
             _ => true,
         }
@@ -114,7 +147,7 @@ impl Switch {
             None => Payer::Ourselves,
         };
         let job = Job { task, now_s: now.unix_s(), brought_at: Some(now.instant) };
-        match self.verifications.turns.push(payer, job) {
+        match self.jobs.turns.push(payer, job) {
             Pushed::Taken => true,
             Pushed::InsteadOf(lost) => {
                 self.give_up(lost, now);
@@ -132,7 +165,7 @@ impl Switch {
         }
         match self.source_of(session) {
             Some(source) => {
-                let is_suspect = !self.verifications.patience.has(source, 1, now.instant);
+                let is_suspect = !self.jobs.patience.has(source, 1, now.instant);
                 Payer::Stranger { source, is_suspect, was_refused }
             }
             None => Payer::Ourselves,
@@ -151,17 +184,17 @@ impl Switch {
         };
         let Admission { session, pdu } = request;
         let Ok(pdu) = Pdu::parse(&pdu) else { return };
-        self.admitting.remove(&(pdu.source(), session));
+        self.jobs.end_admitting(pdu.source(), session);
         self.drop_pdu(DropReason::Overloaded);
         let reason = Reason::Overloaded(RETRY_WHEN_BUSY_MS);
-        self.send_nack(session, pdu.header(), Nack { reason, reporter: Some(self.name) }, now);
+        self.send_nack(session, pdu.header(), Nack { reason, reporter: Some(self.name()) }, now);
     }
 
     /// A job is done that was brought at this time.
     pub(crate) fn note_done(&mut self, brought_at: Option<Instant>, now: Now) {
-        self.verifications.under_way = self.verifications.under_way.saturating_sub(1);
+        self.jobs.under_way = self.jobs.under_way.saturating_sub(1);
         if let Some(brought_at) = brought_at {
-            self.verifications.note_time(now.instant.saturating_duration_since(brought_at));
+            self.jobs.note_time(now.instant.saturating_duration_since(brought_at));
         }
     }
 
@@ -169,18 +202,18 @@ impl Switch {
     pub(crate) fn note_forged(&mut self, session: SessionId, now: Now) {
         let Some(source) = self.source_of(session) else { return };
         self.neighbour(session, now.instant).was_refused = true;
-        self.verifications.patience.take(source, 1, now.instant);
+        self.jobs.patience.take(source, 1, now.instant);
     }
 
     /// This chain was refused, for a reason that does not pass.
     pub(crate) fn note_refused_chain(&mut self, fingerprint: [u8; 32]) {
-        self.verifications.refused.insert(fingerprint);
+        self.jobs.refused.insert(fingerprint);
     }
 
     /// Whether a chain is one that was refused lately.
     /// `fingerprint` is asked for only if there are any.
     pub(crate) fn was_chain_refused(&self, fingerprint: impl FnOnce() -> [u8; 32]) -> bool {
-        let refused = &self.verifications.refused;
+        let refused = &self.jobs.refused;
         !refused.is_empty() && refused.contains(&fingerprint())
     }
 }
@@ -214,6 +247,8 @@ pub(crate) const RETRY_WHEN_BUSY_MS: u16 = 200;
 /// At 0.3 ms each, 5 ms of one thread's work: enough that
 /// threads have work until they are given more.
 const MAX_UNDER_WAY: usize = 16;
+/// Few, so that work that somebody waits for never waits long for it.
+const MAX_IMPORTS_AT_ONCE: usize = 8;
 /// A damaged key file or a mistake causes a few; a source that causes
 /// more is not honest, or not for the next seconds.
 const PATIENCE: Rate = Rate { per_s: 1, burst: 4 };
