@@ -625,7 +625,7 @@ impl Switch {
             let reason = Reason::Unreachable(MAX_RETRY_OUT_OF_REACH_MS);
             return Stop::new(DropReason::LocatorRefused, reason);
         }
-        match self.dialling.get(&hop).and_then(|dial| dial.in_vain_for(now.instant)) {
+        match self.peering.in_vain_for(&hop, now.instant) {
             // Routers before us look the way up again: perhaps the name is elsewhere by now.
             Some(time) => {
                 Stop::new(DropReason::Unreachable, Reason::Unreachable(retry_out_of_reach_ms(time)))

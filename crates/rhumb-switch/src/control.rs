@@ -1,25 +1,21 @@
 //! What happens per name and per session: advertisements,
 //! acceptances, verdicts, sessions that come and go.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
-use rhumb_trust::{Chain, ChainError, Now, Standing, StatementError, Verified, name_of};
+use rhumb_link::SessionId;
+use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Statement};
 
 use crate::budgets::Cost;
-use crate::directory::reconnect_delay;
 use crate::event::Event;
 use crate::grants::Grant;
 use crate::job::{Admission, Done, Outcome, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
-use crate::reach::{NoWay, Way};
 use crate::routes::{Attached, NotAttached};
-use crate::switch::{Dial, until};
+use crate::switch::until;
 use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.
@@ -336,7 +332,7 @@ impl Switch {
     /// Another process held the key of a session's peer, and still uses the keys that
     /// the peer's newest handshake took the place of: it is shown the name's newer
     /// statement, and the newer process the older one.
-    fn tell_both_processes(&mut self, session: SessionId, now: Now) {
+    pub(crate) fn tell_both_processes(&mut self, session: SessionId, now: Now) {
         let Some(peer) = self.endpoint.peer(session) else { return };
         let (name, keys_of) = (peer.name, peer.renewed_at);
         let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
@@ -405,213 +401,13 @@ impl Switch {
     }
 }
 
-// Sessions.
+// What control traffic brought about.
 impl Switch {
-    /// Whatever control traffic brought about: events of the link, requests to RIBs.
+    /// Sees to whatever control traffic brought about: events of the link, requests to RIBs.
     pub(crate) fn after_control(&mut self, now: Now) {
         self.handle_link_events(now);
         self.take_conclusions();
         self.flush_requests(now);
-    }
-
-    pub(crate) fn handle_link_events(&mut self, now: Now) {
-        while let Some(event) = self.endpoint.poll_event() {
-            match event {
-                rhumb_link::Event::Established { session, attempt, peer, renewed, .. } => {
-                    if renewed {
-                        self.end_labels_of(session, &peer, now.instant);
-                    }
-                    self.established(session, attempt, peer, now);
-                }
-                rhumb_link::Event::Failed { attempt, error, .. } => {
-                    self.failed(attempt, error, now);
-                }
-                rhumb_link::Event::Closed { session, peer, reason, .. } => {
-                    if reason == CloseReason::Silent {
-                        self.note_silent(peer, now.instant);
-                    }
-                    self.closed(session, &peer, now);
-                }
-                rhumb_link::Event::Former { session } => self.tell_both_processes(session, now),
-                // Flows that have larger PDUs are to hear of it. That there
-                // is more room each finds out by itself.
-                rhumb_link::Event::Resized { session, before, now: size } if size < before => {
-                    self.counters.paths_narrowed += 1;
-                    if let Some(peer) = self.endpoint.peer(session).map(|peer| peer.name) {
-                        self.routes.changed(&peer);
-                    }
-                }
-                // Flows lead to the session, wherever its peer is.
-                rhumb_link::Event::Moved { .. } => self.counters.sessions_moved += 1,
-                _ => {}
-            }
-        }
-    }
-
-    fn established(
-        &mut self,
-        session: SessionId,
-        attempt: Option<AttemptId>,
-        peer: Name,
-        now: Now,
-    ) {
-        self.dialling.remove(&peer);
-        let Some(attempt) = attempt else { return };
-        if let Some(peer) = self.endpoint.peer(session) {
-            self.reach.note_answer(peer.address, now.instant);
-        }
-        if self.directory.established(attempt, session, now.instant) {
-            self.events.push_back(Event::RibReady { name: peer });
-        }
-        if self.upstreams.established(attempt, session, now.instant) {
-            self.events.push_back(Event::UpstreamReady { name: peer });
-            self.choose_upstream(now);
-        }
-        self.treat_anew(session);
-        self.renew_own_statements(now);
-    }
-
-    fn failed(&mut self, attempt: AttemptId, error: LinkError, now: Now) {
-        if let Some(address) = self.directory.failed(attempt, now.instant) {
-            self.events.push_back(Event::RibLost { address, error: Some(error) });
-            return;
-        }
-        if let Some(address) = self.upstreams.failed(attempt, now.instant) {
-            self.events.push_back(Event::UpstreamLost { address, error: Some(error) });
-            return;
-        }
-        let dial = self.dialling.values_mut().find(|dial| dial.attempt == Some(attempt));
-        if let Some(dial) = dial {
-            dial.attempt = None;
-            dial.failures += 1;
-            dial.retry_at = now.instant + reconnect_delay(dial.failures);
-        }
-    }
-
-    /// Perhaps the peer of a renewed session is a new process, which gives its labels to other
-    /// flows: those that go there are looked into again, one by one when they are used.
-    fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Instant) {
-        let carries = self.neighbours.get(&session).is_some_and(|neighbour| neighbour.carries);
-        if carries {
-            let number = self.routes.changed(peer);
-            self.neighbour(session, now).renewed_as_of = number;
-        }
-    }
-
-    fn closed(&mut self, session: SessionId, peer: &Name, now: Now) {
-        if let Some(address) = self.directory.closed(session, now.instant) {
-            self.events.push_back(Event::RibLost { address, error: None });
-            self.take_conclusions();
-            self.flush_requests(now);
-        }
-        if let Some(address) = self.upstreams.closed(session, now.instant) {
-            self.events.push_back(Event::UpstreamLost { address, error: None });
-            self.choose_upstream(now);
-        }
-        if let Some(neighbour) = self.neighbours.remove(&session) {
-            self.discharge(&neighbour);
-            self.tell_gone(session, &neighbour.attached);
-            self.flush_requests(now);
-            self.routes.detach_session(session, &neighbour.attached);
-            if neighbour.carries {
-                self.routes.changed(peer);
-            }
-        }
-        // Grants and acceptances of the session need no clearing: a session id is never used again.
-    }
-
-    /// Uses another upstream if it is time to, and says so to everybody.
-    pub(crate) fn choose_upstream(&mut self, now: Now) {
-        let is_another = self.upstreams.choose(now.instant);
-        for session in self.upstreams.exchangeable() {
-            self.endpoint.hasten(session, true);
-            self.endpoint.watch_closely(session, now.instant);
-        }
-        if let Some(session) = self.upstreams.alone() {
-            self.endpoint.hasten(session, false);
-        }
-        let used = self.upstreams.session().and_then(|session| self.endpoint.peer(session));
-        if let Some(name) = used.map(|peer| peer.name).filter(|_| is_another) {
-            self.events.push_back(Event::UpstreamUsed { name });
-            self.publishing.hasten_own(now.instant);
-            self.renew_own_statements(now);
-            self.flush_requests(now);
-        }
-    }
-
-    /// Starts the connections that are due.
-    pub(crate) fn connect_due(&mut self, now: Now) {
-        for (index, remote) in self.directory.connect_due(now.instant) {
-            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
-            self.directory.connecting(index, attempt);
-        }
-        for (index, remote) in self.upstreams.connect_due(now.instant) {
-            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
-            self.upstreams.connecting(index, attempt);
-        }
-    }
-
-    /// A peer fell silent: if a route leads there, it counts as
-    /// unreachable until a handshake says otherwise.
-    fn note_silent(&mut self, peer: Name, now: Instant) {
-        if self.publishing.has_delegated_to(&peer) {
-            let retry_at = now + reconnect_delay(1);
-            self.make_room_to_dial(peer, now);
-            if self.dialling.len() < MAX_DIALS {
-                let dial = Dial { attempt: None, failures: 1, begun_at: now, retry_at };
-                self.dialling.insert(peer, dial);
-            }
-        }
-    }
-
-    /// Forgets dials that are over, if there are too many.
-    fn make_room_to_dial(&mut self, router: Name, now: Instant) {
-        if self.dialling.len() >= MAX_DIALS {
-            self.dialling.retain(|name, dial| *name == router || !dial.is_idle(now));
-        }
-    }
-
-    /// Connects to a router that a route leads to, which `for_whom` needs, unless that is under way
-    /// or was in vain a moment ago, or there is a reason not to.
-    pub(crate) fn dial(
-        &mut self,
-        router: Name,
-        address: SocketAddr,
-        for_whom: SessionId,
-        now: Now,
-    ) -> Result<(), NoWay> {
-        self.make_room_to_dial(router, now.instant);
-        let standing = self.neighbour(for_whom, now.instant).standing;
-        let most = match standing {
-            Standing::Admitted => MAX_DIALS,
-            _ => MAX_DIALS - MAX_DIALS / 4,
-        };
-        let known = self.dialling.get(&router);
-        if known.is_none() && self.dialling.len() >= most {
-            return Err(NoWay::NotNow);
-        }
-        if known.is_some_and(|dial| !dial.is_idle(now.instant)) {
-            return Ok(());
-        }
-        let failures = known.map_or(0, |dial| dial.failures);
-        let mut credit = self.neighbour(for_whom, now.instant).credit;
-        let way = self.reach.may_connect(address, &mut credit, now.instant);
-        self.neighbour(for_whom, now.instant).credit = credit;
-        let attempt = match way? {
-            Way::Whole => self.endpoint.connect(address, Some(router), now.instant),
-            Way::Once => {
-                // Every other time as foreign routers understand it.
-                let as_foreign = failures % 2 == 1;
-                let (attempt, sent) =
-                    self.endpoint.connect_once(address, router, as_foreign, now.instant);
-                self.reach.note_hello(sent);
-                attempt
-            }
-        };
-        let (begun_at, retry_at) = (now.instant, now.instant);
-        let fresh = Dial { attempt: None, failures: 0, begun_at, retry_at };
-        self.dialling.entry(router).or_insert(fresh).attempt = Some(attempt);
-        Ok(())
     }
 
     /// Sends what the directory wants sent.
@@ -654,5 +450,3 @@ const ACCEPTANCE_MARGIN_S: u64 = 5;
 const MAX_ATTACHED_PER_SESSION: usize = 256;
 /// Until some of them have left.
 const RETRY_ATTACHING_MS: u16 = 1000;
-/// Routers connected to at once because routes lead there.
-const MAX_DIALS: usize = 1024;

@@ -119,7 +119,7 @@ impl Switch {
 
     /// How the peer of a session is treated.
     fn standing_of(&self, session: SessionId) -> Standing {
-        if self.upstreams.is_one(session) || self.directory.is_rib(session) {
+        if self.peering.is_upstream(session) || self.directory.is_rib(session) {
             return Standing::Admitted;
         }
         let peer = self.endpoint.peer(session);

@@ -69,6 +69,7 @@ mod jobs;
 mod joining;
 mod neighbour;
 mod newest;
+mod peering;
 mod publishing;
 mod reach;
 mod rib_answers;

@@ -167,7 +167,7 @@ impl Switch {
         if self.publishing.own_due > now.instant {
             return;
         }
-        let upstream = self.upstreams.session().and_then(|session| self.endpoint.peer(session));
+        let upstream = self.peering.upstream().and_then(|session| self.endpoint.peer(session));
         let upstream = upstream.map(|peer| peer.name);
         if let Some(certificate) = self.publishing.certify_own(upstream, now) {
             let metadata = self.publishing.metadata().clone();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use rhumb_capability::Packet;
-use rhumb_link::{AttemptId, Endpoint, LinkError, SessionId, WatchPeers};
+use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
@@ -23,8 +23,8 @@ use crate::grants::{Acceptance, Grant};
 use crate::jobs::Jobs;
 use crate::joining::Joining;
 use crate::neighbour::Neighbour;
+use crate::peering::Peering;
 use crate::publishing::Publishing;
-use crate::reach::Reach;
 use crate::routes::Routes;
 use crate::stamps::Stamps;
 use crate::status::{
@@ -33,7 +33,6 @@ use crate::status::{
 use crate::table::Table;
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Aside;
-use crate::upstreams::Upstreams;
 use crate::workers::Workers;
 use crate::{Config, DropReason};
 
@@ -53,10 +52,7 @@ pub struct Switch {
     pub(crate) neighbours: HashMap<SessionId, Neighbour, RandomState>,
     /// Who may join, and who was refused.
     pub(crate) joining: Joining,
-    pub(crate) upstreams: Upstreams,
-    /// Routers being connected to because a route leads there.
-    pub(crate) dialling: HashMap<Name, Dial>,
-    pub(crate) reach: Reach,
+    pub(crate) peering: Peering,
     pub(crate) jobs: Jobs,
     pub(crate) budgets: Budgets,
     /// Which entries the sweeps of our own tables look at.
@@ -77,27 +73,6 @@ pub struct Switch {
     pub(crate) packets: Vec<Packet>,
     pub(crate) outgoing: Batch,
     pub(crate) scratch: Vec<u8>,
-}
-
-pub(crate) struct Dial {
-    pub(crate) attempt: Option<AttemptId>,
-    /// In a row; a session that fell silent counts as one.
-    pub(crate) failures: u32,
-    /// When the first was begun, or the session ended.
-    pub(crate) begun_at: Instant,
-    pub(crate) retry_at: Instant,
-}
-
-impl Dial {
-    /// How long nothing has come of it, once it has failed.
-    pub(crate) fn in_vain_for(&self, now: Instant) -> Option<Duration> {
-        (self.failures > 0).then(|| now.saturating_duration_since(self.begun_at))
-    }
-
-    /// Whether it may be begun, or begun again.
-    pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        self.attempt.is_none() && self.retry_at <= now
-    }
 }
 
 impl Switch {
@@ -149,9 +124,7 @@ impl Switch {
             publishing: Publishing::new(identity, &config, now.instant),
             neighbours: HashMap::default(),
             joining: Joining::new(config.access.clone()),
-            upstreams: Upstreams::new(&config.upstreams, now.instant),
-            dialling: HashMap::new(),
-            reach: Reach::new(&config, now.instant),
+            peering: Peering::new(&config, now.instant),
             jobs: Jobs::new(now.instant),
             budgets: Budgets::new(now.instant),
             chance: Chance::new(&secret, OWN_TABLES),
@@ -204,7 +177,7 @@ impl Switch {
         [
             self.endpoint.poll_timeout(),
             self.directory.poll_timeout(),
-            self.upstreams.poll_timeout(),
+            self.peering.poll_timeout(),
             Some(self.publishing.own_due()),
             Some(self.sweep_due),
         ]
@@ -273,8 +246,8 @@ impl Switch {
                 })
                 .collect(),
             upstreams: self
-                .upstreams
-                .states()
+                .peering
+                .upstreams()
                 .map(|it| UpstreamStatus {
                     address: it.address,
                     name: it.session.and_then(peer_name),
