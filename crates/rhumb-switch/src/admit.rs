@@ -31,7 +31,7 @@ use crate::changes::Grounds;
 use crate::directory::Question;
 use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
 use crate::grants::{Acceptance, Grant};
-use crate::job::{Admission, Task};
+use crate::job::{Request, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::joining::wanted;
 use crate::reach::NoWay;
@@ -293,9 +293,9 @@ impl Switch {
 
     /// Step 1: the grant in force for a source on a session.
     pub(crate) fn grant(&mut self, source: Name, from: SessionId, now: Now) -> Option<Grant> {
-        let grant = self.grants.current(&(source, from), now.instant)?.clone();
+        let grant = self.admission.grant(source, from, now.instant)?.clone();
         if !self.routes.tables().admits(&grant.chain) {
-            self.grants.remove(&(source, from));
+            self.admission.end_grant(source, from);
             return None;
         }
         self.watch(from, grant.chain.certificates().iter().map(|c| c.issuer), now);
@@ -362,7 +362,7 @@ impl Switch {
         // What waits is the PDU alone: its certificates are in the task.
         let mut bytes = Vec::new();
         let _ = pdu.header().emit(pdu.data(), &[], &mut bytes);
-        let request = Admission { session: from, pdu: bytes };
+        let request = Request { session: from, pdu: bytes };
         let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
         match self.queue_job(Some(from), task, now) {
             true => {
@@ -556,8 +556,8 @@ impl Switch {
         let accepted_until = match next.last {
             true => Some(next.until),
             false => self
-                .acceptances
-                .current(&(pdu.source(), next.session), now.instant)
+                .admission
+                .acceptance(pdu.source(), next.session, now.instant)
                 .filter(|acceptance| grant.chain.routers().eq(acceptance.path.iter().copied()))
                 .and_then(|acceptance| acceptance.until),
         }
@@ -608,7 +608,7 @@ impl Switch {
         let chain = self.chain_to_present(grant, next.session, now).ok_or_else(gone)?;
         let path: Vec<Name> = grant.chain.routers().collect();
         let presented = Acceptance { until: None, presented_at: now.instant, path };
-        self.acceptances.insert((pdu.source(), next.session), presented);
+        self.admission.note_presented(pdu.source(), next.session, presented);
         let chain_len: usize = 1 + chain.iter().map(Certificate::emitted_len).sum::<usize>();
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
@@ -719,7 +719,7 @@ impl Switch {
     }
 
     /// A PDU that waited for the verification of its chain goes on.
-    pub(crate) fn resume(&mut self, request: Admission, now: Now) {
+    pub(crate) fn resume(&mut self, request: Request, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         match pdu.action() {
             Action::Advertise => {}

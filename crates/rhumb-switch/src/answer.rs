@@ -79,7 +79,7 @@ impl Switch {
     /// A NACK to a trace: with our metadata, and the certificate by
     /// which the ping came to us, where there is room.
     fn send_evidence(&mut self, to: SessionId, about: &Pdu<'_>, nack: Nack, room: usize, now: Now) {
-        let grant = self.grants.get(&(about.source(), to));
+        let grant = self.admission.last_grant(about.source(), to);
         let certificate = grant.and_then(|grant| grant.chain.certificates().last().cloned());
         let metadata = self.publishing.metadata().emit();
         let fits = |c: &Certificate| Nack::MAX_LEN + metadata.len() + 1 + c.emitted_len() <= room;
@@ -149,7 +149,13 @@ impl Switch {
     /// The next router knows something newer than what we presented for a
     /// source: when it is verified, our grant ends, and whoever sent us the
     /// source's PDUs presents the source's chain to us again.
-    fn learn_newer(&mut self, from: SessionId, grant: (Name, SessionId), pdu: &Pdu<'_>, now: Now) {
+    fn learn_newer(
+        &mut self,
+        from: SessionId,
+        (source, ingress): (Name, SessionId),
+        pdu: &Pdu<'_>,
+        now: Now,
+    ) {
         let shown = pdu.certificates().unwrap_or_default();
         let Ok([newer]) = <[Certificate; 1]>::try_from(shown) else {
             return self.drop_pdu(DropReason::MalformedPdu);
@@ -157,7 +163,7 @@ impl Switch {
         let concerns = |grant: &mut Grant| {
             grant.chain.certificates().iter().any(|older| outdates(&newer, older))
         };
-        if !self.grants.get(&grant).is_some_and(concerns) {
+        if !self.admission.last_grant(source, ingress).is_some_and(concerns) {
             return self.drop_pdu(DropReason::UnexpectedAnswer);
         }
         match self.metadata_of(&newer.issuer) {
@@ -232,7 +238,7 @@ impl Switch {
                 if nack.reason == Reason::Superseded {
                     self.learn_newer(from, (source, flow.ingress), pdu, now);
                 }
-                self.acceptances.remove(&(source, from));
+                self.admission.end_acceptance(source, from);
                 self.flows.end_acceptance(&flow_key(source, destination));
                 if pdu.tag() != CHAIN_AHEAD_TAG {
                     let about = PduHeader {

@@ -7,10 +7,7 @@
 
 use std::time::Instant;
 
-use rhumb_link::{Rate, SessionId, Source, TokenBucket, TokenBuckets};
-use rhumb_trust::{Now, Standing};
-
-use crate::Switch;
+use rhumb_link::{Rate, Source, TokenBucket, TokenBuckets};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +67,16 @@ impl Budgets {
         }
     }
 
+    /// Whether strangers of a source may cause one more, which is counted.
+    pub(crate) fn take(&mut self, source: Source, cost: Cost, now: Instant) -> bool {
+        self.pool(cost).take(source, cost.amount(), now)
+    }
+
+    /// Whether a source of strangers has NACKs left of its own rate.
+    pub(crate) fn have_nacks_for(&self, source: Source, now: Instant) -> bool {
+        self.nacks.of_source.has(source, 1, now)
+    }
+
     fn pool(&mut self, cost: Cost) -> &mut Pool {
         match cost {
             Cost::Nack => &mut self.nacks,
@@ -94,37 +101,6 @@ impl Pool {
         self.of_source.has(source, amount, now)
             && (self.of_all.take(amount, now) || self.assured.take(source, amount, now))
             && self.of_source.take(source, amount, now)
-    }
-
-    /// Whether a source has something left of its own rate.
-    fn has(&self, source: Source, now: Instant) -> bool {
-        self.of_source.has(source, 1, now)
-    }
-}
-
-impl Switch {
-    /// Whether a session may cause one more, which is counted: on its own account if it is
-    /// admitted, on that of where it comes from otherwise.
-    pub(crate) fn may_cost(&mut self, session: SessionId, cost: Cost, now: Now) -> bool {
-        let Some(source) = self.source_of(session) else {
-            // What it said before it ended counts nevertheless: it was verified.
-            return cost == Cost::Publication;
-        };
-        let neighbour = self.neighbour(session, now.instant);
-        if neighbour.standing == Standing::Admitted {
-            return neighbour.may_cost(cost, now.instant);
-        }
-        self.budgets.pool(cost).take(source, cost.amount(), now.instant)
-    }
-
-    /// Whether NACKs are left for a session.
-    pub(crate) fn has_nacks_left(&mut self, session: SessionId, now: Now) -> bool {
-        let Some(source) = self.source_of(session) else { return false };
-        let neighbour = self.neighbour(session, now.instant);
-        match neighbour.standing {
-            Standing::Admitted => neighbour.has_nacks_left(),
-            _ => self.budgets.nacks.has(source, now.instant),
-        }
     }
 }
 

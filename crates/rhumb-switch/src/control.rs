@@ -12,7 +12,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Statement}
 use crate::budgets::Cost;
 use crate::event::Event;
 use crate::grants::Grant;
-use crate::job::{Admission, Done, Outcome, Task};
+use crate::job::{Done, Outcome, Request, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::routes::{Attached, NotAttached};
 use crate::switch::until;
@@ -63,7 +63,7 @@ impl Switch {
             self.refuse_advertisement(from, pdu.header(), DropReason::NotAuthorised, now);
             return None;
         };
-        let request = Admission { session: from, pdu: pdu.as_bytes().to_vec() };
+        let request = Request { session: from, pdu: pdu.as_bytes().to_vec() };
         if !self.queue_job(Some(from), Task::Withdrawal { request, certificate, issuer }, now) {
             self.drop_pdu(DropReason::Overloaded);
         }
@@ -82,8 +82,7 @@ impl Switch {
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
-                if let Some(acceptance) =
-                    self.acceptances.current(&(accept.name, from), now.instant)
+                if let Some(acceptance) = self.admission.acceptance(accept.name, from, now.instant)
                 {
                     acceptance.until = Some(end);
                 }
@@ -187,7 +186,7 @@ impl Switch {
         self.after_control(now);
     }
 
-    pub(crate) fn admitted(&mut self, request: Admission, chain: Verified<Chain>, now: Now) {
+    pub(crate) fn admitted(&mut self, request: Request, chain: Verified<Chain>, now: Now) {
         self.counters.chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();
@@ -229,7 +228,7 @@ impl Switch {
         for metadata in brought.into_iter().filter(is_of_chain) {
             self.routes.tables().learn_brought(Arc::new(metadata), standing);
         }
-        self.grants.insert((name, session), Grant { chain, until: end });
+        self.admission.enter_grant(name, session, Grant { chain, until: end });
         self.resume(request, now);
     }
 
@@ -348,7 +347,7 @@ impl Switch {
         }
     }
 
-    fn not_admitted(&mut self, request: &Admission, why: DropReason, now: Now) {
+    fn not_admitted(&mut self, request: &Request, why: DropReason, now: Now) {
         self.counters.chains_refused += 1;
         if why == DropReason::BadCertificate {
             self.note_forged(request.session, now);
@@ -377,7 +376,7 @@ impl Switch {
     /// its session since: that is told all the same.
     fn withdrawn(
         &mut self,
-        request: &Admission,
+        request: &Request,
         issuer: Arc<Metadata>,
         certificate: &Certificate,
         now: Now,

@@ -6,15 +6,13 @@
 //! itself gives it no more than any other stranger has.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
 
 use foldhash::quality::RandomState;
-use rhumb_link::{SessionId, Source};
+use rhumb_link::Source;
 use rhumb_trust::{Access, Now, Standing};
 use rhumb_wire::{Action, Metadata, Name};
 
-use crate::Switch;
-use crate::event::Event;
+use crate::config::Config;
 use crate::neighbour::Neighbour;
 use crate::status::{RefusedStatus, Wanted};
 
@@ -23,6 +21,9 @@ use crate::status::{RefusedStatus, Wanted};
 pub(crate) struct Joining {
     access: Access,
     refused: VecDeque<Refused>,
+    /// Names that can be attached, and names that RIBs can be told of at once.
+    max_names: usize,
+    max_publications: usize,
     /// Names that strangers of each source attached, and all together; as
     /// many entries as there are such names at most.
     attached: HashMap<Source, usize, RandomState>,
@@ -38,12 +39,28 @@ struct Refused {
 }
 
 impl Joining {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access, refused: VecDeque::new(), attached: HashMap::default(), attached_in_all: 0 }
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            access: config.access.clone(),
+            refused: VecDeque::new(),
+            max_names: config.max_routes,
+            max_publications: config.max_publications,
+            attached: HashMap::default(),
+            attached_in_all: 0,
+        }
+    }
+
+    pub(crate) fn set_access(&mut self, access: Access) {
+        self.access = access;
+    }
+
+    /// How a name is treated by the rules.
+    pub(crate) fn standing(&self, name: &Name, metadata: &Metadata) -> Standing {
+        self.access.standing(name, metadata)
     }
 
     /// Remembers that a name was refused: the last so many names, each once.
-    fn note_refused(&mut self, name: Name, wanted: Wanted, now: Now) {
+    pub(crate) fn note_refused(&mut self, name: Name, wanted: Wanted, now: Now) {
         let before = self.refused.iter().position(|refused| refused.name == name);
         let before = before.and_then(|place| self.refused.remove(place));
         let times = before.map_or(0, |refused| refused.times) + 1;
@@ -51,20 +68,30 @@ impl Joining {
         self.refused.push_front(Refused { name, wanted, at: now, times });
     }
 
-    /// Whether strangers of a source may attach one more name, of `bound` in all.
-    fn has_room(&self, source: Source, bound: usize) -> bool {
+    /// Whether strangers of a source may attach one more name, while RIBs are still to be told of
+    /// so many.
+    pub(crate) fn has_room(&self, source: Source, publications: usize) -> bool {
+        let for_strangers = |bound: usize| bound - bound / PART_OF_THE_ADMITTED;
         let of_source = self.attached.get(&source).copied().unwrap_or(0);
-        of_source < bound.div_ceil(PART_OF_A_SOURCE)
-            && self.attached_in_all < bound - bound / PART_OF_THE_ADMITTED
+        of_source < self.max_names.div_ceil(PART_OF_A_SOURCE)
+            && self.attached_in_all < for_strangers(self.max_names)
+            && publications < for_strangers(self.max_publications)
     }
 
     /// Strangers of a source have attached so many names, or so many fewer.
-    fn count(&mut self, source: Source, before: usize, after: usize) {
+    pub(crate) fn count(&mut self, source: Source, before: usize, after: usize) {
         let of_source = self.attached.entry(source).or_insert(0);
         *of_source = (*of_source + after).saturating_sub(before);
         self.attached_in_all = (self.attached_in_all + after).saturating_sub(before);
         if *of_source == 0 {
             self.attached.remove(&source);
+        }
+    }
+
+    /// A session has ended: what it attached is counted no longer.
+    pub(crate) fn discharge(&mut self, neighbour: &Neighbour) {
+        if let Some(source) = neighbour.charged {
+            self.count(source, neighbour.attached.len(), 0);
         }
     }
 
@@ -77,121 +104,6 @@ impl Joining {
             times: refused.times,
         };
         self.refused.iter().map(status).collect()
-    }
-}
-
-impl Switch {
-    /// Changes who may join and with which standing. Sessions of those who are refused from now on
-    /// end, and names that are refused from now on are attached no longer.
-    pub fn set_access(&mut self, access: Access, now: Now) {
-        self.endpoint.set_access(access.clone());
-        self.joining.access = access;
-        let sessions: Vec<SessionId> =
-            self.endpoint.sessions().map(|(session, _)| session).collect();
-        for session in sessions {
-            if self.standing_of(session) == Standing::Refused {
-                self.note_refused(session, Wanted::Join, now);
-                self.endpoint.close(session, now.instant);
-            }
-            self.treat_anew(session);
-        }
-        let attached: Vec<Name> = self.routes.attached().map(|(name, _)| *name).collect();
-        for name in attached {
-            let metadata = self.metadata_of(&name);
-            if metadata.is_some_and(|metadata| self.is_name_refused(&name, &metadata, now)) {
-                self.routes.detach(&name);
-                self.events.push_back(Event::Left { name });
-            }
-        }
-        self.after_control(now);
-    }
-
-    pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
-        if !self.neighbours.contains_key(&session) {
-            let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
-            let standing = self.standing_of(session);
-            self.neighbours.insert(session, Neighbour::new(role, standing, now));
-        }
-        self.neighbours
-            .entry(session)
-            .or_insert_with(|| Neighbour::new(None, Standing::Stranger, now))
-    }
-
-    /// How the peer of a session is treated.
-    fn standing_of(&self, session: SessionId) -> Standing {
-        if self.peering.is_upstream(session) || self.directory.is_rib(session) {
-            return Standing::Admitted;
-        }
-        let peer = self.endpoint.peer(session);
-        peer.map_or(Standing::Stranger, |peer| {
-            self.joining.access.standing(&peer.name, &peer.metadata)
-        })
-    }
-
-    /// Looks again at how the peer of a session is treated: it has become a
-    /// RIB or an upstream, or rules have changed.
-    pub(crate) fn treat_anew(&mut self, session: SessionId) {
-        let standing = self.standing_of(session);
-        let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
-        if let Some(neighbour) = self.neighbours.get_mut(&session) {
-            neighbour.treat_as(role, standing);
-        }
-    }
-
-    /// Whether there is room for one more name of a session among those of whoever it is.
-    pub(crate) fn has_room_for_name(&mut self, session: SessionId, now: Now) -> bool {
-        if self.neighbour(session, now.instant).standing == Standing::Admitted {
-            return true;
-        }
-        let bounds = (self.config.max_routes, self.config.max_publications);
-        let source = self.source_of(session);
-        source.is_some_and(|source| self.joining.has_room(source, bounds.0))
-            && self.directory.publications() < bounds.1 - bounds.1 / PART_OF_THE_ADMITTED
-    }
-
-    /// A session has attached so many names before, and other ones now.
-    pub(crate) fn count_attached(&mut self, session: SessionId, before: usize, now: Now) {
-        let source = self.source_of(session);
-        let neighbour = self.neighbour(session, now.instant);
-        let is_stranger = neighbour.standing != Standing::Admitted;
-        if before == 0 {
-            neighbour.charged = source.filter(|_| is_stranger);
-        }
-        let (after, charged) = (neighbour.attached.len(), neighbour.charged);
-        if let Some(source) = charged {
-            self.joining.count(source, before, after);
-        }
-    }
-
-    /// A session has ended: what it attached is counted no longer.
-    pub(crate) fn discharge(&mut self, neighbour: &Neighbour) {
-        if let Some(source) = neighbour.charged {
-            self.joining.count(source, neighbour.attached.len(), 0);
-        }
-    }
-
-    /// Whether the rules of access refuse the peer of a session, which is noted then.
-    pub(crate) fn is_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) -> bool {
-        let is_refused = self.neighbour(session, now.instant).standing == Standing::Refused;
-        if is_refused {
-            self.note_refused(session, wanted, now);
-        }
-        is_refused
-    }
-
-    /// Whether the rules of access refuse a name that somebody answers for, which is noted then.
-    pub(crate) fn is_name_refused(&mut self, name: &Name, metadata: &Metadata, now: Now) -> bool {
-        let is_refused = self.joining.access.standing(name, metadata) == Standing::Refused;
-        if is_refused {
-            self.joining.note_refused(*name, Wanted::Join, now);
-        }
-        is_refused
-    }
-
-    fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
-        if let Some(name) = self.endpoint.peer(session).map(|peer| peer.name) {
-            self.joining.note_refused(name, wanted, now);
-        }
     }
 }
 

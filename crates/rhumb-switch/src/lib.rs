@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod admit;
 mod answer;
 mod border;

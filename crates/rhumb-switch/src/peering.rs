@@ -211,7 +211,8 @@ impl Switch {
     /// Perhaps the peer of a renewed session is a new process, which gives its labels to other
     /// flows: those that go there are looked into again, one by one when they are used.
     fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Instant) {
-        let carries = self.neighbours.get(&session).is_some_and(|neighbour| neighbour.carries);
+        let carries =
+            self.admission.known_neighbour(session).is_some_and(|neighbour| neighbour.carries);
         if carries {
             let number = self.routes.changed(peer);
             self.neighbour(session, now).renewed_as_of = number;
@@ -228,8 +229,7 @@ impl Switch {
             self.events.push_back(Event::UpstreamLost { address, error: None });
             self.choose_upstream(now);
         }
-        if let Some(neighbour) = self.neighbours.remove(&session) {
-            self.discharge(&neighbour);
+        if let Some(neighbour) = self.admission.leave(session) {
             self.tell_gone(session, &neighbour.attached);
             self.flush_requests(now);
             self.routes.detach_session(session, &neighbour.attached);
@@ -237,7 +237,6 @@ impl Switch {
                 self.routes.changed(peer);
             }
         }
-        // Grants and acceptances of the session need no clearing: a session id is never used again.
     }
 
     /// Uses another upstream if it is time to, and says so to everybody.

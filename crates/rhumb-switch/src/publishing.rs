@@ -19,7 +19,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader, Scope, Statemen
 use crate::config::Config;
 use crate::directory::Publishing as Publication;
 use crate::event::Event;
-use crate::job::Admission;
+use crate::job::Request;
 use crate::switch::until;
 use crate::table::Table;
 use crate::{DropReason, Switch};
@@ -41,7 +41,7 @@ pub(crate) struct Publishing {
     /// the way with a name that is not published.
     awaiting: Table<Name, (SessionId, u32)>,
     /// Servers that wait for a RIB's word on whether they may take the place of newer ones.
-    standing_by: Table<Name, (Admission, Verified<Chain>)>,
+    standing_by: Table<Name, (Request, Verified<Chain>)>,
 }
 
 impl Publishing {
@@ -111,14 +111,14 @@ impl Publishing {
     }
 
     /// A server waits for a RIB's word on whether it may take the place of a newer one.
-    pub(crate) fn stand_by(&mut self, request: Admission, chain: Verified<Chain>, tag: u32) {
+    pub(crate) fn stand_by(&mut self, request: Request, chain: Verified<Chain>, tag: u32) {
         let name = chain.origin();
         self.await_publication(name, request.session, tag);
         self.standing_by.insert(name, (request, chain));
     }
 
     /// The server that may take the place of a newer one now.
-    pub(crate) fn take_standing_by(&mut self, name: &Name) -> Option<(Admission, Verified<Chain>)> {
+    pub(crate) fn take_standing_by(&mut self, name: &Name) -> Option<(Request, Verified<Chain>)> {
         let standing_by = self.standing_by.remove(name)?;
         self.awaiting.remove(name);
         Some(standing_by)
@@ -264,7 +264,7 @@ impl Switch {
         }
         if let Some((session, tag)) = self.publishing.awaiting.remove(&issuer) {
             self.routes.detach(&issuer);
-            self.grants.remove(&(issuer, session));
+            self.admission.end_grant(issuer, session);
             let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name()) };
             if let Some(newer) = newer.filter(|newer| newer.issuer == issuer) {
                 // Its holder can tell whether that is true, and go on from there.

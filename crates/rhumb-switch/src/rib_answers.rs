@@ -257,14 +257,14 @@ impl Switch {
     /// Detaches a name, and with it those that it answers for:
     /// the way to them is the way to their server.
     fn detach(&mut self, name: Name, session: SessionId, event: impl Fn(Name) -> Event) {
-        let neighbour = self.neighbours.get(&session);
+        let neighbour = self.admission.known_neighbour(session);
         let mut leaving = neighbour.map_or(Vec::new(), |neighbour| neighbour.attached.clone());
         leaving.retain(|other| {
             let attached = self.routes.attached_mut(other).filter(|it| it.session == session);
             *other == name || attached.is_some_and(|it| it.server() == Some(name))
         });
         for name in leaving {
-            self.grants.remove(&(name, session));
+            self.admission.end_grant(name, session);
             self.routes.detach(&name);
             self.events.push_back(event(name));
         }

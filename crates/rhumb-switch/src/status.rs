@@ -223,10 +223,11 @@ impl Switch {
         let [strangers, at_one] =
             [self.endpoint.strangers(), self.endpoint.most_strangers_at_a_source()]
                 .map(|(used, bound)| Fill { used, bound });
+        let (grants, acceptances) = self.admission.fills();
         [
             ("flows", self.flows.fill()),
-            ("grants", self.grants.fill()),
-            ("acceptances", self.acceptances.fill()),
+            ("grants", grants),
+            ("acceptances", acceptances),
             ("attached", self.routes.attached_fill()),
             ("watched", self.directory.watched_fill()),
             ("routes", shared.routes),
@@ -274,7 +275,7 @@ impl Switch {
     }
 
     pub(crate) fn grant_status(&self, now: Now) -> Vec<GrantStatus> {
-        let grants = self.grants.iter().take(LISTED);
+        let grants = self.admission.grants().take(LISTED);
         grants
             .map(|((name, session), grant)| GrantStatus {
                 name: *name,

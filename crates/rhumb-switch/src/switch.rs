@@ -1,28 +1,23 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foldhash::quality::RandomState;
 use rhumb_capability::Packet;
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
+use crate::admission::Admission;
 use crate::border::Border;
-use crate::budgets::Budgets;
-use crate::chance::Chance;
 use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::doubts::Doubts;
 use crate::event::Event;
 use crate::flows::{Flows, split_names};
-use crate::grants::{Acceptance, Grant};
 use crate::jobs::Jobs;
-use crate::joining::Joining;
-use crate::neighbour::Neighbour;
 use crate::peering::Peering;
 use crate::publishing::Publishing;
 use crate::routes::Routes;
@@ -30,7 +25,6 @@ use crate::stamps::Stamps;
 use crate::status::{
     AttachedStatus, CertificateStatus, RibStatus, SessionStatus, Status, UpstreamStatus,
 };
-use crate::table::Table;
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Aside;
 use crate::workers::Workers;
@@ -41,22 +35,13 @@ pub struct Switch {
     pub(crate) config: Config,
     pub(crate) endpoint: Endpoint,
     pub(crate) flows: Flows,
-    /// Who may carry for whom, by source and the session it comes in on.
-    pub(crate) grants: Table<(Name, SessionId), Grant>,
-    /// What next hops take without certificates, by source and the session it goes out on.
-    pub(crate) acceptances: Table<(Name, SessionId), Acceptance>,
+    pub(crate) admission: Admission,
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
     pub(crate) doubts: Doubts,
     pub(crate) publishing: Publishing,
-    pub(crate) neighbours: HashMap<SessionId, Neighbour, RandomState>,
-    /// Who may join, and who was refused.
-    pub(crate) joining: Joining,
     pub(crate) peering: Peering,
     pub(crate) jobs: Jobs,
-    pub(crate) budgets: Budgets,
-    /// Which entries the sweeps of our own tables look at.
-    pub(crate) chance: Chance,
     pub(crate) sweep_due: Instant,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -111,8 +96,7 @@ impl Switch {
         let mut switch = Self {
             endpoint,
             flows: Flows::new(config.max_flows),
-            grants: Table::new(config.max_grants),
-            acceptances: Table::new(config.max_grants),
+            admission: Admission::new(&config, &secret, now.instant),
             routes: Routes::new(config.max_routes, tables),
             directory: Directory::new(
                 &config.ribs,
@@ -122,12 +106,8 @@ impl Switch {
             ),
             doubts: Doubts::new(),
             publishing: Publishing::new(identity, &config, now.instant),
-            neighbours: HashMap::default(),
-            joining: Joining::new(config.access.clone()),
             peering: Peering::new(&config, now.instant),
             jobs: Jobs::new(now.instant),
-            budgets: Budgets::new(now.instant),
-            chance: Chance::new(&secret, OWN_TABLES),
             sweep_due: now.instant + sweep_after(false),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -205,12 +185,11 @@ impl Switch {
     /// Marks what active flows were made from as in use: they ask for
     /// none of it, and a flood must not push it out.
     fn keep_what_flows_need(&mut self) {
-        let Self { flows, grants, acceptances, routes, directory, .. } = self;
+        let Self { flows, admission, routes, directory, .. } = self;
         flows.visit_active(MAX_VISITED, |flow, names| {
             let (source, destination) = split_names(names);
             routes.keep(&destination);
-            acceptances.get(&(source, flow.next));
-            if let Some(grant) = grants.get(&(source, flow.ingress)) {
+            if let Some(grant) = admission.keep(source, flow.ingress, flow.next) {
                 directory.keep_watched(grant.chain.certificates().iter().map(|c| c.issuer));
             }
         });
@@ -222,9 +201,8 @@ impl Switch {
             return;
         }
         self.keep_what_flows_need();
-        let mut swept = self.grants.sweep(&mut self.chance, now);
-        swept += self.acceptances.sweep(&mut self.chance, now);
-        swept += self.routes.sweep_attached(&mut self.chance, now);
+        let Self { admission, routes, .. } = self;
+        let swept = admission.sweep(now, |chance| routes.sweep_attached(chance, now));
         let goes_on = self.routes.tables().sweep(now) || swept.goes_on;
         self.sweep_due = now + sweep_after(goes_on);
     }
@@ -275,7 +253,7 @@ impl Switch {
                 })
                 .collect(),
             flows: self.flows.fill().used,
-            grants: self.grants.fill().used,
+            grants: self.admission.fills().0.used,
             routes: shared.routes.used,
             absences: shared.absences.used,
             tables: self.table_status(&shared),
@@ -299,7 +277,7 @@ impl Switch {
             delegations: self.delegation_status(now),
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
-            refused: self.joining.refused(now),
+            refused: self.admission.refused(now),
         }
     }
 
@@ -359,5 +337,3 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.
 const MAX_VISITED: usize = 2048;
-/// The purpose of the chances of a switch's own tables.
-const OWN_TABLES: u64 = 2;

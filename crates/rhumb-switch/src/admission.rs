@@ -1,0 +1,284 @@
+//! Who may carry for whom, who is at the other end of each session, and what that may cost us.
+//!
+//! Configured RIBs and upstreams are admitted, and whom the rules of access admit; the rest are
+//! strangers, and pay from budgets by where they come from: see `joining` and `budgets`.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use foldhash::quality::RandomState;
+use rhumb_link::SessionId;
+use rhumb_trust::{Access, Now, Standing};
+use rhumb_wire::{Metadata, Name};
+
+use crate::Switch;
+use crate::budgets::{Budgets, Cost};
+use crate::chance::Chance;
+use crate::config::Config;
+use crate::event::Event;
+use crate::grants::{Acceptance, Grant};
+use crate::joining::Joining;
+use crate::neighbour::Neighbour;
+use crate::status::{RefusedStatus, Wanted};
+use crate::table::{Fill, Swept, Table};
+
+/// What peers have proven to us and we to them, and how they are treated.
+pub(crate) struct Admission {
+    /// Who may carry for whom, by source and the session it comes in on.
+    grants: Table<(Name, SessionId), Grant>,
+    /// What next hops take without certificates, by source and the session it goes out on.
+    acceptances: Table<(Name, SessionId), Acceptance>,
+    neighbours: HashMap<SessionId, Neighbour, RandomState>,
+    /// Who may join, and who was refused.
+    joining: Joining,
+    budgets: Budgets,
+    /// Which entries the sweeps look at.
+    chance: Chance,
+}
+
+impl Admission {
+    pub(crate) fn new(config: &Config, secret: &[u8; 32], now: Instant) -> Self {
+        Self {
+            grants: Table::new(config.max_grants),
+            acceptances: Table::new(config.max_grants),
+            neighbours: HashMap::default(),
+            joining: Joining::new(config),
+            budgets: Budgets::new(now),
+            chance: Chance::new(secret, OWN_TABLES),
+        }
+    }
+
+    /// The proof in force that a session's peer may carry for a source.
+    pub(crate) fn grant(
+        &mut self,
+        source: Name,
+        from: SessionId,
+        now: Instant,
+    ) -> Option<&mut Grant> {
+        self.grants.current(&(source, from), now)
+    }
+
+    /// The same, whether it is over or not.
+    pub(crate) fn last_grant(&mut self, source: Name, from: SessionId) -> Option<&mut Grant> {
+        self.grants.get(&(source, from))
+    }
+
+    pub(crate) fn enter_grant(&mut self, source: Name, from: SessionId, grant: Grant) {
+        self.grants.insert((source, from), grant);
+    }
+
+    pub(crate) fn end_grant(&mut self, source: Name, from: SessionId) {
+        self.grants.remove(&(source, from));
+    }
+
+    /// Each source, the session that carries for it, and the proof.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&(Name, SessionId), &Grant)> {
+        self.grants.iter()
+    }
+
+    /// What a next hop was shown of a source, and what it said.
+    pub(crate) fn acceptance(
+        &mut self,
+        source: Name,
+        next: SessionId,
+        now: Instant,
+    ) -> Option<&mut Acceptance> {
+        self.acceptances.current(&(source, next), now)
+    }
+
+    /// A next hop is shown the chain of a source.
+    pub(crate) fn note_presented(&mut self, source: Name, next: SessionId, shown: Acceptance) {
+        self.acceptances.insert((source, next), shown);
+    }
+
+    /// A next hop wants to be shown the chain of a source again.
+    pub(crate) fn end_acceptance(&mut self, source: Name, next: SessionId) {
+        self.acceptances.remove(&(source, next));
+    }
+
+    /// A flow of a source is in use: its proof, which is returned, and what its next hop said must
+    /// not be pushed out by a flood.
+    pub(crate) fn keep(
+        &mut self,
+        source: Name,
+        from: SessionId,
+        next: SessionId,
+    ) -> Option<&mut Grant> {
+        self.acceptances.get(&(source, next));
+        self.grants.get(&(source, from))
+    }
+
+    /// How full the tables of grants and of acceptances are.
+    pub(crate) fn fills(&self) -> (Fill, Fill) {
+        (self.grants.fill(), self.acceptances.fill())
+    }
+
+    /// Removes some of what has expired here and, by `others`, elsewhere.
+    pub(crate) fn sweep(
+        &mut self,
+        now: Instant,
+        others: impl FnOnce(&mut Chance) -> Swept,
+    ) -> Swept {
+        let mut swept = self.grants.sweep(&mut self.chance, now);
+        swept += self.acceptances.sweep(&mut self.chance, now);
+        swept += others(&mut self.chance);
+        swept
+    }
+
+    /// Who is at the other end of a session, if it has done anything yet.
+    pub(crate) fn known_neighbour(&self, session: SessionId) -> Option<&Neighbour> {
+        self.neighbours.get(&session)
+    }
+
+    /// A session has ended. Who was there; grants and acceptances of the session need no clearing,
+    /// since a session id is never used again.
+    pub(crate) fn leave(&mut self, session: SessionId) -> Option<Neighbour> {
+        let neighbour = self.neighbours.remove(&session)?;
+        self.joining.discharge(&neighbour);
+        Some(neighbour)
+    }
+
+    /// Who was refused by the rules lately, the last one first.
+    pub(crate) fn refused(&self, now: Now) -> Vec<RefusedStatus> {
+        self.joining.refused(now)
+    }
+}
+
+// How peers are treated.
+impl Switch {
+    /// Changes who may join and with which standing. Sessions of those who are refused from now on
+    /// end, and names that are refused from now on are attached no longer.
+    pub fn set_access(&mut self, access: Access, now: Now) {
+        self.endpoint.set_access(access.clone());
+        self.admission.joining.set_access(access);
+        let sessions: Vec<SessionId> =
+            self.endpoint.sessions().map(|(session, _)| session).collect();
+        for session in sessions {
+            if self.standing_of(session) == Standing::Refused {
+                self.note_refused(session, Wanted::Join, now);
+                self.endpoint.close(session, now.instant);
+            }
+            self.treat_anew(session);
+        }
+        let attached: Vec<Name> = self.routes.attached().map(|(name, _)| *name).collect();
+        for name in attached {
+            let metadata = self.metadata_of(&name);
+            if metadata.is_some_and(|metadata| self.is_name_refused(&name, &metadata, now)) {
+                self.routes.detach(&name);
+                self.events.push_back(Event::Left { name });
+            }
+        }
+        self.after_control(now);
+    }
+
+    pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
+        if !self.admission.neighbours.contains_key(&session) {
+            let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
+            let standing = self.standing_of(session);
+            self.admission.neighbours.insert(session, Neighbour::new(role, standing, now));
+        }
+        self.admission
+            .neighbours
+            .entry(session)
+            .or_insert_with(|| Neighbour::new(None, Standing::Stranger, now))
+    }
+
+    /// How the peer of a session is treated.
+    fn standing_of(&self, session: SessionId) -> Standing {
+        if self.peering.is_upstream(session) || self.directory.is_rib(session) {
+            return Standing::Admitted;
+        }
+        let peer = self.endpoint.peer(session);
+        peer.map_or(Standing::Stranger, |peer| {
+            self.admission.joining.standing(&peer.name, &peer.metadata)
+        })
+    }
+
+    /// Looks again at how the peer of a session is treated: it has become a
+    /// RIB or an upstream, or rules have changed.
+    pub(crate) fn treat_anew(&mut self, session: SessionId) {
+        let standing = self.standing_of(session);
+        let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
+        if let Some(neighbour) = self.admission.neighbours.get_mut(&session) {
+            neighbour.treat_as(role, standing);
+        }
+    }
+
+    /// Whether there is room for one more name of a session among those of whoever it is.
+    pub(crate) fn has_room_for_name(&mut self, session: SessionId, now: Now) -> bool {
+        if self.neighbour(session, now.instant).standing == Standing::Admitted {
+            return true;
+        }
+        let source = self.source_of(session);
+        let publications = self.directory.publications();
+        source.is_some_and(|source| self.admission.joining.has_room(source, publications))
+    }
+
+    /// A session has attached so many names before, and other ones now.
+    pub(crate) fn count_attached(&mut self, session: SessionId, before: usize, now: Now) {
+        let source = self.source_of(session);
+        let neighbour = self.neighbour(session, now.instant);
+        let is_stranger = neighbour.standing != Standing::Admitted;
+        if before == 0 {
+            neighbour.charged = source.filter(|_| is_stranger);
+        }
+        let (after, charged) = (neighbour.attached.len(), neighbour.charged);
+        if let Some(source) = charged {
+            self.admission.joining.count(source, before, after);
+        }
+    }
+
+    /// Whether the rules of access refuse the peer of a session, which is noted then.
+    pub(crate) fn is_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) -> bool {
+        let is_refused = self.neighbour(session, now.instant).standing == Standing::Refused;
+        if is_refused {
+            self.note_refused(session, wanted, now);
+        }
+        is_refused
+    }
+
+    /// Whether the rules of access refuse a name that somebody answers for, which is noted then.
+    pub(crate) fn is_name_refused(&mut self, name: &Name, metadata: &Metadata, now: Now) -> bool {
+        let is_refused = self.admission.joining.standing(name, metadata) == Standing::Refused;
+        if is_refused {
+            self.admission.joining.note_refused(*name, Wanted::Join, now);
+        }
+        is_refused
+    }
+
+    fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
+        if let Some(name) = self.endpoint.peer(session).map(|peer| peer.name) {
+            self.admission.joining.note_refused(name, wanted, now);
+        }
+    }
+}
+
+// What peers may cost us.
+impl Switch {
+    /// Whether a session may cause one more, which is counted: on its own account if it is
+    /// admitted, on that of where it comes from otherwise.
+    pub(crate) fn may_cost(&mut self, session: SessionId, cost: Cost, now: Now) -> bool {
+        let Some(source) = self.source_of(session) else {
+            // What it said before it ended counts nevertheless: it was verified.
+            return cost == Cost::Publication;
+        };
+        let neighbour = self.neighbour(session, now.instant);
+        if neighbour.standing == Standing::Admitted {
+            return neighbour.may_cost(cost, now.instant);
+        }
+        self.admission.budgets.take(source, cost, now.instant)
+    }
+
+    /// Whether NACKs are left for a session.
+    pub(crate) fn has_nacks_left(&mut self, session: SessionId, now: Now) -> bool {
+        let Some(source) = self.source_of(session) else { return false };
+        let neighbour = self.neighbour(session, now.instant);
+        match neighbour.standing {
+            Standing::Admitted => neighbour.has_nacks_left(),
+            _ => self.admission.budgets.have_nacks_for(source, now.instant),
+        }
+    }
+}
+
+/// The purpose of the chances of a switch's own tables.
+const OWN_TABLES: u64 = 2;
