@@ -31,7 +31,7 @@ use crate::changes::Grounds;
 use crate::directory::Question;
 use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
 use crate::grants::{Acceptance, Grant};
-use crate::job::{Request, Task};
+use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::joining::wanted;
 use crate::reach::NoWay;
@@ -70,7 +70,7 @@ impl Switch {
         pdu: &Pdu<'_>,
         now: Now,
     ) -> Option<SessionId> {
-        match self.border.is_some() && self.lacks_stamp(from, pdu, now) {
+        match self.transit.demands() && self.lacks_stamp(from, pdu, now) {
             true => None,
             false => self.handle_full(from, pdu, now),
         }
@@ -84,7 +84,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let next = self.handle_unguarded(from, pdu, now)?;
-        match self.stamps.is_some() {
+        match self.transit.is_demanded() {
             true => self.pass_on_full(next, pdu, now),
             false => Some(next),
         }
@@ -153,10 +153,10 @@ impl Switch {
         if header.action == Action::Nack {
             return self.handle_label_nack(from, pdu, now);
         }
-        if self.border.is_some() && self.lacks_stamp_labelled(from, pdu, now) {
+        if self.transit.demands() && self.lacks_stamp_labelled(from, pdu, now) {
             return;
         }
-        if self.stamps.is_none() || !self.pass_on_stamped(from, pdu, now) {
+        if !self.transit.is_demanded() || !self.pass_on_stamped(from, pdu, now) {
             self.carry_by_names(from, pdu, now);
         }
     }
@@ -362,7 +362,7 @@ impl Switch {
         // What waits is the PDU alone: its certificates are in the task.
         let mut bytes = Vec::new();
         let _ = pdu.header().emit(pdu.data(), &[], &mut bytes);
-        let request = Request { session: from, pdu: bytes };
+        let request = HeldPdu { session: from, pdu: bytes };
         let task = Task::Admit { request, origin: pdu.source(), certificates, keys };
         match self.queue_job(Some(from), task, now) {
             true => {
@@ -532,7 +532,7 @@ impl Switch {
     /// in on `from`: RIBs are asked for a newer one, at that session's expense.
     /// Until they know one, the way is used as before.
     pub(crate) fn doubt(&mut self, destination: Name, from: SessionId, now: Now) {
-        if self.doubts.is_worth_asking(destination, now.instant) {
+        if self.directory.is_worth_asking(destination, now.instant) {
             self.ask(from, Question::Route(destination), now);
             self.flush_requests(now);
         }
@@ -550,7 +550,10 @@ impl Switch {
     ) -> Result<Option<SessionId>, Stop> {
         let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
         let max_datagram_len = self.room_to(next.session).ok_or_else(gone)?;
-        self.check_capability(next.session, pdu, now)?;
+        if !self.has_capability(next.session, pdu, now) {
+            let fault = CapabilityFault::Missing;
+            return Err(Stop::new(DropReason::NoCapability, Reason::Capability(fault)));
+        }
         let (grounds, renewed_as_of) = self.grounds(grant, next, now);
         let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
         let accepted_until = match next.last {
@@ -675,20 +678,6 @@ impl Switch {
         Stop::new(DropReason::TooBig, reason)
     }
 
-    /// Whether there is a capability to stamp a PDU with, if the next hop demands one.
-    fn check_capability(&mut self, next: SessionId, pdu: &Pdu<'_>, now: Now) -> Result<(), Stop> {
-        let Some(peer) = self.endpoint.peer(next).map(|peer| peer.name) else { return Ok(()) };
-        let Some(stamps) = self.stamps.as_mut().filter(|stamps| stamps.are_for(&peer)) else {
-            return Ok(());
-        };
-        if stamps.choose(&peer, pdu.names(), now.unix_s()).is_some() {
-            return Ok(());
-        }
-        let fault = CapabilityFault::Missing;
-        self.tell_capability(peer, fault, now);
-        Err(Stop::new(DropReason::NoCapability, Reason::Capability(fault)))
-    }
-
     /// The grant's chain and our own certificate for the next router. `None`
     /// when that would be too long or we cannot sign.
     fn chain_to_present(
@@ -719,7 +708,7 @@ impl Switch {
     }
 
     /// A PDU that waited for the verification of its chain goes on.
-    pub(crate) fn resume(&mut self, request: Request, now: Now) {
+    pub(crate) fn resume(&mut self, request: HeldPdu, now: Now) {
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         match pdu.action() {
             Action::Advertise => {}

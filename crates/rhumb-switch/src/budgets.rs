@@ -161,7 +161,7 @@ mod tests {
             (0..100_000).take_while(|_| pool.take(source, 1, at)).count()
         };
         assert_eq!(taken(&mut pool, source(1), now), 100);
-        assert!(!pool.has(source(1), now));
+        assert!(!pool.of_source.has(source(1), 1, now));
         // So many sources empty what all have.
         let together: usize = (2..100).map(|it| taken(&mut pool, source(it), now)).sum();
         assert!((400..400 + 98 * 20 + 1).contains(&together), "{together}");

@@ -12,7 +12,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, Statement}
 use crate::budgets::Cost;
 use crate::event::Event;
 use crate::grants::Grant;
-use crate::job::{Done, Outcome, Request, Task};
+use crate::job::{Done, HeldPdu, Outcome, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::routes::{Attached, NotAttached};
 use crate::switch::until;
@@ -63,7 +63,7 @@ impl Switch {
             self.refuse_advertisement(from, pdu.header(), DropReason::NotAuthorised, now);
             return None;
         };
-        let request = Request { session: from, pdu: pdu.as_bytes().to_vec() };
+        let request = HeldPdu { session: from, pdu: pdu.as_bytes().to_vec() };
         if !self.queue_job(Some(from), Task::Withdrawal { request, certificate, issuer }, now) {
             self.drop_pdu(DropReason::Overloaded);
         }
@@ -186,7 +186,7 @@ impl Switch {
         self.after_control(now);
     }
 
-    pub(crate) fn admitted(&mut self, request: Request, chain: Verified<Chain>, now: Now) {
+    pub(crate) fn admitted(&mut self, request: HeldPdu, chain: Verified<Chain>, now: Now) {
         self.counters.chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();
@@ -347,7 +347,7 @@ impl Switch {
         }
     }
 
-    fn not_admitted(&mut self, request: &Request, why: DropReason, now: Now) {
+    fn not_admitted(&mut self, request: &HeldPdu, why: DropReason, now: Now) {
         self.counters.chains_refused += 1;
         if why == DropReason::BadCertificate {
             self.note_forged(request.session, now);
@@ -376,7 +376,7 @@ impl Switch {
     /// its session since: that is told all the same.
     fn withdrawn(
         &mut self,
-        request: &Request,
+        request: &HeldPdu,
         issuer: Arc<Metadata>,
         certificate: &Certificate,
         now: Now,

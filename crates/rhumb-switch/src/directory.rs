@@ -30,6 +30,7 @@ use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Remote;
+use crate::doubts::Doubts;
 use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
 use publications::Publications;
@@ -55,6 +56,7 @@ pub(crate) struct Directory {
     watched: Table<Name, Option<u64>>,
     epoch: u64,
     is_unwatched: bool,
+    doubts: Doubts,
     absences: VecDeque<(Name, Instant)>,
     queue: VecDeque<(SessionId, Vec<u8>)>,
 }
@@ -119,6 +121,7 @@ impl Directory {
             watched: Table::new(max_watched),
             epoch: 0,
             is_unwatched: false,
+            doubts: Doubts::new(),
             absences: VecDeque::new(),
             queue: VecDeque::new(),
         }
@@ -135,6 +138,11 @@ impl Directory {
 
     pub(crate) fn connecting(&mut self, index: usize, attempt: AttemptId) {
         self.replicas[index].state = ReplicaState::Connecting(attempt);
+    }
+
+    /// Whether a complaint about the way to a name is a reason to ask for a newer one.
+    pub(crate) fn is_worth_asking(&mut self, name: Name, now: Instant) -> bool {
+        self.doubts.is_worth_asking(name, now)
     }
 
     /// Whether `attempt` was to a RIB, which is ready now.

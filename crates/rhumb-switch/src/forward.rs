@@ -82,7 +82,7 @@ impl Switch {
                 *next = self.handle_opened(batch.datagram_mut(slot).1, opened, likely, now);
             }
         }
-        if self.are_stamped {
+        if self.transit.are_stamped() {
             self.handle_stamped(batch, slots.clone(), &mut next_hops, now);
         }
         for (slot, next) in slots.clone().zip(next_hops) {

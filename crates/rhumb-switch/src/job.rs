@@ -31,7 +31,7 @@ pub struct Done {
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Do these certificates let `session`'s peer carry for the PDU's source, through us?
-    Admit { request: Request, origin: Name, certificates: Vec<Certificate>, keys: Keys },
+    Admit { request: HeldPdu, origin: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Do these certificates lead to `destination`?
     Route { told: Heard, destination: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Did the RIB of this number say that there is no route to `destination`?
@@ -41,7 +41,7 @@ pub(crate) enum Task {
     /// Did an issuer say something newer than what we presented, as the router on `session` shows?
     Newer { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
-    Withdrawal { request: Request, certificate: Certificate, issuer: Arc<Metadata> },
+    Withdrawal { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
     /// The next step of a handshake that somebody began.
     Handshake(HandshakeJob),
 }
@@ -49,7 +49,7 @@ pub(crate) enum Task {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Admit {
-        request: Request,
+        request: HeldPdu,
         result: Result<Verified<Chain>, ChainError>,
         /// Of what was refused.
         fingerprint: Option<[u8; 32]>,
@@ -72,7 +72,7 @@ pub(crate) enum Outcome {
         result: Result<Verified<Certificate>, StatementError>,
     },
     Withdrawal {
-        request: Request,
+        request: HeldPdu,
         issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
     },
@@ -92,7 +92,7 @@ pub(crate) enum Heard {
 
 /// The PDU that waits for a verification, and where it came from.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct HeldPdu {
     pub(crate) session: SessionId,
     pub(crate) pdu: Vec<u8>,
 }
@@ -136,7 +136,7 @@ impl Job {
 }
 
 fn admit(
-    request: Request,
+    request: HeldPdu,
     origin: Name,
     certificates: Vec<Certificate>,
     keys: &[(Name, PublicKey)],

@@ -13,7 +13,7 @@ use rhumb_trust::{Now, Standing};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Name, Pdu};
 
-use crate::job::{Job, Request, Task};
+use crate::job::{HeldPdu, Job, Task};
 use crate::saved::Import;
 use crate::table::Fill;
 use crate::turns::{Payer, Pushed, Turns};
@@ -182,7 +182,7 @@ impl Switch {
         let (Task::Admit { request, .. } | Task::Withdrawal { request, .. }) = job.task else {
             return self.drop_pdu(DropReason::Overloaded);
         };
-        let Request { session, pdu } = request;
+        let HeldPdu { session, pdu } = request;
         let Ok(pdu) = Pdu::parse(&pdu) else { return };
         self.jobs.end_admitting(pdu.source(), session);
         self.drop_pdu(DropReason::Overloaded);

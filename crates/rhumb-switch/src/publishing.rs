@@ -19,7 +19,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader, Scope, Statemen
 use crate::config::Config;
 use crate::directory::Publishing as Publication;
 use crate::event::Event;
-use crate::job::Request;
+use crate::job::HeldPdu;
 use crate::switch::until;
 use crate::table::Table;
 use crate::{DropReason, Switch};
@@ -41,7 +41,7 @@ pub(crate) struct Publishing {
     /// the way with a name that is not published.
     awaiting: Table<Name, (SessionId, u32)>,
     /// Servers that wait for a RIB's word on whether they may take the place of newer ones.
-    standing_by: Table<Name, (Request, Verified<Chain>)>,
+    standing_by: Table<Name, (HeldPdu, Verified<Chain>)>,
 }
 
 impl Publishing {
@@ -111,14 +111,14 @@ impl Publishing {
     }
 
     /// A server waits for a RIB's word on whether it may take the place of a newer one.
-    pub(crate) fn stand_by(&mut self, request: Request, chain: Verified<Chain>, tag: u32) {
+    pub(crate) fn stand_by(&mut self, request: HeldPdu, chain: Verified<Chain>, tag: u32) {
         let name = chain.origin();
         self.await_publication(name, request.session, tag);
         self.standing_by.insert(name, (request, chain));
     }
 
     /// The server that may take the place of a newer one now.
-    pub(crate) fn take_standing_by(&mut self, name: &Name) -> Option<(Request, Verified<Chain>)> {
+    pub(crate) fn take_standing_by(&mut self, name: &Name) -> Option<(HeldPdu, Verified<Chain>)> {
         let standing_by = self.standing_by.remove(name)?;
         self.awaiting.remove(name);
         Some(standing_by)

@@ -201,6 +201,11 @@ impl Routes {
         self.attached.get(name)
     }
 
+    /// Most names attached, and most routes learnt.
+    pub(crate) fn bound(&self) -> usize {
+        self.attached.fill().bound
+    }
+
     pub(crate) fn attached_fill(&self) -> Fill {
         self.attached.fill()
     }

@@ -179,13 +179,12 @@ impl Switch {
         for metadata in saved.metadata {
             self.routes.tables().learn_metadata(metadata);
         }
-        let imports =
-            saved.chains.into_iter().take(self.config.max_routes).map(|chain| match chain {
-                SavedChain::Read(certificates) => Import { certificates, now_s },
-                SavedChain::Verified(chain) => {
-                    Import { certificates: chain.certificates().to_vec(), now_s }
-                }
-            });
+        let imports = saved.chains.into_iter().take(self.routes.bound()).map(|chain| match chain {
+            SavedChain::Read(certificates) => Import { certificates, now_s },
+            SavedChain::Verified(chain) => {
+                Import { certificates: chain.certificates().to_vec(), now_s }
+            }
+        });
         self.jobs.import(imports);
     }
 

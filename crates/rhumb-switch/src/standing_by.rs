@@ -17,7 +17,7 @@ use rhumb_trust::{Chain, Now, Verified};
 use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 
 use crate::Switch;
-use crate::job::Request;
+use crate::job::HeldPdu;
 use crate::newest::names_other_server;
 
 impl Switch {
@@ -41,7 +41,7 @@ impl Switch {
     /// Asks the RIBs whether an older server may take the place of the newer one.
     pub(crate) fn ask_to_stand_in(
         &mut self,
-        request: Request,
+        request: HeldPdu,
         chain: Verified<Chain>,
         tag: u32,
         now: Now,

@@ -244,7 +244,7 @@ impl Switch {
     }
 
     pub(crate) fn stamp_status(&self, now: Now) -> Vec<StampStatus> {
-        let peers = self.stamps.iter().flat_map(|stamps| stamps.peers());
+        let peers = self.transit.peers();
         let status = |(peer, not_after_s): (Name, Option<u64>)| StampStatus {
             peer,
             expires_in_s: not_after_s.unwrap_or(0).saturating_sub(now.unix_s()),

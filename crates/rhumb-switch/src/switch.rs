@@ -4,29 +4,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_capability::Packet;
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
 use crate::admission::Admission;
-use crate::border::Border;
 use crate::counters::Counters;
 use crate::directory::Directory;
-use crate::doubts::Doubts;
 use crate::event::Event;
 use crate::flows::{Flows, split_names};
 use crate::jobs::Jobs;
 use crate::peering::Peering;
 use crate::publishing::Publishing;
 use crate::routes::Routes;
-use crate::stamps::Stamps;
 use crate::status::{
     AttachedStatus, CertificateStatus, RibStatus, SessionStatus, Status, UpstreamStatus,
 };
 use crate::tables::{Tables, sweep_after};
-use crate::transit::Aside;
+use crate::transit::Transit;
 use crate::workers::Workers;
 use crate::{Config, DropReason};
 
@@ -38,7 +34,6 @@ pub struct Switch {
     pub(crate) admission: Admission,
     pub(crate) routes: Routes,
     pub(crate) directory: Directory,
-    pub(crate) doubts: Doubts,
     pub(crate) publishing: Publishing,
     pub(crate) peering: Peering,
     pub(crate) jobs: Jobs,
@@ -46,16 +41,7 @@ pub struct Switch {
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) workers: Workers,
-    /// What is demanded of foreign peers.
-    pub(crate) border: Option<Box<Border>>,
-    /// What peers demand of us.
-    pub(crate) stamps: Option<Box<Stamps>>,
-    /// When it was last told that a peer does not take what it got.
-    pub(crate) capability_told_at: Option<Instant>,
-    /// Whether there are stamped PDUs in the present group; and those, as the verifier sees them.
-    pub(crate) are_stamped: bool,
-    pub(crate) aside: Vec<Aside>,
-    pub(crate) packets: Vec<Packet>,
+    pub(crate) transit: Transit,
     pub(crate) outgoing: Batch,
     pub(crate) scratch: Vec<u8>,
 }
@@ -104,7 +90,6 @@ impl Switch {
                 config.max_publications,
                 now.instant,
             ),
-            doubts: Doubts::new(),
             publishing: Publishing::new(identity, &config, now.instant),
             peering: Peering::new(&config, now.instant),
             jobs: Jobs::new(now.instant),
@@ -112,12 +97,7 @@ impl Switch {
             events: VecDeque::new(),
             counters: Counters::default(),
             workers: Workers::new(config.link.workers),
-            border: None,
-            stamps: None,
-            capability_told_at: None,
-            are_stamped: false,
-            aside: Vec::new(),
-            packets: Vec::new(),
+            transit: Transit::default(),
             outgoing: Batch::new(),
             scratch: Vec::new(),
             config,
@@ -261,11 +241,7 @@ impl Switch {
             workers: self.workers.status(&self.counters),
             dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
             stamps: self.stamp_status(now),
-            refused_capabilities: {
-                let drops = self.border.as_ref().map(|border| border.drops()).unwrap_or_default();
-                let demands = self.border.is_some();
-                drops.iter().filter(|_| demands).map(|(why, count)| (why.name(), count)).collect()
-            },
+            refused_capabilities: self.transit.refused(),
             dropped_datagrams: {
                 let drops = self.endpoint.drops().iter();
                 drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()

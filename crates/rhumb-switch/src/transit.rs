@@ -14,9 +14,9 @@
 //! them to this file, and looks at nothing that it did not look at before.
 
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rhumb_capability::{HeaderView, Packet, Verdict};
+use rhumb_capability::{DropCounts, HeaderView, Packet, Verdict};
 use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
 use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
@@ -37,45 +37,94 @@ pub(crate) struct Aside {
     session: SessionId,
 }
 
+/// The border of this router's domain, and its way over those of others.
+#[derive(Default)]
+pub(crate) struct Transit {
+    /// What is demanded of foreign peers.
+    border: Option<Box<Border>>,
+    /// What peers demand of us.
+    stamps: Option<Box<Stamps>>,
+    /// When it was last told that a peer does not take what it got.
+    told_at: Option<Instant>,
+    /// Whether there are stamped PDUs in the present group; and those, as the verifier sees them.
+    are_stamped: bool,
+    aside: Vec<Aside>,
+    packets: Vec<Packet>,
+}
+
+impl Transit {
+    /// Whether anything is demanded of foreign peers.
+    pub(crate) fn demands(&self) -> bool {
+        self.border.is_some()
+    }
+
+    /// Whether peers demand anything of us.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.stamps.is_some()
+    }
+
+    /// Whether there are stamped PDUs in the present group.
+    #[inline]
+    pub(crate) fn are_stamped(&self) -> bool {
+        self.are_stamped
+    }
+
+    /// PDUs whose capability was refused, each reason with its count; none where nothing is
+    /// demanded.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
+        let drops = self.border.as_ref().map(|border| border.drops());
+        drops.iter().flat_map(DropCounts::iter).map(|(why, count)| (why.name(), count)).collect()
+    }
+
+    /// Each peer that demands capabilities, and the last second in which there is one for it.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = (Name, Option<u64>)> {
+        self.stamps.iter().flat_map(|stamps| stamps.peers())
+    }
+
+    fn stamps_for(&mut self, peer: &Name) -> Option<&mut Stamps> {
+        self.stamps.as_deref_mut().filter(|stamps| stamps.are_for(peer))
+    }
+}
+
 impl Switch {
     /// Demands capabilities of foreign peers from now on, or of none.
     pub fn set_border(&mut self, border: Option<Border>) {
-        self.border = border.map(Box::new);
+        self.transit.border = border.map(Box::new);
         self.routes.all_changed();
     }
 
     /// What is demanded of foreign peers.
     pub fn border(&self) -> Option<&Border> {
-        self.border.as_deref()
+        self.transit.border.as_deref()
     }
 
     /// The same, to be given keys and revocations.
     pub fn border_mut(&mut self) -> Option<&mut Border> {
-        self.border.as_deref_mut()
+        self.transit.border.as_deref_mut()
     }
 
     /// Has capabilities for peers that demand them, from now on.
     pub fn set_stamps(&mut self, stamps: Option<Stamps>) {
-        self.stamps = stamps.map(Box::new);
+        self.transit.stamps = stamps.map(Box::new);
         self.routes.all_changed();
     }
 
     /// Whether a capability is demanded of a session's peer.
     pub(crate) fn is_foreign(&self, session: SessionId) -> bool {
-        let Some(border) = &self.border else { return false };
+        let Some(border) = &self.transit.border else { return false };
         self.endpoint.peer(session).is_some_and(|peer| border.is_foreign(&peer.name))
     }
 
     /// Whether a session's peer demands capabilities.
     pub(crate) fn stamps_for(&self, session: SessionId) -> bool {
-        let Some(stamps) = &self.stamps else { return false };
+        let Some(stamps) = &self.transit.stamps else { return false };
         self.endpoint.peer(session).is_some_and(|peer| stamps.are_for(&peer.name))
     }
 
     /// The longest datagram that a session's peer takes, less what a stamp needs.
     pub(crate) fn room_to(&self, session: SessionId) -> Option<u16> {
         let peer = self.endpoint.peer(session)?;
-        let stamp = self.stamps.as_ref().map_or(0, |stamps| stamps.overhead(&peer.name));
+        let stamp = self.transit.stamps.as_ref().map_or(0, |stamps| stamps.overhead(&peer.name));
         Some(peer.max_datagram_len.saturating_sub(u16::try_from(stamp).unwrap_or(u16::MAX)))
     }
 }
@@ -101,7 +150,7 @@ impl Switch {
             self.drop_pdu(DropReason::MalformedPdu);
             return None;
         }
-        self.are_stamped = true;
+        self.transit.are_stamped = true;
         Some(session)
     }
 
@@ -115,16 +164,16 @@ impl Switch {
         next_hops: &mut [Option<SessionId>],
         now: Now,
     ) {
-        self.are_stamped = false;
+        self.transit.are_stamped = false;
         let first = slots.start;
-        let mut asides = std::mem::take(&mut self.aside);
+        let mut asides = std::mem::take(&mut self.transit.aside);
         for (slot, next) in slots.zip(&mut *next_hops) {
             // All else that has a next hop was found to be a PDU.
             let waits =
                 |_: &mut SessionId| is_stamped(&batch.datagram_mut(slot).1[RecordHeader::LEN..]);
             asides.extend(next.take_if(waits).map(|session| Aside { slot, session }));
         }
-        let mut packets = std::mem::take(&mut self.packets);
+        let mut packets = std::mem::take(&mut self.transit.packets);
         asides.retain(|Aside { slot, session }| {
             let range = plaintext(batch, *slot);
             let stamped = &batch.arena_mut()[range.clone()];
@@ -140,7 +189,7 @@ impl Switch {
             }
             false
         });
-        if let Some(border) = &mut self.border {
+        if let Some(border) = &mut self.transit.border {
             let now_us = now.unix_ms * 1000;
             border.verifier_mut().verify_batch(batch.arena_mut(), &mut packets, now_us);
         }
@@ -164,7 +213,7 @@ impl Switch {
                 Verdict::Pending => {}
             }
         }
-        (self.aside, self.packets) = (asides, packets);
+        (self.transit.aside, self.transit.packets) = (asides, packets);
     }
 
     /// Handles a stamped datagram that was opened and is in no batch.
@@ -186,7 +235,7 @@ impl Switch {
     fn look_at(&mut self, session: SessionId, stamped: &[u8], start: usize, now: Now) -> Seen {
         let is_foreign = self.is_foreign(session);
         let Ok(header) = HeaderView::parse(stamped) else {
-            let Some(border) = self.border.as_ref().filter(|_| is_foreign) else {
+            let Some(border) = self.transit.border.as_ref().filter(|_| is_foreign) else {
                 self.drop_pdu(DropReason::MalformedPdu);
                 return Seen::Refused;
             };
@@ -209,7 +258,7 @@ impl Switch {
                 return Seen::Refused;
             }
         };
-        let Some(border) = self.border.as_mut().filter(|_| is_foreign) else {
+        let Some(border) = self.transit.border.as_mut().filter(|_| is_foreign) else {
             return Seen::Welcome;
         };
         match border.check(&header, &names) {
@@ -398,7 +447,8 @@ impl Switch {
         parts: [&[u8]; 2],
         now: Now,
     ) -> bool {
-        let (Some(peer), Some(stamps)) = (self.endpoint.peer(next), &mut self.stamps) else {
+        let (Some(peer), Some(stamps)) = (self.endpoint.peer(next), &mut self.transit.stamps)
+        else {
             return false;
         };
         let Some((stamper, ids)) = stamps.choose(&peer.name, names, now.unix_s()) else {
@@ -430,6 +480,17 @@ impl Switch {
         sealed
     }
 
+    /// Whether there is a capability to stamp a PDU with, if the next hop demands one.
+    pub(crate) fn has_capability(&mut self, next: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
+        let Some(peer) = self.endpoint.peer(next).map(|peer| peer.name) else { return true };
+        let Some(stamps) = self.transit.stamps_for(&peer) else { return true };
+        let has = stamps.choose(&peer, pdu.names(), now.unix_s()).is_some();
+        if !has {
+            self.tell_capability(peer, CapabilityFault::Missing, now);
+        }
+        has
+    }
+
     /// A router on the way demands a capability. If it is our next
     /// hop, whoever runs this router has to know.
     pub(crate) fn note_capability_nack(&mut self, from: SessionId, nack: &Nack, now: Now) {
@@ -441,7 +502,7 @@ impl Switch {
     }
 
     pub(crate) fn tell_capability(&mut self, peer: Name, fault: CapabilityFault, now: Now) {
-        let told_at = &mut self.capability_told_at;
+        let told_at = &mut self.transit.told_at;
         if told_at.is_none_or(|at| now.instant >= at + TELL_AGAIN_AFTER) {
             *told_at = Some(now.instant);
             self.events.push_back(Event::CapabilityRefused { peer, fault });
