@@ -21,6 +21,7 @@ use crate::joining::Joining;
 use crate::neighbour::Neighbour;
 use crate::status::{RefusedStatus, Wanted};
 use crate::table::{Fill, Swept, Table};
+use crate::tables::sweep_after;
 
 /// What peers have proven to us and we to them, and how they are treated.
 pub(crate) struct Admission {
@@ -34,10 +35,11 @@ pub(crate) struct Admission {
     budgets: Budgets,
     /// Which entries the sweeps look at.
     chance: Chance,
+    sweep_due: Instant,
 }
 
 impl Admission {
-    pub(crate) fn new(config: &Config, secret: &[u8; 32], now: Instant) -> Self {
+    pub(crate) fn new(config: Config, secret: &[u8; 32], now: Instant) -> Self {
         Self {
             grants: Table::new(config.max_grants),
             acceptances: Table::new(config.max_grants),
@@ -45,6 +47,7 @@ impl Admission {
             joining: Joining::new(config),
             budgets: Budgets::new(now),
             chance: Chance::new(secret, OWN_TABLES),
+            sweep_due: now + sweep_after(false),
         }
     }
 
@@ -113,6 +116,15 @@ impl Admission {
         (self.grants.fill(), self.acceptances.fill())
     }
 
+    /// When to sweep again.
+    pub(crate) fn sweep_due(&self) -> Instant {
+        self.sweep_due
+    }
+
+    pub(crate) fn sweep_again_at(&mut self, due: Instant) {
+        self.sweep_due = due;
+    }
+
     /// Removes some of what has expired here and, by `others`, elsewhere.
     pub(crate) fn sweep(
         &mut self,
@@ -149,14 +161,14 @@ impl Switch {
     /// Changes who may join and with which standing. Sessions of those who are refused from now on
     /// end, and names that are refused from now on are attached no longer.
     pub fn set_access(&mut self, access: Access, now: Now) {
-        self.endpoint.set_access(access.clone());
+        self.plane.link_mut().set_access(access.clone());
         self.admission.joining.set_access(access);
         let sessions: Vec<SessionId> =
-            self.endpoint.sessions().map(|(session, _)| session).collect();
+            self.plane.link().sessions().map(|(session, _)| session).collect();
         for session in sessions {
             if self.standing_of(session) == Standing::Refused {
                 self.note_refused(session, Wanted::Join, now);
-                self.endpoint.close(session, now.instant);
+                self.plane.link_mut().close(session, now.instant);
             }
             self.treat_anew(session);
         }
@@ -165,7 +177,7 @@ impl Switch {
             let metadata = self.metadata_of(&name);
             if metadata.is_some_and(|metadata| self.is_name_refused(&name, &metadata, now)) {
                 self.routes.detach(&name);
-                self.events.push_back(Event::Left { name });
+                self.plane.tell(Event::Left { name });
             }
         }
         self.after_control(now);
@@ -173,7 +185,7 @@ impl Switch {
 
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
         if !self.admission.neighbours.contains_key(&session) {
-            let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
+            let role = self.plane.peer(session).map(|peer| peer.metadata.role);
             let standing = self.standing_of(session);
             self.admission.neighbours.insert(session, Neighbour::new(role, standing, now));
         }
@@ -188,7 +200,7 @@ impl Switch {
         if self.peering.is_upstream(session) || self.directory.is_rib(session) {
             return Standing::Admitted;
         }
-        let peer = self.endpoint.peer(session);
+        let peer = self.plane.peer(session);
         peer.map_or(Standing::Stranger, |peer| {
             self.admission.joining.standing(&peer.name, &peer.metadata)
         })
@@ -198,7 +210,7 @@ impl Switch {
     /// RIB or an upstream, or rules have changed.
     pub(crate) fn treat_anew(&mut self, session: SessionId) {
         let standing = self.standing_of(session);
-        let role = self.endpoint.peer(session).map(|peer| peer.metadata.role);
+        let role = self.plane.peer(session).map(|peer| peer.metadata.role);
         if let Some(neighbour) = self.admission.neighbours.get_mut(&session) {
             neighbour.treat_as(role, standing);
         }
@@ -247,7 +259,7 @@ impl Switch {
     }
 
     fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
-        if let Some(name) = self.endpoint.peer(session).map(|peer| peer.name) {
+        if let Some(name) = self.plane.peer(session).map(|peer| peer.name) {
             self.admission.joining.note_refused(name, wanted, now);
         }
     }

@@ -114,7 +114,7 @@ impl Switch {
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
             Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
-                self.drop_pdu(DropReason::NotForUs);
+                self.plane.drop_pdu(DropReason::NotForUs);
                 None
             }
         }
@@ -124,7 +124,7 @@ impl Switch {
     /// miss. If not, its source is told while there are NACKs for it: before anything but the flow
     /// table and what it may cost is looked at.
     fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
-        if self.flows.peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
+        if self.plane.flows().peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
             return true;
         }
         if self.may_cost(from, Cost::Miss, now) {
@@ -136,7 +136,7 @@ impl Switch {
                 let stop = Stop::new(reason, Reason::Overloaded(RETRY_WHEN_BUSY_MS));
                 self.stop(from, pdu, &stop, now);
             }
-            false => self.drop_pdu(reason),
+            false => self.plane.drop_pdu(reason),
         }
         false
     }
@@ -164,7 +164,7 @@ impl Switch {
     /// Carries a labelled PDU as the PDU of names that it stands for.
     pub(crate) fn carry_by_names(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) {
         let header = pdu.header();
-        let Some(names) = self.flows.names_of(header.label, from) else {
+        let Some(names) = self.plane.flows().names_of(header.label, from) else {
             return self.nack_label(from, pdu, now);
         };
         let (source, destination) = split_names(names);
@@ -189,14 +189,15 @@ impl Switch {
     fn carry_labelled(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) -> bool {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
         let is_open = |it| it == Ready::Open;
-        let Some((next, label)) = self.known_label(from, pdu, len, is_open, now) else {
+        let about = (len, self.routes.seen());
+        let Some((next, label)) = self.plane.known_label(from, pdu, about, is_open, now) else {
             return false;
         };
         let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
         let mut bytes = Vec::with_capacity(len);
         match header.emit(pdu.data(), &mut bytes).is_ok() && self.send_bytes(next, &bytes, now) {
-            true => self.count_forwarded(len),
-            false => self.drop_pdu(DropReason::NextHopGone),
+            true => self.plane.count_forwarded(len),
+            false => self.plane.drop_pdu(DropReason::NextHopGone),
         }
         true
     }
@@ -213,10 +214,10 @@ impl Switch {
     fn carry_on(&mut self, next: SessionId, mut bytes: Vec<u8>, now: Now) {
         decrement_ttl(&mut bytes);
         if self.send_bytes(next, &bytes, now) {
-            self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
+            self.plane.count_forwarded(bytes.len() + RECORD_OVERHEAD);
         } else if !self.stamps_for(next) {
             // What could not be stamped is counted.
-            self.drop_pdu(DropReason::NextHopGone);
+            self.plane.drop_pdu(DropReason::NextHopGone);
         }
     }
 
@@ -238,7 +239,7 @@ impl Switch {
 
     /// Drops a PDU, counts why and tells its source.
     pub(crate) fn stop(&mut self, from: SessionId, pdu: &Pdu<'_>, stop: &Stop, now: Now) {
-        self.drop_pdu(stop.drop);
+        self.plane.drop_pdu(stop.drop);
         self.nack(from, pdu, stop.nack, now);
     }
 
@@ -288,7 +289,7 @@ impl Switch {
         pdu.action() == Action::Ping
             && pdu.data().is_empty()
             && !pdu.has_certificates()
-            && self.endpoint.peer(from).is_some_and(|peer| peer.name == pdu.source())
+            && self.plane.peer(from).is_some_and(|peer| peer.name == pdu.source())
     }
 
     /// Step 1: the grant in force for a source on a session.
@@ -376,7 +377,7 @@ impl Switch {
     /// Whether a chain's last certificate is by the session's peer, and names us: that the peer may
     /// carry is what the chain before it says, and that we may is what the peer says.
     pub(crate) fn ends_at_us(&self, from: SessionId, certificates: &[Certificate]) -> bool {
-        let Some(peer) = self.endpoint.peer(from) else { return false };
+        let Some(peer) = self.plane.peer(from) else { return false };
         certificates.last().is_some_and(|last| {
             last.issuer == peer.name
                 && matches!(last.statement, rhumb_wire::Statement::Route { via, .. } if via == self.name())
@@ -436,7 +437,7 @@ impl Switch {
         if *name == self.name() {
             return Some(self.publishing.metadata().clone());
         }
-        if let Some(peer) = self.endpoint.session_of(name).and_then(|s| self.endpoint.peer(s)) {
+        if let Some(peer) = self.plane.session_of(name).and_then(|s| self.plane.peer(s)) {
             return Some(peer.metadata.clone());
         }
         self.routes.metadata_of(name)
@@ -494,7 +495,7 @@ impl Switch {
             {
                 return Ok(NextHop { session, until, last: true, grounds });
             }
-            let neighbour = self.endpoint.session_of(&holder).and_then(|s| self.endpoint.peer(s));
+            let neighbour = self.plane.session_of(&holder).and_then(|s| self.plane.peer(s));
             let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
             // The holder named us, but is not attached: it left, or has not
             // joined again yet. Routers need not join.
@@ -503,7 +504,7 @@ impl Switch {
                 return Err(unreachable(RETRY_WHEN_BUSY_MS));
             }
         }
-        match self.endpoint.session_of(&hop) {
+        match self.plane.session_of(&hop) {
             Some(session) if session == from => {
                 self.doubt(destination, from, now);
                 Err(unreachable(RETRY_WHEN_BUSY_MS))
@@ -565,9 +566,9 @@ impl Switch {
                 .and_then(|acceptance| acceptance.until),
         }
         .filter(|until| *until > now.instant);
-        let known = self.flows.peek(pdu.names()).copied();
+        let known = self.plane.flows().peek(pdu.names()).copied();
         if known.is_some_and(|flow| flow.ingress == from && flow.as_of != as_of) {
-            self.counters.flows_looked_into_again += 1;
+            self.plane.counters_mut().flows_looked_into_again += 1;
         }
         let told_it =
             |flow: &Flow| flow.ingress == from && flow.was_told_within(TELL_LABEL_AGAIN_MS, now);
@@ -592,7 +593,7 @@ impl Switch {
             },
             marks: Marks::default(),
         };
-        let label = self.flows.insert(flow, grounds, pdu.names());
+        let label = self.plane.flows_mut().insert(flow, grounds, pdu.names());
         if tell {
             self.tell_label(from, pdu, label, now);
         }
@@ -616,7 +617,7 @@ impl Switch {
         if pdu.data().len() + chain_len <= max_data_len {
             return self.forward_copy(next.session, pdu, &chain, now);
         }
-        if self.flows.may_send_ahead(pdu.names(), CHAIN_AHEAD_INTERVAL_MS, now) {
+        if self.plane.flows_mut().may_send_ahead(pdu.names(), CHAIN_AHEAD_INTERVAL_MS, now) {
             self.send(next.session, chain_ahead(pdu), &[], &chain, now);
         }
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
@@ -653,7 +654,7 @@ impl Switch {
     fn grounds(&mut self, grant: &Grant, next: &NextHop, now: Now) -> (Grounds, u64) {
         let mut grounds = next.grounds;
         self.rest_on(&grant.chain, &mut grounds);
-        if let Some(peer) = self.endpoint.peer(next.session) {
+        if let Some(peer) = self.plane.peer(next.session) {
             grounds.add(self.routes.seen().changes.of(&peer.name));
         }
         let neighbour = self.neighbour(next.session, now.instant);
@@ -668,10 +669,10 @@ impl Switch {
 
     /// What a source is told of data that are longer than a datagram to the next hop takes.
     fn too_big(&self, next: SessionId, data_len: usize, max_data_len: usize) -> Stop {
-        let carried = self.endpoint.peer(next).map_or(0, |peer| peer.max_datagram_len);
+        let carried = self.plane.peer(next).map_or(0, |peer| peer.max_datagram_len);
         let needed = usize::from(carried) + data_len - max_data_len;
         // A session that has just begun does not know its path yet.
-        let reason = match self.endpoint.may_soon_carry(next, needed) {
+        let reason = match self.plane.link().may_soon_carry(next, needed) {
             true => Reason::NotYet(RETRY_WHEN_MEASURED_MS),
             false => Reason::TooBig(u16::try_from(max_data_len).unwrap_or(u16::MAX)),
         };
@@ -686,7 +687,7 @@ impl Switch {
         next: SessionId,
         now: Now,
     ) -> Option<Vec<Certificate>> {
-        let router = self.endpoint.peer(next)?.name;
+        let router = self.plane.peer(next)?.name;
         let own = self.publishing.delegation_to(router, now)?;
         let mut chain = grant.chain.certificates().to_vec();
         chain.push(own);
@@ -703,7 +704,7 @@ impl Switch {
     ) -> Result<Option<SessionId>, Stop> {
         let header = pdu.header();
         self.send(next, PduHeader { ttl: header.ttl - 1, ..header }, pdu.data(), certificates, now);
-        self.counters.forwarded_pdus += 1;
+        self.plane.counters_mut().forwarded_pdus += 1;
         Ok(None)
     }
 

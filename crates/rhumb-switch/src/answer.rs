@@ -7,7 +7,6 @@
 
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, StatementError, Verified};
-use rhumb_wire::datagram::{RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
@@ -51,7 +50,7 @@ impl Switch {
         reason: Reason,
         now: Now,
     ) {
-        let Some(names) = self.flows.names_of(about.label(), to) else {
+        let Some(names) = self.plane.flows().names_of(about.label(), to) else {
             return self.nack_label(to, about, now);
         };
         let (source, destination) = split_names(names);
@@ -94,7 +93,7 @@ impl Switch {
         nack.emit(&mut data);
         data.extend_from_slice(&metadata);
         self.send(to, header, &data, &[certificate], now);
-        self.counters.nacks += 1;
+        self.plane.counters_mut().nacks += 1;
     }
 
     /// Tells `to` about an earlier PDU of this header.
@@ -106,7 +105,7 @@ impl Switch {
         let mut data = Vec::with_capacity(Nack::MAX_LEN);
         nack.emit(&mut data);
         self.send(to, header, &data, &[], now);
-        self.counters.nacks += 1;
+        self.plane.counters_mut().nacks += 1;
     }
 
     /// Tells `to` that something newer is in force than what it brought, and shows it.
@@ -119,7 +118,7 @@ impl Switch {
     ) {
         let (header, data) = superseded(about);
         self.send(to, header, &data, std::slice::from_ref(newer), now);
-        self.counters.nacks += 1;
+        self.plane.counters_mut().nacks += 1;
     }
 
     /// As [`Switch::nack_superseded`], to whoever used the session before
@@ -136,14 +135,9 @@ impl Switch {
         if header.emit(&data, std::slice::from_ref(newer), &mut pdu).is_err() {
             return false;
         }
-        let mut datagram = vec![0; pdu.len() + RECORD_OVERHEAD];
-        datagram[RecordHeader::LEN..][..pdu.len()].copy_from_slice(&pdu);
-        let sealed = self.endpoint.seal_former(to, &mut datagram, now.instant);
-        if let Ok(address) = sealed {
-            self.outgoing.push(address, &datagram);
-            self.counters.nacks += 1;
-        }
-        sealed.is_ok()
+        let queued = self.plane.queue_former(to, &pdu, now);
+        self.plane.counters_mut().nacks += u64::from(queued);
+        queued
     }
 
     /// The next router knows something newer than what we presented for a
@@ -158,19 +152,19 @@ impl Switch {
     ) {
         let shown = pdu.certificates().unwrap_or_default();
         let Ok([newer]) = <[Certificate; 1]>::try_from(shown) else {
-            return self.drop_pdu(DropReason::MalformedPdu);
+            return self.plane.drop_pdu(DropReason::MalformedPdu);
         };
         let concerns = |grant: &mut Grant| {
             grant.chain.certificates().iter().any(|older| outdates(&newer, older))
         };
         if !self.admission.last_grant(source, ingress).is_some_and(concerns) {
-            return self.drop_pdu(DropReason::UnexpectedAnswer);
+            return self.plane.drop_pdu(DropReason::UnexpectedAnswer);
         }
         match self.metadata_of(&newer.issuer) {
             Some(issuer) => {
                 let task = Task::Newer { session: from, certificate: newer, issuer };
                 if !self.queue_job(Some(from), task, now) {
-                    self.drop_pdu(DropReason::Overloaded);
+                    self.plane.drop_pdu(DropReason::Overloaded);
                 }
             }
             None => {
@@ -196,7 +190,7 @@ impl Switch {
                 self.routes.note(&newer);
             }
             Err(_) => {
-                self.counters.chains_refused += 1;
+                self.plane.counters_mut().chains_refused += 1;
                 self.note_forged(session, now);
             }
         }
@@ -211,17 +205,17 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let (source, destination) = (pdu.destination(), pdu.source());
-        let flow = self.flows.peek(&flow_key(source, destination)).copied();
+        let flow = self.plane.flows().peek(&flow_key(source, destination)).copied();
         let Some(flow) = flow.filter(|flow| flow.next == from && pdu.ttl() > 1) else {
-            self.drop_pdu(DropReason::UnexpectedAnswer);
+            self.plane.drop_pdu(DropReason::UnexpectedAnswer);
             return None;
         };
-        self.counters.relayed_back += 1;
+        self.plane.counters_mut().relayed_back += 1;
         if pdu.action() == Action::Pong {
             return Some(flow.ingress);
         }
         let Ok((nack, evidence)) = Nack::parse_with_metadata(pdu.data()) else {
-            self.drop_pdu(DropReason::MalformedPdu);
+            self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
         self.note_capability_nack(from, &nack, now);
@@ -239,7 +233,7 @@ impl Switch {
                     self.learn_newer(from, (source, flow.ingress), pdu, now);
                 }
                 self.admission.end_acceptance(source, from);
-                self.flows.end_acceptance(&flow_key(source, destination));
+                self.plane.flows_mut().end_acceptance(&flow_key(source, destination));
                 if pdu.tag() != CHAIN_AHEAD_TAG {
                     let about = PduHeader {
                         tag: pdu.tag(),
@@ -293,11 +287,11 @@ impl Switch {
         match FlowAccept::parse(pdu.data()) {
             Ok(accept) => {
                 let names = flow_key(pdu.destination(), pdu.source());
-                if !self.flows.set_next_label(&names, from, accept.label) {
-                    self.drop_pdu(DropReason::UnexpectedAnswer);
+                if !self.plane.flows_mut().set_next_label(&names, from, accept.label) {
+                    self.plane.drop_pdu(DropReason::UnexpectedAnswer);
                 }
             }
-            Err(_) => self.drop_pdu(DropReason::MalformedPdu),
+            Err(_) => self.plane.drop_pdu(DropReason::MalformedPdu),
         }
         None
     }
@@ -316,7 +310,7 @@ impl Switch {
 
     /// Tells the previous hop that a label of ours means nothing to us any more.
     pub(crate) fn nack_label(&mut self, to: SessionId, about: &LabelledPdu<'_>, now: Now) {
-        self.drop_pdu(DropReason::UnknownFlow);
+        self.plane.drop_pdu(DropReason::UnknownFlow);
         if about.data().len() < Nack::MIN_LEN || !self.may_cost(to, Cost::Nack, now) {
             return;
         }
@@ -326,7 +320,7 @@ impl Switch {
             LabelledHeader { action: Action::Nack, ttl: PduHeader::INITIAL_TTL, ..about.header() };
         let mut pdu = Vec::with_capacity(LabelledHeader::LEN + data.len());
         if header.emit(&data, &mut pdu).is_ok() && self.send_bytes(to, &pdu, now) {
-            self.counters.nacks += 1;
+            self.plane.counters_mut().nacks += 1;
         }
     }
 
@@ -334,11 +328,12 @@ impl Switch {
     /// to names, and the source only has to resend.
     pub(crate) fn handle_label_nack(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) {
         if Nack::parse(pdu.data()).map(|nack| nack.reason) != Ok(Reason::UnknownFlow) {
-            self.drop_pdu(DropReason::MalformedPdu);
+            self.plane.drop_pdu(DropReason::MalformedPdu);
             return;
         }
-        let Some((ingress, names)) = self.flows.lapse_next_label(from, pdu.label()) else {
-            self.drop_pdu(DropReason::UnexpectedAnswer);
+        let Some((ingress, names)) = self.plane.flows_mut().lapse_next_label(from, pdu.label())
+        else {
+            self.plane.drop_pdu(DropReason::UnexpectedAnswer);
             return;
         };
         let (source, destination) = split_names(names);
@@ -351,7 +346,7 @@ impl Switch {
     }
 
     pub(crate) fn is_router(&self, session: SessionId) -> bool {
-        self.endpoint
+        self.plane
             .peer(session)
             .is_some_and(|p| p.metadata.role == rhumb_wire::metadata::Role::Router)
     }

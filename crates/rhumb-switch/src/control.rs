@@ -58,14 +58,14 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let issuer =
-            self.endpoint.peer(from).filter(|p| p.name == pdu.source()).map(|p| p.metadata.clone());
+            self.plane.peer(from).filter(|p| p.name == pdu.source()).map(|p| p.metadata.clone());
         let (Some(issuer), Some(certificate)) = (issuer, certificates.into_iter().next()) else {
             self.refuse_advertisement(from, pdu.header(), DropReason::NotAuthorised, now);
             return None;
         };
         let request = HeldPdu { session: from, pdu: pdu.as_bytes().to_vec() };
         if !self.queue_job(Some(from), Task::Withdrawal { request, certificate, issuer }, now) {
-            self.drop_pdu(DropReason::Overloaded);
+            self.plane.drop_pdu(DropReason::Overloaded);
         }
         None
     }
@@ -78,7 +78,7 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         let presented_to =
-            self.endpoint.peer(from).is_some_and(|p| self.publishing.has_delegated_to(&p.name));
+            self.plane.peer(from).is_some_and(|p| self.publishing.has_delegated_to(&p.name));
         match Accept::parse(pdu.data()) {
             Ok(accept) if presented_to => {
                 let end = until(accept.until_s.saturating_sub(ACCEPTANCE_MARGIN_S), now);
@@ -87,8 +87,8 @@ impl Switch {
                     acceptance.until = Some(end);
                 }
             }
-            Ok(_) => self.drop_pdu(DropReason::UnexpectedAnswer),
-            Err(_) => self.drop_pdu(DropReason::MalformedPdu),
+            Ok(_) => self.plane.drop_pdu(DropReason::UnexpectedAnswer),
+            Err(_) => self.plane.drop_pdu(DropReason::MalformedPdu),
         }
         None
     }
@@ -103,7 +103,7 @@ impl Switch {
         published: bool,
         now: Now,
     ) {
-        let Some(peer) = self.endpoint.peer(to).map(|peer| peer.name) else { return };
+        let Some(peer) = self.plane.peer(to).map(|peer| peer.name) else { return };
         let header = PduHeader { tag, ..PduHeader::new(Action::Accept, self.name(), peer) };
         let mut data = Vec::with_capacity(Accept::LEN);
         Accept { name, until_s, published }.emit(&mut data);
@@ -117,7 +117,7 @@ impl Switch {
         drop: DropReason,
         now: Now,
     ) {
-        self.drop_pdu(drop);
+        self.plane.drop_pdu(drop);
         // As in `nack`: nobody waits for an answer to a chain that went ahead.
         if about.action == Action::Advertise && about.destination != self.name() {
             return;
@@ -142,7 +142,7 @@ impl Switch {
         newer: &Certificate,
         now: Now,
     ) {
-        self.drop_pdu(DropReason::Superseded);
+        self.plane.drop_pdu(DropReason::Superseded);
         self.nack_superseded(to, about, newer, now);
     }
 }
@@ -181,19 +181,21 @@ impl Switch {
                 Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
-            Outcome::Handshake(done) => self.endpoint.handle_handshake_done(done, now.instant),
+            Outcome::Handshake(done) => {
+                self.plane.link_mut().handle_handshake_done(done, now.instant);
+            }
         }
         self.after_control(now);
     }
 
     pub(crate) fn admitted(&mut self, request: HeldPdu, chain: Verified<Chain>, now: Now) {
-        self.counters.chains_accepted += 1;
+        self.plane.counters_mut().chains_accepted += 1;
         let Ok(pdu) = Pdu::parse(&request.pdu) else { return };
         let header = pdu.header();
         let (name, end, until_s) =
             (chain.origin(), until(chain.not_after_s(), now), chain.not_after_s());
         let session = request.session;
-        if self.endpoint.peer(session).is_none() {
+        if self.plane.peer(session).is_none() {
             return;
         }
         // Good when it was made, but its origin has moved or withdrawn since.
@@ -201,7 +203,7 @@ impl Switch {
             if self.may_stand_in(header, &chain, &newer) {
                 return self.ask_to_stand_in(request, chain, header.tag, now);
             }
-            self.counters.chains_refused += 1;
+            self.plane.counters_mut().chains_refused += 1;
             return self.refuse_superseded(session, header, &newer, now);
         }
         let brought = match header.action {
@@ -246,7 +248,7 @@ impl Switch {
         let name = chain.origin();
         let sent = || brought.iter().find(|it| name_of(it) == name).cloned().map(Arc::new);
         let metadata = self.metadata_of(&name).or_else(sent);
-        let by_peer = self.endpoint.peer(session).is_some_and(|peer| peer.name == chain.holder());
+        let by_peer = self.plane.peer(session).is_some_and(|peer| peer.name == chain.holder());
         if metadata.as_ref().is_some_and(|it| self.is_name_refused(&name, it, now)) {
             self.refuse_advertisement(session, about, DropReason::AccessRefused, now);
             return false;
@@ -258,13 +260,13 @@ impl Switch {
         let may_publish =
             self.directory.can_publish(&name) && self.may_cost(session, Cost::Publication, now);
         if !may_publish || !self.may_attach(session, &name, now) {
-            self.drop_pdu(DropReason::Overloaded);
+            self.plane.drop_pdu(DropReason::Overloaded);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name()) }, now);
             return false;
         }
         let until_s = chain.not_after_s();
-        let keys_of = self.endpoint.peer(session).map_or(now.instant, |peer| peer.renewed_at);
+        let keys_of = self.plane.peer(session).map_or(now.instant, |peer| peer.renewed_at);
         let before = self.routes.attached_mut(&name).filter(|before| before.session == session);
         let former = before.and_then(|before| before.said_before(keys_of));
         let attached = Attached {
@@ -296,7 +298,7 @@ impl Switch {
             let before = neighbour.attached.len();
             neighbour.attached.push(name);
             self.count_attached(session, before, now);
-            self.events.push_back(Event::Joined { name });
+            self.plane.tell(Event::Joined { name });
         }
         self.accept(session, name, until_s, about.tag, false, now);
         if let Some(metadata) = metadata {
@@ -332,7 +334,7 @@ impl Switch {
     /// the peer's newest handshake took the place of: it is shown the name's newer
     /// statement, and the newer process the older one.
     pub(crate) fn tell_both_processes(&mut self, session: SessionId, now: Now) {
-        let Some(peer) = self.endpoint.peer(session) else { return };
+        let Some(peer) = self.plane.peer(session) else { return };
         let (name, keys_of) = (peer.name, peer.renewed_at);
         let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
         let Some(attached) = attached.filter(|it| it.keys_of == keys_of) else { return };
@@ -340,7 +342,7 @@ impl Switch {
         let Some(newer) = attached.certificates.first().cloned() else { return };
         let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, name, self.name()) };
         if self.nack_former(session, about, &newer, now) {
-            self.events.push_back(Event::TwoProcesses { name });
+            self.plane.tell(Event::TwoProcesses { name });
         }
         if let Some(former) = former {
             self.nack_superseded(session, about, &former, now);
@@ -348,7 +350,7 @@ impl Switch {
     }
 
     fn not_admitted(&mut self, request: &HeldPdu, why: DropReason, now: Now) {
-        self.counters.chains_refused += 1;
+        self.plane.counters_mut().chains_refused += 1;
         if why == DropReason::BadCertificate {
             self.note_forged(request.session, now);
         }
@@ -388,7 +390,7 @@ impl Switch {
             || !self.may_cost(request.session, Cost::Publication, now)
         {
             // Here it counts; for the others it has to come back.
-            self.drop_pdu(DropReason::Overloaded);
+            self.plane.drop_pdu(DropReason::Overloaded);
             let nack = Nack {
                 reason: Reason::Overloaded(RETRY_WHEN_BUSY_MS),
                 reporter: Some(self.name()),
@@ -412,8 +414,8 @@ impl Switch {
     /// Sends what the directory wants sent.
     pub(crate) fn flush_requests(&mut self, now: Now) {
         while let Some((session, data)) = self.directory.poll_request() {
-            let Some(rib) = self.endpoint.peer(session).map(|peer| peer.name) else { continue };
-            self.counters.rib_requests += 1;
+            let Some(rib) = self.plane.peer(session).map(|peer| peer.name) else { continue };
+            self.plane.counters_mut().rib_requests += 1;
             self.send(
                 session,
                 PduHeader::new(Action::RibRequest, self.name(), rib),

@@ -1,9 +1,10 @@
 //! The path of a known flow on a worker that is not the switch: the
 //! least a thread needs to forward labelled PDUs.
 //!
-//! Per batch: one load, of the number of the latest change. Per datagram: 1. open, on a lane that
-//! is this worker's alone; 2. the label finds a copy of the flow by one array access; 3. TTL and
-//! label; 4. seal, on a lane that is this worker's alone. No lock, no shared write, no allocation.
+//! Per batch: one load, of the number of the latest change. Per datagram, by the three passes of
+//! `passes`: 1. open, on a lane that is this worker's alone; 2. the label finds a copy of the flow
+//! by one array access; TTL and label; 3. seal, on a lane that is this worker's alone. No lock, no
+//! shared write, no allocation.
 //!
 //! Whatever is otherwise goes to the switch: see `workers`. The queue there is bounded, and what
 //! finds no room is dropped and counted.
@@ -16,15 +17,16 @@ use std::time::{Duration, Instant};
 
 use rhumb_link::{Cipher, Drops, Opened, OpenedElsewhere, SessionId, Taken, WorkerLanes};
 use rhumb_trust::Now;
+use rhumb_wire::Batch;
 use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::pdu::{Frame, Label, relabel};
-use rhumb_wire::{Action, Batch};
 
 use crate::DropReason;
 use crate::changes::{Grounds, Seen};
 use crate::counters::Counters;
-use crate::flows::{NAMES_TAKE, place_of};
+use crate::flows::{NEAR_PLACES, Place, Sought, place_of};
 use crate::hand_over::{FlowCopy, HandOver, Handed, Order, Report, Told};
+use crate::passes::{Worker, fits, goes_on, is_sealed, pass_batch};
 use crate::tables::Tables;
 
 /// A worker of a switch.
@@ -95,13 +97,7 @@ impl FastPath {
     pub fn handle_batch(&mut self, batch: &mut Batch, now: Now) {
         self.catch_up();
         self.strangers_left = MAX_STRANGERS_A_BATCH;
-        for index in 0..batch.len() {
-            let (from, datagram) = batch.datagram_mut(index);
-            match self.handle_datagram(from, datagram, true, now.instant) {
-                Some(peer) => batch.redirect(index, peer),
-                None => batch.drop_datagram(index),
-            }
-        }
+        pass_batch(self, batch, now);
     }
 
     /// Does what the switch says. What there is to send is appended.
@@ -116,8 +112,7 @@ impl FastPath {
             }
             Told::Datagram { from, mut bytes } => {
                 self.catch_up();
-                // What the switch sent here goes nowhere else.
-                if let Some(peer) = self.handle_datagram(from, &mut bytes, false, now.instant) {
+                if let Some(peer) = self.forward_alone(from, &mut bytes, now) {
                     out.push(peer, &bytes);
                 }
             }
@@ -162,69 +157,27 @@ impl FastPath {
         self.lanes.drops()
     }
 
-    /// Returns where the datagram, as it then stands, goes.
-    #[inline]
-    fn handle_datagram(
+    /// Forwards a datagram that the switch sent here, and that goes nowhere else. Returns where it
+    /// goes, as it then stands.
+    fn forward_alone(
         &mut self,
         from: SocketAddr,
         datagram: &mut [u8],
-        may_pass_on: bool,
-        now: Instant,
+        now: Now,
     ) -> Option<SocketAddr> {
-        if !matches!(datagram.first().map(|first| first >> 4), Some(0x8 | 0xB | 0xD)) {
-            if may_pass_on {
-                self.hand_over(from, datagram, None);
-            }
+        if !is_sealed(datagram) {
             return None;
         }
-        // The link counts what it refuses.
-        match self.lanes.open(from, datagram, now).ok()? {
-            Taken::Pdu(opened, record) => self.forward(from, &opened, &record, datagram, now),
+        match self.lanes.open(from, datagram, now.instant).ok()? {
+            Taken::Pdu(opened, record) => {
+                let next = self.look_up(from, datagram, (opened, record), Place::NOWHERE, now)?;
+                self.seal(next, datagram, now)
+            }
             Taken::Rare(record) => {
                 self.hand_over(from, datagram, Some(record));
                 None
             }
-            Taken::NotOurs => {
-                if may_pass_on {
-                    self.pass_on(from, datagram);
-                }
-                None
-            }
-        }
-    }
-
-    /// Forwards a PDU in place, if it has a label whose flow is here, or hands it over.
-    #[inline]
-    fn forward(
-        &mut self,
-        from: SocketAddr,
-        opened: &Opened,
-        record: &OpenedElsewhere,
-        datagram: &mut [u8],
-        now: Instant,
-    ) -> Option<SocketAddr> {
-        let range = opened.plaintext.clone();
-        if range.is_empty() {
-            return None;
-        }
-        let len = datagram.len();
-        let Some((next, next_label)) =
-            self.flow_for(opened.session, &datagram[range.clone()], len, now)
-        else {
-            self.hand_over(from, datagram, Some(*record));
-            return None;
-        };
-        relabel(&mut datagram[range], next_label);
-        match self.lanes.seal(next, datagram, now) {
-            Ok(peer) => {
-                self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += len as u64;
-                Some(peer)
-            }
-            Err(_) => {
-                self.counters.count_drop(DropReason::NextHopGone);
-                None
-            }
+            Taken::NotOurs => None,
         }
     }
 
@@ -239,7 +192,7 @@ impl FastPath {
         now: Instant,
     ) -> Option<(SessionId, Label)> {
         let Ok(Frame::Labelled(pdu)) = Frame::parse(pdu) else { return None };
-        if pdu.header().action == Action::Nack || pdu.ttl() <= 1 {
+        if !goes_on(&pdu) {
             return None;
         }
         let seen = Seen { changes: self.tables.changes(), latest: self.latest };
@@ -248,7 +201,7 @@ impl FastPath {
             && flow.ingress == session
             && (flow.as_of == seen.latest || seen.confirms(&flow.grounds, &mut flow.as_of))
             && now < flow.until
-            && len + NAMES_TAKE <= usize::from(flow.max_datagram_len);
+            && fits(len, flow.max_datagram_len);
         flow.used |= stands;
         stands.then_some((flow.next, flow.next_label))
     }
@@ -322,6 +275,96 @@ impl FastPath {
 
     fn push(&mut self, what: Handed) {
         self.hand_overs.push_back(HandOver { worker: self.worker, what });
+    }
+}
+
+impl Worker for FastPath {
+    type Record = OpenedElsewhere;
+
+    #[inline]
+    fn open(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        now: Now,
+    ) -> Option<(Opened, Self::Record)> {
+        // The link counts what it refuses.
+        match self.lanes.open(from, datagram, now.instant).ok()? {
+            Taken::Pdu(opened, record) => return Some((opened, record)),
+            Taken::Rare(record) => self.hand_over(from, datagram, Some(record)),
+            Taken::NotOurs => self.pass_on(from, datagram),
+        }
+        None
+    }
+
+    #[inline]
+    fn is_far(&self) -> bool {
+        self.flows.len() > NEAR_PLACES
+    }
+
+    #[inline]
+    fn sought(&self, frame: &Frame<'_>) -> Sought {
+        match frame {
+            Frame::Labelled(pdu) => Sought::Label(pdu.label()),
+            Frame::Full(_) => Sought::Nothing,
+        }
+    }
+
+    fn touch(&self, all_sought: &[Sought], _likely: &mut [Place]) {
+        let read = all_sought.iter().fold(0, |read, sought| {
+            let Sought::Label(label) = *sought else { return read };
+            let flow = self.flows.get(place_of(label)).and_then(Option::as_ref);
+            read ^ flow.map_or(0, |flow| flow.max_datagram_len)
+        });
+        std::hint::black_box(read);
+    }
+
+    /// Readies a PDU if it has a label whose flow is here, or hands it over.
+    #[inline]
+    fn look_up(
+        &mut self,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        (opened, record): (Opened, Self::Record),
+        _likely: Place,
+        now: Now,
+    ) -> Option<SessionId> {
+        let (range, len) = (opened.plaintext, datagram.len());
+        if range.is_empty() {
+            return None;
+        }
+        let known = self.flow_for(opened.session, &datagram[range.clone()], len, now.instant);
+        let Some((next, next_label)) = known else {
+            self.hand_over(from, datagram, Some(record));
+            return None;
+        };
+        relabel(&mut datagram[range], next_label);
+        Some(next)
+    }
+
+    #[inline]
+    fn seal(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
+        match self.lanes.seal(next, datagram, now.instant) {
+            Ok(peer) => {
+                self.counters.forwarded_pdus += 1;
+                self.counters.forwarded_bytes += datagram.len() as u64;
+                Some(peer)
+            }
+            Err(_) => {
+                self.counters.count_drop(DropReason::NextHopGone);
+                None
+            }
+        }
+    }
+
+    fn handle_other(&mut self, from: SocketAddr, datagram: &mut [u8], now: Now) -> bool {
+        let is_handshake = !is_sealed(datagram);
+        if is_handshake {
+            self.hand_over(from, datagram, None);
+        } else if let Some((_, record)) = self.open(from, datagram, now) {
+            self.hand_over(from, datagram, Some(record));
+        }
+        is_handshake
     }
 }
 

@@ -507,7 +507,7 @@ const PLACE_BITS: u32 = 24;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 const MAX_PLACES: usize = 1 << PLACE_BITS;
 /// A quarter of a megabyte of flows: a part of a second-level cache.
-const NEAR_PLACES: usize = 1 << 12;
+pub(crate) const NEAR_PLACES: usize = 1 << 12;
 /// A tenth of a millisecond; a million places are passed in a minute.
 const MAX_PASSED: usize = 1 << 14;
 

@@ -124,7 +124,7 @@ impl Switch {
     }
 
     fn next_handshake(&mut self) -> Option<Job> {
-        let task = Task::Handshake(self.endpoint.poll_handshake_job()?);
+        let task = Task::Handshake(self.plane.link_mut().poll_handshake_job()?);
         Some(Job { task, now_s: 0, brought_at: None })
     }
 
@@ -174,18 +174,18 @@ impl Switch {
 
     /// Where a session's peer is, by its own proof.
     pub(crate) fn source_of(&self, session: SessionId) -> Option<Source> {
-        self.endpoint.peer(session).map(|peer| Source::of(peer.address))
+        self.plane.peer(session).map(|peer| Source::of(peer.address))
     }
 
     /// Work that waited has to make room for others'.
     fn give_up(&mut self, job: Job, now: Now) {
         let (Task::Admit { request, .. } | Task::Withdrawal { request, .. }) = job.task else {
-            return self.drop_pdu(DropReason::Overloaded);
+            return self.plane.drop_pdu(DropReason::Overloaded);
         };
         let HeldPdu { session, pdu } = request;
         let Ok(pdu) = Pdu::parse(&pdu) else { return };
         self.jobs.end_admitting(pdu.source(), session);
-        self.drop_pdu(DropReason::Overloaded);
+        self.plane.drop_pdu(DropReason::Overloaded);
         let reason = Reason::Overloaded(RETRY_WHEN_BUSY_MS);
         self.send_nack(session, pdu.header(), Nack { reason, reporter: Some(self.name()) }, now);
     }

@@ -39,9 +39,9 @@ struct Refused {
 }
 
 impl Joining {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self {
-            access: config.access.clone(),
+            access: config.access,
             refused: VecDeque::new(),
             max_names: config.max_routes,
             max_publications: config.max_publications,

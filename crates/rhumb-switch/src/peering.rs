@@ -140,7 +140,7 @@ impl Peering {
 // Sessions.
 impl Switch {
     pub(crate) fn handle_link_events(&mut self, now: Now) {
-        while let Some(event) = self.endpoint.poll_event() {
+        while let Some(event) = self.plane.link_mut().poll_event() {
             match event {
                 rhumb_link::Event::Established { session, attempt, peer, renewed, .. } => {
                     if renewed {
@@ -161,13 +161,13 @@ impl Switch {
                 // Flows that have larger PDUs are to hear of it. That there
                 // is more room each finds out by itself.
                 rhumb_link::Event::Resized { session, before, now: size } if size < before => {
-                    self.counters.paths_narrowed += 1;
-                    if let Some(peer) = self.endpoint.peer(session).map(|peer| peer.name) {
+                    self.plane.counters_mut().paths_narrowed += 1;
+                    if let Some(peer) = self.plane.peer(session).map(|peer| peer.name) {
                         self.routes.changed(&peer);
                     }
                 }
                 // Flows lead to the session, wherever its peer is.
-                rhumb_link::Event::Moved { .. } => self.counters.sessions_moved += 1,
+                rhumb_link::Event::Moved { .. } => self.plane.counters_mut().sessions_moved += 1,
                 _ => {}
             }
         }
@@ -182,14 +182,14 @@ impl Switch {
     ) {
         self.peering.dialling.remove(&peer);
         let Some(attempt) = attempt else { return };
-        if let Some(peer) = self.endpoint.peer(session) {
+        if let Some(peer) = self.plane.peer(session) {
             self.peering.reach.note_answer(peer.address, now.instant);
         }
         if self.directory.established(attempt, session, now.instant) {
-            self.events.push_back(Event::RibReady { name: peer });
+            self.plane.tell(Event::RibReady { name: peer });
         }
         if self.peering.upstreams.established(attempt, session, now.instant) {
-            self.events.push_back(Event::UpstreamReady { name: peer });
+            self.plane.tell(Event::UpstreamReady { name: peer });
             self.choose_upstream(now);
         }
         self.treat_anew(session);
@@ -198,11 +198,11 @@ impl Switch {
 
     fn failed(&mut self, attempt: AttemptId, error: LinkError, now: Now) {
         if let Some(address) = self.directory.failed(attempt, now.instant) {
-            self.events.push_back(Event::RibLost { address, error: Some(error) });
+            self.plane.tell(Event::RibLost { address, error: Some(error) });
             return;
         }
         if let Some(address) = self.peering.upstreams.failed(attempt, now.instant) {
-            self.events.push_back(Event::UpstreamLost { address, error: Some(error) });
+            self.plane.tell(Event::UpstreamLost { address, error: Some(error) });
             return;
         }
         self.peering.dial_failed(attempt, now.instant);
@@ -221,12 +221,12 @@ impl Switch {
 
     fn closed(&mut self, session: SessionId, peer: &Name, now: Now) {
         if let Some(address) = self.directory.closed(session, now.instant) {
-            self.events.push_back(Event::RibLost { address, error: None });
+            self.plane.tell(Event::RibLost { address, error: None });
             self.take_conclusions();
             self.flush_requests(now);
         }
         if let Some(address) = self.peering.upstreams.closed(session, now.instant) {
-            self.events.push_back(Event::UpstreamLost { address, error: None });
+            self.plane.tell(Event::UpstreamLost { address, error: None });
             self.choose_upstream(now);
         }
         if let Some(neighbour) = self.admission.leave(session) {
@@ -243,15 +243,15 @@ impl Switch {
     pub(crate) fn choose_upstream(&mut self, now: Now) {
         let is_another = self.peering.upstreams.choose(now.instant);
         for session in self.peering.upstreams.exchangeable() {
-            self.endpoint.hasten(session, true);
-            self.endpoint.watch_closely(session, now.instant);
+            self.plane.link_mut().hasten(session, true);
+            self.plane.link_mut().watch_closely(session, now.instant);
         }
         if let Some(session) = self.peering.upstreams.alone() {
-            self.endpoint.hasten(session, false);
+            self.plane.link_mut().hasten(session, false);
         }
-        let used = self.peering.upstreams.session().and_then(|session| self.endpoint.peer(session));
+        let used = self.peering.upstreams.session().and_then(|session| self.plane.peer(session));
         if let Some(name) = used.map(|peer| peer.name).filter(|_| is_another) {
-            self.events.push_back(Event::UpstreamUsed { name });
+            self.plane.tell(Event::UpstreamUsed { name });
             self.publishing.hasten_own(now.instant);
             self.renew_own_statements(now);
             self.flush_requests(now);
@@ -261,11 +261,11 @@ impl Switch {
     /// Starts the connections that are due.
     pub(crate) fn connect_due(&mut self, now: Now) {
         for (index, remote) in self.directory.connect_due(now.instant) {
-            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
+            let attempt = self.plane.link_mut().connect(remote.address, remote.name, now.instant);
             self.directory.connecting(index, attempt);
         }
         for (index, remote) in self.peering.upstreams.connect_due(now.instant) {
-            let attempt = self.endpoint.connect(remote.address, remote.name, now.instant);
+            let attempt = self.plane.link_mut().connect(remote.address, remote.name, now.instant);
             self.peering.upstreams.connecting(index, attempt);
         }
     }
@@ -286,12 +286,12 @@ impl Switch {
         let way = self.peering.reach.may_connect(address, &mut credit, now.instant);
         self.neighbour(for_whom, now.instant).credit = credit;
         let attempt = match way? {
-            Way::Whole => self.endpoint.connect(address, Some(router), now.instant),
+            Way::Whole => self.plane.link_mut().connect(address, Some(router), now.instant),
             Way::Once => {
                 // Every other time as foreign routers understand it.
                 let as_foreign = failures % 2 == 1;
                 let (attempt, sent) =
-                    self.endpoint.connect_once(address, router, as_foreign, now.instant);
+                    self.plane.link_mut().connect_once(address, router, as_foreign, now.instant);
                 self.peering.reach.note_hello(sent);
                 attempt
             }

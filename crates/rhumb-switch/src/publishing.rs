@@ -167,7 +167,7 @@ impl Switch {
         if self.publishing.own_due > now.instant {
             return;
         }
-        let upstream = self.peering.upstream().and_then(|session| self.endpoint.peer(session));
+        let upstream = self.peering.upstream().and_then(|session| self.plane.peer(session));
         let upstream = upstream.map(|peer| peer.name);
         if let Some(certificate) = self.publishing.certify_own(upstream, now) {
             let metadata = self.publishing.metadata().clone();
@@ -192,7 +192,7 @@ impl Switch {
             RibResponseBody::Stored => (Ok(()), None),
             RibResponseBody::Refused(refusal) => (Err(*refusal), None),
             RibResponseBody::Superseded(newer) => (Err(Refusal::Superseded), Some(newer)),
-            _ => return self.drop_pdu(DropReason::UnexpectedRibAnswer),
+            _ => return self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
         };
         match self.directory.published(issuer, request, answer, now.instant) {
             Publication::Published => self.published(issuer, now),
@@ -204,7 +204,7 @@ impl Switch {
     fn published(&mut self, issuer: Name, now: Now) {
         // Who publishes is told of changes too.
         self.directory.note_watched(issuer);
-        self.events.push_back(Event::Published { name: issuer });
+        self.plane.tell(Event::Published { name: issuer });
         self.stand_in(issuer, now);
         let mut until_s = now.unix_s();
         if let Some(attached) = self.routes.attached_mut(&issuer) {
@@ -251,7 +251,7 @@ impl Switch {
         newer: Option<&Certificate>,
         now: Now,
     ) {
-        self.events.push_back(Event::PublishRefused { name: issuer, refusal });
+        self.plane.tell(Event::PublishRefused { name: issuer, refusal });
         self.publishing.standing_by.remove(&issuer);
         if issuer == self.name() {
             return self.publishing.own_refused(newer, now.instant);

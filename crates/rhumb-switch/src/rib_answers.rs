@@ -34,11 +34,11 @@ impl Switch {
         now: Now,
     ) -> Option<SessionId> {
         if !self.directory.is_rib(from) {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
             return None;
         }
         let Ok(RibResponse { id, body }) = RibResponse::parse(pdu.data()) else {
-            self.drop_pdu(DropReason::MalformedPdu);
+            self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
         if let RibResponseBody::Changed { name, metadata, certificates } = body {
@@ -56,7 +56,7 @@ impl Switch {
                 self.handle_answer(from, question, replica, body, now);
             }
             Answered::TooLate => {}
-            Answered::Nothing => self.drop_pdu(DropReason::UnexpectedRibAnswer),
+            Answered::Nothing => self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
         }
         self.take_conclusions();
         self.flush_requests(now);
@@ -98,14 +98,14 @@ impl Switch {
                 self.directory.deny(question, replica, now.instant, now.instant);
             }
             _ => {
-                self.drop_pdu(DropReason::UnexpectedRibAnswer);
+                self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
                 self.refuse_answer(question, replica, now);
             }
         }
     }
 
     fn refuse_answer(&mut self, question: Question, replica: usize, now: Now) {
-        self.counters.rib_answers_refused += 1;
+        self.plane.counters_mut().rib_answers_refused += 1;
         self.directory.fail(question, replica, NoAnswer::Refused, now.instant);
     }
 
@@ -168,10 +168,10 @@ impl Switch {
         now: Now,
     ) {
         let question = Question::Route(destination);
-        let Some(rib) = self.endpoint.peer(from) else { return };
+        let Some(rib) = self.plane.peer(from) else { return };
         let about_it = matches!(certificate.statement, Statement::Absence { subject } if subject == destination);
         if !about_it || certificate.issuer != rib.name {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
             return self.refuse_answer(question, replica, now);
         }
         let rib = rib.metadata.clone();
@@ -190,24 +190,24 @@ impl Switch {
     ) {
         let (taken, why_not) = match result {
             Ok(chain) => {
-                self.counters.chains_accepted += 1;
+                self.plane.counters_mut().chains_accepted += 1;
                 (self.take_route(told, chain, now), NoAnswer::Old)
             }
             Err(_) => {
-                self.counters.chains_refused += 1;
+                self.plane.counters_mut().chains_refused += 1;
                 (false, NoAnswer::Refused)
             }
         };
         match told {
             Heard::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
             Heard::Answer { replica } => {
-                self.counters.rib_answers_refused += 1;
+                self.plane.counters_mut().rib_answers_refused += 1;
                 let question = Question::Route(destination);
                 self.directory.fail(question, replica, why_not, now.instant);
             }
-            Heard::Change { .. } if taken => self.counters.rib_changes += 1,
-            Heard::Change { .. } => self.counters.rib_answers_refused += 1,
-            Heard::Saved => self.counters.routes_restored += u64::from(taken),
+            Heard::Change { .. } if taken => self.plane.counters_mut().rib_changes += 1,
+            Heard::Change { .. } => self.plane.counters_mut().rib_answers_refused += 1,
+            Heard::Saved => self.plane.counters_mut().routes_restored += u64::from(taken),
         }
     }
 
@@ -266,7 +266,7 @@ impl Switch {
         for name in leaving {
             self.admission.end_grant(name, session);
             self.routes.detach(&name);
-            self.events.push_back(event(name));
+            self.plane.tell(event(name));
         }
     }
 
@@ -284,15 +284,8 @@ impl Switch {
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
                 self.directory.deny(question, replica, end, now.instant);
             }
-            Err(why) => {
-                // RIBs sign absences as they answer, so this is their time.
-                if matches!(
-                    why,
-                    StatementError::Expired { .. } | StatementError::NotYetValid { .. }
-                ) {
-                    self.events.push_back(Event::RibClockDiffers { why });
-                }
-                self.counters.chains_refused += 1;
+            Err(_) => {
+                self.plane.counters_mut().chains_refused += 1;
                 self.refuse_answer(question, replica, now);
             }
         }
@@ -322,7 +315,7 @@ impl Switch {
     ) {
         let first = &certificates[0];
         if first.issuer != name {
-            self.drop_pdu(DropReason::UnexpectedRibAnswer);
+            self.plane.drop_pdu(DropReason::UnexpectedRibAnswer);
             return;
         }
         self.learn_metadata(metadata);
@@ -367,11 +360,11 @@ impl Switch {
     ) {
         match result {
             Ok(certificate) if certificate.statement == Statement::Withdrawal => {
-                self.counters.rib_changes += 1;
+                self.plane.counters_mut().rib_changes += 1;
                 self.take_withdrawal(&certificate, None, now);
             }
             Ok(certificate) => {
-                self.counters.rib_changes += 1;
+                self.plane.counters_mut().rib_changes += 1;
                 if matches!(certificate.statement, Statement::Service { .. }) {
                     self.leave_if_moved(&certificate, now);
                 }
@@ -382,8 +375,8 @@ impl Switch {
                 }
             }
             Err(_) => {
-                self.counters.chains_refused += 1;
-                self.counters.rib_answers_refused += 1;
+                self.plane.counters_mut().chains_refused += 1;
+                self.plane.counters_mut().rib_answers_refused += 1;
             }
         }
     }
@@ -391,8 +384,8 @@ impl Switch {
     /// A router we have a session with is at another
     /// address now: a handshake there moves the session.
     fn follow(&mut self, router: Name, address: SocketAddr, now: Now) {
-        let session = self.endpoint.session_of(&router);
-        let peer = session.and_then(|session| self.endpoint.peer(session));
+        let session = self.plane.session_of(&router);
+        let peer = session.and_then(|session| self.plane.peer(session));
         if let (Some(session), Some(peer)) = (session, peer)
             && peer.address != address
         {

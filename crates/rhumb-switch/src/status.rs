@@ -218,14 +218,16 @@ pub struct GrantStatus {
 
 impl Switch {
     pub(crate) fn table_status(&self, shared: &Fills) -> Vec<TableStatus> {
-        let sessions =
-            Fill { used: self.endpoint.sessions().count(), bound: self.endpoint.limits().sessions };
+        let sessions = Fill {
+            used: self.plane.link().sessions().count(),
+            bound: self.plane.link().limits().sessions,
+        };
         let [strangers, at_one] =
-            [self.endpoint.strangers(), self.endpoint.most_strangers_at_a_source()]
+            [self.plane.link().strangers(), self.plane.link().most_strangers_at_a_source()]
                 .map(|(used, bound)| Fill { used, bound });
         let (grants, acceptances) = self.admission.fills();
         [
-            ("flows", self.flows.fill()),
+            ("flows", self.plane.flows().fill()),
             ("grants", grants),
             ("acceptances", acceptances),
             ("attached", self.routes.attached_fill()),
@@ -258,11 +260,11 @@ impl Switch {
     }
 
     pub(crate) fn flow_status(&self, now: Now) -> Vec<FlowStatus> {
-        let newest = self.flows.newest(LISTED, self.routes.seen());
+        let newest = self.plane.flows().newest(LISTED, self.routes.seen());
         newest
             .map(|(flow, names, stands)| {
                 let (source, destination) = split_names(names);
-                let next = self.endpoint.peer(flow.next).map(|peer| peer.name);
+                let next = self.plane.peer(flow.next).map(|peer| peer.name);
                 let left = flow.until.saturating_duration_since(now.instant).as_secs();
                 FlowStatus {
                     source,
@@ -279,7 +281,7 @@ impl Switch {
         grants
             .map(|((name, session), grant)| GrantStatus {
                 name: *name,
-                from: self.endpoint.peer(*session).map(|peer| peer.name),
+                from: self.plane.peer(*session).map(|peer| peer.name),
                 expires_in_s: grant.chain.not_after_s().saturating_sub(now.unix_s()),
             })
             .collect()

@@ -1,21 +1,21 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
-use rhumb_wire::datagram::RecordHeader;
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 
+use crate::Config;
 use crate::admission::Admission;
 use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::event::Event;
-use crate::flows::{Flows, split_names};
+use crate::flows::split_names;
 use crate::jobs::Jobs;
 use crate::peering::Peering;
+use crate::plane::Plane;
 use crate::publishing::Publishing;
 use crate::routes::Routes;
 use crate::status::{
@@ -23,27 +23,17 @@ use crate::status::{
 };
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Transit;
-use crate::workers::Workers;
-use crate::{Config, DropReason};
 
 /// A sans-IO switch.
 pub struct Switch {
-    pub(crate) config: Config,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) flows: Flows,
+    pub(crate) plane: Plane,
     pub(crate) admission: Admission,
-    pub(crate) routes: Routes,
-    pub(crate) directory: Directory,
-    pub(crate) publishing: Publishing,
     pub(crate) peering: Peering,
-    pub(crate) jobs: Jobs,
-    pub(crate) sweep_due: Instant,
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) counters: Counters,
-    pub(crate) workers: Workers,
+    pub(crate) publishing: Publishing,
     pub(crate) transit: Transit,
-    pub(crate) outgoing: Batch,
-    pub(crate) scratch: Vec<u8>,
+    pub(crate) jobs: Jobs,
+    pub(crate) directory: Directory,
+    pub(crate) routes: Routes,
 }
 
 impl Switch {
@@ -80,27 +70,19 @@ impl Switch {
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         endpoint.set_access(config.access.clone());
         let mut switch = Self {
-            endpoint,
-            flows: Flows::new(config.max_flows),
-            admission: Admission::new(&config, &secret, now.instant),
-            routes: Routes::new(config.max_routes, tables),
+            plane: Plane::new(endpoint, &config),
+            peering: Peering::new(&config, now.instant),
+            publishing: Publishing::new(identity, &config, now.instant),
+            transit: Transit::default(),
+            jobs: Jobs::new(now.instant),
             directory: Directory::new(
                 &config.ribs,
                 config.max_grants,
                 config.max_publications,
                 now.instant,
             ),
-            publishing: Publishing::new(identity, &config, now.instant),
-            peering: Peering::new(&config, now.instant),
-            jobs: Jobs::new(now.instant),
-            sweep_due: now.instant + sweep_after(false),
-            events: VecDeque::new(),
-            counters: Counters::default(),
-            workers: Workers::new(config.link.workers),
-            transit: Transit::default(),
-            outgoing: Batch::new(),
-            scratch: Vec::new(),
-            config,
+            routes: Routes::new(config.max_routes, tables),
+            admission: Admission::new(config, &secret, now.instant),
         };
         switch.handle_timeout(now);
         Ok(switch)
@@ -113,33 +95,29 @@ impl Switch {
 
     /// What happened since the last call, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.plane.poll_event()
     }
 
     /// Appends the datagrams that the switch itself wants
     /// sent. Bounded by what the calls before made.
     pub fn poll_transmit(&mut self, out: &mut Batch) {
-        self.endpoint.poll_transmit(out);
-        for (peer, datagram) in self.outgoing.iter() {
-            out.push(peer, datagram);
-        }
-        self.outgoing.clear();
+        self.plane.poll_transmit(out);
     }
 
     /// Ends all sessions, so that peers look for another way at
     /// once; to be sent by [`Switch::poll_transmit`].
     pub fn close_all(&mut self, now: Now) {
-        self.endpoint.close_all(now.instant);
+        self.plane.link_mut().close_all(now.instant);
     }
 
     /// When to call [`Switch::handle_timeout`] at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         [
-            self.endpoint.poll_timeout(),
+            self.plane.link().poll_timeout(),
             self.directory.poll_timeout(),
             self.peering.poll_timeout(),
             Some(self.publishing.own_due()),
-            Some(self.sweep_due),
+            Some(self.admission.sweep_due()),
         ]
         .into_iter()
         .flatten()
@@ -149,10 +127,10 @@ impl Switch {
     /// Does what is due: handshake retransmissions, keep-alives, repeated RIB requests,
     /// reconnections, renewals, and the sweep of what has expired, which looks at a bounded sample.
     pub fn handle_timeout(&mut self, now: Now) {
-        self.endpoint.handle_timeout(now.instant);
+        self.plane.link_mut().handle_timeout(now.instant);
         self.directory.handle_timeout(now.instant);
         while let Some(address) = self.directory.poll_silent(now.instant) {
-            self.events.push_back(Event::RibSilent { address });
+            self.plane.tell(Event::RibSilent { address });
         }
         self.publish_behind(now);
         self.connect_due(now);
@@ -165,8 +143,8 @@ impl Switch {
     /// Marks what active flows were made from as in use: they ask for
     /// none of it, and a flood must not push it out.
     fn keep_what_flows_need(&mut self) {
-        let Self { flows, admission, routes, directory, .. } = self;
-        flows.visit_active(MAX_VISITED, |flow, names| {
+        let Self { plane, admission, routes, directory, .. } = self;
+        plane.flows_mut().visit_active(MAX_VISITED, |flow, names| {
             let (source, destination) = split_names(names);
             routes.keep(&destination);
             if let Some(grant) = admission.keep(source, flow.ingress, flow.next) {
@@ -177,21 +155,22 @@ impl Switch {
 
     /// Removes some of what has expired; soon again, if there is much of it.
     fn sweep(&mut self, now: Instant) {
-        if now < self.sweep_due {
+        if now < self.admission.sweep_due() {
             return;
         }
         self.keep_what_flows_need();
         let Self { admission, routes, .. } = self;
         let swept = admission.sweep(now, |chance| routes.sweep_attached(chance, now));
         let goes_on = self.routes.tables().sweep(now) || swept.goes_on;
-        self.sweep_due = now + sweep_after(goes_on);
+        self.admission.sweep_again_at(now + sweep_after(goes_on));
     }
 
     /// The switch as it stands.
     pub fn status(&self, now: Now) -> Status {
         let shared = self.routes.tables().fills();
-        let counters = self.workers.total(&self.counters);
-        let peer_name = |session| self.endpoint.peer(session).map(|peer| peer.name);
+        let (workers, own) = (self.plane.workers(), self.plane.counters());
+        let counters = workers.total(own);
+        let peer_name = |session| self.plane.peer(session).map(|peer| peer.name);
         Status {
             name: self.name(),
             ribs: self
@@ -213,7 +192,8 @@ impl Switch {
                 })
                 .collect(),
             sessions: self
-                .endpoint
+                .plane
+                .link()
                 .sessions()
                 .map(|(_, peer)| SessionStatus {
                     peer: peer.name,
@@ -232,19 +212,19 @@ impl Switch {
                     expires_in_s: attached.until_s.saturating_sub(now.unix_s()),
                 })
                 .collect(),
-            flows: self.flows.fill().used,
+            flows: self.plane.flows().fill().used,
             grants: self.admission.fills().0.used,
             routes: shared.routes.used,
             absences: shared.absences.used,
             tables: self.table_status(&shared),
             counters,
-            workers: self.workers.status(&self.counters),
+            workers: workers.status(own),
             dropped_pdus: counters.drops().map(|(why, count)| (why.as_str(), count)).collect(),
             stamps: self.stamp_status(now),
             refused_capabilities: self.transit.refused(),
             dropped_datagrams: {
-                let drops = self.endpoint.drops().iter();
-                drops.map(|(why, own)| (why.as_str(), own + self.workers.dropped(why))).collect()
+                let drops = self.plane.link().drops().iter();
+                drops.map(|(why, own)| (why.as_str(), own + workers.dropped(why))).collect()
             },
             own_statement: self
                 .publishing
@@ -259,7 +239,7 @@ impl Switch {
 
     /// What the switch has done.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        self.plane.counters()
     }
 
     /// Queues a PDU of our own making, or one that waited, for `session`.
@@ -271,34 +251,20 @@ impl Switch {
         certificates: &[Certificate],
         now: Now,
     ) {
-        let mut pdu = std::mem::take(&mut self.scratch);
-        pdu.clear();
+        let mut pdu = self.plane.take_scratch();
         if header.emit(data, certificates, &mut pdu).is_ok() {
             self.send_bytes(session, &pdu, now);
         }
-        self.scratch = pdu;
+        self.plane.give_back(pdu);
     }
 
     /// Queues the bytes of a PDU for `session`, stamped if
     /// its peer demands it. Whether that could be.
     pub(crate) fn send_bytes(&mut self, session: SessionId, pdu: &[u8], now: Now) -> bool {
-        if let Some(names) = self.is_to_be_stamped(session, pdu) {
-            return self.send_stamped(session, &names, [pdu, &[]], now);
+        match self.is_to_be_stamped(session, pdu) {
+            Some(names) => self.send_stamped(session, &names, [pdu, &[]], now),
+            None => self.plane.queue_pdu(session, pdu, now),
         }
-        let Some(peer) = self.endpoint.peer(session) else { return false };
-        let len = pdu.len() + rhumb_wire::datagram::RECORD_OVERHEAD;
-        let buffer = self.outgoing.push_with(peer.address, len);
-        buffer[RecordHeader::LEN..RecordHeader::LEN + pdu.len()].copy_from_slice(pdu);
-        let sealed = self.endpoint.seal(session, buffer, now.instant).is_ok();
-        if !sealed {
-            let last = self.outgoing.len() - 1;
-            self.outgoing.drop_datagram(last);
-        }
-        sealed
-    }
-
-    pub(crate) fn drop_pdu(&mut self, reason: DropReason) {
-        self.counters.count_drop(reason);
     }
 }
 

@@ -112,18 +112,18 @@ impl Switch {
     /// Whether a capability is demanded of a session's peer.
     pub(crate) fn is_foreign(&self, session: SessionId) -> bool {
         let Some(border) = &self.transit.border else { return false };
-        self.endpoint.peer(session).is_some_and(|peer| border.is_foreign(&peer.name))
+        self.plane.peer(session).is_some_and(|peer| border.is_foreign(&peer.name))
     }
 
     /// Whether a session's peer demands capabilities.
     pub(crate) fn stamps_for(&self, session: SessionId) -> bool {
         let Some(stamps) = &self.transit.stamps else { return false };
-        self.endpoint.peer(session).is_some_and(|peer| stamps.are_for(&peer.name))
+        self.plane.peer(session).is_some_and(|peer| stamps.are_for(&peer.name))
     }
 
     /// The longest datagram that a session's peer takes, less what a stamp needs.
     pub(crate) fn room_to(&self, session: SessionId) -> Option<u16> {
-        let peer = self.endpoint.peer(session)?;
+        let peer = self.plane.peer(session)?;
         let stamp = self.transit.stamps.as_ref().map_or(0, |stamps| stamps.overhead(&peer.name));
         Some(peer.max_datagram_len.saturating_sub(u16::try_from(stamp).unwrap_or(u16::MAX)))
     }
@@ -147,7 +147,7 @@ impl Switch {
     #[cold]
     pub(crate) fn handle_no_pdu(&mut self, session: SessionId, opened: &[u8]) -> Option<SessionId> {
         if !is_stamped(opened) {
-            self.drop_pdu(DropReason::MalformedPdu);
+            self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         }
         self.transit.are_stamped = true;
@@ -203,7 +203,7 @@ impl Switch {
                     next_hops[slot - first] = self.go_on(session, batch, slot, pdu, now);
                 }
                 Verdict::Drop(reason) => {
-                    self.drop_pdu(DropReason::CapabilityRefused);
+                    self.plane.drop_pdu(DropReason::CapabilityRefused);
                     if let (Some(told), Ok(header)) =
                         (told(reason), HeaderView::parse(&batch.arena_mut()[range]))
                     {
@@ -218,15 +218,15 @@ impl Switch {
 
     /// Handles a stamped datagram that was opened and is in no batch.
     pub(crate) fn forward_stamped_alone(&mut self, opened: &Opened, datagram: &[u8], now: Now) {
-        let Some(peer) = self.endpoint.peer(opened.session) else { return };
+        let Some(peer) = self.plane.peer(opened.session) else { return };
         let mut batch = Batch::new();
         batch.push(peer.address, datagram);
         let mut next_hops = [Some(opened.session)];
         self.handle_stamped(&mut batch, 0..1, &mut next_hops, now);
         let [Some(next)] = next_hops else { return };
         let datagram = batch.datagram_mut(0).1;
-        if let Some(peer) = self.seal_for(next, datagram, now) {
-            self.outgoing.push(peer, datagram);
+        if let Some(peer) = self.plane.seal(next, datagram, now) {
+            self.plane.queue(peer, datagram);
         }
     }
 
@@ -236,7 +236,7 @@ impl Switch {
         let is_foreign = self.is_foreign(session);
         let Ok(header) = HeaderView::parse(stamped) else {
             let Some(border) = self.transit.border.as_ref().filter(|_| is_foreign) else {
-                self.drop_pdu(DropReason::MalformedPdu);
+                self.plane.drop_pdu(DropReason::MalformedPdu);
                 return Seen::Refused;
             };
             // It is the verifier that counts what is wrong with headers.
@@ -245,7 +245,7 @@ impl Switch {
         let names = match Frame::parse(header.payload()) {
             Ok(Frame::Full(pdu)) if is_transit(pdu.action()) => *pdu.names(),
             Ok(Frame::Labelled(pdu)) if is_transit(pdu.header().action) => {
-                match self.flows.names_of(pdu.label(), session) {
+                match self.plane.flows().names_of(pdu.label(), session) {
                     Some(names) => *names,
                     None => {
                         self.nack_label(session, &pdu, now);
@@ -254,7 +254,7 @@ impl Switch {
                 }
             }
             _ => {
-                self.drop_pdu(DropReason::MalformedPdu);
+                self.plane.drop_pdu(DropReason::MalformedPdu);
                 return Seen::Refused;
             }
         };
@@ -264,7 +264,7 @@ impl Switch {
         match border.check(&header, &names) {
             Ok(()) => Seen::ToVerify(border.packet(start, stamped.len())),
             Err(reason) => {
-                self.drop_pdu(DropReason::CapabilityRefused);
+                self.plane.drop_pdu(DropReason::CapabilityRefused);
                 if let Some(told) = told(reason) {
                     self.nack_stamped(session, header.payload(), told, now);
                 }
@@ -311,7 +311,9 @@ impl Switch {
         let pdu = &mut batch.arena_mut()[pdu];
         match Frame::parse(pdu) {
             Ok(Frame::Labelled(labelled)) => {
-                let known = self.known_label(session, &labelled, len, |it| it != Ready::No, now);
+                let about = (len, self.routes.seen());
+                let is_ready = |it| it != Ready::No;
+                let known = self.plane.known_label(session, &labelled, about, is_ready, now);
                 match known {
                     Some((next, label)) if self.stamps_for(next) => {
                         self.send_on_labelled(next, &labelled, label, now);
@@ -344,7 +346,7 @@ impl Switch {
         let lacks =
             is_transit(pdu.action()) && pdu.destination() != self.name() && self.is_foreign(from);
         if lacks {
-            self.drop_pdu(DropReason::Unstamped);
+            self.plane.drop_pdu(DropReason::Unstamped);
             self.nack(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
         }
         lacks
@@ -359,7 +361,7 @@ impl Switch {
     ) -> bool {
         let lacks = self.is_foreign(from);
         if lacks {
-            self.drop_pdu(DropReason::Unstamped);
+            self.plane.drop_pdu(DropReason::Unstamped);
             self.nack_labelled(from, pdu, Reason::Capability(CapabilityFault::Missing), now);
         }
         lacks
@@ -374,7 +376,7 @@ impl Switch {
         let len = u32::try_from(pdu.as_bytes().len()).unwrap_or(u32::MAX);
         let may = self.may_cost(from, Cost::Relayed(len), now);
         if !may {
-            self.drop_pdu(DropReason::Overloaded);
+            self.plane.drop_pdu(DropReason::Overloaded);
         }
         may
     }
@@ -391,7 +393,8 @@ impl Switch {
         now: Now,
     ) -> bool {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
-        let known = self.known_label(from, pdu, len, |it| it == Ready::Guarded, now);
+        let (about, is_guarded) = ((len, self.routes.seen()), |it| it == Ready::Guarded);
+        let known = self.plane.known_label(from, pdu, about, is_guarded, now);
         let Some((next, label)) = known.filter(|(next, _)| self.stamps_for(*next)) else {
             return false;
         };
@@ -413,17 +416,17 @@ impl Switch {
         let mut bytes = pdu.as_bytes().to_vec();
         decrement_ttl(&mut bytes);
         if self.send_bytes(next, &bytes, now) {
-            self.count_forwarded(bytes.len() + RECORD_OVERHEAD);
+            self.plane.count_forwarded(bytes.len() + RECORD_OVERHEAD);
         }
         None
     }
 
     fn send_on_labelled(&mut self, next: SessionId, pdu: &LabelledPdu<'_>, label: Label, now: Now) {
-        let Some(names) = self.flows.names_of_label(pdu.label()).copied() else { return };
+        let Some(names) = self.plane.flows().names_of_label(pdu.label()).copied() else { return };
         let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
         let Ok(header) = header.emit_before(pdu.data()) else { return };
         if self.send_stamped(next, &names, [&header, pdu.data()], now) {
-            self.count_forwarded(header.len() + pdu.data().len() + RECORD_OVERHEAD);
+            self.plane.count_forwarded(header.len() + pdu.data().len() + RECORD_OVERHEAD);
         }
     }
 
@@ -433,7 +436,7 @@ impl Switch {
             return None;
         }
         let Ok(Frame::Full(pdu)) = Frame::parse(pdu) else { return None };
-        let peer = self.endpoint.peer(next)?;
+        let peer = self.plane.peer(next)?;
         let is_for_others = is_transit(pdu.action()) && pdu.destination() != peer.name;
         is_for_others.then(|| *pdu.names())
     }
@@ -447,42 +450,40 @@ impl Switch {
         parts: [&[u8]; 2],
         now: Now,
     ) -> bool {
-        let (Some(peer), Some(stamps)) = (self.endpoint.peer(next), &mut self.transit.stamps)
-        else {
+        let Self { plane, transit, .. } = self;
+        let (Some(peer), Some(stamps)) = (plane.peer(next), &mut transit.stamps) else {
             return false;
         };
-        let Some((stamper, ids)) = stamps.choose(&peer.name, names, now.unix_s()) else {
-            let peer = peer.name;
-            self.drop_pdu(DropReason::NoCapability);
+        let (peer, max_datagram_len) = (peer.name, usize::from(peer.max_datagram_len));
+        let Some((stamper, ids)) = stamps.choose(&peer, names, now.unix_s()) else {
+            plane.drop_pdu(DropReason::NoCapability);
             self.tell_capability(peer, CapabilityFault::Missing, now);
             return false;
         };
-        let pdu_len = parts[0].len() + parts[1].len();
         let pdu_at = RecordHeader::LEN + stamper.headroom();
-        let len = pdu_at + pdu_len + TAG_LEN;
-        if len > usize::from(peer.max_datagram_len) {
-            self.drop_pdu(DropReason::TooBig);
+        let pdu = pdu_at..pdu_at + parts[0].len() + parts[1].len();
+        let len = pdu.end + TAG_LEN;
+        if len > max_datagram_len {
+            plane.drop_pdu(DropReason::TooBig);
             return false;
         }
-        let buffer = self.outgoing.push_with(peer.address, len);
-        let pdu = pdu_at..pdu_at + pdu_len;
-        buffer[pdu.clone()][..parts[0].len()].copy_from_slice(parts[0]);
-        buffer[pdu.clone()][parts[0].len()..].copy_from_slice(parts[1]);
-        let addresses = short_addresses(names);
-        let now_us = now.unix_ms * 1000;
-        let stamped = stamper.stamp_payload(buffer, pdu, addresses, PDU_PROTOCOL, ids, now_us);
-        let sealed = stamped.is_ok() && self.endpoint.seal(next, buffer, now.instant).is_ok();
+        let fill = |buffer: &mut [u8]| {
+            let (head, rest) = buffer[pdu.clone()].split_at_mut(parts[0].len());
+            head.copy_from_slice(parts[0]);
+            rest.copy_from_slice(parts[1]);
+            let (addresses, now_us) = (short_addresses(names), now.unix_ms * 1000);
+            stamper.stamp_payload(buffer, pdu, addresses, PDU_PROTOCOL, ids, now_us).is_ok()
+        };
+        let sealed = plane.queue_sealed(next, len, fill, now);
         if !sealed {
-            let last = self.outgoing.len() - 1;
-            self.outgoing.drop_datagram(last);
-            self.drop_pdu(DropReason::NextHopGone);
+            plane.drop_pdu(DropReason::NextHopGone);
         }
         sealed
     }
 
     /// Whether there is a capability to stamp a PDU with, if the next hop demands one.
     pub(crate) fn has_capability(&mut self, next: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
-        let Some(peer) = self.endpoint.peer(next).map(|peer| peer.name) else { return true };
+        let Some(peer) = self.plane.peer(next).map(|peer| peer.name) else { return true };
         let Some(stamps) = self.transit.stamps_for(&peer) else { return true };
         let has = stamps.choose(&peer, pdu.names(), now.unix_s()).is_some();
         if !has {
@@ -495,7 +496,7 @@ impl Switch {
     /// hop, whoever runs this router has to know.
     pub(crate) fn note_capability_nack(&mut self, from: SessionId, nack: &Nack, now: Now) {
         let Reason::Capability(fault) = nack.reason else { return };
-        let Some(peer) = self.endpoint.peer(from).map(|peer| peer.name) else { return };
+        let Some(peer) = self.plane.peer(from).map(|peer| peer.name) else { return };
         if nack.reporter.is_none_or(|reporter| reporter == peer) {
             self.tell_capability(peer, fault, now);
         }
@@ -505,13 +506,8 @@ impl Switch {
         let told_at = &mut self.transit.told_at;
         if told_at.is_none_or(|at| now.instant >= at + TELL_AGAIN_AFTER) {
             *told_at = Some(now.instant);
-            self.events.push_back(Event::CapabilityRefused { peer, fault });
+            self.plane.tell(Event::CapabilityRefused { peer, fault });
         }
-    }
-
-    pub(crate) fn count_forwarded(&mut self, datagram_len: usize) {
-        self.counters.forwarded_pdus += 1;
-        self.counters.forwarded_bytes += datagram_len as u64;
     }
 }
 

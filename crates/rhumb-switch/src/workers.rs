@@ -18,28 +18,36 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use rhumb_link::{Drops, OpenedElsewhere};
+use rhumb_link::{Cipher, Drops, Endpoint, OpenedElsewhere};
 use rhumb_trust::Now;
-use rhumb_wire::pdu::{Frame, Label};
+use rhumb_wire::pdu::Frame;
 
+use crate::Switch;
 use crate::counters::Counters;
 use crate::fast_path::FastPath;
-use crate::flows::Ready;
-use crate::hand_over::{FlowCopy, HandOver, Handed, Order, Report, Told};
+use crate::flows::{Flows, Ready};
+use crate::hand_over::{HandOver, Handed, Order, Report, Told};
+use crate::passes::is_sealed;
 use crate::status::WorkerStatus;
-use crate::{DropReason, Switch};
 
 /// The switch's other workers.
 pub(crate) struct Workers {
     orders: VecDeque<(usize, Order)>,
     /// What each last reported; the first is worker 1.
     reported: Vec<(Counters, Drops)>,
+    cipher: Cipher,
 }
 
 impl Workers {
-    pub(crate) fn new(workers: u8) -> Self {
-        let others = usize::from(workers.saturating_sub(1));
-        Self { orders: VecDeque::new(), reported: vec![Default::default(); others] }
+    pub(crate) fn new(config: &rhumb_link::Config) -> Self {
+        let others = usize::from(config.workers.saturating_sub(1));
+        let reported = vec![Default::default(); others];
+        Self { orders: VecDeque::new(), reported, cipher: config.cipher }
+    }
+
+    /// All of them, the switch among them.
+    pub(crate) fn count(&self) -> usize {
+        1 + self.reported.len()
     }
 
     #[inline]
@@ -63,26 +71,56 @@ impl Workers {
     pub(crate) fn dropped(&self, reason: rhumb_link::DropReason) -> u64 {
         self.reported.iter().map(|(_, drops)| drops.of(reason)).sum()
     }
+
+    /// Whether another datagram may wait for a worker.
+    pub(crate) fn has_room(&self) -> bool {
+        self.orders.len() < MAX_ORDERS
+    }
+
+    pub(crate) fn order(&mut self, worker: usize, what: Told) {
+        self.orders.push_back((worker, Order(what)));
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<(usize, Order)> {
+        self.orders.pop_front()
+    }
+
+    /// What the link and the flows have to tell workers, in front of what is ordered from now on.
+    pub(crate) fn collect(&mut self, link: &mut Endpoint, flows: &mut Flows) {
+        while let Some((worker, update)) = link.poll_update() {
+            self.order(worker, Told::Lanes(update));
+        }
+        for (label, copies) in flows.take_outdated() {
+            for worker in (1..self.count()).filter(|worker| copies & (1 << worker) != 0) {
+                self.order(worker, Told::Recall(label));
+            }
+        }
+    }
+
+    pub(crate) fn note_report(&mut self, worker: usize, report: Report) {
+        if let Some(reported) = self.reported.get_mut(worker.wrapping_sub(1)) {
+            *reported = (report.counters, report.drops);
+        }
+    }
 }
 
 impl Switch {
     /// The workers of this switch, itself among them: what its link's configuration says.
     pub fn workers(&self) -> usize {
-        1 + self.workers.reported.len()
+        self.plane.workers().count()
     }
 
     /// Worker `worker`, 1 to [`Switch::workers`] - 1, for another thread. To be made once each,
     /// before any datagram is handled; from then on it has to be given its orders.
     pub fn fast_path(&self, worker: usize, now: Now) -> FastPath {
         let tables = self.routes.shared_tables();
-        FastPath::new(worker, self.workers(), self.config.link.cipher, tables, now)
+        FastPath::new(worker, self.workers(), self.plane.workers().cipher, tables, now)
     }
 
     /// What a worker has to be told next, and which. Orders must
     /// reach it in this order and none may be lost.
     pub fn poll_order(&mut self) -> Option<(usize, Order)> {
-        self.collect_orders();
-        self.workers.orders.pop_front()
+        self.plane.poll_order()
     }
 
     /// Takes what a worker handed over. What comes of it
@@ -92,17 +130,14 @@ impl Switch {
         match what {
             Handed::Datagram { from, mut bytes } => {
                 self.routes.catch_up();
-                match bytes.first().map(|first| first >> 4) {
-                    Some(0x8 | 0xB | 0xD) => {
-                        if let Some(peer) = self.handle_record(from, &mut bytes, now) {
-                            self.outgoing.push(peer, &bytes);
-                        }
-                        self.handle_link_events(now);
+                if is_sealed(&bytes) {
+                    if let Some(peer) = self.handle_record(from, &mut bytes, now) {
+                        self.plane.queue(peer, &bytes);
                     }
-                    _ => {
-                        self.handle_handshake(from, &bytes, now);
-                        self.after_control(now);
-                    }
+                    self.handle_link_events(now);
+                } else {
+                    self.plane.handle_handshake(from, &bytes, now);
+                    self.after_control(now);
                 }
             }
             Handed::Opened { from, bytes, record } => {
@@ -110,7 +145,7 @@ impl Switch {
                 self.take_opened(worker, from, bytes, &record, now);
                 self.handle_link_events(now);
             }
-            Handed::Report(report) => self.take_report(worker, *report),
+            Handed::Report(report) => self.plane.take_report(worker, *report),
         }
     }
 
@@ -122,80 +157,22 @@ impl Switch {
         record: &OpenedElsewhere,
         now: Now,
     ) {
-        let taken = self.endpoint.take_opened(from, &bytes, record, now.instant);
+        let taken = self.plane.link_mut().take_opened(from, &bytes, record, now.instant);
         // The endpoint counts what it refuses.
         let Ok(opened) = taken else { return };
         let label = match Frame::parse(&bytes[opened.plaintext.clone()]) {
             Ok(Frame::Labelled(pdu)) => {
-                let is_open = |it| it == Ready::Open;
-                let known = self.known_label(opened.session, &pdu, bytes.len(), is_open, now);
+                let (is_open, about) = (|it| it == Ready::Open, (bytes.len(), self.routes.seen()));
+                let known = self.plane.known_label(opened.session, &pdu, about, is_open, now);
                 known.map(|(_, next_label)| (pdu.label(), next_label))
             }
             _ => None,
         };
         if let Some(peer) = self.forward_alone(opened, &mut bytes, now) {
-            self.outgoing.push(peer, &bytes);
+            self.plane.queue(peer, &bytes);
         }
         if let Some((label, next_label)) = label {
-            self.lend_flow(worker, label, next_label);
-        }
-    }
-
-    /// Gives a worker a copy of a flow that it was asked to forward.
-    fn lend_flow(&mut self, worker: usize, label: Label, next_label: Label) {
-        let Some((flow, grounds)) = self.flows.lend(label, worker) else { return };
-        let copy = FlowCopy {
-            label,
-            ingress: flow.ingress,
-            next: flow.next,
-            next_label,
-            until: flow.until,
-            max_datagram_len: flow.max_datagram_len,
-            as_of: flow.as_of,
-            grounds,
-        };
-        self.order(worker, Told::Flow(copy));
-    }
-
-    fn take_report(&mut self, worker: usize, report: Report) {
-        self.endpoint.take_report(&report.lanes);
-        for label in report.used {
-            self.flows.mark_used(label);
-        }
-        if let Some(reported) = self.workers.reported.get_mut(worker.wrapping_sub(1)) {
-            *reported = (report.counters, report.drops);
-        }
-    }
-
-    /// Hands a record to the worker that has its lane; whether there is one.
-    #[cold]
-    pub(crate) fn hand_to_its_worker(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
-        let Some(worker) = self.endpoint.worker_of(datagram) else { return false };
-        if self.workers.orders.len() >= MAX_ORDERS {
-            self.drop_pdu(DropReason::HandOverFull);
-            return true;
-        }
-        self.counters.handed_over += 1;
-        self.order(worker, Told::Datagram { from, bytes: datagram.to_vec() });
-        true
-    }
-
-    fn order(&mut self, worker: usize, what: Told) {
-        self.collect_orders();
-        self.workers.orders.push_back((worker, Order(what)));
-    }
-
-    /// What the link and the flows have to tell workers, in front of what is ordered from now on.
-    fn collect_orders(&mut self) {
-        while let Some((worker, update)) = self.endpoint.poll_update() {
-            self.workers.orders.push_back((worker, Order(Told::Lanes(update))));
-        }
-        for (label, copies) in self.flows.take_outdated() {
-            let workers =
-                (1..=self.workers.reported.len()).filter(|worker| copies & (1 << worker) != 0);
-            for worker in workers {
-                self.workers.orders.push_back((worker, Order(Told::Recall(label))));
-            }
+            self.plane.lend_flow(worker, label, next_label);
         }
     }
 }
