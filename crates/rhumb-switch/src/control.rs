@@ -1,5 +1,4 @@
-//! What happens per name and per session: advertisements,
-//! acceptances, verdicts, sessions that come and go.
+//! What happens per name: advertisements, acceptances, and verdicts on what was verified.
 
 use std::sync::Arc;
 

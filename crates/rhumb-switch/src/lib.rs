@@ -18,30 +18,33 @@
 //! on a thread of its own: [`Switch::fast_path`].
 //!
 //! Per datagram, the known flow is the whole path: open, one look-up, TTL, seal, in place, no
-//! allocation, no public-key operation (`forward`). Everything else is the slow path (`admit`): who
-//! may send, where it goes, what to ask.
+//! allocation, no public-key operation (`passes`, the same on every worker). Everything else is the
+//! slow path (`admit`): who may send, where it goes, what to ask.
 //!
-//! | file | what it holds |
+//! A switch has eight parts, which keep their fields to themselves. Files of the switch's own
+//! methods say what happens between them.
+//!
+//! | part | files | what it holds |
+//! |---|---|---|
+//! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
+//! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets` | who may carry for whom, how peers are treated, what they may cost us |
+//! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
+//! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
+//! | transit | `transit`, `border`, `stamps` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it |
+//! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
+//! | directory | `directory`, `doubts` | the RIB client: sessions, questions, publications; ways that somebody complains of |
+//! | routes | `routes`, `tables`, `newest`, `changes` | where names are; what is shared by the switches of a process; what changed, and when |
+//!
+//! | file | what happens there |
 //! |---|---|
-//! | `forward` | per batch and per packet: the path of a known flow |
+//! | `passes`, `forward`, `fast_path` | per packet: the three passes, by the switch and by its other workers |
 //! | `admit` | per flow: rights, routes, presenting chains |
-//! | `control` | per name and per session: advertisements, acceptances, link events |
-//! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
-//! | `transit` | stamped PDUs, from foreign peers and to peers that demand capabilities |
-//! | `border`, `stamps` | what is demanded of foreign peers; what there is for peers that demand |
 //! | `answer` | NACKs and PDUs that travel backward |
-//! | `joining`, `neighbour`, `budgets` | who may join and how it is treated; what a session, and where it comes from, may cost us |
-//! | `reach` | where locators may make us connect to |
-//! | `doubts` | ways that somebody complains of |
-//! | `directory` | the RIB client: sessions, questions, publications |
-//! | `fast_path`, `workers` | the path of a known flow on other threads; what they and the switch tell each other |
-//! | `flows` | known flows, by label and by names |
-//! | `changes` | what changed, and when: whether a flow still stands |
-//! | `routes` | where names are, as one switch sees it |
-//! | `tables`, `newest` | what is known of the world, shared by the switches of a process |
-//! | `table`, `eviction` | a table that cannot grow beyond its bound, and what goes when it is full |
+//! | `control` | per name: advertisements, acceptances, verdicts |
+//! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `saved` | routes that outlive the process |
-//! | `job`, `jobs`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
+//! | `status` | what a switch tells about itself |
+//! | `table`, `eviction`, `chance` | a table that cannot grow beyond its bound, and what goes when it is full |
 
 #![forbid(unsafe_code)]
 
