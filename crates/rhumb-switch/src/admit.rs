@@ -551,10 +551,7 @@ impl Switch {
     ) -> Result<Option<SessionId>, Stop> {
         let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
         let max_datagram_len = self.room_to(next.session).ok_or_else(gone)?;
-        if !self.has_capability(next.session, pdu, now) {
-            let fault = CapabilityFault::Missing;
-            return Err(Stop::new(DropReason::NoCapability, Reason::Capability(fault)));
-        }
+        self.check_capability(next.session, pdu, now)?;
         let (grounds, renewed_as_of) = self.grounds(grant, next, now);
         let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
         let accepted_until = match next.last {
@@ -677,6 +674,14 @@ impl Switch {
             false => Reason::TooBig(u16::try_from(max_data_len).unwrap_or(u16::MAX)),
         };
         Stop::new(DropReason::TooBig, reason)
+    }
+
+    fn check_capability(&mut self, next: SessionId, pdu: &Pdu<'_>, now: Now) -> Result<(), Stop> {
+        let missing = Reason::Capability(CapabilityFault::Missing);
+        match self.has_capability(next, pdu, now) {
+            true => Ok(()),
+            false => Err(Stop::new(DropReason::NoCapability, missing)),
+        }
     }
 
     /// The grant's chain and our own certificate for the next router. `None`

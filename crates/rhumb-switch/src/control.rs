@@ -14,7 +14,7 @@ use crate::grants::Grant;
 use crate::job::{Done, HeldPdu, Outcome, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::routes::{Attached, NotAttached};
-use crate::switch::until;
+use crate::table::until;
 use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.

@@ -20,8 +20,8 @@ use crate::config::Config;
 use crate::directory::Publishing as Publication;
 use crate::event::Event;
 use crate::job::HeldPdu;
-use crate::switch::until;
 use crate::table::Table;
+use crate::table::until;
 use crate::{DropReason, Switch};
 
 /// Our word, and what RIBs are asked to keep.

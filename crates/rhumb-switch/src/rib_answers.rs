@@ -22,7 +22,7 @@ use crate::directory::{Answered, NoAnswer, Question};
 use crate::event::Event;
 use crate::job::{Heard, Task};
 use crate::routes::Attached;
-use crate::switch::until;
+use crate::table::until;
 use crate::{DropReason, Switch};
 
 // Answers.

@@ -1,7 +1,7 @@
 //! The switch itself: what it holds, and the calls that drive it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
@@ -268,14 +268,5 @@ impl Switch {
     }
 }
 
-/// The moment at which a certificate's last second has passed, on the monotonic clock.
-pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
-    // Bounded, so that a statement for a million years cannot overflow the clock.
-    let left_s = not_after_s.saturating_add(1).saturating_sub(now.unix_s()).min(MAX_LEFT_S);
-    now.instant + Duration::from_secs(left_s)
-}
-
-/// A year.
-const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 /// Active flows that a sweep keeps the entries of: half a millisecond of work.
 const MAX_VISITED: usize = 2048;

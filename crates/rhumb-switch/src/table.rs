@@ -7,10 +7,11 @@
 //! INVARIANT: at most `bound` entries; what is over is never returned by [`Table::current`].
 
 use std::hash::{BuildHasher, Hash};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
+use rhumb_trust::Now;
 
 use crate::chance::Chance;
 use crate::eviction::Eviction;
@@ -33,6 +34,13 @@ struct Entry<K, V> {
 pub(crate) trait Expires {
     /// Whether it is of no use any more.
     fn is_over(&self, now: Instant) -> bool;
+}
+
+/// The moment at which a certificate's last second has passed, on the monotonic clock.
+pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
+    // Bounded, so that a statement for a million years cannot overflow the clock.
+    let left_s = not_after_s.saturating_add(1).saturating_sub(now.unix_s()).min(MAX_LEFT_S);
+    now.instant + Duration::from_secs(left_s)
 }
 
 /// How full a table is.
@@ -213,12 +221,13 @@ const SAMPLE: usize = 20;
 const MANY: usize = 4;
 /// Bounds what one sweep costs: 80 entries looked at, about 10 us.
 const MAX_SAMPLES: usize = 4;
+/// A year.
+const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
 
     impl Expires for Instant {
         fn is_over(&self, now: Instant) -> bool {
