@@ -34,7 +34,7 @@ use crate::doubts::Doubts;
 use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
 use publications::Publications;
-use replica::{Replica, ReplicaState};
+use replica::Replica;
 use stores::Stores;
 
 pub(crate) use publications::Publishing;
@@ -130,14 +130,12 @@ impl Directory {
     /// RIBs that want to be connected to now. The caller reports
     /// each attempt with [`Directory::connecting`].
     pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
-        let due =
-            |rib: &Replica| matches!(rib.state, ReplicaState::Waiting { until } if until <= now);
         let ribs = self.replicas.iter().enumerate();
-        ribs.filter(|(_, rib)| due(rib)).map(|(i, rib)| (i, rib.remote)).collect()
+        ribs.filter_map(|(index, rib)| Some((index, rib.kept.connect_due(now)?))).collect()
     }
 
     pub(crate) fn connecting(&mut self, index: usize, attempt: AttemptId) {
-        self.replicas[index].state = ReplicaState::Connecting(attempt);
+        self.replicas[index].kept.connecting(attempt);
     }
 
     /// Whether a complaint about the way to a name is a reason to ask for a newer one.
@@ -155,8 +153,7 @@ impl Directory {
         let is_first = !self.is_ready();
         let Some(index) = self.connecting_replica(attempt) else { return false };
         let rib = &mut self.replicas[index];
-        rib.state = ReplicaState::Ready(session);
-        rib.failures = 0;
+        rib.kept.established(session, now);
         rib.silence.end();
         self.publications.replica_ready(index, now);
         self.ask_store(index, now);
@@ -170,9 +167,8 @@ impl Directory {
     pub(crate) fn failed(&mut self, attempt: AttemptId, now: Instant) -> Option<SocketAddr> {
         let index = self.connecting_replica(attempt)?;
         let rib = &mut self.replicas[index];
-        rib.failures += 1;
-        rib.state = ReplicaState::Waiting { until: now + reconnect_delay(rib.failures) };
-        Some(rib.remote.address)
+        rib.kept.failed(now);
+        Some(rib.kept.address())
     }
 
     /// Whether the session was to a RIB; it is connected to again,
@@ -180,9 +176,9 @@ impl Directory {
     pub(crate) fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
         let index = self.replicas.iter().position(|rib| rib.session() == Some(session))?;
         let rib = &mut self.replicas[index];
-        rib.state = ReplicaState::Waiting { until: now + reconnect_delay(1) };
+        rib.kept.closed(now);
         rib.silence.end();
-        let address = rib.remote.address;
+        let address = rib.kept.address();
         self.stores.closed(index);
         for question in self.inquiries.asked_of(index) {
             let step = self.inquiries.note_failed(&question, index);
@@ -215,20 +211,18 @@ impl Directory {
         &self,
         now: Instant,
     ) -> impl Iterator<Item = (SocketAddr, Option<SessionId>, Option<Duration>)> {
-        let rib = move |rib: &Replica| (rib.remote.address, rib.session(), rib.silence.lasts(now));
+        let rib = move |rib: &Replica| (rib.kept.address(), rib.session(), rib.silence.lasts(now));
         self.replicas.iter().map(rib)
     }
 
     /// The next RIB that has begun to leave unanswered what it is asked.
     pub(crate) fn poll_silent(&mut self, now: Instant) -> Option<SocketAddr> {
         let rib = self.replicas.iter_mut().find_map(|rib| rib.silence.is_news(now).then_some(rib));
-        rib.map(|rib| rib.remote.address)
+        rib.map(|rib| rib.kept.address())
     }
 
     fn connecting_replica(&self, attempt: AttemptId) -> Option<usize> {
-        let is_it =
-            |rib: &Replica| matches!(rib.state, ReplicaState::Connecting(a) if a == attempt);
-        self.replicas.iter().position(is_it)
+        self.replicas.iter().position(|rib| rib.kept.is_attempted(attempt))
     }
 }
 
@@ -550,10 +544,7 @@ impl Directory {
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let reconnect = self.replicas.iter().filter_map(|rib| match rib.state {
-            ReplicaState::Waiting { until } => Some(until),
-            _ => None,
-        });
+        let reconnect = self.replicas.iter().filter_map(|rib| rib.kept.retry_at());
         let backlog = self.publications.backlog_due();
         timer.into_iter().chain(reconnect).chain(backlog).chain(self.stores.due()).min()
     }
@@ -598,12 +589,6 @@ impl Directory {
         self.queue.push_back((session, data));
         Some(id)
     }
-}
-
-/// 100 ms, doubled per failure up to 3.2 s: a RIB that restarts
-/// is found soon, one that is gone costs little.
-pub(crate) fn reconnect_delay(failures: u32) -> Duration {
-    Duration::from_millis(100) * 2u32.pow(failures.clamp(1, 6) - 1)
 }
 
 /// An answer that comes later than this is taken for one that nobody asked for.

@@ -28,7 +28,7 @@
 //! |---|---|---|
 //! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
 //! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets` | who may carry for whom, how peers are treated, what they may cost us |
-//! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
+//! | peering | `peering`, `upstreams`, `kept`, `reach` | sessions that this router begins, and where to it may |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
 //! | transit | `transit`, `border`, `stamps` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it |
 //! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
@@ -71,6 +71,7 @@ mod hand_over;
 mod job;
 mod jobs;
 mod joining;
+mod kept;
 mod neighbour;
 mod newest;
 mod passes;

@@ -15,8 +15,8 @@ use rhumb_wire::Name;
 
 use crate::Switch;
 use crate::config::Config;
-use crate::directory::reconnect_delay;
 use crate::event::Event;
+use crate::kept::reconnect_delay;
 use crate::reach::{NoWay, Reach, Way};
 use crate::upstreams::{UpstreamState, Upstreams};
 

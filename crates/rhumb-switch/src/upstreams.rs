@@ -17,24 +17,12 @@ use std::time::{Duration, Instant};
 use rhumb_link::{AttemptId, SessionId};
 
 use crate::Remote;
-use crate::directory::reconnect_delay;
+use crate::kept::Kept;
 
 pub(crate) struct Upstreams {
     /// The preferred one first.
-    list: Vec<Upstream>,
+    list: Vec<Kept>,
     used: Option<usize>,
-}
-
-struct Upstream {
-    remote: Remote,
-    state: State,
-    failures: u32,
-}
-
-enum State {
-    Waiting { until: Instant },
-    Connecting(AttemptId),
-    Ready { session: SessionId, since: Instant },
 }
 
 /// How one upstream stands.
@@ -47,23 +35,18 @@ pub(crate) struct UpstreamState {
 
 impl Upstreams {
     pub(crate) fn new(remotes: &[Remote], now: Instant) -> Self {
-        let waiting = |&remote: &Remote| {
-            let state = State::Waiting { until: now };
-            Upstream { remote, state, failures: 0 }
-        };
-        Self { list: remotes.iter().map(waiting).collect(), used: None }
+        Self { list: remotes.iter().map(|&remote| Kept::new(remote, now)).collect(), used: None }
     }
 
     /// Those that want to be connected to now. The caller reports
     /// each attempt with [`Upstreams::connecting`].
     pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
-        let due = |it: &Upstream| matches!(it.state, State::Waiting { until } if until <= now);
         let list = self.list.iter().enumerate();
-        list.filter(|(_, it)| due(it)).map(|(index, it)| (index, it.remote)).collect()
+        list.filter_map(|(index, it)| Some((index, it.connect_due(now)?))).collect()
     }
 
     pub(crate) fn connecting(&mut self, index: usize, attempt: AttemptId) {
-        self.list[index].state = State::Connecting(attempt);
+        self.list[index].connecting(attempt);
     }
 
     /// Whether `attempt` was to one of them, which is there now.
@@ -73,32 +56,28 @@ impl Upstreams {
         session: SessionId,
         now: Instant,
     ) -> bool {
-        let Some(it) = self.attempted(attempt) else { return false };
-        it.state = State::Ready { session, since: now };
-        it.failures = 0;
-        true
+        let it = self.list.iter_mut().find(|it| it.is_attempted(attempt));
+        it.map(|it| it.established(session, now)).is_some()
     }
 
     /// Whether `attempt` was to one of them; it is tried again later.
     pub(crate) fn failed(&mut self, attempt: AttemptId, now: Instant) -> Option<SocketAddr> {
-        let it = self.attempted(attempt)?;
-        it.failures += 1;
-        it.state = State::Waiting { until: now + reconnect_delay(it.failures) };
-        Some(it.remote.address)
+        let it = self.list.iter_mut().find(|it| it.is_attempted(attempt))?;
+        it.failed(now);
+        Some(it.address())
     }
 
     /// Whether the session was with one of them; it is connected to again.
     pub(crate) fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
         let it = self.list.iter_mut().find(|it| it.session() == Some(session))?;
-        it.failures = 1;
-        it.state = State::Waiting { until: now + reconnect_delay(1) };
-        Some(it.remote.address)
+        it.closed(now);
+        Some(it.address())
     }
 
     /// Picks the one to use. Whether that is another one than before.
     pub(crate) fn choose(&mut self, now: Instant) -> bool {
         let present = self.used.filter(|&used| self.list[used].session().is_some());
-        let is_settled = |it: &Upstream| it.there_since().is_some_and(|at| at + HOLD_DOWN <= now);
+        let is_settled = |it: &Kept| it.there_since().is_some_and(|at| at + HOLD_DOWN <= now);
         let chosen = match present {
             Some(used) => self.list[..used].iter().position(is_settled).or(Some(used)),
             None => self.list.iter().position(|it| it.session().is_some()),
@@ -119,14 +98,14 @@ impl Upstreams {
     /// Those that are there, if there is more than one: when the
     /// one in use is lost, another takes its place.
     pub(crate) fn exchangeable(&self) -> Vec<SessionId> {
-        let there: Vec<SessionId> = self.list.iter().filter_map(Upstream::session).collect();
+        let there: Vec<SessionId> = self.list.iter().filter_map(Kept::session).collect();
         if there.len() > 1 { there } else { Vec::new() }
     }
 
     /// The session of an upstream that is there alone of
     /// several: there is nowhere to go without haste.
     pub(crate) fn alone(&self) -> Option<SessionId> {
-        let mut there = self.list.iter().filter_map(Upstream::session);
+        let mut there = self.list.iter().filter_map(Kept::session);
         there.next().filter(|_| there.next().is_none())
     }
 
@@ -135,40 +114,18 @@ impl Upstreams {
         self.list.iter().enumerate().map(|(index, it)| {
             let session = it.session();
             let is_used = self.used == Some(index) && session.is_some();
-            UpstreamState { address: it.remote.address, session, is_used }
+            UpstreamState { address: it.address(), session, is_used }
         })
     }
 
     /// When something has to be done.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let used = self.used.unwrap_or(0);
-        let due = |(index, it): (usize, &Upstream)| match it.state {
-            State::Waiting { until } => Some(until),
-            State::Ready { since, .. } if index < used => Some(since + HOLD_DOWN),
-            _ => None,
+        let due = |(index, it): (usize, &Kept)| {
+            let settled = it.there_since().filter(|_| index < used).map(|since| since + HOLD_DOWN);
+            it.retry_at().or(settled)
         };
         self.list.iter().enumerate().filter_map(due).min()
-    }
-
-    fn attempted(&mut self, attempt: AttemptId) -> Option<&mut Upstream> {
-        let is_it = |it: &&mut Upstream| matches!(it.state, State::Connecting(a) if a == attempt);
-        self.list.iter_mut().find(is_it)
-    }
-}
-
-impl Upstream {
-    fn session(&self) -> Option<SessionId> {
-        match self.state {
-            State::Ready { session, .. } => Some(session),
-            _ => None,
-        }
-    }
-
-    fn there_since(&self) -> Option<Instant> {
-        match self.state {
-            State::Ready { since, .. } => Some(since),
-            _ => None,
-        }
     }
 }
 

@@ -6,36 +6,25 @@
 
 use std::time::{Duration, Instant};
 
-use rhumb_link::{AttemptId, SessionId};
+use rhumb_link::SessionId;
 
 use crate::Remote;
+use crate::kept::Kept;
 
 pub(super) struct Replica {
-    pub(super) remote: Remote,
-    pub(super) state: ReplicaState,
-    pub(super) failures: u32,
+    pub(super) kept: Kept,
     pub(super) times: AnswerTimes,
     pub(super) silence: Silence,
 }
 
-pub(super) enum ReplicaState {
-    Waiting { until: Instant },
-    Connecting(AttemptId),
-    Ready(SessionId),
-}
-
 impl Replica {
     pub(super) fn new(remote: Remote, now: Instant) -> Self {
-        let state = ReplicaState::Waiting { until: now };
         let (times, silence) = (AnswerTimes::default(), Silence::default());
-        Self { remote, state, failures: 0, times, silence }
+        Self { kept: Kept::new(remote, now), times, silence }
     }
 
     pub(super) fn session(&self) -> Option<SessionId> {
-        match self.state {
-            ReplicaState::Ready(session) => Some(session),
-            _ => None,
-        }
+        self.kept.session()
     }
 }
 
