@@ -253,10 +253,15 @@ impl Switch {
     ) {
         self.plane.tell(Event::PublishRefused { name: issuer, refusal });
         self.publishing.standing_by.remove(&issuer);
+        let is_of_clocks = matches!(refusal, Refusal::Expired | Refusal::NotYetValid);
         if issuer == self.name() {
+            if is_of_clocks {
+                // Its denial tells its time.
+                self.directory.look_up_route(NOBODY, now.instant);
+            }
             return self.publishing.own_refused(newer, now.instant);
         }
-        if matches!(refusal, Refusal::Expired | Refusal::NotYetValid) {
+        if is_of_clocks {
             // By our clock it holds: the RIB's is wrong, or ours. Whoever advertised
             // goes on advertising, as is the way with a name that is not published,
             // and keeps what we can do for it meanwhile.
@@ -283,6 +288,8 @@ impl Switch {
     }
 }
 
+/// The hash of nothing that anybody knows.
+const NOBODY: Name = Name([0; 32]);
 const RETRY_OWN_STATEMENTS: Duration = Duration::from_secs(1);
 const RETRY_PUBLICATION_MS: u16 = 1000;
 /// Routers that traffic was handed to lately. One that was forgotten costs a signature when it is

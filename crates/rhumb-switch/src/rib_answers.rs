@@ -284,7 +284,14 @@ impl Switch {
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
                 self.directory.deny(question, replica, end, now.instant);
             }
-            Err(_) => {
+            Err(why) => {
+                // RIBs sign absences as they answer, so this is their time.
+                if matches!(
+                    why,
+                    StatementError::Expired { .. } | StatementError::NotYetValid { .. }
+                ) {
+                    self.plane.tell(Event::RibClockDiffers { why });
+                }
                 self.plane.counters_mut().chains_refused += 1;
                 self.refuse_answer(question, replica, now);
             }
