@@ -12,7 +12,6 @@
 //! INVARIANT: an [`AdCert`] is signed by the key of its metadata. Whether it holds now, and for
 //! whom, is for [`AdCert::check`] to say.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -169,10 +168,11 @@ impl AdCert {
 }
 
 /// Why an AdCert cannot be had, or does not serve.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdCertError {
     /// The file cannot be read or written.
+    #[error("{path}: {source}")]
     File {
         /// Which file.
         path: PathBuf,
@@ -180,15 +180,19 @@ pub enum AdCertError {
         source: io::Error,
     },
     /// It is none, or it is damaged.
+    #[error("this {}", damage(*.line))]
     Malformed {
         /// The first line that is wrong or missing, counted from 1.
         line: usize,
     },
     /// The cryptographic library refused to sign.
+    #[error("the cryptographic library failed")]
     Crypto,
     /// The certificate says something else than who answers, or that the owner answers for itself.
+    #[error("this certificate names no other server than its owner")]
     NoServer,
     /// It lets another server answer.
+    #[error("this AdCert of {owner} is for the server {named}, not for {actual}")]
     OtherServer {
         /// Whose name.
         owner: Name,
@@ -198,32 +202,12 @@ pub enum AdCertError {
         actual: Name,
     },
     /// It does not hold, or is not its owner's.
+    #[error("this AdCert does not hold: {0}")]
     Statement(StatementError),
 }
 
-impl fmt::Display for AdCertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Malformed { line: 1 } => f.write_str("this is no AdCert"),
-            Self::Malformed { line } => write!(f, "this AdCert is damaged in line {line}"),
-            Self::Crypto => f.write_str("the cryptographic library failed"),
-            Self::NoServer => f.write_str("this certificate names no other server than its owner"),
-            Self::OtherServer { owner, named, actual } => {
-                write!(f, "this AdCert of {owner} is for the server {named}, not for {actual}")
-            }
-            Self::Statement(error) => write!(f, "this AdCert does not hold: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for AdCertError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            _ => None,
-        }
-    }
+fn damage(line: usize) -> String {
+    if line == 1 { "is no AdCert".to_owned() } else { format!("AdCert is damaged in line {line}") }
 }
 
 const MAGIC: &str = "rhumb-adcert 1";

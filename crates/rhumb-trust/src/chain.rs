@@ -9,8 +9,6 @@
 //! The checks go from cheap to dear: structure, windows,
 //! whether all keys are at hand, and signatures last.
 
-use std::fmt;
-
 use rhumb_wire::certificate::{Locator, MAX_CHAIN};
 use rhumb_wire::{Certificate, Name, PublicKey, Scope, Statement};
 
@@ -97,47 +95,56 @@ impl Chain {
 }
 
 /// Why a chain is not believed. `at` counts certificates from the origin, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
     /// There is no certificate.
+    #[error("the chain is empty")]
     Empty,
     /// There are more certificates than [`MAX_CHAIN`].
+    #[error("the chain has {len} certificates, more than {MAX_CHAIN}")]
     TooLong {
         /// How many there are.
         len: usize,
     },
     /// The first certificate is not issued by the origin.
+    #[error("the first certificate is not issued by the origin")]
     WrongOrigin {
         /// Who issued it.
         issuer: Name,
     },
     /// A certificate is not issued by whom the one before named.
+    #[error("certificate {} is not issued by whom the one before names", .at + 1)]
     Broken {
         /// Which one.
         at: usize,
     },
     /// A name occurs twice.
+    #[error("certificate {} leads back into the chain", .at + 1)]
     Loop {
         /// Where it occurs again.
         at: usize,
     },
     /// A statement that grants no right to carry, or an address before the end.
+    #[error("certificate {} grants no right to carry", .at + 1)]
     NotARoute {
         /// Which one.
         at: usize,
     },
     /// Two certificates are for different destinations, so together they permit nothing.
+    #[error("certificate {} is for another destination than one before it", .at + 1)]
     ScopesExclude {
         /// The second of them.
         at: usize,
     },
     /// The key of an issuer is not known yet.
+    #[error("the metadata of an issuer are not known")]
     UnknownIssuer {
         /// Whose.
         name: Name,
     },
     /// A certificate does not hold or is not the issuer's.
+    #[error("certificate {}: {error}", .at + 1)]
     Statement {
         /// Which one.
         at: usize,
@@ -145,32 +152,6 @@ pub enum ChainError {
         error: StatementError,
     },
 }
-
-impl fmt::Display for ChainError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the chain is empty"),
-            Self::TooLong { len } => {
-                write!(f, "the chain has {len} certificates, more than {MAX_CHAIN}")
-            }
-            Self::WrongOrigin { .. } => {
-                f.write_str("the first certificate is not issued by the origin")
-            }
-            Self::Broken { at } => {
-                write!(f, "certificate {} is not issued by whom the one before names", at + 1)
-            }
-            Self::Loop { at } => write!(f, "certificate {} leads back into the chain", at + 1),
-            Self::NotARoute { at } => write!(f, "certificate {} grants no right to carry", at + 1),
-            Self::ScopesExclude { at } => {
-                write!(f, "certificate {} is for another destination than one before it", at + 1)
-            }
-            Self::UnknownIssuer { .. } => f.write_str("the metadata of an issuer are not known"),
-            Self::Statement { at, error } => write!(f, "certificate {}: {error}", at + 1),
-        }
-    }
-}
-
-impl std::error::Error for ChainError {}
 
 /// Believes a chain that begins at `origin`, or says why not. `key_of`
 /// gives the keys of names whose metadata are known.

@@ -1,19 +1,21 @@
 //! Why a key could not be made, read or written. Refused certificates
 //! have their own errors beside their verifiers.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// What went wrong with a key.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
     /// The cryptographic library refused to make or to use a key.
+    #[error("the cryptographic library failed")]
     Crypto,
     /// The key bytes are not those of a P-256 private key that matches the metadata.
+    #[error("the private key does not belong to the metadata beside it")]
     BadKey,
     /// The key file cannot be read or written.
+    #[error("key file {path}: {source}")]
     KeyFile {
         /// Which file.
         path: PathBuf,
@@ -21,6 +23,7 @@ pub enum TrustError {
         source: io::Error,
     },
     /// Others than the owner can read the key file.
+    #[error("key file {path} can be read by others (mode {mode:03o}); run: chmod 600 {path}")]
     KeyFileTooOpen {
         /// Which file.
         path: PathBuf,
@@ -28,6 +31,7 @@ pub enum TrustError {
         mode: u32,
     },
     /// The file is no key file, or it is damaged.
+    #[error("key file {path} is {}; restore it from a backup", damage(*.line))]
     KeyFileMalformed {
         /// Which file.
         path: PathBuf,
@@ -35,6 +39,7 @@ pub enum TrustError {
         line: usize,
     },
     /// The key in the file is none, or it belongs to another name.
+    #[error("key file {path}: {source}; restore it from a backup")]
     KeyFileBadKey {
         /// Which file.
         path: PathBuf,
@@ -42,60 +47,19 @@ pub enum TrustError {
         source: Box<TrustError>,
     },
     /// The key file is sealed and no passphrase was given.
+    #[error("key file {path} is sealed; give its passphrase")]
     PassphraseNeeded {
         /// Which file.
         path: PathBuf,
     },
     /// The passphrase does not open the key file.
+    #[error("the passphrase does not open key file {path}")]
     WrongPassphrase {
         /// Which file.
         path: PathBuf,
     },
 }
 
-impl fmt::Display for TrustError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Crypto => f.write_str("the cryptographic library failed"),
-            Self::BadKey => {
-                f.write_str("the private key does not belong to the metadata beside it")
-            }
-            Self::KeyFile { path, source } => write!(f, "key file {}: {source}", path.display()),
-            Self::KeyFileTooOpen { path, mode } => write!(
-                f,
-                "key file {} can be read by others (mode {mode:03o}); run: chmod 600 {}",
-                path.display(),
-                path.display()
-            ),
-            Self::KeyFileMalformed { path, line: 0 } => {
-                write!(f, "key file {} is cut short; restore it from a backup", path.display())
-            }
-            Self::KeyFileMalformed { path, line } => {
-                write!(
-                    f,
-                    "key file {} is damaged in line {line}; restore it from a backup",
-                    path.display()
-                )
-            }
-            Self::KeyFileBadKey { path, source } => {
-                write!(f, "key file {}: {source}; restore it from a backup", path.display())
-            }
-            Self::PassphraseNeeded { path } => {
-                write!(f, "key file {} is sealed; give its passphrase", path.display())
-            }
-            Self::WrongPassphrase { path } => {
-                write!(f, "the passphrase does not open key file {}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for TrustError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::KeyFile { source, .. } => Some(source),
-            Self::KeyFileBadKey { source, .. } => Some(&**source),
-            _ => None,
-        }
-    }
+fn damage(line: usize) -> String {
+    if line == 0 { "cut short".to_owned() } else { format!("damaged in line {line}") }
 }

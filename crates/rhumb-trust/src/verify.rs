@@ -4,7 +4,6 @@
 //! Windows are checked before signatures: refusing an expired certificate
 //! costs nanoseconds, a signature 50 µs or more.
 
-use std::fmt;
 use std::ops::Deref;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -36,37 +35,28 @@ impl<T> Deref for Verified<T> {
 }
 
 /// Why one certificate is not believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatementError {
     /// Its window begins in the future, beyond the allowance for clocks.
+    #[error("not valid for another {starts_in_s} s")]
     NotYetValid {
         /// Seconds until it begins.
         starts_in_s: u64,
     },
     /// Its window has ended, beyond the allowance for clocks.
+    #[error("expired {ended_ago_s} s ago")]
     Expired {
         /// Seconds since it ended.
         ended_ago_s: u64,
     },
     /// The metadata given are not those of the issuer's name.
+    #[error("the metadata are not those of the issuer's name")]
     WrongMetadata,
     /// The signature is not the issuer's.
+    #[error("the signature is not the issuer's")]
     BadSignature,
 }
-
-impl fmt::Display for StatementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotYetValid { starts_in_s } => write!(f, "not valid for another {starts_in_s} s"),
-            Self::Expired { ended_ago_s } => write!(f, "expired {ended_ago_s} s ago"),
-            Self::WrongMetadata => f.write_str("the metadata are not those of the issuer's name"),
-            Self::BadSignature => f.write_str("the signature is not the issuer's"),
-        }
-    }
-}
-
-impl std::error::Error for StatementError {}
 
 /// The name of metadata: the SHA-256 of their one encoding.
 pub fn name_of(metadata: &Metadata) -> Name {

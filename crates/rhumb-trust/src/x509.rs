@@ -5,7 +5,6 @@
 //! that very key. The certificate is read by the same parser that the handshake library reads it
 //! with, so both see the same key.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
@@ -26,24 +25,32 @@ pub struct Claim {
 }
 
 /// Why a certificate proves no name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// It is not an X.509 certificate.
+    #[error("not an X.509 certificate")]
     Malformed,
     /// It carries no metadata, or more than once.
+    #[error("the certificate does not carry metadata once")]
     NoMetadata,
     /// The extension that holds them is critical.
+    #[error("the extension with the metadata is critical")]
     CriticalMetadata,
     /// Its metadata are not in their one encoding.
+    #[error("metadata: {0}")]
     Metadata(WireError),
     /// Its key is not a P-256 key.
+    #[error("the certificate's key is not on P-256")]
     UnsupportedKey,
     /// Its key is not the one that its metadata hold.
+    #[error("the certificate's key is not the metadata's")]
     KeyMismatch,
     /// The peer showed none.
+    #[error("there is no certificate")]
     NoCertificate,
     /// It is our own name: we are talking to ourselves, or to a mirror.
+    #[error("it is our own name")]
     OwnName,
 }
 
@@ -100,23 +107,6 @@ pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
     let key = body.subject_public_key_info().to_der().map_err(|_| IdentityError::Malformed)?;
     Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata) }, key))
 }
-
-impl fmt::Display for IdentityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed => f.write_str("not an X.509 certificate"),
-            Self::NoMetadata => f.write_str("the certificate does not carry metadata once"),
-            Self::CriticalMetadata => f.write_str("the extension with the metadata is critical"),
-            Self::Metadata(error) => write!(f, "metadata: {error}"),
-            Self::UnsupportedKey => f.write_str("the certificate's key is not on P-256"),
-            Self::KeyMismatch => f.write_str("the certificate's key is not the metadata's"),
-            Self::NoCertificate => f.write_str("there is no certificate"),
-            Self::OwnName => f.write_str("it is our own name"),
-        }
-    }
-}
-
-impl std::error::Error for IdentityError {}
 
 /// The key in the form that metadata hold it: a compressed point.
 fn public_key(
