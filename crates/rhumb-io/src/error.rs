@@ -7,10 +7,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// What went wrong when a backend was made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IoError {
     /// A socket could not be made.
+    #[error("no UDP socket can be made for {address}: {source}")]
     Socket {
         /// The address it was for.
         address: SocketAddr,
@@ -18,6 +19,7 @@ pub enum IoError {
         source: io::Error,
     },
     /// A socket option that was asked for could not be set.
+    #[error("the socket option {option} is not available: {source}")]
     SocketOption {
         /// The option, by the system's name.
         option: &'static str,
@@ -25,6 +27,7 @@ pub enum IoError {
         source: io::Error,
     },
     /// The address could not be bound.
+    #[error(fmt = not_bound)]
     Bind {
         /// Which address.
         address: SocketAddr,
@@ -32,6 +35,7 @@ pub enum IoError {
         source: io::Error,
     },
     /// A raw socket could not be made.
+    #[error(fmt = no_raw_socket)]
     Raw {
         /// The address that it was for.
         address: IpAddr,
@@ -41,6 +45,7 @@ pub enum IoError {
         source: io::Error,
     },
     /// A TUN device could not be made, or set up.
+    #[error(fmt = no_tun)]
     Tun {
         /// Its name.
         name: String,
@@ -50,83 +55,66 @@ pub enum IoError {
         source: io::Error,
     },
     /// UDP that carries packets has to be bound to one address.
+    #[error(
+        "UDP that carries packets needs one address of this machine to listen at, not {address}"
+    )]
     NoOneAddress {
         /// The address that it is bound to.
         address: SocketAddr,
     },
     /// A [`Wake`](crate::Wake) could not be made.
+    #[error("no event descriptor can be made: {source}")]
     Wake {
         /// What the system said.
         source: io::Error,
     },
 }
 
-impl fmt::Display for IoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket { address, source } => {
-                write!(f, "no UDP socket can be made for {address}: {source}")
-            }
-            Self::SocketOption { option, source } => {
-                write!(f, "the socket option {option} is not available: {source}")
-            }
-            Self::Bind { address, source } => match source.kind() {
-                io::ErrorKind::AddrInUse => write!(
-                    f,
-                    "UDP {address} is in use by another socket; choose another port or stop its owner"
-                ),
-                io::ErrorKind::AddrNotAvailable => {
-                    write!(f, "UDP {address}: {} is not an address of this machine", address.ip())
-                }
-                io::ErrorKind::PermissionDenied => write!(
-                    f,
-                    "UDP {address}: not permitted; choose a port of 1024 or above, or give the privilege"
-                ),
-                _ => write!(f, "UDP {address} cannot be bound: {source}"),
-            },
-            Self::Raw { address, call, source } => match source.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    write!(f, "raw sockets need CAP_NET_RAW, or root ({call}: {source})")
-                }
-                io::ErrorKind::AddrNotAvailable => {
-                    write!(f, "no raw socket at {address}: that is not an address of this machine")
-                }
-                _ => write!(f, "no raw socket can be made for {address} ({call}: {source})"),
-            },
-            Self::Tun { name, call, source } => match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => {
-                    write!(f, "TUN device {name} needs CAP_NET_ADMIN, or root ({call}: {source})")
-                }
-                Some(libc::EBUSY) => {
-                    write!(f, "TUN device {name} is in use by another process; choose another name")
-                }
-                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                    write!(
-                        f,
-                        "there are no TUN devices here: /dev/net/tun is missing ({call}: {source})"
-                    )
-                }
-                _ => write!(f, "TUN device {name} cannot be set up ({call}: {source})"),
-            },
-            Self::NoOneAddress { address } => write!(
-                f,
-                "UDP that carries packets needs one address of this machine to listen at, not {address}"
-            ),
-            Self::Wake { source } => write!(f, "no event descriptor can be made: {source}"),
+fn not_bound(address: &SocketAddr, source: &io::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => write!(
+            f,
+            "UDP {address} is in use by another socket; choose another port or stop its owner"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            write!(f, "UDP {address}: {} is not an address of this machine", address.ip())
         }
+        io::ErrorKind::PermissionDenied => write!(
+            f,
+            "UDP {address}: not permitted; choose a port of 1024 or above, or give the privilege"
+        ),
+        _ => write!(f, "UDP {address} cannot be bound: {source}"),
     }
 }
 
-impl std::error::Error for IoError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Socket { source, .. }
-            | Self::SocketOption { source, .. }
-            | Self::Bind { source, .. }
-            | Self::Raw { source, .. }
-            | Self::Tun { source, .. }
-            | Self::Wake { source } => Some(source),
-            Self::NoOneAddress { .. } => None,
+fn no_raw_socket(
+    address: &IpAddr,
+    call: &str,
+    source: &io::Error,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            write!(f, "raw sockets need CAP_NET_RAW, or root ({call}: {source})")
         }
+        io::ErrorKind::AddrNotAvailable => {
+            write!(f, "no raw socket at {address}: that is not an address of this machine")
+        }
+        _ => write!(f, "no raw socket can be made for {address} ({call}: {source})"),
+    }
+}
+
+fn no_tun(name: &str, call: &str, source: &io::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            write!(f, "TUN device {name} needs CAP_NET_ADMIN, or root ({call}: {source})")
+        }
+        Some(libc::EBUSY) => {
+            write!(f, "TUN device {name} is in use by another process; choose another name")
+        }
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            write!(f, "there are no TUN devices here: /dev/net/tun is missing ({call}: {source})")
+        }
+        _ => write!(f, "TUN device {name} cannot be set up ({call}: {source})"),
     }
 }

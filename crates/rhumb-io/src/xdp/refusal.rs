@@ -2,29 +2,33 @@
 //!
 //! Invariant: with every one of these, plain sockets work: a refusal is a reason, not a failure.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
 /// Why a socket could not be given rings of its own.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// This system has no AF_XDP.
+    #[error("AF_XDP is there on Linux only")]
     NotLinux,
     /// No interface was named, and the address does not tell.
+    #[error("AF_XDP works on one interface, and {address} does not tell which; name it")]
     WhichInterface {
         /// The address that the socket is bound to.
         address: SocketAddr,
     },
     /// No interface was named for packets.
+    #[error("AF_XDP works on interfaces that are named; name one")]
     NoInterface,
     /// More interfaces were named than there can be rings for.
+    #[error("AF_XDP works on {limit} interfaces at most; name fewer")]
     TooManyInterfaces {
         /// How many there can be.
         limit: usize,
     },
     /// The interface cannot be read: it is not there, most likely.
+    #[error("interface {interface} cannot be used: {source}")]
     Interface {
         /// Its name.
         interface: String,
@@ -32,11 +36,13 @@ pub enum Refusal {
         source: io::Error,
     },
     /// The interface carries no Ethernet frames.
+    #[error("AF_XDP needs an Ethernet interface, and {interface} is none")]
     NotEthernet {
         /// Its name.
         interface: String,
     },
     /// The socket is bound to an address of some other interface.
+    #[error("{} is not an address of {interface}; listen at one of its addresses, or at all", .address.ip())]
     AddressElsewhere {
         /// The interface that was named.
         interface: String,
@@ -44,6 +50,9 @@ pub enum Refusal {
         address: SocketAddr,
     },
     /// Frames of the interface may be larger than a frame of the rings.
+    #[error(
+        "{interface} has an MTU of {mtu} bytes, and AF_XDP frames hold {limit} at most; lower it"
+    )]
     MtuTooLarge {
         /// Its name.
         interface: String,
@@ -53,6 +62,7 @@ pub enum Refusal {
         limit: u32,
     },
     /// The process may not do this.
+    #[error("AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or root ({call}: {source})")]
     NotPermitted {
         /// Which system call.
         call: &'static str,
@@ -62,6 +72,10 @@ pub enum Refusal {
     /// The driver of the interface runs no XDP programs by itself. The kernel
     /// could in its place, slower than plain sockets, and losing whatever a sender
     /// on the same machine hands over as segments.
+    #[error(
+        "the driver of {interface} runs no XDP program as it is set up now ({source}); a smaller MTU, \
+         or fewer queues, may help"
+    )]
     NoNativeMode {
         /// Its name.
         interface: String,
@@ -69,86 +83,25 @@ pub enum Refusal {
         source: io::Error,
     },
     /// The interface has a program already: another router's, perhaps.
+    #[error("{interface} has an XDP program already; there can be one at a time")]
     ProgramThere {
         /// Its name.
         interface: String,
     },
     /// The driver copies, and only zero copy was wanted.
+    #[error("the driver of {interface} has no zero copy, without which sockets are as good")]
     NoZeroCopy {
         /// Its name.
         interface: String,
     },
     /// Another step did not succeed.
+    #[error("AF_XDP is not available ({call}: {source})")]
     System {
         /// Which system call.
         call: &'static str,
         /// What the system said.
         source: io::Error,
     },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotLinux => write!(f, "AF_XDP is there on Linux only"),
-            Self::WhichInterface { address } => {
-                write!(
-                    f,
-                    "AF_XDP works on one interface, and {address} does not tell which; name it"
-                )
-            }
-            Self::NoInterface => write!(f, "AF_XDP works on interfaces that are named; name one"),
-            Self::TooManyInterfaces { limit } => {
-                write!(f, "AF_XDP works on {limit} interfaces at most; name fewer")
-            }
-            Self::Interface { interface, source } => {
-                write!(f, "interface {interface} cannot be used: {source}")
-            }
-            Self::NotEthernet { interface } => {
-                write!(f, "AF_XDP needs an Ethernet interface, and {interface} is none")
-            }
-            Self::AddressElsewhere { interface, address } => write!(
-                f,
-                "{} is not an address of {interface}; listen at one of its addresses, or at all",
-                address.ip()
-            ),
-            Self::MtuTooLarge { interface, mtu, limit } => write!(
-                f,
-                "{interface} has an MTU of {mtu} bytes, and AF_XDP frames hold {limit} at most; lower it"
-            ),
-            Self::NotPermitted { call, source } => write!(
-                f,
-                "AF_XDP needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or root ({call}: {source})"
-            ),
-            Self::NoNativeMode { interface, source } => write!(
-                f,
-                "the driver of {interface} runs no XDP program as it is set up now ({source}); a smaller MTU, \
-                 or fewer queues, may help"
-            ),
-            Self::ProgramThere { interface } => {
-                write!(f, "{interface} has an XDP program already; there can be one at a time")
-            }
-            Self::NoZeroCopy { interface } => write!(
-                f,
-                "the driver of {interface} has no zero copy, without which sockets are as good"
-            ),
-            Self::System { call, source } => {
-                write!(f, "AF_XDP is not available ({call}: {source})")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Refusal {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Interface { source, .. }
-            | Self::NotPermitted { source, .. }
-            | Self::NoNativeMode { source, .. }
-            | Self::System { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 impl Refusal {
