@@ -1,25 +1,28 @@
 //! Why something could not be made, read or stamped. What is wrong with a packet is a
 //! [`DropReason`](crate::DropReason).
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// What went wrong, by whose fault.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CapabilityError {
     // The input's.
     /// Text that names none of the things of this kind.
+    #[error("there is no such {0}")]
     UnknownText(&'static str),
     /// A field of a record or a text that holds no such thing.
+    #[error("{0} is malformed")]
     Malformed(&'static str),
     /// A line of a capability file.
+    #[error("{}", damage(*.line))]
     FileLine {
         /// Counted from 1; 0 where the file ends too early.
         line: usize,
     },
     /// A capability file that others may read.
+    #[error("{path}: mode {mode:o} lets others read it; chmod 600 it")]
     FileTooOpen {
         /// Which one.
         path: PathBuf,
@@ -29,6 +32,7 @@ pub enum CapabilityError {
 
     // The caller's.
     /// A prefix with bits beyond its length, or longer than its address.
+    #[error("{address}/{len} is not a prefix")]
     NotAPrefix {
         /// The address given.
         address: IpAddr,
@@ -36,6 +40,7 @@ pub enum CapabilityError {
         len: u8,
     },
     /// Above its bound.
+    #[error("{what} is above its bound of {limit}")]
     TooLarge {
         /// What is.
         what: &'static str,
@@ -43,20 +48,27 @@ pub enum CapabilityError {
         limit: u64,
     },
     /// A delegation that is not within the one before.
+    #[error("the prefix is not within the one delegated before")]
     NotNested,
     /// A delegation that the scheme does not allow.
+    #[error("the delegation scheme refuses: {0}")]
     SchemeRefuses(&'static str),
     /// Capabilities of one packet that differ in suite or family of addresses.
+    #[error("the capabilities of a packet differ in their {0}")]
     Mixed(&'static str),
     /// No capability, or more than four.
+    #[error("{0} capabilities; a packet carries 1 to 4")]
     CapabilityCount(usize),
     /// Below a bound or outside a range.
+    #[error("{0} is out of its range")]
     BadParameter(&'static str),
 
     // The packet's, when it is to be stamped.
     /// Not an IP packet of the capabilities' family.
+    #[error("not an IP packet of the capabilities' family")]
     NotAPacket,
     /// No room before the packet.
+    #[error("{given} bytes before the packet, {needed} are needed")]
     Headroom {
         /// Bytes that are there.
         given: usize,
@@ -64,12 +76,15 @@ pub enum CapabilityError {
         needed: usize,
     },
     /// The destination is outside of what was delegated.
+    #[error("the destination is outside of the delegated prefix")]
     OutsidePrefix,
     /// It has become too large for an IP packet.
+    #[error("the stamped packet would exceed 65535 bytes")]
     PacketTooLarge,
 
     // The environment's.
     /// A file could not be read or written.
+    #[error("{path}: {source}")]
     File {
         /// Which one.
         path: PathBuf,
@@ -77,48 +92,14 @@ pub enum CapabilityError {
         source: std::io::Error,
     },
     /// The cryptographic library failed.
+    #[error("the cryptographic library failed")]
     Crypto,
 }
 
-impl fmt::Display for CapabilityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownText(what) => write!(f, "there is no such {what}"),
-            Self::Malformed(field) => write!(f, "{field} is malformed"),
-            Self::FileLine { line: 0 } => f.write_str("the capability file ends too early"),
-            Self::FileLine { line } => write!(f, "line {line} of the capability file is wrong"),
-            Self::FileTooOpen { path, mode } => {
-                write!(f, "{}: mode {mode:o} lets others read it; chmod 600 it", path.display())
-            }
-            Self::NotAPrefix { address, len } => write!(f, "{address}/{len} is not a prefix"),
-            Self::TooLarge { what, limit } => write!(f, "{what} is above its bound of {limit}"),
-            Self::NotNested => f.write_str("the prefix is not within the one delegated before"),
-            Self::SchemeRefuses(why) => write!(f, "the delegation scheme refuses: {why}"),
-            Self::Mixed(what) => write!(f, "the capabilities of a packet differ in their {what}"),
-            Self::CapabilityCount(count) => {
-                write!(f, "{count} capabilities; a packet carries 1 to 4")
-            }
-            Self::BadParameter(what) => write!(f, "{what} is out of its range"),
-            Self::NotAPacket => f.write_str("not an IP packet of the capabilities' family"),
-            Self::Headroom { given, needed } => {
-                write!(f, "{given} bytes before the packet, {needed} are needed")
-            }
-            Self::OutsidePrefix => {
-                f.write_str("the destination is outside of the delegated prefix")
-            }
-            Self::PacketTooLarge => f.write_str("the stamped packet would exceed 65535 bytes"),
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Crypto => f.write_str("the cryptographic library failed"),
-        }
-    }
-}
-
-impl std::error::Error for CapabilityError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            _ => None,
-        }
+fn damage(line: usize) -> String {
+    match line {
+        0 => "the capability file ends too early".to_owned(),
+        line => format!("line {line} of the capability file is wrong"),
     }
 }
 
