@@ -39,20 +39,27 @@ pub struct RevocationFeed {
 }
 
 /// Why an answer is not taken. The connection is of no use any more.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeedError {
     /// The connection failed, or nothing came in time.
-    Connection(io::Error),
+    #[error("the connection failed: {0}")]
+    Connection(#[source] io::Error),
     /// Not the answer to the question, or not signed with the key for it.
+    #[error("an answer is not signed with the key for its question")]
     Forged,
     /// The server does not know the key, or has another secret
     /// or clock: `BADKEY`, `BADSIG` or `BADTIME`.
+    #[error("the key server refuses the signature: {0}; compare key files and clocks")]
     KeyRefused(String),
     /// The server refuses the question, with this rcode.
+    #[error("the key server refuses the question: {0}; is the key that of a waypoint?")]
     Refused(String),
     /// The server knows fewer revocations than are in force here: it
     /// lost its journal. What is known here stays.
+    #[error(
+        "the key server is at serial {theirs}, and {ours} is in force here; did it lose its journal?"
+    )]
     Backward {
         /// The newest serial here.
         ours: u32,
@@ -60,6 +67,7 @@ pub enum FeedError {
         theirs: u32,
     },
     /// The answer is signed, and not as it has to be.
+    #[error("the key server's answer cannot be read")]
     Malformed,
 }
 
@@ -245,41 +253,6 @@ pub fn ask_over_stream<S: Read + Write>(stream: &mut S, question: &[u8]) -> io::
     let mut answer = vec![0; usize::from(u16::from_be_bytes(len))];
     stream.read_exact(&mut answer)?;
     Ok(answer)
-}
-
-impl std::fmt::Display for FeedError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Connection(error) => write!(f, "the connection failed: {error}"),
-            Self::Forged => f.write_str("an answer is not signed with the key for its question"),
-            Self::KeyRefused(code) => {
-                write!(
-                    f,
-                    "the key server refuses the signature: {code}; compare key files and clocks"
-                )
-            }
-            Self::Refused(code) => {
-                write!(
-                    f,
-                    "the key server refuses the question: {code}; is the key that of a waypoint?"
-                )
-            }
-            Self::Backward { ours, theirs } => write!(
-                f,
-                "the key server is at serial {theirs}, and {ours} is in force here; did it lose its journal?"
-            ),
-            Self::Malformed => f.write_str("the key server's answer cannot be read"),
-        }
-    }
-}
-
-impl std::error::Error for FeedError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Connection(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// The most that a question may take: the server's holding it, and a slow way there and back.

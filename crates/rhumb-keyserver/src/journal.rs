@@ -33,14 +33,17 @@ pub struct Journal {
 }
 
 /// Why a journal cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
     /// Another process has it open.
+    #[error("journal {0} is in use by another process")]
     InUse(PathBuf),
     /// The file is no journal, or of a newer format.
+    #[error("{0} is no journal of revocations that this version reads")]
     Foreign(PathBuf),
     /// A line that is not the last does not verify.
+    #[error("journal {path} is damaged in line {line}; put a copy in its place")]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -48,6 +51,7 @@ pub enum JournalError {
         line: usize,
     },
     /// The system refuses.
+    #[error("journal {path}: {source}")]
     File {
         /// Which file.
         path: PathBuf,
@@ -55,6 +59,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// An earlier write failed.
+    #[error("journal {0} failed before; see to the disk and restart")]
     Stopped(PathBuf),
 }
 
@@ -206,36 +211,6 @@ fn parse_change(word: &str) -> Option<(Action, Subject)> {
 
 pub(crate) fn sum(text: &str) -> String {
     HEXLOWER.encode(&digest(&SHA256, text.as_bytes()).as_ref()[..SUM_LEN])
-}
-
-impl std::fmt::Display for JournalError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::InUse(path) => {
-                write!(f, "journal {} is in use by another process", path.display())
-            }
-            Self::Foreign(path) => {
-                write!(f, "{} is no journal of revocations that this version reads", path.display())
-            }
-            Self::Damaged { path, line } => {
-                let path = path.display();
-                write!(f, "journal {path} is damaged in line {line}; put a copy in its place")
-            }
-            Self::File { path, source } => write!(f, "journal {}: {source}", path.display()),
-            Self::Stopped(path) => {
-                write!(f, "journal {} failed before; see to the disk and restart", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for JournalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 const HEADER: &str = "rhumb revocations 1\n";

@@ -18,14 +18,17 @@ use crate::journal::{line, parse, sum};
 use crate::revocation::{Batch, Book, MAX_WORDS};
 
 /// Why a text is not taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeptError {
     /// It is none of ours, or of a newer format.
+    #[error("holds no revocations that this version reads")]
     Foreign,
     /// It is of another zone, whose serials mean nothing here.
+    #[error("holds revocations of the zone {0}")]
     OtherZone(String),
     /// This line, from 1, is not as it was written, or the end is missing.
+    #[error("is damaged in line {line}")]
     Damaged {
         /// Which.
         line: usize,
@@ -79,18 +82,6 @@ pub(crate) fn read(zone: &str, text: &str) -> Result<Book, KeptError> {
     }
     damaged(number + 1)
 }
-
-impl std::fmt::Display for KeptError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Foreign => f.write_str("holds no revocations that this version reads"),
-            Self::OtherZone(zone) => write!(f, "holds revocations of the zone {zone}"),
-            Self::Damaged { line } => write!(f, "is damaged in line {line}"),
-        }
-    }
-}
-
-impl std::error::Error for KeptError {}
 
 /// Bytes of the longest text: each word on a line of its own with numbers of the largest size.
 pub const MAX_KEPT_LEN: usize = 256 + MAX_WORDS * 80;

@@ -29,22 +29,32 @@ pub struct Reach {
 }
 
 /// Why a key server did not do as it was told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
     /// The answer is not signed with the key, or not for this question.
+    #[error("the answer is not signed with this key; is it the right server?")]
     Forged,
     /// The server does not know the key, or has another secret or clock.
+    #[error(
+        "the key server refuses the signature: {0}; compare key files (BADKEY, BADSIG) or \
+         clocks (BADTIME)"
+    )]
     KeyRefused(String),
     /// The serial is not above the last one.
+    #[error("the serial is not above the last one; leave --serial out")]
     Stale,
     /// Not allowed with this key, or not of the form.
+    #[error("the key server refuses: is the key that of an operator?")]
     Refused,
     /// The server's disk failed, or its book is full.
+    #[error("the key server could not store the revocation; see its log and its disk")]
     NotStored,
     /// Another rcode.
+    #[error("the key server answers {0}; is it the right zone?")]
     Other(String),
     /// Signed, and not as it has to be.
+    #[error("the key server's answer cannot be read")]
     Malformed,
 }
 
@@ -176,27 +186,3 @@ impl Operator {
         }
     }
 }
-
-impl std::fmt::Display for OperatorError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Forged => {
-                f.write_str("the answer is not signed with this key; is it the right server?")
-            }
-            Self::KeyRefused(code) => write!(
-                f,
-                "the key server refuses the signature: {code}; compare key files (BADKEY, BADSIG) or \
-                 clocks (BADTIME)"
-            ),
-            Self::Stale => f.write_str("the serial is not above the last one; leave --serial out"),
-            Self::Refused => f.write_str("the key server refuses: is the key that of an operator?"),
-            Self::NotStored => f.write_str(
-                "the key server could not store the revocation; see its log and its disk",
-            ),
-            Self::Other(code) => write!(f, "the key server answers {code}; is it the right zone?"),
-            Self::Malformed => f.write_str("the key server's answer cannot be read"),
-        }
-    }
-}
-
-impl std::error::Error for OperatorError {}

@@ -25,14 +25,17 @@ pub struct Zone {
 }
 
 /// Why a zone is none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ZoneError {
     /// No domain name, or the root.
+    #[error("`{0}` is no domain name")]
     Name(String),
     /// So long that labels do not fit.
+    #[error("`{0}` leaves no room for labels; a zone has {MAX_APEX_LEN} bytes at most")]
     TooLong(String),
     /// A name server within the zone needs addresses.
+    #[error("`{0}` is in the zone itself; say at which addresses it is")]
     NoAddress(String),
 }
 
@@ -219,25 +222,6 @@ fn parse_name(text: &str) -> Result<DomainName, ZoneError> {
     let name = Name::<Vec<u8>>::vec_from_str(text).map_err(|_| ZoneError::Name(text.to_owned()))?;
     if name.is_root() { Err(ZoneError::Name(text.to_owned())) } else { Ok(name) }
 }
-
-impl std::fmt::Display for ZoneError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Name(name) => write!(f, "`{name}` is no domain name"),
-            Self::TooLong(name) => {
-                write!(
-                    f,
-                    "`{name}` leaves no room for labels; a zone has {MAX_APEX_LEN} bytes at most"
-                )
-            }
-            Self::NoAddress(name) => {
-                write!(f, "`{name}` is in the zone itself; say at which addresses it is")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ZoneError {}
 
 /// A name has 255 bytes at most; the longest label of ours takes 41, and those of revocations less.
 const MAX_APEX_LEN: usize = 200;

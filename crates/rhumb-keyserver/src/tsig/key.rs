@@ -22,16 +22,20 @@ pub struct TsigKey {
 }
 
 /// Why text is no key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TsigKeyError {
     /// Not of the form `key "NAME" { algorithm hmac-sha256; secret "BASE64"; };`.
+    #[error("it is not of the form that `tsig-keygen` writes")]
     Form,
     /// The name is no domain name.
+    #[error("its name is no domain name")]
     Name,
     /// Another algorithm than hmac-sha256.
+    #[error("its algorithm is not {ALGORITHM}")]
     Algorithm,
     /// Not base64, or shorter than [`MIN_SECRET_LEN`] bytes.
+    #[error("its secret is no base64 of {MIN_SECRET_LEN} to {MAX_SECRET_LEN} bytes")]
     Secret,
 }
 
@@ -115,21 +119,6 @@ impl fmt::Debug for TsigKey {
         write!(f, "TsigKey({})", self.name)
     }
 }
-
-impl fmt::Display for TsigKeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form => f.write_str("it is not of the form that `tsig-keygen` writes"),
-            Self::Name => f.write_str("its name is no domain name"),
-            Self::Algorithm => write!(f, "its algorithm is not {ALGORITHM}"),
-            Self::Secret => {
-                write!(f, "its secret is no base64 of {MIN_SECRET_LEN} to {MAX_SECRET_LEN} bytes")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TsigKeyError {}
 
 /// Words and braces; `;`, white space and comments divide, and a quoted word is its content.
 struct Words<'a> {
