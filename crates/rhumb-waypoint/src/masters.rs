@@ -1,7 +1,6 @@
 //! The master keys of a waypoint: which texts make a whole set of them, and what changes in the
 //! verifiers when one set takes the place of another.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use rhumb_capability::{Epoch, EpochKeys};
@@ -30,18 +29,26 @@ pub struct Change<'a> {
 }
 
 /// Why a text is no key of this waypoint, or keys are no whole set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MasterFault {
     /// No master key.
+    #[error("{0}")]
     Text(LineFault),
     /// Of an address that is not this waypoint's.
+    #[error("it is the master of {0}, not of this waypoint")]
     Foreign(IpAddr),
     /// There is another one of the same address and epoch.
+    #[error("another file is the master of {0}, epoch {epoch}", epoch = .1.0)]
     Twice(IpAddr, Epoch),
     /// An address has none.
+    #[error("no master of {0}; make one: rhumb capability master {0}")]
     Missing(IpAddr),
     /// An address has keys of so many epochs, more than verifiers take.
+    #[error(
+        "masters of {0} for {1} epochs; two are taken, the present one and the one before or \
+         after: move others away"
+    )]
     Epochs(IpAddr, usize),
 }
 
@@ -112,30 +119,6 @@ impl Masters {
         Change { install: self.0.iter().collect(), retire }
     }
 }
-
-impl fmt::Display for MasterFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(fault) => fault.fmt(f),
-            Self::Foreign(waypoint) => {
-                write!(f, "it is the master of {waypoint}, not of this waypoint")
-            }
-            Self::Twice(waypoint, Epoch(epoch)) => {
-                write!(f, "another file is the master of {waypoint}, epoch {epoch}")
-            }
-            Self::Missing(address) => {
-                write!(f, "no master of {address}; make one: rhumb capability master {address}")
-            }
-            Self::Epochs(address, count) => write!(
-                f,
-                "masters of {address} for {count} epochs; two are taken, the present one and the one before or \
-                 after: move others away"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for MasterFault {}
 
 /// As many as a verifier takes.
 const MOST_EPOCHS: usize = 2;
