@@ -181,46 +181,31 @@ impl Config {
 }
 
 /// Why a configuration cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// An autonomous system is zero (RFC 7607).
+    #[error("0 is no autonomous system")]
     AsZero,
     /// Both sides have this autonomous system: internal sessions are not offered.
+    #[error("both sides are AS {0}: internal sessions are not offered")]
     InternalNeighbour(u32),
     /// Our BGP identifier is zero (RFC 6286).
+    #[error("0.0.0.0 is no BGP identifier")]
     IdentifierZero,
     /// The hold time is neither zero nor within 3 to 65,535 seconds.
+    #[error("a hold time of {0:?}: it is 0 or 3 to 65535 seconds")]
     HoldTime(Duration),
     /// No family is to be spoken.
+    #[error("no address family is to be spoken")]
     NoFamily,
     /// The restart time is beyond 4095 seconds.
+    #[error("a restart time of {0:?}: it is at most 4095 seconds")]
     RestartTime(Duration),
     /// A timer between attempts is zero: they would never end.
+    #[error("a rest of no time between attempts")]
     NoRest,
 }
-
-impl std::fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::AsZero => f.write_str("0 is no autonomous system"),
-            Self::InternalNeighbour(number) => {
-                write!(f, "both sides are AS {number}: internal sessions are not offered")
-            }
-            Self::IdentifierZero => f.write_str("0.0.0.0 is no BGP identifier"),
-            Self::HoldTime(hold) => {
-                write!(f, "a hold time of {hold:?}: it is 0 or 3 to 65535 seconds")
-            }
-            Self::NoFamily => f.write_str("no address family is to be spoken"),
-            Self::RestartTime(time) => {
-                write!(f, "a restart time of {time:?}: it is at most 4095 seconds")
-            }
-            Self::NoRest => f.write_str("a rest of no time between attempts"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// RFC 4271, section 10, suggests it.
 const HOLD: Duration = Duration::from_secs(90);

@@ -47,10 +47,11 @@ pub use rule::{Conditions, Decision, Edits, Policy, Rule, Verdict};
 pub use rustbgpd_wire::RpkiValidation;
 
 /// What is wrong with a policy, or with one expression of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// An expression over paths, the byte at which it is wrong, and how.
+    #[error("at byte {at}: {problem}")]
     Path {
         /// From 0.
         at: usize,
@@ -58,12 +59,22 @@ pub enum PolicyError {
         problem: path::Problem,
     },
     /// No community, or no pattern of communities.
+    #[error(
+        "`{0}` is no community; give A:B, A:B:C, rt:A:B, ro:A:B, ext:TYPE:SUBTYPE:VALUE or a \
+         name like no-export; in patterns a number may be * or LOW-HIGH"
+    )]
     Community(String),
     /// No prefix, or no bounds of length behind it.
+    #[error(
+        "`{0}` is no prefix like 192.0.2.0/24, 10.0.0.0/8 ge 16 le 24, 10.0.0.0/8+ or 10.0.0.0/8{{16,24}}, \
+         with zeros behind its length"
+    )]
     Prefix(String),
     /// Bounds that no prefix is within: not len <= ge <= le <= the family's most.
+    #[error("no prefix is within the lengths of `{0}`; its length <= ge <= le")]
     Lengths(String),
     /// More of something than policies may have.
+    #[error("more than {most} {what}")]
     TooMany {
         /// Of what.
         what: &'static str,
@@ -71,30 +82,6 @@ pub enum PolicyError {
         most: usize,
     },
 }
-
-impl std::fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Path { at, problem } => write!(f, "at byte {at}: {problem}"),
-            Self::Community(text) => write!(
-                f,
-                "`{text}` is no community; give A:B, A:B:C, rt:A:B, ro:A:B, ext:TYPE:SUBTYPE:VALUE or a \
-                 name like no-export; in patterns a number may be * or LOW-HIGH"
-            ),
-            Self::Prefix(text) => write!(
-                f,
-                "`{text}` is no prefix like 192.0.2.0/24, 10.0.0.0/8 ge 16 le 24, 10.0.0.0/8+ or 10.0.0.0/8{{16,24}}, \
-                 with zeros behind its length"
-            ),
-            Self::Lengths(text) => {
-                write!(f, "no prefix is within the lengths of `{text}`; its length <= ge <= le")
-            }
-            Self::TooMany { what, most } => write!(f, "more than {most} {what}"),
-        }
-    }
-}
-
-impl std::error::Error for PolicyError {}
 
 /// Rules of one policy: beyond it, a table of prefixes was written as
 /// rules; a list of prefixes holds them better.

@@ -81,47 +81,34 @@ enum Link {
 }
 
 /// Why a connection has to end. The set stays until it expires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RtrError {
     /// It is no message of the protocol.
+    #[error("no message of RFC 8210: {0}")]
     Malformed(PduError),
     /// The cache speaks no version that we do, or changed it.
+    #[error("the cache speaks version {0} now")]
     Version(u8),
     /// The cache reports an error, with this code (RFC 8210, section 12).
+    #[error("the cache reports error {0} (RFC 8210, section 12)")]
     Reported(u16),
     /// A message that has no place there.
+    #[error("a message that has no place there")]
     Unexpected,
     /// Another session within one connection, or in an answer to a serial of this one.
+    #[error("the session changed in the middle")]
     Session,
     /// A payload twice, or the withdrawal of one that was not there.
+    #[error("the cache announced a payload twice, or withdrew one it had not announced")]
     Inconsistent,
     /// More than [`MOST_VRPS`].
+    #[error("more than {MOST_VRPS} payloads")]
     TooMany,
     /// Silence for [`ANSWER`].
+    #[error("no answer for {} s", ANSWER.as_secs())]
     Silent,
 }
-
-impl std::fmt::Display for RtrError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Malformed(error) => write!(f, "no message of RFC 8210: {error}"),
-            Self::Version(version) => write!(f, "the cache speaks version {version} now"),
-            Self::Reported(code) => {
-                write!(f, "the cache reports error {code} (RFC 8210, section 12)")
-            }
-            Self::Unexpected => f.write_str("a message that has no place there"),
-            Self::Session => f.write_str("the session changed in the middle"),
-            Self::Inconsistent => f.write_str(
-                "the cache announced a payload twice, or withdrew one it had not announced",
-            ),
-            Self::TooMany => write!(f, "more than {MOST_VRPS} payloads"),
-            Self::Silent => write!(f, "no answer for {} s", ANSWER.as_secs()),
-        }
-    }
-}
-
-impl std::error::Error for RtrError {}
 
 impl Default for RtrClient {
     fn default() -> Self {
