@@ -7,11 +7,12 @@ use rhumb_trust::x509::IdentityError;
 use rhumb_wire::Name;
 
 /// Why there is no channel, or no longer one.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
     // The peer's, who is another than expected.
     /// Somebody else answers there.
+    #[error("{found} is there, not {expected} as was expected")]
     WrongName {
         /// Who should be there.
         expected: Name,
@@ -19,15 +20,19 @@ pub enum ChannelError {
         found: Name,
     },
     /// The peer's certificate proves no name.
+    #[error("the peer proves no name: {0}")]
     Identity(IdentityError),
     /// The name is not admitted here.
+    #[error("{0} is not admitted here")]
     Stranger(Name),
     /// The peer does not admit our name.
+    #[error("our name {own} is not admitted there; is it in the peer's roster or configuration?")]
     Refused {
         /// Our own.
         own: Name,
     },
     /// The peer speaks another protocol, or another version of it.
+    #[error("the peer does not speak {ours}: it is of another version, or of another kind")]
     OtherProtocol {
         /// What we speak.
         ours: String,
@@ -35,6 +40,7 @@ pub enum ChannelError {
 
     // The peer's, who does not keep to the protocol.
     /// It announced a message above the bound.
+    #[error("a message of {len} bytes is above the bound of {most}")]
     FrameTooLong {
         /// Its length.
         len: usize,
@@ -42,34 +48,45 @@ pub enum ChannelError {
         most: usize,
     },
     /// It said nothing, not even that it is there.
+    #[error("the peer has fallen silent")]
     Silent,
     /// It takes nothing of what is sent to it.
+    #[error("the peer takes nothing of what is sent to it")]
     Stalled,
     /// It ended the channel, as is its right.
+    #[error("the peer ended the channel")]
     Closed,
     /// The connection ended without a goodbye, perhaps within a message.
+    #[error("the connection ended without a goodbye")]
     Cut,
 
     // The environment's.
     /// The handshake took too long.
+    #[error("the handshake took too long")]
     TimedOut,
     /// TLS failed in another way.
+    #[error("TLS: {0}")]
     Tls(rustls::Error),
     /// TCP failed.
+    #[error("{0}")]
     Io(io::Error),
     /// Local: no certificate can be made of the identity.
+    #[error("no certificate can be made of the key")]
     Certificate,
 }
 
 /// Why a message cannot be sent now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// Too much waits already: the peer reads too slowly.
+    #[error("too much waits to be sent already")]
     Full,
     /// The channel has ended.
+    #[error("the channel has ended")]
     Closed,
     /// The message is above the bound of its protocol.
+    #[error("the message is above the bound of its protocol")]
     TooLong,
 }
 
@@ -83,13 +100,7 @@ pub(crate) enum Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WrongName { expected, found } => {
-                write!(f, "{found} is there, not {expected} as was expected")
-            }
-            Self::Identity(error) => write!(f, "the peer proves no name: {error}"),
-            Self::Stranger(name) => write!(f, "{name} is not admitted here"),
-        }
+        ChannelError::from(*self).fmt(f)
     }
 }
 
@@ -154,52 +165,3 @@ impl ChannelError {
         }
     }
 }
-
-impl fmt::Display for ChannelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WrongName { expected, found } => {
-                Refusal::WrongName { expected: *expected, found: *found }.fmt(f)
-            }
-            Self::Identity(error) => Refusal::Identity(*error).fmt(f),
-            Self::Stranger(name) => Refusal::Stranger(*name).fmt(f),
-            Self::Refused { own } => {
-                write!(
-                    f,
-                    "our name {own} is not admitted there; is it in the peer's roster or configuration?"
-                )
-            }
-            Self::OtherProtocol { ours } => {
-                write!(
-                    f,
-                    "the peer does not speak {ours}: it is of another version, or of another kind"
-                )
-            }
-            Self::FrameTooLong { len, most } => {
-                write!(f, "a message of {len} bytes is above the bound of {most}")
-            }
-            Self::Silent => f.write_str("the peer has fallen silent"),
-            Self::Stalled => f.write_str("the peer takes nothing of what is sent to it"),
-            Self::Closed => f.write_str("the peer ended the channel"),
-            Self::Cut => f.write_str("the connection ended without a goodbye"),
-            Self::TimedOut => f.write_str("the handshake took too long"),
-            Self::Tls(error) => write!(f, "TLS: {error}"),
-            Self::Io(error) => error.fmt(f),
-            Self::Certificate => f.write_str("no certificate can be made of the key"),
-        }
-    }
-}
-
-impl std::error::Error for ChannelError {}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "too much waits to be sent already",
-            Self::Closed => "the channel has ended",
-            Self::TooLong => "the message is above the bound of its protocol",
-        })
-    }
-}
-
-impl std::error::Error for SendError {}
