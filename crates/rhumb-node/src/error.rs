@@ -14,17 +14,20 @@ use rhumb_wire::nack::Reason;
 use crate::core::{Disconnection, MAX_SERVED, SendFailure, ServiceEnd};
 
 /// Why a node could not join, or is of no further use.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
     /// Nobody finished a handshake at the router's address in time.
+    #[error(fmt = unreachable)]
     RouterUnreachable {
         /// Where the router should be.
         address: SocketAddr,
         /// Why the last try failed, if one did.
+        #[source]
         last: Option<LinkError>,
     },
     /// No router was found that could be joined in time.
+    #[error(fmt = none_found)]
     NoRouterFound {
         /// The root routers that were given.
         roots: Vec<SocketAddr>,
@@ -32,6 +35,7 @@ pub enum NodeError {
         last: Option<Box<Disconnection>>,
     },
     /// Another router is there than the one expected.
+    #[error("at {address} is {actual}, not the router {expected}; correct the name or the address")]
     WrongRouter {
         /// Where.
         address: SocketAddr,
@@ -41,11 +45,13 @@ pub enum NodeError {
         actual: Name,
     },
     /// The router shook hands but accepted the name neither in time nor at all.
+    #[error("router {router} does not answer the advertisement; try again, or look at its log")]
     NoAnswer {
         /// Which router.
         router: Name,
     },
     /// The router refuses the name.
+    #[error(fmt = refused)]
     Refused {
         /// Which router.
         router: Name,
@@ -53,22 +59,30 @@ pub enum NodeError {
         reason: Reason,
     },
     /// The router accepts the name, but could not publish it in the RIB in time.
+    #[error(
+        "router {router} cannot publish this name; check that its RIB runs, is reachable, and has the right time"
+    )]
     NotPublished {
         /// Which router.
         router: Name,
     },
     /// The local address cannot be used, or the machine lacks something.
-    Io(IoError),
+    #[error("{0}")]
+    Io(#[from] IoError),
     /// The link cannot be set up.
-    Link(LinkError),
+    #[error("the link cannot be set up: {0}")]
+    Link(#[source] LinkError),
     /// The operating system refuses a thread or random numbers.
+    #[error("the system refuses: {source}")]
     System {
         /// What it said.
         source: io::Error,
     },
     /// A name cannot be served.
-    Serve(ServeError),
+    #[error("{0}")]
+    Serve(#[from] ServeError),
     /// The router does not let this node serve a name.
+    #[error("{name} is not served here: {reason}")]
     NotServing {
         /// The name.
         name: Name,
@@ -76,50 +90,64 @@ pub enum NodeError {
         reason: ServiceEnd,
     },
     /// The router did not accept in time that this node serves a name, or could not publish it.
+    #[error(
+        "the router has not published in time that {name} is served here; try again, or look at its log"
+    )]
     ServiceNotPublished {
         /// The name.
         name: Name,
     },
     /// Another receiver of this node has the port.
+    #[error("port {port} of this node has a receiver already; use another or close that one")]
     PortInUse {
         /// Which port.
         port: u16,
     },
     /// Another process with this node's key has claimed its name
     /// since; of two claims the later one counts.
+    #[error(
+        "another process has joined with this key since, at router {via}; the later claim counts, so this one \
+         ends: give each process a key of its own"
+    )]
     Displaced {
         /// Who carries for the name now.
         via: Name,
     },
     /// The node has left, or its socket failed.
+    #[error("the node is closed; join again")]
     Closed,
 }
 
 /// Why a name cannot be served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The AdCert is for another server, or does not hold now.
-    AdCert(AdCertError),
+    #[error("{0}")]
+    AdCert(#[source] AdCertError),
     /// A newer AdCert of the same owner is in use.
+    #[error("{owner} is served here by a newer AdCert already; leave this one out")]
     Older {
         /// Whose name.
         owner: Name,
     },
     /// The AdCert is of another owner than the one that it should take the place of.
+    #[error("the AdCert is of another name, {owner}; serve that besides, or leave it out")]
     OtherOwner {
         /// Whose name.
         owner: Name,
     },
     /// The node serves as many names as it can.
+    #[error("a node serves at most {MAX_SERVED} names; start another one")]
     TooMany,
 }
 
 /// Why something was not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     /// It is longer than one datagram to that name carries.
+    #[error("{len} bytes do not fit one datagram; send at most {max}")]
     TooBig {
         /// Its length in bytes.
         len: usize,
@@ -127,16 +155,20 @@ pub enum SendError {
         max: usize,
     },
     /// Too much was waiting for all the time allowed.
+    #[error("too much waits to be sent; send slower, or try again")]
     NoRoom,
     /// It was to be sent in a name that this node does not serve.
+    #[error("{name} is not served by this node; send in its own name")]
     NotServed {
         /// Which name.
         name: Name,
     },
     /// No router is joined at the moment.
+    #[error("not connected to a router at the moment; try again")]
     NotJoined,
     /// What was sent to that name shortly before could not be delivered.
     /// This was not sent; trying again is allowed.
+    #[error("an earlier datagram to {to} was not delivered: {reason}; try again")]
     Undelivered {
         /// To whom.
         to: Name,
@@ -144,21 +176,25 @@ pub enum SendError {
         reason: SendFailure,
     },
     /// The node has left.
+    #[error("the node is closed; join again")]
     Closed,
 }
 
 /// Why a ping or a trace has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PingError {
     /// Nothing came back in time.
+    #[error("no answer in time; the name may be offline")]
     TimedOut,
     /// A router said that it knows no way.
+    #[error("no way to that name is known{}; check the name, and that its holder has joined", said_by(.reporter))]
     Unreachable {
         /// Who said so, if known.
         reporter: Option<Name>,
     },
     /// A router refused to carry it.
+    #[error("refused: {reason}{}", said_by(.reporter))]
     Refused {
         /// What it said.
         reason: Reason,
@@ -166,177 +202,55 @@ pub enum PingError {
         reporter: Option<Name>,
     },
     /// It could not be sent.
-    Send(SendError),
+    #[error("{0}")]
+    Send(#[from] SendError),
 }
 
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RouterUnreachable { address, last: None | Some(LinkError::TimedOut) } => write!(
-                f,
-                "no router answers at {address}; check the address, and that a router runs there"
-            ),
-            Self::RouterUnreachable { address, last: Some(error) } => {
-                write!(f, "no router can be joined at {address}: {error}")
-            }
-            Self::NoRouterFound { roots, last } => {
-                f.write_str("no router answers on the local network")?;
-                if roots.is_empty() {
-                    f.write_str("; give the address of a router, or of root routers to try")?;
-                } else {
-                    roots.iter().try_for_each(|root| write!(f, ", nor at {root}"))?;
-                    f.write_str("; check that routers run there")?;
-                }
-                match last {
-                    Some(reason) => write!(f, " ({reason})"),
-                    None => Ok(()),
-                }
-            }
-            Self::WrongRouter { address, expected, actual } => write!(
-                f,
-                "at {address} is {actual}, not the router {expected}; correct the name or the address"
-            ),
-            Self::NoAnswer { router } => write!(
-                f,
-                "router {router} does not answer the advertisement; try again, or look at its log"
-            ),
-            Self::Refused { router, reason: Reason::NotAuthorised } => write!(
-                f,
-                "router {router} refuses this name: its rules do not let this name in; ask whoever runs it to admit it"
-            ),
-            Self::Refused { router, reason } => write!(
-                f,
-                "router {router} refuses this name: {reason}; check the key and this machine's clock"
-            ),
-            Self::NotPublished { router } => write!(
-                f,
-                "router {router} cannot publish this name; check that its RIB runs, is reachable, and has the right time"
-            ),
-            Self::Io(error) => error.fmt(f),
-            Self::Link(error) => write!(f, "the link cannot be set up: {error}"),
-            Self::System { source } => write!(f, "the system refuses: {source}"),
-            Self::Serve(error) => error.fmt(f),
-            Self::NotServing { name, reason } => write!(f, "{name} is not served here: {reason}"),
-            Self::ServiceNotPublished { name } => write!(
-                f,
-                "the router has not published in time that {name} is served here; try again, or look at its log"
-            ),
-            Self::PortInUse { port } => write!(
-                f,
-                "port {port} of this node has a receiver already; use another or close that one"
-            ),
-            Self::Displaced { via } => write!(
-                f,
-                "another process has joined with this key since, at router {via}; the later claim counts, so this one \
-                 ends: give each process a key of its own"
-            ),
-            Self::Closed => f.write_str("the node is closed; join again"),
-        }
+fn unreachable(
+    address: &SocketAddr,
+    last: &Option<LinkError>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    match last {
+        None | Some(LinkError::TimedOut) => write!(
+            f,
+            "no router answers at {address}; check the address, and that a router runs there"
+        ),
+        Some(error) => write!(f, "no router can be joined at {address}: {error}"),
     }
 }
 
-impl std::error::Error for NodeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            Self::Link(error) | Self::RouterUnreachable { last: Some(error), .. } => Some(error),
-            Self::System { source } => Some(source),
-            _ => None,
-        }
+fn none_found(
+    roots: &[SocketAddr],
+    last: &Option<Box<Disconnection>>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    f.write_str("no router answers on the local network")?;
+    if roots.is_empty() {
+        f.write_str("; give the address of a router, or of root routers to try")?;
+    } else {
+        roots.iter().try_for_each(|root| write!(f, ", nor at {root}"))?;
+        f.write_str("; check that routers run there")?;
     }
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AdCert(error) => error.fmt(f),
-            Self::Older { owner } => {
-                write!(f, "{owner} is served here by a newer AdCert already; leave this one out")
-            }
-            Self::OtherOwner { owner } => {
-                write!(
-                    f,
-                    "the AdCert is of another name, {owner}; serve that besides, or leave it out"
-                )
-            }
-            Self::TooMany => {
-                write!(f, "a node serves at most {MAX_SERVED} names; start another one")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ServeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::AdCert(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<ServeError> for NodeError {
-    fn from(error: ServeError) -> Self {
-        Self::Serve(error)
-    }
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooBig { len, max } => {
-                write!(f, "{len} bytes do not fit one datagram; send at most {max}")
-            }
-            Self::NoRoom => f.write_str("too much waits to be sent; send slower, or try again"),
-            Self::NotServed { name } => {
-                write!(f, "{name} is not served by this node; send in its own name")
-            }
-            Self::NotJoined => f.write_str("not connected to a router at the moment; try again"),
-            Self::Undelivered { to, reason } => {
-                write!(f, "an earlier datagram to {to} was not delivered: {reason}; try again")
-            }
-            Self::Closed => f.write_str("the node is closed; join again"),
-        }
-    }
-}
-
-impl std::error::Error for SendError {}
-
-impl fmt::Display for PingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TimedOut => f.write_str("no answer in time; the name may be offline"),
-            Self::Unreachable { reporter } => {
-                f.write_str("no way to that name is known")?;
-                by(f, reporter)?;
-                f.write_str("; check the name, and that its holder has joined")
-            }
-            Self::Refused { reason, reporter } => {
-                write!(f, "refused: {reason}")?;
-                by(f, reporter)
-            }
-            Self::Send(error) => error.fmt(f),
-        }
-    }
-}
-
-fn by(f: &mut fmt::Formatter<'_>, reporter: &Option<Name>) -> fmt::Result {
-    match reporter {
-        Some(name) => write!(f, " (says {name})"),
+    match last {
+        Some(reason) => write!(f, " ({reason})"),
         None => Ok(()),
     }
 }
 
-impl std::error::Error for PingError {}
-
-impl From<SendError> for PingError {
-    fn from(error: SendError) -> Self {
-        Self::Send(error)
+fn refused(router: &Name, reason: &Reason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match reason {
+        Reason::NotAuthorised => write!(
+            f,
+            "router {router} refuses this name: its rules do not let this name in; ask whoever runs it to admit it"
+        ),
+        reason => write!(
+            f,
+            "router {router} refuses this name: {reason}; check the key and this machine's clock"
+        ),
     }
 }
 
-impl From<IoError> for NodeError {
-    fn from(error: IoError) -> Self {
-        Self::Io(error)
-    }
+fn said_by(reporter: &Option<Name>) -> String {
+    reporter.map_or_else(String::new, |name| format!(" (says {name})"))
 }

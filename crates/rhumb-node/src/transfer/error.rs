@@ -1,6 +1,5 @@
 //! Why a transfer ended without its file, as told to whoever asked for it.
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -8,14 +7,17 @@ use rhumb_wire::nack::Reason;
 use rhumb_wire::transfer::CancelReason;
 
 /// Why a transfer ended without its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// The other end gave this reason.
+    #[error("ended by the other end: {0}")]
     EndedByPeer(CancelReason),
     /// All bytes arrived, but they are not the file that was offered.
+    #[error("what arrived is not the file that was sent: SHA-256 differs")]
     Corrupt,
     /// The file on offer is larger than the receiver takes.
+    #[error("the file has {length} bytes, at most {limit} are taken")]
     TooLarge {
         /// Bytes of the file.
         length: u64,
@@ -23,14 +25,19 @@ pub enum TransferError {
         limit: u64,
     },
     /// The receiver did not take the offer.
+    #[error("refused: {0}")]
     Refused(CancelReason),
     /// This end was told to stop.
+    #[error("stopped")]
     Stopped,
     /// The file to send cannot be read.
+    #[error("the file cannot be read: {0}")]
     Read(io::ErrorKind),
     /// The file to receive cannot be written, or not be read back.
+    #[error("the file cannot be written: {0}")]
     Write(io::ErrorKind),
     /// The other end was silent, or nothing arrived there.
+    #[error("no progress for {} s{}", .after.as_secs(), last_said(.last_nack))]
     NoProgress {
         /// For so long.
         after: Duration,
@@ -39,28 +46,6 @@ pub enum TransferError {
     },
 }
 
-impl fmt::Display for TransferError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EndedByPeer(reason) => write!(f, "ended by the other end: {reason}"),
-            Self::Corrupt => {
-                f.write_str("what arrived is not the file that was sent: SHA-256 differs")
-            }
-            Self::TooLarge { length, limit } => {
-                write!(f, "the file has {length} bytes, at most {limit} are taken")
-            }
-            Self::Refused(reason) => write!(f, "refused: {reason}"),
-            Self::Stopped => f.write_str("stopped"),
-            Self::Read(kind) => write!(f, "the file cannot be read: {kind}"),
-            Self::Write(kind) => write!(f, "the file cannot be written: {kind}"),
-            Self::NoProgress { after, last_nack: None } => {
-                write!(f, "no progress for {} s", after.as_secs())
-            }
-            Self::NoProgress { after, last_nack: Some(reason) } => {
-                write!(f, "no progress for {} s; the path last said: {reason}", after.as_secs())
-            }
-        }
-    }
+fn last_said(nack: &Option<Reason>) -> String {
+    nack.map_or_else(String::new, |reason| format!("; the path last said: {reason}"))
 }
-
-impl std::error::Error for TransferError {}
