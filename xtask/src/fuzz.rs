@@ -172,15 +172,14 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
 
 const MANIFEST: &str = "fuzz/Cargo.toml";
 /// What cargo-fuzz passes, less the sanitizer, which needs a nightly
-/// compiler and finds little where unsafe is forbidden.
-const COVERAGE_FLAGS: [&str; 7] = [
+/// compiler and finds little where unsafe is forbidden, and less code that no target reaches.
+const COVERAGE_FLAGS: [&str; 6] = [
     "--cfg fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
-    "-Clink-dead-code",
 ];
 /// A single input may take 5 s and all of them 1 GB: more than that is an attack that works.
 const LIMITS: [&str; 3] = ["-timeout=5", "-rss_limit_mb=1024", "-print_final_stats=1"];
