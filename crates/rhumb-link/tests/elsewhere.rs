@@ -9,8 +9,10 @@ use std::time::Duration;
 use pair::{Fate, Flying, Net};
 use proptest::prelude::*;
 use rhumb_link::{Config, DropReason, Event};
-use rhumb_wire::datagram::Datagram;
+use rhumb_wire::Name;
+use rhumb_wire::datagram::{Datagram, SessionIndex, SessionParameters};
 
+use crate::foreign::{Foreign, Version, certificate};
 use crate::pair;
 
 const MS: Duration = Duration::from_millis(1);
@@ -156,6 +158,81 @@ fn work_that_nobody_does_is_bounded() {
     }
     // What is said again of the one in progress begins nothing.
     assert_eq!(refused, [DropReason::HalfOpenLimit; 6]);
+}
+
+const VERSIONS: [Version; 2] = [Version::Dtls12, Version::Dtls13];
+
+/// A stock stack that begins with host 0, up to where it has told its parameters.
+fn foreign_session(net: &mut Net, version: Version, context: &str) -> Name {
+    let them = pair::identity();
+    let certificate = certificate(&them, Some(them.metadata().emit()));
+    let mut foreign = Foreign::new(net, version, certificate, Some(0));
+    foreign.run(net, Duration::from_secs(6));
+    assert!(foreign.connected && !foreign.failed, "{context}");
+    assert!(SessionParameters::parse(&foreign.messages[0]).is_ok(), "{context}");
+    let index = SessionIndex::new(5).unwrap();
+    foreign.say(&SessionParameters { index, lanes: 1, max_datagram_len: 1300 }.emit());
+    foreign.run(net, Duration::from_millis(1500));
+    them.name()
+}
+
+fn assert_sealed_for(net: &mut Net, name: &Name, context: &str) {
+    let session = net.hosts[0].endpoint.session_of(name).expect(context);
+    assert!(net.seal(0, session, b"for them").is_ok(), "{context}");
+    assert_eq!(net.hosts[0].endpoint.half_open(), 0, "{context}");
+}
+
+#[test]
+fn foreign_stacks_have_their_work_done_elsewhere_too() {
+    for version in VERSIONS {
+        for work_takes in [Duration::ZERO, MS, 200 * MS, 700 * MS] {
+            let context = format!("{version:?} where work takes {work_takes:?}");
+            let mut net = Net::new();
+            net.add(elsewhere());
+            net.work_takes = work_takes;
+            let name = foreign_session(&mut net, version, &context);
+            assert_sealed_for(&mut net, &name, &context);
+            // Its hello, and what its certificate and its proof come in.
+            assert!(net.worked >= 2, "{} steps, {context}", net.worked);
+        }
+        let mut net = Net::new();
+        net.add(Config::default());
+        let name = foreign_session(&mut net, version, "here");
+        assert_sealed_for(&mut net, &name, "here");
+        assert_eq!(net.worked, 0, "nobody asked for it");
+    }
+}
+
+#[test]
+fn any_single_datagram_of_a_foreign_stack_may_be_lost_or_repeated_while_work_is_done() {
+    for version in VERSIONS {
+        for number in 0..10 {
+            for fate in [Fate::Lost, Fate::Twice(MS), Fate::Twice(15 * MS), Fate::Late(300 * MS)] {
+                let context = format!("{version:?}, datagram {number} {fate:?}");
+                let mut net = Net::new();
+                net.add(elsewhere());
+                net.work_takes = 20 * MS;
+                net.set_fate(move |n, _| if n == number { fate } else { Fate::Arrives });
+                let name = foreign_session(&mut net, version, &context);
+                assert_sealed_for(&mut net, &name, &context);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_foreign_stack_that_proves_no_name_is_refused_by_work_done_elsewhere() {
+    for version in VERSIONS {
+        let mut net = Net::new();
+        net.add(elsewhere());
+        let nameless = certificate(&pair::identity(), None);
+        let mut foreign = Foreign::new(&net, version, nameless, Some(0));
+        foreign.run(&mut net, Duration::from_secs(4));
+        let refused = net.drops(0).into_iter().find(|it| it.0 == DropReason::IdentityRefused);
+        assert_eq!(refused, Some((DropReason::IdentityRefused, 1)), "{version:?}");
+        assert_eq!(net.hosts[0].endpoint.half_open(), 0, "{version:?}");
+        assert!(net.worked >= 2 && net.take_events(0).is_empty(), "{version:?}");
+    }
 }
 
 proptest! {

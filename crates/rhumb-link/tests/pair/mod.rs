@@ -61,6 +61,8 @@ pub struct Net {
     pub outside: Vec<Flying>,
     /// How long steps of handshakes take that are done elsewhere.
     pub work_takes: Duration,
+    /// How many steps of handshakes were done elsewhere.
+    pub worked: usize,
     /// What was done elsewhere, of which hosts, and when they are told.
     working: BTreeMap<(Instant, usize), (usize, HandshakeDone)>,
     in_flight: BTreeMap<(Instant, usize), Flying>,
@@ -78,6 +80,7 @@ impl Net {
             sent: Vec::new(),
             outside: Vec::new(),
             work_takes: Duration::from_millis(3),
+            worked: 0,
             working: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             numbers: 0,
@@ -244,6 +247,7 @@ impl Net {
     pub fn collect(&mut self, host: usize) {
         while let Some(job) = self.hosts[host].endpoint.poll_handshake_job() {
             self.numbers += 1;
+            self.worked += 1;
             self.working.insert((self.now + self.work_takes, self.numbers), (host, job.run()));
         }
         let mut batch = Batch::new();
