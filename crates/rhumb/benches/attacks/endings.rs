@@ -1,11 +1,16 @@
 //! Sessions that end, a thousand a second, and a handshake that is renewed while there are many
 //! flows: what that costs flows it is not about.
+//!
+//! On two cores those who end their sessions share one with the ends of the flow: in quiet turns
+//! they do the same work, and tell a socket that nobody reads. What a flow keeps of its rate where
+//! they do nothing is said beside (`rate_of_idle`), and what the forwarding thread spends on ends.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
-use rhumb_io::udp::{Options, UdpSocket};
+use rhumb_io::udp::{Options, UdpSocket as BatchSocket};
 use rhumb_wire::{Action, Batch, Name, PduHeader, Role};
 use serde_json::Value;
 
@@ -29,28 +34,81 @@ fn ended_sessions(report: &mut Report, place: &Place, router: &Daemon) {
     let looked_into = |place: &Place| counter(place, router, "flows_looked_into_again");
     let mut flow = FullRate::through(router);
     let mut caller = Stranger::join(Ipv4Addr::new(127, 12, 0, 1), router.address, Role::Node);
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nowhere = Some(nobody.local_addr().unwrap());
     let (mut kept, mut labelled, mut looks, mut rates) = (vec![], vec![], vec![], vec![]);
+    let (mut spent, mut of_idle) = (vec![], vec![]);
     for _ in 0..ROUNDS {
-        let mut strangers = called_strangers(router.address, &mut caller, &mut flow);
-        let alone = flow.run(SLICE);
+        let mut turn = |nowhere| turn(router, &mut flow, &mut caller, nowhere);
+        let quiet = turn(nowhere);
         let before = looked_into(place);
-        let attack = AtRate::start(ENDINGS_PER_S, move |_| {
-            if let Some(mut stranger) = strangers.pop() {
-                stranger.close();
-            }
-        });
-        let amid = flow.run(SLICE);
-        rates.push(attack.end());
+        let amid = turn(None);
         looks.push(looked_into(place) - before);
-        let after = flow.run(SLICE);
         // Before and after, since others are at work, too.
-        kept.push(amid.per_s() / f64::midpoint(alone.per_s(), after.per_s()));
-        labelled.push(1.0 - amid.lost());
+        let quiet = quiet.mean(&turn(nowhere));
+        let share = amid.per_s / quiet.per_s;
+        kept.push(share);
+        // More than the same messages take in quiet.
+        spent.push(amid.cpu_of_time - quiet.cpu_of_time * share);
+        rates.push(amid.endings_per_s);
+        labelled.push(1.0 - amid.lost);
+        of_idle.push(amid.per_s / flow.run(SLICE).per_s());
     }
     report.condition("sessions_ended_per_s", median(rates.into_iter()));
     report.target("labelled_share", median(labelled.into_iter()), Bound::AtLeast(0.999));
     report.target("rate", median(kept.into_iter()), Bound::AtLeast(0.95));
+    report.target("forwarding_time", median(spent.into_iter()), Bound::AtMost(0.05));
+    report.figure("rate_of_idle", median(of_idle.into_iter()));
     report.figure("flows_looked_into_again", median(looks.into_iter()));
+}
+
+struct Turn {
+    per_s: f64,
+    lost: f64,
+    /// Of the forwarding thread.
+    cpu_of_time: f64,
+    endings_per_s: f64,
+}
+
+impl Turn {
+    /// Of a turn before and one after.
+    fn mean(&self, other: &Self) -> Self {
+        Self {
+            per_s: f64::midpoint(self.per_s, other.per_s),
+            lost: f64::midpoint(self.lost, other.lost),
+            cpu_of_time: f64::midpoint(self.cpu_of_time, other.cpu_of_time),
+            endings_per_s: f64::midpoint(self.endings_per_s, other.endings_per_s),
+        }
+    }
+}
+
+/// A flow while strangers end their sessions, or say so nowhere until the turn is over.
+fn turn(
+    router: &Daemon,
+    flow: &mut FullRate,
+    caller: &mut Stranger,
+    nowhere: Option<SocketAddr>,
+) -> Turn {
+    let mut strangers = called_strangers(router.address, caller, flow);
+    let unsent = Arc::new(Mutex::new(Vec::new()));
+    let later = Arc::clone(&unsent);
+    let attack = AtRate::start(ENDINGS_PER_S, move |_| {
+        let Some(mut stranger) = strangers.pop() else { return };
+        match nowhere {
+            Some(nowhere) => stranger.close_towards(nowhere, &mut later.lock().unwrap()),
+            None => stranger.close(),
+        }
+    });
+    let (cpu, begun) = (router.forwarding_cpu(), Instant::now());
+    let slice = flow.run(SLICE);
+    let cpu_of_time = (router.forwarding_cpu() - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+    let endings_per_s = attack.end();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for datagram in unsent.lock().unwrap().iter() {
+        socket.send_to(datagram, router.address).unwrap();
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Turn { per_s: slice.per_s(), lost: slice.lost(), cpu_of_time, endings_per_s }
 }
 
 /// Strangers with a flow to each, so that the end of its session is a change.
@@ -140,8 +198,8 @@ fn renewal_cpu(router: &Daemon, peer: &mut Stranger) -> f64 {
 
 /// Members with many names each, half of whom send to the others.
 struct Many {
-    sources: Vec<(UdpSocket, Box<Member>, Vec<Name>)>,
-    sinks: Vec<(UdpSocket, Box<Member>, Vec<Name>)>,
+    sources: Vec<(BatchSocket, Box<Member>, Vec<Name>)>,
+    sinks: Vec<(BatchSocket, Box<Member>, Vec<Name>)>,
     router: SocketAddr,
 }
 
@@ -149,7 +207,7 @@ impl Many {
     fn join(router: &Daemon) -> Self {
         let join = |number: u8| {
             let at = SocketAddr::from((Ipv4Addr::new(127, 16, number, 1), 0));
-            let mut socket = UdpSocket::bind(at, Options::default()).unwrap();
+            let mut socket = BatchSocket::bind(at, Options::default()).unwrap();
             let at = socket.local_address();
             let mut member = Box::new(Member::new(at, router.name, router.address, member::now()));
             exchange_until(&mut member, &mut socket, Member::is_joined);
@@ -192,7 +250,7 @@ impl Many {
     }
 }
 
-fn exchange_for(member: &mut Member, socket: &mut UdpSocket, time: Duration) {
+fn exchange_for(member: &mut Member, socket: &mut BatchSocket, time: Duration) {
     let begun = Instant::now();
     exchange_until(member, socket, |_| begun.elapsed() > time);
 }

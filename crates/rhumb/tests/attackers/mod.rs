@@ -175,6 +175,19 @@ impl Stranger {
         }
     }
 
+    /// Does and sends the same, but to somebody else. What its peer was to be told
+    /// goes to `unsent`.
+    pub(crate) fn close_towards(mut self, nowhere: SocketAddr, unsent: &mut Vec<Vec<u8>>) {
+        let Some(session) = self.session.take() else { return };
+        self.endpoint.close(session, Instant::now());
+        let mut out = Batch::new();
+        self.endpoint.poll_transmit(&mut out);
+        for (_, datagram) in out.iter() {
+            let _ = self.socket.send_to(datagram, nowhere);
+            unsent.push(datagram.to_vec());
+        }
+    }
+
     /// Takes what has come, and does and sends what is due.
     pub(crate) fn pump(&mut self) {
         while let Ok((len, from)) = self.socket.recv_from(&mut self.buffer) {
