@@ -10,14 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::exchanging::bird::Bird;
 use crate::exchanging::proxy::{self, Proxy, Settings};
 use crate::exchanging::router::{EXCHANGE_AS, Router};
 use crate::exchanging::{Exchange, Server, is_paired, peers};
 
 const MEMBERS: u16 = 6;
 const PREFIXES: usize = 30;
-/// Party one, party two, and its standby.
+/// The last one's router is BIRD, where there is one.
+const OF_BIRD: u16 = MEMBERS - 1;
+/// Party one, which has no standby; party two, and its standby.
 const SERVERS: [&str; 3] = ["one", "two", "two-b"];
+const PARTY_ONE: usize = 0;
 
 /// What a router announces: the path behind its own AS, and who may not have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +36,49 @@ struct Rig<'a> {
     servers: Vec<Option<Server>>,
     addresses: Vec<SocketAddr>,
     proxies: Vec<Option<Proxy<'a>>>,
-    routers: Vec<Router>,
+    routers: Vec<Speaker<'a>>,
     announced: BTreeMap<(u16, usize), Route>,
+}
+
+/// A member's router.
+enum Speaker<'a> {
+    Small(Router),
+    Bird(Bird<'a>),
+}
+
+impl<'a> Speaker<'a> {
+    fn start(exchange: &'a Exchange, number: u16) -> Self {
+        let bird = (number == OF_BIRD).then(|| Bird::start(exchange, number)).flatten();
+        bird.map_or_else(|| Self::Small(Router::start(number)), Self::Bird)
+    }
+
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Small(router) => router.address,
+            Self::Bird(bird) => bird.address,
+        }
+    }
+
+    fn announce(&self, prefix: &str, tail: &[u32], large: &[(u32, u32, u32)]) {
+        match self {
+            Self::Small(router) => router.announce(prefix, tail, large),
+            Self::Bird(bird) => bird.announce(prefix, tail, large),
+        }
+    }
+
+    fn withdraw(&self, prefix: &str) {
+        match self {
+            Self::Small(router) => router.withdraw(prefix),
+            Self::Bird(bird) => bird.withdraw(prefix),
+        }
+    }
+
+    fn received(&self) -> BTreeMap<String, Vec<u32>> {
+        match self {
+            Self::Small(router) => router.received(),
+            Self::Bird(bird) => bird.received(),
+        }
+    }
 }
 
 /// SplitMix64.
@@ -69,11 +114,12 @@ impl<'a> Rig<'a> {
         let [one, two, standby] =
             servers.each_ref().map(|it| format!("{}@{}", it.name, it.address));
         let named = format!("exchange = [\"{one}\"]\nneutral = [\"{two}\", \"{standby}\"]\n");
-        let routers: Vec<Router> = (0..MEMBERS).map(Router::start).collect();
+        let routers: Vec<Speaker<'_>> =
+            (0..MEMBERS).map(|number| Speaker::start(exchange, number)).collect();
         let start = |lane: u16| {
             // Some choose by themselves, and with some the exchange does.
             let member = format!("select_best = {}", lane.is_multiple_of(2));
-            let router = Some(routers[usize::from(lane)].address);
+            let router = Some(routers[usize::from(lane)].address());
             let settings =
                 Settings { servers: &named, router, member: &member, ..Settings::default() };
             Some(proxy::start(exchange, lane, &settings))
@@ -198,13 +244,14 @@ impl<'a> Rig<'a> {
         servers.chain(proxies).collect()
     }
 
-    /// Some are killed together, and started again a
+    /// Some are killed together, this one in any case, and started again a
     /// little later, in any order, while routers go on.
-    fn kill_some(&mut self) -> String {
+    fn kill_some(&mut self, certainly: Option<usize>) -> String {
         let mut killed: Vec<usize> = Vec::new();
         let all = SERVERS.len() + usize::from(MEMBERS);
         while killed.is_empty() {
-            killed = (0..all).filter(|_| self.random.below(3) == 0).collect();
+            let (random, all) = (&mut self.random, 0..all);
+            killed = all.filter(|it| random.below(3) == 0 || certainly == Some(*it)).collect();
         }
         for at in &killed {
             match at.checked_sub(SERVERS.len()) {
@@ -269,7 +316,9 @@ fn whatever_is_killed_together_routers_have_what_the_policies_say_soon_after() {
     rig.check("at first");
     for round in 0..rounds {
         rig.update_for(Duration::from_millis(500));
-        let killed = rig.kill_some();
+        // While party one is away there is nobody else to order anything.
+        let certainly = (round % 2 == 1).then_some(PARTY_ONE);
+        let killed = rig.kill_some(certainly);
         rig.check(&format!("seed {seed}, round {round}, killed {killed}"));
     }
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::harness::{Place, Running};
 
+pub(crate) mod bird;
 pub(crate) mod member;
 pub(crate) mod parties;
 pub(crate) mod proxy;
