@@ -22,7 +22,8 @@ pub struct Counters {
 }
 
 /// Why an asker got an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum Refusal {
     /// Not a message that can be answered.
@@ -44,7 +45,8 @@ pub enum Refusal {
 }
 
 /// Why a datagram or a message got no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum DropReason {
     /// Too short to be a message.
@@ -66,56 +68,34 @@ impl Counters {
 
     /// Refusals, by reason.
     pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
-        Refusal::ALL.into_iter().zip(self.refused)
+        Refusal::ALL.iter().copied().zip(self.refused)
     }
 
     /// Messages without an answer, by reason.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL.into_iter().zip(self.dropped)
+        DropReason::ALL.iter().copied().zip(self.dropped)
     }
 }
 
 impl Refusal {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
-        Self::Malformed,
-        Self::NotServed,
-        Self::Outside,
-        Self::NotAllowed,
-        Self::BadSignature,
-        Self::BadTime,
-        Self::Stale,
-        Self::BadUpdate,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// For metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::NotServed => "not_served",
-            Self::Outside => "outside",
-            Self::NotAllowed => "not_allowed",
-            Self::BadSignature => "bad_signature",
-            Self::BadTime => "bad_time",
-            Self::Stale => "stale",
-            Self::BadUpdate => "bad_update",
-        }
+        self.into()
     }
 }
 
 impl DropReason {
     /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::TooShort, Self::NotAQuestion, Self::RateLimited];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// For metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TooShort => "too_short",
-            Self::NotAQuestion => "not_a_question",
-            Self::RateLimited => "rate_limited",
-        }
+        self.into()
     }
 }
 
@@ -126,8 +106,8 @@ mod tests {
     #[test]
     fn each_reason_counts_for_itself() {
         let mut counters = Counters::default();
-        Refusal::ALL.into_iter().for_each(|refusal| counters.refuse(refusal));
-        DropReason::ALL.into_iter().for_each(|reason| counters.drop(reason));
+        Refusal::ALL.iter().for_each(|refusal| counters.refuse(*refusal));
+        DropReason::ALL.iter().for_each(|reason| counters.drop(*reason));
         assert!(counters.refusals().all(|(_, count)| count == 1));
         assert!(counters.drops().all(|(_, count)| count == 1));
     }

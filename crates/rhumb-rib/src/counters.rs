@@ -56,7 +56,7 @@ impl Counters {
 
     /// Every reason and how often something was dropped for it.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL.into_iter().zip(self.dropped)
+        DropReason::ALL.iter().copied().zip(self.dropped)
     }
 
     pub(crate) fn count_refusal(&mut self, refusal: Refusal) {
@@ -71,7 +71,8 @@ impl Counters {
 }
 
 /// Why something that came to a RIB got no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum DropReason {
     /// The datagram is none of the protocol's.
@@ -105,39 +106,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 13] = [
-        Self::ForeignDatagram,
-        Self::RefusedByLink,
-        Self::MalformedPdu,
-        Self::NotARequest,
-        Self::OtherDestination,
-        Self::ForeignSource,
-        Self::UnreadableRequest,
-        Self::OverBudget,
-        Self::TooManyOrders,
-        Self::UnexpectedAcknowledgement,
-        Self::SigningFailed,
-        Self::Unsendable,
-        Self::NotAuthorised,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The reason as a metric label.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ForeignDatagram => "foreign_datagram",
-            Self::RefusedByLink => "refused_by_link",
-            Self::MalformedPdu => "malformed_pdu",
-            Self::NotARequest => "not_a_request",
-            Self::OtherDestination => "other_destination",
-            Self::ForeignSource => "foreign_source",
-            Self::UnreadableRequest => "unreadable_request",
-            Self::OverBudget => "over_budget",
-            Self::TooManyOrders => "too_many_orders",
-            Self::UnexpectedAcknowledgement => "unexpected_acknowledgement",
-            Self::SigningFailed => "signing_failed",
-            Self::Unsendable => "unsendable",
-            Self::NotAuthorised => "not_authorised",
-        }
+        self.into()
     }
 }
 
@@ -162,10 +135,7 @@ mod tests {
     #[test]
     fn each_reason_has_its_own_counter() {
         let mut counters = Counters::default();
-        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, index);
-            counters.count_drop(reason);
-        }
+        DropReason::ALL.iter().for_each(|reason| counters.count_drop(*reason));
         assert!(counters.drops().all(|(_, count)| count == 1));
         counters.count_refusal(Refusal::Expired);
         let refused: Vec<_> = counters.refusals().filter(|(_, count)| *count > 0).collect();

@@ -22,7 +22,8 @@ pub enum Fallback {
 }
 
 /// Why a packet was not stamped, or not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum DropReason {
     /// No valid key for one of the waypoints, or no waypoints of this family.
     NoKey,
@@ -42,27 +43,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 7] = [
-        Self::NoKey,
-        Self::OutsidePrefix,
-        Self::TooLarge,
-        Self::NotForWaypoints,
-        Self::PathTooNarrow,
-        Self::Busy,
-        Self::Unreachable,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Its name in metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoKey => "no_key",
-            Self::OutsidePrefix => "outside_prefix",
-            Self::TooLarge => "too_large",
-            Self::NotForWaypoints => "not_for_waypoints",
-            Self::PathTooNarrow => "path_too_narrow",
-            Self::Busy => "busy",
-            Self::Unreachable => "unreachable",
-        }
+        self.into()
     }
 }
 
@@ -315,7 +300,7 @@ mod tests {
     #[test]
     fn each_reason_has_a_counter_of_its_own() {
         let counts = Counts::default();
-        for reason in DropReason::ALL {
+        for &reason in DropReason::ALL {
             counts.drop_one(reason);
         }
         assert!(DropReason::ALL.iter().all(|reason| counts.dropped(*reason) == 1));

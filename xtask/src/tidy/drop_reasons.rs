@@ -2,7 +2,7 @@
 //! on one page, and the page explains no other.
 //!
 //! A list of reasons is an enum whose name ends in `Drop` or `DropReason` and whose variants
-//! have labels: by `Self::Name => "label"` in its `impl`, or by `Name = "label"` in a macro.
+//! have labels: by `Self::Name => "label"` in its `impl`, or their names in snake case, by strum.
 //! The page has a section for each such file, which names it, and a row of a table for each
 //! label: the label in back-quotes, then words.
 
@@ -27,7 +27,7 @@ pub(crate) fn check(tree: &Tree, findings: &mut Findings) {
             continue;
         };
         for label in labels {
-            match rows.remove(label) {
+            match rows.remove(label.as_str()) {
                 Some(words) if !words.is_empty() => {}
                 _ => findings.refuse(PAGE, format!("does not explain `{label}` of {path}")),
             }
@@ -42,23 +42,46 @@ pub(crate) fn check(tree: &Tree, findings: &mut Findings) {
 }
 
 /// The labels of all lists of reasons in a file.
-fn labels(text: &str) -> BTreeSet<&str> {
+fn labels(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut within = None;
+    let (mut is_snake_case, mut among_names, mut among_labels) = (false, false, false);
     for line in text.lines() {
-        let is_list = |name: &str| name.ends_with("DropReason") || name.ends_with("Drop");
-        if let Some(rest) = line.strip_prefix("impl ") {
-            within = is_list(rest.trim_end_matches([' ', '{'])).then_some((" => \"", "Self::"));
-        } else if line.starts_with("drop_reasons! {") {
-            within = Some((" = \"", ""));
+        let is_list = |rest: &str| {
+            let name = rest.trim_end_matches([' ', '{']);
+            name.ends_with("DropReason") || name.ends_with("Drop")
+        };
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        if line == SNAKE_CASE {
+            is_snake_case = true;
+        } else if let Some(rest) = line.strip_prefix("enum ") {
+            among_names = is_snake_case && is_list(rest);
+            is_snake_case = false;
+        } else if let Some(rest) = line.strip_prefix("impl ") {
+            among_labels = is_list(rest);
         } else if line.starts_with('}') {
-            within = None;
+            (among_names, among_labels) = (false, false);
         }
-        let Some((arrow, path)) = within else { continue };
-        let label = line.trim_start().strip_prefix(path).and_then(|it| it.split_once(arrow));
-        found.extend(label.and_then(|(_, label)| label.strip_suffix("\",")));
+        let item = line.trim_start().strip_suffix(',').unwrap_or_default();
+        if among_names && item.chars().all(char::is_alphanumeric) && !item.is_empty() {
+            found.insert(in_snake_case(item));
+        }
+        if among_labels && let Some((_, label)) = item.split_once(" => \"") {
+            found.extend(label.strip_suffix('"').map(str::to_owned));
+        }
     }
     found
+}
+
+/// As strum writes it.
+fn in_snake_case(name: &str) -> String {
+    let mut label = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !label.is_empty() {
+            label.push('_');
+        }
+        label.extend(letter.to_lowercase());
+    }
+    label
 }
 
 /// Per file that a section names, its labels and the words for them.
@@ -77,6 +100,7 @@ fn explained(page: &str) -> BTreeMap<&str, BTreeMap<&str, &str>> {
     sections
 }
 
+const SNAKE_CASE: &str = "#[strum(serialize_all = \"snake_case\")]";
 const PAGE: &str = "docs/drop-reasons.md";
 
 #[cfg(test)]
@@ -102,12 +126,16 @@ impl Other {
     const X: &str = match self {
             Self::No => \"no\",
 ";
-    const MACRO: &str = "\
-drop_reasons! {
-    /// Too old.
-    Old = \"old\",
+    const BY_STRUM: &str = "\
+#[strum(serialize_all = \"snake_case\")]
+#[non_exhaustive]
+pub enum BeaconDrop {
+    /// Too old,
+    TooOld,
 }
-    Not = \"not\",
+pub enum Other {
+    Not,
+}
 ";
     const PAGE_TEXT: &str = "\
 # Reasons
@@ -123,14 +151,14 @@ Of `crates/a/src/reason.rs`.
 
 ## Second: `crates/b/src/reason.rs`
 
-| `old` | Old. |
+| `too_old` | Old. |
 ";
 
     fn problems(page: &str) -> Vec<String> {
         let files = [
             (PAGE, page),
             ("crates/a/src/reason.rs", SOURCE),
-            ("crates/b/src/reason.rs", MACRO),
+            ("crates/b/src/reason.rs", BY_STRUM),
             ("crates/b/tests/reason.rs", SOURCE),
         ];
         problems_of(check, &files)

@@ -113,7 +113,7 @@ impl Totals {
             totals.stamped_packets += counts.stamped_packets.load(Ordering::Relaxed);
             totals.stamped_bytes += counts.stamped_bytes.load(Ordering::Relaxed);
             totals.plain_packets += counts.plain_packets.load(Ordering::Relaxed);
-            for (total, reason) in totals.dropped.iter_mut().zip(DropReason::ALL) {
+            for (total, reason) in totals.dropped.iter_mut().zip(DropReason::ALL.iter().copied()) {
                 *total += counts.dropped(reason);
             }
         }
