@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 use rhumb_io::marks::mark_sockets_of_group;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -53,10 +54,8 @@ impl Group {
         let failed = |step: &str, error: io::Error| {
             Failure::setup_text(format!("control group {}: {step}: {error}", folder.display()))
         };
-        fs::create_dir(&folder).map_err(|error| failed("cannot be made", error))?;
+        let lock = make_locked(&folder).map_err(|error| failed("cannot be made", error))?;
         let made = Removal(&folder);
-        let lock = File::open(&folder).map_err(|error| failed("cannot be opened", error))?;
-        lock.try_lock().map_err(|error| failed("cannot be locked", io::Error::other(error)))?;
         mark_sockets_of_group(lock.as_fd(), mark).map_err(|error| {
             failed(
                 "its sockets cannot be marked, which takes BPF in the kernel (CONFIG_CGROUP_BPF), \
@@ -125,7 +124,7 @@ pub(crate) fn clean_leftovers() -> Vec<u32> {
             match file_name.to_str().and_then(parse_name) {
                 Some((its_namespace, number)) => {
                     let is_mine = its_namespace == namespace;
-                    if is_abandoned(&entry.path()) && remove(&entry.path()).is_err() && is_mine {
+                    if matches!(remove_abandoned(&entry.path()), Some(Err(_))) && is_mine {
                         cut_off.push(number);
                     }
                 }
@@ -185,9 +184,47 @@ fn is_populated(folder: &Path) -> bool {
     events.lines().any(|line| line == "populated 1")
 }
 
-/// Whether the one who made it is gone.
-fn is_abandoned(folder: &Path) -> bool {
-    File::open(folder).is_ok_and(|file| file.try_lock().is_ok())
+/// Makes the folder of a group, and the lock which says that its maker lives. Between the two
+/// another one that starts takes it for a leftover and removes it: then it is made once more.
+///
+/// INVARIANT: nobody removes a group, and nobody uses one, without its lock.
+fn make_locked(folder: &Path) -> io::Result<File> {
+    fs::create_dir(folder)?;
+    for _ in 0..MOST_TRIES {
+        match File::open(folder) {
+            Ok(lock) if !lock_soon(&lock) => return Err(io::Error::other("somebody locks it")),
+            Ok(lock) if is_at(&lock, folder) => return Ok(lock),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir(folder)?,
+        }
+    }
+    Err(io::Error::other("it is removed again and again"))
+}
+
+/// Locks a folder, if that is possible within the time that it takes another one to remove it.
+fn lock_soon(folder: &File) -> bool {
+    (0..MOST_TRIES).any(|nth| {
+        if nth > 0 {
+            std::thread::sleep(LOCK_AGAIN_AFTER);
+        }
+        folder.try_lock().is_ok()
+    })
+}
+
+/// Whether what was opened is still what stands at `path`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |of: fs::Metadata| (of.dev(), of.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(opened), Ok(there)) => place(opened) == place(there),
+        _ => false,
+    }
+}
+
+/// Removes a group whose maker is gone; `None` when its maker lives.
+fn remove_abandoned(folder: &Path) -> Option<io::Result<()>> {
+    let lock = File::open(folder).ok()?;
+    lock.try_lock().ok()?;
+    is_at(&lock, folder).then(|| remove(folder))
 }
 
 /// The groups below, and then the group.
@@ -224,12 +261,18 @@ fn namespace() -> io::Result<u64> {
 
 const PREFIX: &str = "rhumb-stamp-";
 const PROCESSES: &str = "cgroup.procs";
+/// Others that start at the same time are few, and each looks once.
+const MOST_TRIES: usize = 20;
+/// Ten times what it takes to remove a folder.
+const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// Where leftovers are looked for: deeper than service managers nest, and more than hosts have.
 const DEEPEST: usize = 12;
 const MOST_GROUPS: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -245,6 +288,33 @@ mod tests {
         assert_eq!(place_of_mount(&line("/box", "cgroup2"), "/elsewhere"), None);
         assert_eq!(place_of_mount(&line("/", "cgroup"), "/"), None);
         assert_eq!(place_of_mount("", "/"), None);
+    }
+
+    #[test]
+    fn who_cleans_up_takes_nothing_from_who_has_just_begun() {
+        let world = tempfile::tempdir().unwrap();
+        let folder = world.path().join("rhumb-stamp-1-0");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let clean = || {
+                let mut removed = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    removed += usize::from(matches!(remove_abandoned(&folder), Some(Ok(()))));
+                }
+                removed
+            };
+            let cleaners = [scope.spawn(clean), scope.spawn(clean)];
+            for _ in 0..2000 {
+                let lock = make_locked(&folder);
+                let holds = lock.as_ref().is_ok_and(|lock| is_at(lock, &folder));
+                is_over.store(!holds, Ordering::Relaxed);
+                assert!(holds, "{lock:?}");
+                fs::remove_dir(&folder).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let removed: usize = cleaners.map(|it| it.join().unwrap()).into_iter().sum();
+            assert!(removed > 0, "nobody was in the way");
+        });
     }
 
     #[test]
