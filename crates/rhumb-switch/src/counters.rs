@@ -45,7 +45,7 @@ impl Counters {
 
     /// PDUs dropped, each reason with its count.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL.into_iter().map(|reason| (reason, self.dropped(reason)))
+        DropReason::ALL.iter().map(|reason| (*reason, self.dropped(*reason)))
     }
 
     /// Adds what another worker has done on the path of known flows.

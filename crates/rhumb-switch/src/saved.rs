@@ -13,7 +13,6 @@
 //! it is verified again, as if a RIB had said it.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use rhumb_trust::{Chain, Now, Verified};
@@ -44,33 +43,22 @@ pub(crate) struct Import {
 }
 
 /// The bytes are not routes that were saved, or not all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedRoutesError {
     /// They do not begin as saved routes do.
+    #[error("it holds no saved routes")]
     Foreign,
     /// A newer version wrote them.
+    #[error("a newer version wrote it, in format {0}")]
     UnknownVersion(u8),
     /// They do not parse.
+    #[error("it is damaged at byte {at}")]
     Damaged {
         /// The byte from which on they do not.
         at: usize,
     },
 }
-
-impl fmt::Display for SavedRoutesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Foreign => f.write_str("it holds no saved routes"),
-            Self::UnknownVersion(version) => {
-                write!(f, "a newer version wrote it, in format {version}")
-            }
-            Self::Damaged { at } => write!(f, "it is damaged at byte {at}"),
-        }
-    }
-}
-
-impl std::error::Error for SavedRoutesError {}
 
 impl SavedRoutes {
     /// How many routes there are.
