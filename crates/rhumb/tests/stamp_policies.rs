@@ -159,6 +159,13 @@ fn a_configuration_that_is_read_again_loses_no_packet() {
     let daemon = rig.daemon(&["--config", "gateway.toml"]);
     let _server = Started::script(&rig.line.b, "iperf3 -s");
     wait_until("the server", || rig.line.b.run("ss -Hltn").contains(":5201"));
+    let rules = rig.place.path("rules");
+    let _monitor =
+        Started::script(&rig.line.a, &format!("ip -o -4 monitor rule > {}", rules.display()));
+    wait_until("the monitor", || {
+        rig.line.a.run("ip rule add pref 7 to 10.77.0.1 lookup main; ip rule del pref 7");
+        std::fs::read_to_string(&rules).is_ok_and(|it| it.contains("10.77.0.1"))
+    });
     let iperf3 = format!("iperf3 -J -u -b 2M -l 800 -c {} -t 4", Line::B);
     let output = std::thread::scope(|scope| {
         let flow =
@@ -178,4 +185,13 @@ fn a_configuration_that_is_read_again_loses_no_packet() {
     assert_eq!(sum["lost_packets"], 0, "{sum}");
     let status = daemon.status(&rig.place, &rig.line.a);
     assert!(status["counters"]["stamped_packets"].as_u64().unwrap() > 1000, "{status:#}");
+    // The policy has another place each time, and a rule of it is there at every moment.
+    let (mut there, mut moves) = (1, 0);
+    let seen = std::fs::read_to_string(&rules).unwrap();
+    for line in seen.lines().filter(|line| line.contains("from 10.8.9.0/24")) {
+        let goes = line.starts_with("Deleted");
+        (there, moves) = if goes { (there - 1, moves + 1) } else { (there + 1, moves) };
+        assert!(there > 0, "for a moment nothing led its packets: {seen}");
+    }
+    assert!(moves > 5, "{seen}");
 }

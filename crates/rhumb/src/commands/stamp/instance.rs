@@ -261,7 +261,9 @@ impl Instance {
         }
     }
 
-    /// Has these policies instead of those before, in this order. Rules that stay are not touched.
+    /// Has these policies instead of those before, in this order. Rules that stay are not touched,
+    /// and new ones are there before old ones go: what a policy leads is led at every moment.
+    /// After an error those before hold.
     pub(crate) fn set_policies(
         &mut self,
         policies: &[Policy],
@@ -287,6 +289,16 @@ impl Instance {
                 wanted.push(Rule { priority, is_v6, selector: policy.selector.clone(), action });
             }
         }
+        let before = self.rules.len();
+        for rule in &wanted {
+            if !self.rules.contains(rule)
+                && let Err(why) = self.add(rule.clone())
+            {
+                let added = self.rules.split_off(before);
+                self.remove_from_system(&added);
+                return Err(why);
+            }
+        }
         let (first, last) = (self.priority(USER), self.priority(END));
         let is_old = |rule: &Rule| {
             (first..last).contains(&rule.priority)
@@ -294,11 +306,6 @@ impl Instance {
                 && !wanted.contains(rule)
         };
         self.remove_rules(is_old);
-        for rule in wanted {
-            if !self.rules.contains(&rule) {
-                self.add(rule)?;
-            }
-        }
         Ok(())
     }
 
@@ -332,14 +339,16 @@ impl Instance {
     }
 
     fn remove_rules(&mut self, which: impl Fn(&Rule) -> bool) {
-        let steering = &mut self.steering;
-        self.rules.retain(|rule| {
-            let goes = which(rule);
-            if goes && let Err(error) = steering.remove_rule(rule) {
+        let gone: Vec<Rule> = self.rules.extract_if(.., |rule| which(rule)).collect();
+        self.remove_from_system(&gone);
+    }
+
+    fn remove_from_system(&mut self, rules: &[Rule]) {
+        for rule in rules {
+            if let Err(error) = self.steering.remove_rule(rule) {
                 tracing::warn!(%error, priority = rule.priority, "a rule of ours was not there");
             }
-            !goes
-        });
+        }
     }
 
     fn priority(&self, place: u32) -> u32 {
