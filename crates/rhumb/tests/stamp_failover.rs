@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{Place, Running};
-use crate::stamping::{Daemon, Started, credential, now_us, status, wait_until, window_clock};
+use crate::stamping::{
+    Daemon, Started, WAYPOINT_CONFIG, credential, now_us, status, wait_until, window_clock,
+};
 use crate::wire::Host;
 
 const X: &str = "10.1.0.2";
@@ -50,7 +52,7 @@ impl Fork {
                 ""
             };
             let text = format!(
-                "[waypoint]\nwindow_bits = 10\ngrace_ms = 10000\nskew_ms = 5000\naddresses = [\"{address}\"]\n\
+                "{WAYPOINT_CONFIG}addresses = [\"{address}\"]\n\
                  master = [\"{name}.master\"]\nio = \"raw\"\nadmin = \"127.0.0.1:0\"\n{following}"
             );
             fork.place.write(&format!("{name}.toml"), &text);
