@@ -14,7 +14,6 @@ mod lanes;
 mod limits;
 mod liveness;
 mod loss;
-mod memory;
 mod mobility;
 mod nonce;
 mod openssl;

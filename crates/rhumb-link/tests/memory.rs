@@ -1,7 +1,7 @@
 //! What an established session holds in memory.
 //!
 //! Counted by the C library's allocator, which serves Rust as well as the cryptography below it; so
-//! this file has one test, and is run where that library is.
+//! this file has one test, nothing else runs beside it, and it runs where that library is.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
