@@ -164,7 +164,9 @@ fn routers_that_sign_their_segments_are_heard_if_the_proxy_has_the_same_password
     private.start_proxy(0);
     let expected = oracle::tables(routers.iter(), routers.iter(), None);
     assert!(expected.values().all(|table| !table.is_empty()));
-    expect_tables_or("with the right password", routers.iter(), &expected, || private.logs());
+    expect_tables_or("with the right password", routers.iter(), &expected, PATIENCE, || {
+        private.logs()
+    });
     let status = private.ask(0, &["status"]);
     assert!(status["router"]["problem"].is_null(), "{status:#}");
     told += &private.logs();
@@ -234,7 +236,7 @@ fn expect_met(
     ]
     .into();
     let context = || format!("{:#?}\n{}", private.plain_clients(), private.logs());
-    expect_tables_or(what, present(), &expected, context);
+    expect_tables_or(what, present(), &expected, PATIENCE, context);
     expected
 }
 

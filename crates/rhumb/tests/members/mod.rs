@@ -248,15 +248,16 @@ pub(crate) fn expect_tables<'a>(
     members: impl Iterator<Item = &'a Member> + Clone,
     expected: &BTreeMap<usize, Table>,
 ) {
-    expect_tables_or(what, members, expected, String::new);
+    expect_tables_or(what, members, expected, PATIENCE, String::new);
 }
 
-/// As [`expect_tables`]; `context` is told, too, if they do not become so.
+/// As [`expect_tables`], for so long; `context` is told, too, if they do not become so.
 #[track_caller]
 pub(crate) fn expect_tables_or<'a>(
     what: &str,
     members: impl Iterator<Item = &'a Member> + Clone,
     expected: &BTreeMap<usize, Table>,
+    patience: Duration,
     context: impl Fn() -> String,
 ) {
     let begin = Instant::now();
@@ -265,7 +266,7 @@ pub(crate) fn expect_tables_or<'a>(
             members.clone().flat_map(|member| difference(member, &expected[&member.index]));
         // Asking a router starts programs: while the first differs, the others are not asked.
         let Some(first) = differing.next() else { return };
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience {
             let differences: Vec<String> = std::iter::once(first).chain(differing).collect();
             let some = differences.iter().step_by(differences.len() / 12 + 1).cloned();
             let some = some.collect::<Vec<_>>().join("\n");
@@ -291,6 +292,5 @@ fn difference(member: &Member, expected: &Table) -> Vec<String> {
         .collect()
 }
 
-/// For a machine that is busy with everything else. Where loads decide, what was chosen before the
-/// last router came stands until the next pass over all choices, which takes two minutes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+/// For a machine that is busy with everything else.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
