@@ -81,7 +81,7 @@ fn turn(router: &Daemon, flow: &mut FullRate, hellos: &Arc<ProvenHellos>, to: So
     let at_first = flow.run(Duration::from_millis(500)).per_s();
     let before = router.forwarding_cpu();
     let begun = Instant::now();
-    let slice = flow.run(Duration::from_secs(1));
+    let slice = flow.run(Duration::from_millis(500));
     let cpu = router.forwarding_cpu() - before;
     let cpu_of_time = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
     Turn { at_first, then: slice.per_s(), cpu_of_time, hellos_per_s: attack.end() }
@@ -91,4 +91,5 @@ fn turn(router: &Daemon, flow: &mut FullRate, hellos: &Arc<ProvenHellos>, to: So
 const RATE: u64 = 12_000;
 /// Enough for all of them to be below what one source may begin.
 const MANY: u16 = 1000;
-const ROUNDS: usize = 5;
+/// One alone says little where others are at work, too.
+const ROUNDS: usize = 25;
