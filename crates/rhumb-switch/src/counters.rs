@@ -58,6 +58,13 @@ impl Counters {
         }
     }
 
+    /// A PDU went to its next hop, in a datagram of this length.
+    #[inline]
+    pub(crate) fn count_forwarded(&mut self, datagram_len: usize) {
+        self.forwarded_pdus += 1;
+        self.forwarded_bytes += datagram_len as u64;
+    }
+
     #[inline]
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
         self.drops[reason as usize] += 1;

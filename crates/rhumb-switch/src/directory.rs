@@ -37,7 +37,7 @@ use publications::Publications;
 use replica::Replica;
 use stores::Stores;
 
-pub(crate) use publications::Publishing;
+pub(crate) use publications::PublishOutcome;
 
 pub(crate) struct Directory {
     replicas: Vec<Replica>,
@@ -426,7 +426,7 @@ impl Directory {
         (replica, id): (usize, RequestId),
         answer: Result<(), Refusal>,
         now: Instant,
-    ) -> Publishing {
+    ) -> PublishOutcome {
         let ready: Vec<bool> = self.replicas.iter().map(|rib| rib.session().is_some()).collect();
         let is_ready = |replica: usize| ready[replica];
         let outcome = self.publications.answered(&issuer, (replica, id), answer, now, is_ready);

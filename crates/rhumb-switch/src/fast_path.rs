@@ -346,8 +346,7 @@ impl Worker for FastPath {
     fn seal(&mut self, next: SessionId, datagram: &mut [u8], now: Now) -> Option<SocketAddr> {
         match self.lanes.seal(next, datagram, now.instant) {
             Ok(peer) => {
-                self.counters.forwarded_pdus += 1;
-                self.counters.forwarded_bytes += datagram.len() as u64;
+                self.counters.count_forwarded(datagram.len());
                 Some(peer)
             }
             Err(_) => {

@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use rhumb_link::{Opened, SessionId};
 use rhumb_trust::Now;
+use rhumb_wire::datagram::RecordKind;
 use rhumb_wire::pdu::{Frame, LabelledPdu};
 use rhumb_wire::{Action, Batch};
 
@@ -106,7 +107,7 @@ fn pass_group<W: Worker>(
     let mut next_hops = [None; GROUP];
     for (slot, opened) in slots.clone().zip(&mut all_opened) {
         let (from, datagram) = batch.datagram_mut(slot);
-        if datagram.first().is_none_or(|first| first >> 4 != SEALED_PDU) {
+        if kind_of(datagram) != Some(RecordKind::Pdu) {
             slots.end = slot;
             break;
         }
@@ -164,16 +165,16 @@ pub(crate) fn fits(len: usize, max_datagram_len: u16) -> bool {
     len + NAMES_TAKE <= usize::from(max_datagram_len)
 }
 
-/// Whether a datagram is sealed, by its first four bits.
-#[inline]
+/// Whether a datagram is sealed.
 pub(crate) fn is_sealed(datagram: &[u8]) -> bool {
-    matches!(datagram.first().map(|first| first >> 4), Some(SEALED_PDU | CLOSE | PATH))
+    kind_of(datagram).is_some()
+}
+
+#[inline]
+fn kind_of(datagram: &[u8]) -> Option<RecordKind> {
+    datagram.first().and_then(|first| RecordKind::of(*first))
 }
 
 /// Datagrams that take each pass together: as many as one batch of messages brings, and of the
 /// usual size no more than half a second-level cache holds.
 const GROUP: usize = 64;
-/// The first four bits of a sealed PDU, and of what else is sealed.
-const SEALED_PDU: u8 = 0x8;
-const CLOSE: u8 = 0xB;
-const PATH: u8 = 0xD;

@@ -86,8 +86,7 @@ impl Plane {
     }
 
     pub(crate) fn count_forwarded(&mut self, datagram_len: usize) {
-        self.counters.forwarded_pdus += 1;
-        self.counters.forwarded_bytes += datagram_len as u64;
+        self.counters.count_forwarded(datagram_len);
     }
 
     /// Has whoever runs the switch told.

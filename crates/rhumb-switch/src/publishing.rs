@@ -17,7 +17,7 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader, Scope, Statement};
 
 use crate::config::Config;
-use crate::directory::Publishing as Publication;
+use crate::directory::PublishOutcome;
 use crate::event::Event;
 use crate::job::HeldPdu;
 use crate::table::Table;
@@ -195,9 +195,9 @@ impl Switch {
             _ => return self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
         };
         match self.directory.published(issuer, request, answer, now.instant) {
-            Publication::Published => self.published(issuer, now),
-            Publication::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
-            Publication::GoesOn => {}
+            PublishOutcome::Published => self.published(issuer, now),
+            PublishOutcome::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
+            PublishOutcome::GoesOn => {}
         }
     }
 

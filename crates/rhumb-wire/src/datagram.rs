@@ -49,7 +49,7 @@ impl<'a> Datagram<'a> {
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         match bytes.first() {
-            Some(0x80..=0x8F | 0xB0..=0xBF | 0xD0..=0xDF) => {
+            Some(&first) if RecordKind::of(first).is_some() => {
                 RecordHeader::parse(bytes).map(Self::Record)
             }
             Some(20..=63) => Ok(Self::Dtls(bytes)),
@@ -131,12 +131,8 @@ impl RecordHeader {
             return Err(WireError::Truncated);
         }
         let header: &[u8; Self::LEN] = bytes.first_chunk().ok_or(WireError::Truncated)?;
-        let kind = match header[0] >> 4 {
-            0x8 => RecordKind::Pdu,
-            0xB => RecordKind::Close,
-            0xD => RecordKind::Path,
-            value => return Err(WireError::UnknownVariant { field: "record type", value }),
-        };
+        let foreign = WireError::UnknownVariant { field: "record type", value: header[0] >> 4 };
+        let kind = RecordKind::of(header[0]).ok_or(foreign)?;
         let [a, b, c, d, e @ ..] = *header;
         let index = SessionIndex(u32::from_be_bytes([a & 0x0F, b, c, d]));
         Ok(Self { kind, index, counter: Counter(u64::from_be_bytes(e)) })
@@ -166,6 +162,19 @@ pub enum RecordKind {
     Close,
     /// A [`PathMessage`].
     Path,
+}
+
+impl RecordKind {
+    /// What a datagram that begins with this byte holds, if it is sealed.
+    #[inline]
+    pub fn of(first: u8) -> Option<Self> {
+        match first >> 4 {
+            0x8 => Some(Self::Pdu),
+            0xB => Some(Self::Close),
+            0xD => Some(Self::Path),
+            _ => None,
+        }
+    }
 }
 
 /// Asks whether datagrams to an address reach the peer, answers that they do, or both at

@@ -55,7 +55,7 @@ enum Progress {
 
 /// What an answer means to whoever publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Publishing {
+pub(crate) enum PublishOutcome {
     /// The first RIB has stored it.
     Published,
     /// Every RIB that can be asked refuses it.
@@ -195,13 +195,15 @@ impl Publications {
         answer: Result<(), Refusal>,
         now: Instant,
         is_ready: impl Fn(usize) -> bool,
-    ) -> Publishing {
-        let Some(publication) = self.by_issuer.get_mut(issuer) else { return Publishing::GoesOn };
+    ) -> PublishOutcome {
+        let Some(publication) = self.by_issuer.get_mut(issuer) else {
+            return PublishOutcome::GoesOn;
+        };
         let Progress::Sent { tries, .. } = publication.at[replica] else {
-            return Publishing::GoesOn;
+            return PublishOutcome::GoesOn;
         };
         if id.0.wrapping_sub(publication.first_id.0) > u32::MAX / 2 {
-            return Publishing::GoesOn;
+            return PublishOutcome::GoesOn;
         }
         publication.at[replica] = match answer {
             Ok(()) => Progress::Stored,
@@ -212,13 +214,15 @@ impl Publications {
             Err(_) => Progress::Refused,
         };
         let outcome = match answer {
-            Ok(()) if !std::mem::replace(&mut publication.is_stored, true) => Publishing::Published,
-            Err(refusal) if !publication.is_stored && publication.is_refused(is_ready) => {
-                Publishing::Refused(refusal)
+            Ok(()) if !std::mem::replace(&mut publication.is_stored, true) => {
+                PublishOutcome::Published
             }
-            _ => Publishing::GoesOn,
+            Err(refusal) if !publication.is_stored && publication.is_refused(is_ready) => {
+                PublishOutcome::Refused(refusal)
+            }
+            _ => PublishOutcome::GoesOn,
         };
-        let is_over = matches!(outcome, Publishing::Refused(_)) || publication.is_over();
+        let is_over = matches!(outcome, PublishOutcome::Refused(_)) || publication.is_over();
         if is_over {
             self.by_issuer.remove(issuer);
         }
