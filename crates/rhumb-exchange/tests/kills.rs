@@ -11,6 +11,8 @@ use rhumb_exchange::Form;
 use crate::world::{Random, World, destination, small};
 
 const LANES: u16 = 9;
+/// Few enough that all moments of a change are looked at.
+const FEW: u16 = 3;
 const SHARDS: u16 = 2;
 /// Party one and two, without their standbys.
 const PAIR: [usize; 2] = [0, 2];
@@ -27,12 +29,12 @@ struct Rig {
 
 impl Rig {
     /// All have announced something, and all is quiet.
-    fn new(seed: u64, destinations: u32, servers: &[usize]) -> Self {
-        let mut config = small(LANES.into(), Form::TopClass, SHARDS);
+    fn new(lanes: u16, seed: u64, destinations: u32, servers: &[usize]) -> Self {
+        let mut config = small(lanes.into(), Form::TopClass, SHARDS);
         config.batch = 16;
         let mut world = World::empty(config, seed);
         servers.iter().for_each(|server| world.start_server(*server));
-        (0..LANES).for_each(|lane| world.start_member(lane, true));
+        (0..lanes).for_each(|lane| world.start_member(lane, true));
         world.begin_pair(PAIR[0], PAIR[1]);
         let random = Random(!seed);
         let mut rig = Self { world, announced: Announced::new(), random, destinations };
@@ -46,12 +48,12 @@ impl Rig {
 
     /// Somebody who is there announces something.
     fn announce(&mut self) {
-        let from = self.random.below(LANES.into()) as u16;
+        let from = self.random.below(self.world.members.len()) as u16;
         if self.world.members[usize::from(from)].is_none() {
             return;
         }
         let to = self.random.below(self.destinations as usize) as u32;
-        let lanes = (0..LANES).filter(|lane| *lane != from);
+        let lanes = (0..self.world.lanes()).filter(|lane| *lane != from);
         let lanes: Vec<u16> = lanes.filter(|_| self.random.below(3) > 0).collect();
         let bytes = self.random.bytes()[..8].to_vec();
         self.world.announce(from, &to.to_be_bytes(), &lanes, &bytes);
@@ -88,7 +90,7 @@ impl Rig {
 
     /// Nothing was announced for a while: who says that all is here, has all.
     fn check_words(&mut self, when: &str) {
-        for lane in 0..LANES {
+        for lane in 0..self.world.lanes() {
             if self.world.members[usize::from(lane)].is_some()
                 && self.world.member(lane).status().synced_shards == usize::from(SHARDS)
             {
@@ -98,7 +100,7 @@ impl Rig {
     }
 
     fn check(&mut self, when: &str) {
-        for lane in 0..LANES {
+        for lane in 0..self.world.lanes() {
             let status = self.world.member(lane).status();
             assert_eq!(self.wrong(lane), [0, 0], "{when}: lane {lane}, {status:?}");
             assert_eq!(status.synced_shards, usize::from(SHARDS), "{when}: lane {lane}");
@@ -120,7 +122,7 @@ impl Rig {
 #[test]
 fn a_party_and_some_members_are_killed_together_while_nothing_is_announced() {
     for seed in 0..5 {
-        let mut rig = Rig::new(seed, 60, &PAIR);
+        let mut rig = Rig::new(LANES, seed, 60, &PAIR);
         for round in 0..3 {
             let killed = PAIR[rig.random.below(2)];
             let lanes = rig.some(&[0, 1, 2, 3, 4, 5, 6, 7, 8], 1);
@@ -159,7 +161,7 @@ fn a_party_and_some_members_are_killed_together_while_nothing_is_announced() {
 #[test]
 fn anything_is_killed_under_updates() {
     for seed in 100..105 {
-        let mut rig = Rig::new(seed, 40, &[0, 1, 2, 3]);
+        let mut rig = Rig::new(LANES, seed, 40, &[0, 1, 2, 3]);
         for round in 0..4 {
             let servers = rig.some(&[0, 1, 2, 3], 0);
             let lanes = rig.some(&[0, 1, 2, 3, 4, 5, 6, 7, 8], 0);
@@ -196,4 +198,54 @@ fn anything_is_killed_under_updates() {
             rig.check(&when);
         }
     }
+}
+
+/// Every member, and every two of them, at each moment of a change and of what comes of it: after
+/// its first message, its second, and so on until nobody has anything to say.
+#[test]
+fn members_are_killed_at_every_moment_of_a_change() {
+    let mut rig = Rig::new(FEW, 7, 4, &PAIR);
+    let mut looked_at = 0;
+    for killed in [&[0][..], &[1], &[2], &[0, 1], &[1, 2], &[0, 2]] {
+        looked_at += at_every_moment(&mut rig, 1, killed, &[]);
+    }
+    assert!(looked_at > 200, "{looked_at} moments");
+}
+
+/// Either party, with members and without, and both together. A pair that begins costs both much
+/// computation, so each is killed at another one of so many moments.
+#[test]
+fn parties_are_killed_at_the_moments_of_a_change() {
+    let mut rig = Rig::new(FEW, 8, 4, &PAIR);
+    let mut looked_at = 0;
+    for (members, servers) in
+        [(&[][..], &[PAIR[0]][..]), (&[], &[PAIR[1]]), (&[0, 2], &[PAIR[1]]), (&[1], &PAIR)]
+    {
+        looked_at += at_every_moment(&mut rig, 23, members, servers);
+    }
+    assert!(looked_at > 10, "{looked_at} moments");
+}
+
+/// How many moments there were.
+fn at_every_moment(rig: &mut Rig, apart: usize, members: &[u16], servers: &[usize]) -> usize {
+    for at in 0.. {
+        let when = format!("members {members:?}, servers {servers:?}, message {}", at * apart);
+        rig.announce();
+        rig.announce();
+        if (0..at * apart).any(|_| !rig.world.step()) {
+            return at;
+        }
+        servers.iter().for_each(|server| rig.world.stop_server(*server));
+        members.iter().for_each(|lane| rig.world.stop_member(*lane));
+        rig.steps(20);
+        members.iter().for_each(|lane| rig.start_member(*lane));
+        if !servers.is_empty() {
+            servers.iter().for_each(|server| rig.world.start_server(*server));
+            rig.steps(20);
+            rig.world.begin_pair(PAIR[0], PAIR[1]);
+        }
+        rig.world.pass(Duration::from_secs(30));
+        rig.check(&when);
+    }
+    unreachable!("a change comes to rest")
 }

@@ -1,4 +1,4 @@
-//! Processes of a private exchange, killed at random and together while their
+//! Processes of a private exchange, killed at random and together, a router among them, while
 //! routers go on changing routes: once that is over, every router has what the
 //! policies say, and who says that all is here, has all.
 //!
@@ -22,6 +22,8 @@ const OF_BIRD: u16 = MEMBERS - 1;
 /// Party one, which has no standby; party two, and its standby.
 const SERVERS: [&str; 3] = ["one", "two", "two-b"];
 const PARTY_ONE: usize = 0;
+/// What is killed, by number: servers, proxies, and BIRD.
+const ROUTER: usize = SERVERS.len() + MEMBERS as usize;
 
 /// What a router announces: the path behind its own AS, and who may not have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,17 +248,21 @@ impl<'a> Rig<'a> {
 
     /// Some are killed together, this one in any case, and started again a
     /// little later, in any order, while routers go on.
-    fn kill_some(&mut self, certainly: Option<usize>) -> String {
+    fn kill_some(&mut self, certainly: usize) -> String {
         let mut killed: Vec<usize> = Vec::new();
-        let all = SERVERS.len() + usize::from(MEMBERS);
+        let proxies = SERVERS.len()..ROUTER;
+        let all = ROUTER + usize::from(matches!(self.routers.last(), Some(Speaker::Bird(_))));
         while killed.is_empty() {
             let (random, all) = (&mut self.random, 0..all);
-            killed = all.filter(|it| random.below(3) == 0 || certainly == Some(*it)).collect();
+            killed = all.filter(|it| random.below(3) == 0 || certainly == *it).collect();
         }
         for at in &killed {
-            match at.checked_sub(SERVERS.len()) {
-                None => self.servers[*at].take().unwrap().running.kill(),
-                Some(lane) => self.proxies[lane].take().unwrap().running.kill(),
+            match self.routers.last_mut() {
+                Some(Speaker::Bird(bird)) if *at == ROUTER => bird.kill(),
+                _ if proxies.contains(at) => {
+                    self.proxies[at - SERVERS.len()].take().unwrap().running.kill();
+                }
+                _ => self.servers[*at].take().unwrap().running.kill(),
             }
         }
         let names = format!("{killed:?}");
@@ -264,11 +270,13 @@ impl<'a> Rig<'a> {
         self.update_for(time);
         while !killed.is_empty() {
             let at = killed.swap_remove(self.random.below(killed.len()));
-            match at.checked_sub(SERVERS.len()) {
-                None => self.start_server(at),
-                Some(lane) => {
+            match self.routers.last_mut() {
+                Some(Speaker::Bird(bird)) if at == ROUTER => bird.start_again(),
+                _ if proxies.contains(&at) => {
+                    let lane = at - SERVERS.len();
                     self.proxies[lane] = Some(proxy::start_again(self.exchange, lane as u16));
                 }
+                _ => self.start_server(at),
             }
             let time = Duration::from_millis(self.random.below(300) as u64);
             self.update_for(time);
@@ -317,7 +325,7 @@ fn whatever_is_killed_together_routers_have_what_the_policies_say_soon_after() {
     for round in 0..rounds {
         rig.update_for(Duration::from_millis(500));
         // While party one is away there is nobody else to order anything.
-        let certainly = (round % 2 == 1).then_some(PARTY_ONE);
+        let certainly = if round % 2 == 1 { PARTY_ONE } else { ROUTER };
         let killed = rig.kill_some(certainly);
         rig.check(&format!("seed {seed}, round {round}, killed {killed}"));
     }

@@ -1,5 +1,5 @@
 //! BIRD as a member's router on loopback: static routes with attributes, its configuration read
-//! anew for each change. It outlives its proxy.
+//! anew for each change. It outlives its proxy, and can be killed and started again itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,13 +20,13 @@ pub(crate) struct Bird<'a> {
     exchange: &'a Exchange,
     number: u16,
     said: Mutex<BTreeMap<String, Said>>,
-    process: Child,
+    /// None while it is killed.
+    process: Option<Child>,
 }
 
 impl Drop for Bird<'_> {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 
@@ -40,23 +40,36 @@ impl<'a> Bird<'a> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        let file = exchange.place.path(&format!("router{number}.log"));
-        let log = std::fs::File::create(file).unwrap();
         exchange.place.write(&configuration(number), &config(number, address, &BTreeMap::new()));
+        let mut bird = Self { address, exchange, number, said: Mutex::default(), process: None };
+        bird.start_again();
+        Some(bird)
+    }
+
+    /// Its process ends without a word.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// A process with what was announced and withdrawn meanwhile.
+    pub(crate) fn start_again(&mut self) {
+        let Self { exchange, number, .. } = *self;
+        let file = exchange.place.path(&format!("router{number}.log"));
+        let log = std::fs::File::options().append(true).create(true).open(file).unwrap();
         let (socket, pid) = (socket(number), format!("router{number}.pid"));
         let mut command = Command::new("bird");
         command.args(["-f", "-c", &configuration(number), "-s", &socket, "-P", &pid]);
         command.current_dir(exchange.place.folder());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let process = command.spawn().unwrap();
-        let said = Mutex::default();
-        let bird = Self { address, exchange, number, said, process };
+        self.process = Some(command.spawn().unwrap());
         let begin = Instant::now();
-        while !bird.ask("show status").contains("up and running") {
+        while !self.ask("show status").contains("up and running") {
             assert!(begin.elapsed() < PATIENCE, "BIRD does not answer");
             std::thread::sleep(Duration::from_millis(50));
         }
-        Some(bird)
     }
 
     pub(crate) fn announce(&self, prefix: &str, tail: &[u32], large: &[(u32, u32, u32)]) {
@@ -93,6 +106,9 @@ impl<'a> Bird<'a> {
     fn configure(&self, said: &BTreeMap<String, Said>) {
         let text = config(self.number, self.address, said);
         self.exchange.place.write(&configuration(self.number), &text);
+        if self.process.is_none() {
+            return;
+        }
         let answer = self.ask("configure");
         assert!(answer.to_lowercase().contains("reconfig"), "{answer}");
     }
