@@ -240,10 +240,15 @@ impl<'a> Rig<'a> {
         let servers = self.servers.iter().flatten().map(|it| {
             format!("--\n{}\n{:#}", it.running.errors_so_far(), it.status(self.exchange))
         });
-        let proxies = self.proxies.iter().flatten().map(|it| {
-            format!("-- {}\n{}\n{:#}", it.lane, it.running.errors_so_far(), it.status()["exchange"])
+        let proxies =
+            self.proxies.iter().flatten().map(|it| {
+                format!("-- {}\n{}\n{:#}", it.lane, it.running.errors_so_far(), it.status())
+            });
+        let routers = self.routers.iter().map(|it| match it {
+            Speaker::Bird(bird) => format!("-- BIRD\n{}\n", bird.log()),
+            Speaker::Small(_) => String::new(),
         });
-        servers.chain(proxies).collect()
+        servers.chain(proxies).chain(routers).collect()
     }
 
     /// Some are killed together, this one in any case, and started again a

@@ -238,6 +238,7 @@ impl ConfigFile {
         // What the neighbour gets is complete when the parties
         // have told all, which only the driver knows.
         config.automatic_end_of_rib = false;
+        config.timers.connect_retry = ROUTER_RETRY;
         config.role = match self.parsed(raw.role.as_ref(), parse_role)? {
             Some(role) => role,
             None => Some(BgpRole::RouteServer),
@@ -306,6 +307,9 @@ fn parse_family(text: &str) -> Result<Family, String> {
     }
 }
 
+/// It is the member's own router: it may be asked often, and a proxy that began before it is not to
+/// wait the two minutes of RFC 4271.
+const ROUTER_RETRY: Duration = Duration::from_secs(5);
 const IPV4: Family = Family::Ipv4;
 const IPV6: Family = Family::Ipv6;
 /// RFC 4271.

@@ -103,6 +103,12 @@ impl<'a> Bird<'a> {
         received
     }
 
+    /// What its processes said, and how its session stands.
+    pub(crate) fn log(&self) -> String {
+        let file = self.exchange.place.path(&format!("router{}.log", self.number));
+        std::fs::read_to_string(file).unwrap() + &self.ask("show protocols all proxy")
+    }
+
     fn configure(&self, said: &BTreeMap<String, Said>) {
         let text = config(self.number, self.address, said);
         self.exchange.place.write(&configuration(self.number), &text);
