@@ -1,5 +1,6 @@
 //! The demo, end to end: runs it by the binary that the tests have built, which saves the minutes
-//! of a release build; checks what it reports and that it cleans up.
+//! of a release build; checks what it reports and that it cleans up. Then once more as people see
+//! it: the recording in the README says the same, but for numbers and names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::pictures;
 use crate::process::{self, Echo};
 use crate::report::Outcome;
 
@@ -42,7 +44,41 @@ fn try_run(root: &Path, target_directory: &Path) -> Result<(), String> {
     if !left.is_empty() {
         return Err(format!("left processes running: {left:?}"));
     }
-    Ok(())
+    let mut demo = Command::new(&binary);
+    demo.current_dir(root).arg("demo");
+    let finished = process::run(&mut demo, DEMO_DEADLINE, Echo::Kept)?;
+    let recording = pictures::recording(root)?;
+    // Its first line is the command.
+    compare(recording.lines().skip(1), finished.output.lines())
+}
+
+/// Whether a recording is of a demo that says this.
+fn compare<'a>(
+    recorded: impl Iterator<Item = &'a str>,
+    said: impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
+    let shapes = |lines: &mut dyn Iterator<Item = &'a str>| -> Vec<String> {
+        lines.map(shape).filter(|line| !line.is_empty()).collect()
+    };
+    let (mut recorded, mut said) = (recorded, said);
+    let (recorded, said) = (shapes(&mut recorded), shapes(&mut said));
+    let len = recorded.len().max(said.len());
+    match (0..len).find(|at| recorded.get(*at) != said.get(*at)) {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "the recording in docs/pictures is of another demo: it says {:?}, the demo {:?}; \
+             record it anew",
+            recorded.get(at),
+            said.get(at)
+        )),
+    }
+}
+
+/// What stays of a line from run to run: its words, without numbers and names.
+fn shape(line: &str) -> String {
+    let varies = |word: &str| word.ends_with("..") || word.contains(|c: char| c.is_ascii_digit());
+    let words = line.split_whitespace().map(|word| if varies(word) { "#" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Checks every fact that the demo promises to report.
@@ -101,6 +137,18 @@ mod tests {
             "sha256_ok": true, "bytes": 10, "seconds": 0.5, "rtt_us": 90,
             "path": ["a", "b", "c"], "chain": ["x"], "attacks": [attack, attack, attack],
         })
+    }
+
+    #[test]
+    fn a_recording_is_compared_but_for_numbers_and_names() {
+        let recorded = "A  yoldyykaat..  sends\nIt took 0.67 s: 807 Mbit/s.\n\nAll is well";
+        let same = "A  b7ldyykaat..  sends\n\nIt took 1 s: 9 Mbit/s.\nAll is well";
+        assert_eq!(compare(recorded.lines(), same.lines()), Ok(()));
+        for other in ["A  yoldyykaat..  sends", "A  yoldyykaat..  sends\nIt took 1 min: 9 Mbit/s."]
+        {
+            let problem = compare(recorded.lines(), other.lines()).unwrap_err();
+            assert!(problem.contains("record it anew"), "{problem}");
+        }
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! `cargo xtask pictures`: draws each `docs/pictures/NAME.d2` as `NAME.svg` beside it, light and
-//! dark. Tests draw them again and compare, so that no picture is older than its text.
+//! dark, and the recording of the demo as a picture that moves. Tests draw them again and compare,
+//! so that no picture is older than its text.
 //!
 //! The program that draws, d2, is a Go module; `docs/pictures/go.sum` fixes it to the byte. It is
 //! built once, into the target folder.
 
+pub(crate) mod cast;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use cast::Cast;
 
 use crate::metadata::{self, Metadata};
 use crate::process::{self, Echo};
@@ -20,6 +25,11 @@ pub(crate) fn write(root: &Path) -> bool {
         .and_then(|easel| {
             let draw = |source: &PathBuf| easel.draw(source, &drawing_of(source));
             easel.sources()?.iter().try_for_each(draw)
+        })
+        .and_then(|()| {
+            let drawing = drawing_of(&root.join(RECORDING));
+            std::fs::write(&drawing, recording(root)?.svg())
+                .map_err(|error| format!("{}: {error}", drawing.display()))
         });
     if let Err(problem) = &written {
         eprintln!("pictures: {problem}");
@@ -29,16 +39,41 @@ pub(crate) fn write(root: &Path) -> bool {
 
 /// Whether each is what its text says.
 pub(crate) fn step(root: &Path, target_directory: &Path) -> Outcome {
+    let mut outcome = outcome_of("demo", recorded_as_drawn(root));
     if !process::is_installed("go") {
-        return Outcome::skipped("pictures: no Go toolchain to build d2 with");
+        outcome.add(Outcome::skipped("pictures: no Go toolchain to build d2 with"));
+        return outcome;
     }
     let easel = Easel::new(root, target_directory);
     match easel.and_then(|easel| Ok((easel.sources()?, easel))) {
         Ok((sources, easel)) => {
-            let mut outcome = Outcome::default();
             sources.iter().for_each(|source| outcome.add(easel.compare(source)));
-            outcome
         }
+        Err(problem) => outcome.add(Outcome::failed(format!("pictures: {problem}"))),
+    }
+    outcome
+}
+
+/// What the demo said when it was recorded.
+pub(crate) fn recording(root: &Path) -> Result<Cast, String> {
+    let text = read(&root.join(RECORDING))?;
+    Cast::parse(&text).map_err(|problem| format!("{RECORDING}: {problem}"))
+}
+
+fn recorded_as_drawn(root: &Path) -> Result<bool, String> {
+    Ok(recording(root)?.svg() == read(&drawing_of(&root.join(RECORDING)))?)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn outcome_of(name: &str, is_as_drawn: Result<bool, String>) -> Outcome {
+    match is_as_drawn {
+        Ok(true) => Outcome::passed(1),
+        Ok(false) => Outcome::failed(format!(
+            "pictures: {name}.svg is not what its text says: `cargo xtask pictures` draws it"
+        )),
         Err(problem) => Outcome::failed(format!("pictures: {problem}")),
     }
 }
@@ -89,17 +124,8 @@ impl Easel {
     fn compare(&self, source: &Path) -> Outcome {
         let name = source.file_stem().unwrap_or_default().to_string_lossy();
         let fresh = self.d2.with_file_name(format!("{name}.svg"));
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-        };
         let drawn = self.draw(source, &fresh);
-        match drawn.and_then(|()| Ok(read(&fresh)? == read(&drawing_of(source))?)) {
-            Ok(true) => Outcome::passed(1),
-            Ok(false) => Outcome::failed(format!(
-                "pictures: {name}.svg is not what its text says: `cargo xtask pictures` draws it"
-            )),
-            Err(problem) => Outcome::failed(format!("pictures: {problem}")),
-        }
+        outcome_of(&name, drawn.and_then(|()| Ok(read(&fresh)? == read(&drawing_of(source))?)))
     }
 }
 
@@ -107,6 +133,8 @@ fn drawing_of(source: &Path) -> PathBuf {
     source.with_extension("svg")
 }
 
+/// Made by asciinema 2, or by whatever else writes its format: `asciinema rec -c "rhumb demo"`.
+const RECORDING: &str = "docs/pictures/demo.cast";
 /// Numbers of d2's themes: "neutral default", and "dark mauve" where the reader's screen is dark.
 const LIGHT: &str = "0";
 const DARK: &str = "200";
