@@ -203,7 +203,7 @@ fn make_locked(folder: &Path) -> io::Result<File> {
 
 /// Locks a folder, if that is possible within the time that it takes another one to remove it.
 fn lock_soon(folder: &File) -> bool {
-    (0..MOST_TRIES).any(|nth| {
+    (0..LOCK_TRIES).any(|nth| {
         if nth > 0 {
             std::thread::sleep(LOCK_AGAIN_AFTER);
         }
@@ -265,13 +265,15 @@ const PROCESSES: &str = "cgroup.procs";
 const MOST_TRIES: usize = 20;
 /// Ten times what it takes to remove a folder.
 const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+/// A second, since who removes it may have to wait for a processor.
+const LOCK_TRIES: usize = 1000;
 /// Where leftovers are looked for: deeper than service managers nest, and more than hosts have.
 const DEEPEST: usize = 12;
 const MOST_GROUPS: usize = 20_000;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -294,24 +296,35 @@ mod tests {
     fn who_cleans_up_takes_nothing_from_who_has_just_begun() {
         let world = tempfile::tempdir().unwrap();
         let folder = world.path().join("rhumb-stamp-1-0");
-        let is_over = AtomicBool::new(false);
+        // How many have begun; none begins any more at the largest number.
+        let begun = AtomicUsize::new(0);
         std::thread::scope(|scope| {
+            // Each removes one of those that begin at most, as one that starts does.
             let clean = || {
-                let mut removed = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    removed += usize::from(matches!(remove_abandoned(&folder), Some(Ok(()))));
+                let (mut removed, mut done_with) = (0, 0);
+                loop {
+                    match begun.load(Ordering::Relaxed) {
+                        usize::MAX => return removed,
+                        number if number == done_with => std::thread::yield_now(),
+                        number => {
+                            if matches!(remove_abandoned(&folder), Some(Ok(()))) {
+                                (removed, done_with) = (removed + 1, number);
+                            }
+                        }
+                    }
                 }
-                removed
             };
             let cleaners = [scope.spawn(clean), scope.spawn(clean)];
-            for _ in 0..2000 {
+            for number in 1..=2000 {
+                begun.store(number, Ordering::Relaxed);
                 let lock = make_locked(&folder);
                 let holds = lock.as_ref().is_ok_and(|lock| is_at(lock, &folder));
-                is_over.store(!holds, Ordering::Relaxed);
+                if !holds || number == 2000 {
+                    begun.store(usize::MAX, Ordering::Relaxed);
+                }
                 assert!(holds, "{lock:?}");
                 fs::remove_dir(&folder).unwrap();
             }
-            is_over.store(true, Ordering::Relaxed);
             let removed: usize = cleaners.map(|it| it.join().unwrap()).into_iter().sum();
             assert!(removed > 0, "nobody was in the way");
         });
