@@ -10,6 +10,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 
+#[path = "../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
 #[path = "../tests/mrt/mod.rs"]
 mod mrt;
 
@@ -19,6 +21,7 @@ use std::time::Instant;
 use rhumb_bgp::wire::Prefix;
 use rhumb_bgp::{Attributes, Family, Session, Transmit};
 
+use machine::median;
 use mrt::{Listener, Speaker};
 
 const ROUNDS: usize = 5;
@@ -179,15 +182,9 @@ fn note(figures: &mut Figures, label: &str, unit: &'static str, value: f64) {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
 fn print_text(figures: &Figures) {
     for (label, unit, values) in figures {
-        println!("{label:<40}{:>14.2} {unit}", median(values));
+        println!("{label:<40}{:>14.2} {unit}", median(values.iter().copied()));
     }
 }
 
@@ -195,7 +192,7 @@ fn print_json(figures: &Figures) {
     let of = |(label, unit, values): &(String, &str, Vec<f64>)| {
         (
             label.clone(),
-            serde_json::json!({ "unit": unit, "median": median(values), "values": values }),
+            serde_json::json!({ "unit": unit, "median": median(values.iter().copied()), "values": values }),
         )
     };
     let figures = serde_json::Value::Object(figures.iter().map(of).collect());

@@ -9,8 +9,13 @@
 //!
 //! Run by `cargo xtask bench io`; `--json` prints one object. Takes about 6 seconds.
 
+mod machine;
+#[path = "machine/thread_cpu.rs"]
+mod thread_cpu;
+
 use std::time::{Duration, Instant};
 
+use machine::median;
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_wire::Batch;
@@ -199,12 +204,6 @@ fn ratios(at: usize, four: &[Pairing]) -> [Ratio; 2] {
     [target(0), target(1)]
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn print_text(results: &[Vec<Pairing>], ratios: &[Ratio]) {
     println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
     println!("send / receive   bytes   send Mpps  CPU s/GB   receive Mpps  CPU s/GB   lost");
@@ -269,29 +268,12 @@ fn print_json(results: &[Vec<Pairing>], ratios: &[Ratio]) {
 /// What the figures depend on, in words without
 /// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let load = read("/proc/loadavg");
+    let [cpu, kernel, load] = machine::conditions();
     [
         ("path", "UDP over IPv4 loopback, one thread sends and receives in turns".into()),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
-        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        kernel,
+        cpu,
+        load,
         ("rounds", format!("{ROUNDS} of {} ms each, interleaved; medians", SLICE.as_millis())),
     ]
-}
-
-/// The CPU time of this thread.
-#[allow(unsafe_code)]
-mod thread_cpu {
-    use std::time::Duration;
-
-    pub(crate) fn now() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writes for the whole call.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(result, 0, "every system we build for has this clock");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
 }

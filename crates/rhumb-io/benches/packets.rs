@@ -15,16 +15,18 @@
 //! Run by `cargo xtask bench packets`; `--json` prints
 //! one object. Needs root; takes about 20 seconds.
 
+mod machine;
 mod rig;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use machine::median;
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, Tun, TunOptions};
 use rhumb_io::pin_thread;
 use rhumb_io::xdp::{self, XdpPackets};
 use rig::wire::Line;
-use rig::{Rig, sys};
+use rig::{Rig, sys, thread_cpu};
 
 /// Bytes of the packets, IP header included.
 const SIZES: [usize; 3] = [68, 348, 1500];
@@ -205,7 +207,7 @@ fn load(source: &mut RawSocket, sink: &mut RawSocket, packet: &[u8]) -> usize {
 fn forward(backend: &mut dyn IpIo, stop: &AtomicBool) -> Duration {
     let _ = pin_thread(FORWARDER_CORE);
     let sink: std::net::Ipv4Addr = Line::R2.parse().expect("an address");
-    let (mut packets, begin) = (IpBatch::new(1500), sys::thread_cpu());
+    let (mut packets, begin) = (IpBatch::new(1500), thread_cpu::now());
     while !stop.load(Ordering::Acquire) {
         backend.wait(Some(Duration::from_millis(10)), None).expect("waiting");
         while backend.receive(&mut packets).expect("receiving") > 0 {
@@ -217,7 +219,7 @@ fn forward(backend: &mut dyn IpIo, stop: &AtomicBool) -> Duration {
             backend.send(&mut packets).expect("sending");
         }
     }
-    sys::thread_cpu() - begin
+    thread_cpu::now() - begin
 }
 
 /// A packet from the source, of `bytes` in all.
@@ -302,12 +304,6 @@ fn targets(sizes: &[Size]) -> Vec<Target> {
     sizes.iter().map(target).collect()
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn print_text(sizes: &[Size]) {
     println!("{}", conditions().map(|(name, value)| format!("{name}: {value}")).join("; "));
     println!("forwarder   bytes  kpps/thread-s  kpps/CPU-s  thread ns  all ns   lost");
@@ -372,10 +368,7 @@ fn print_json(sizes: &[Size]) {
 /// What the figures depend on, in words without
 /// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let load = read("/proc/loadavg");
+    let [cpu, kernel, load] = machine::conditions();
     [
         (
             "path",
@@ -383,9 +376,9 @@ fn conditions() -> [(&'static str, String); 5] {
              counted; arrivals at the sink are on the core that does not send to it, and not counted"
                 .into(),
         ),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
-        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        kernel,
+        cpu,
+        load,
         ("rounds", format!("{ROUNDS} of {PACKETS} packets each, in turns; medians")),
     ]
 }

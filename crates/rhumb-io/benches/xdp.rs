@@ -14,6 +14,9 @@
 //!
 //! Run by `cargo xtask bench xdp`; `--json` prints one object. Needs root; takes about 20 seconds.
 
+mod machine;
+#[path = "machine/thread_cpu.rs"]
+mod thread_cpu;
 #[path = "../tests/wire/mod.rs"]
 mod wire;
 
@@ -21,8 +24,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use machine::median;
 use rhumb_io::udp::{Options, UdpSocket};
-use rhumb_io::{Backend, Choice, PacketIo, open, xdp};
+use rhumb_io::{Backend, Choice, PacketIo, open, pin_thread, xdp};
 use rhumb_wire::Batch;
 use wire::Wire;
 
@@ -150,7 +154,7 @@ fn run(wire: &Wire, kind: Kind, bytes: usize) -> Slice {
     let (to, back) = (backend.local_address(), sink.local_address());
     std::thread::scope(|scope| {
         let forwarder = scope.spawn(|| forward(&mut backend, back, &stop));
-        sys::pin(0);
+        let _ = pin_thread(0);
         let begin = Instant::now();
         let (datagrams, last) = load(&mut source, &mut sink, to, bytes);
         stop.store(true, Ordering::Release);
@@ -192,8 +196,8 @@ fn load(
 
 /// What a router's worker does, without the switch. Returns the CPU time of the thread.
 fn forward(backend: &mut Backend, to: SocketAddr, stop: &AtomicBool) -> Duration {
-    sys::pin(1);
-    let (mut batch, begin) = (Batch::new(), sys::thread_cpu());
+    let _ = pin_thread(1);
+    let (mut batch, begin) = (Batch::new(), thread_cpu::now());
     while !stop.load(Ordering::Acquire) {
         backend.wait(Some(Duration::from_millis(10)), None).expect("waiting");
         while backend.receive(&mut batch).expect("receiving") > 0 {
@@ -203,7 +207,7 @@ fn forward(backend: &mut Backend, to: SocketAddr, stop: &AtomicBool) -> Duration
             backend.send(&batch).expect("sending");
         }
     }
-    sys::thread_cpu() - begin
+    thread_cpu::now() - begin
 }
 
 const NEAR: &str = "10.9.0.1:0";
@@ -257,12 +261,6 @@ fn targets(sizes: &[Size]) -> Vec<Target> {
         Target { name: format!("xdp_mpps_per_cpu_s_{bytes}"), value, at_least }
     };
     sizes.iter().map(ratio).chain(MPPS_PER_CPU_SECOND.map(rate)).collect()
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn print_text(sizes: &[Size]) {
@@ -321,50 +319,27 @@ fn print_json(sizes: &[Size]) {
 /// What the figures depend on, in words without
 /// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let load = read("/proc/loadavg");
+    let [cpu, kernel, load] = machine::conditions();
     [
         (
             "path",
             "one veth pair between namespaces, MTU 1500, runs cut in software, NAPI GRO on arrival"
                 .into(),
         ),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
-        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        kernel,
+        cpu,
+        load,
         ("rounds", format!("{ROUNDS} of {DATAGRAMS} datagrams each, in turns; medians")),
     ]
 }
 
-/// System calls. Source: clock_gettime(2), sched_setaffinity(2), Linux
-/// `include/uapi/linux/ethtool.h`.
+/// System calls. Source: Linux `include/uapi/linux/ethtool.h`.
 #[allow(unsafe_code)]
 mod sys {
     use std::io;
-    use std::mem::{size_of, zeroed};
+    use std::mem::zeroed;
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
-    use std::time::Duration;
-
-    pub(crate) fn thread_cpu() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writes for the whole call.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(result, 0, "every system we build for has this clock");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-
-    /// Keeps this thread on a core, where there is such a core.
-    pub(crate) fn pin(core: usize) {
-        // SAFETY: a set of cores is integers, for which zero is a value; the call reads it only.
-        unsafe {
-            let mut set: libc::cpu_set_t = zeroed();
-            libc::CPU_SET(core, &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
-    }
 
     /// `struct ethtool_value`.
     #[repr(C)]

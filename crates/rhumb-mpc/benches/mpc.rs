@@ -10,9 +10,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 
+#[path = "../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
+
 use std::sync::Arc;
 use std::time::Instant;
 
+use machine::median;
 use rhumb_mpc::{
     Bit, Circuit, FieldBits, Inputs, OrderSlot, Owner, Parameters, Party, Program, Seed, Session,
     Traffic, Vector, exchange,
@@ -269,12 +273,6 @@ fn top_class(routes: usize, order: OrderSlot) -> Arc<Program> {
     Arc::new(program)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
 fn print_text(figures: &[Figure]) {
     println!(
         "medians of {ROUNDS} rounds, the best of them, and the design's measurement of a prototype"
@@ -283,7 +281,7 @@ fn print_text(figures: &[Figure]) {
         let design = design.unwrap_or("-");
         let is_rate = unit.starts_with("M/s");
         let best = values.iter().copied().reduce(if is_rate { f64::max } else { f64::min });
-        let (median, best) = (median(values), best.unwrap_or_default());
+        let (median, best) = (median(values.iter().copied()), best.unwrap_or_default());
         println!("  {label:<40}{median:10.2}{best:10.2} {unit:<14}{design:>8}");
     }
 }
@@ -291,7 +289,9 @@ fn print_text(figures: &[Figure]) {
 fn print_json(figures: &[Figure]) {
     let figures: serde_json::Map<String, serde_json::Value> = figures
         .iter()
-        .map(|(label, unit, _, values)| (format!("{label}, {unit}"), median(values).into()))
+        .map(|(label, unit, _, values)| {
+            (format!("{label}, {unit}"), median(values.iter().copied()).into())
+        })
         .collect();
     println!("{}", serde_json::json!({ "bench": "mpc", "figures": figures }));
 }

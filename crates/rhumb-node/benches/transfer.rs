@@ -9,6 +9,8 @@
 //!
 //! Run by `cargo xtask bench transfer`; `--json` prints one object. Takes about 15 seconds.
 
+#[path = "../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
 #[path = "../tests/relay/mod.rs"]
 mod relay;
 
@@ -16,6 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use machine::median;
 use relay::{Behaviour, Relay};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
@@ -160,12 +163,6 @@ fn bare() {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// CPU time of this process, in user and system mode: fields 14
 /// and 15 of its stat, in hundredths of a second.
 fn process_cpu() -> Duration {
@@ -183,15 +180,12 @@ fn process_cpu() -> Duration {
 /// What the figures depend on, in words without
 /// characters that JSON escapes otherwise than Rust does.
 fn conditions() -> [(&'static str, String); 5] {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let load = read("/proc/loadavg");
+    let [cpu, kernel, load] = machine::conditions();
     [
         ("path", "node, router and node on three threads, UDP over IPv4 loopback".into()),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
-        ("load_average", load.split(' ').next().unwrap_or("unknown").into()),
+        kernel,
+        cpu,
+        load,
         ("rounds", format!("{ROUNDS} of {} MB each, alternating; medians", FILE_BYTES / 1_000_000)),
     ]
 }

@@ -10,11 +10,15 @@
 
 #![expect(clippy::disallowed_methods, reason = "a bench owns its clock")]
 
+#[path = "../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use machine::median;
 use rhumb_rib::store::Embedded;
 use rhumb_rib::{Asker, Config, Outcome, Rib};
 use rhumb_trust::{Identity, Window, verify_statement};
@@ -218,12 +222,6 @@ fn publish(rib: &mut Rib<Embedded>, orders: &[Vec<u8>]) {
     for answer in rib.commit() {
         assert_eq!(answer.body, RibResponseBody::Stored);
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Each target's ratio, as measured.

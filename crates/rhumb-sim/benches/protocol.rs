@@ -16,6 +16,9 @@
 //!
 //! Run by `cargo xtask bench protocol`; `--json` prints one object. Takes about 10 seconds.
 
+#[path = "../../rhumb-io/benches/machine/thread_cpu.rs"]
+mod thread_cpu;
+
 use std::time::Duration;
 
 use rhumb_link::{PROBE_INTERVAL, PROBES, QUIET};
@@ -126,9 +129,9 @@ fn verification(figures: &mut Vec<Figure>) {
         };
         let mut took: Vec<f64> = (0..ROUNDS)
             .map(|_| {
-                let began = thread_cpu();
+                let began = thread_cpu::now();
                 verify_chain(origin, chain.clone(), key_of, NOW_S).expect("a good chain");
-                (thread_cpu() - began).as_secs_f64() * 1e6
+                (thread_cpu::now() - began).as_secs_f64() * 1e6
             })
             .collect();
         took.sort_by(f64::total_cmp);
@@ -353,15 +356,6 @@ fn delivery_ms(world: &mut World, from: StationId, to: StationId, len: usize) ->
 
 fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
-}
-
-fn thread_cpu() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    #[expect(unsafe_code, reason = "the standard library has no clock of a thread's CPU time")]
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(result, 0, "every Linux has this clock");
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 const LINKS: Conditions = Conditions { delay: Duration::from_millis(5), ..Conditions::LAN };

@@ -10,7 +10,7 @@ use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, Tun, TunOptions};
 use rhumb_io::xdp::{self, XdpPackets};
 
 use crate::keys::Clock;
-use crate::rig::sys;
+use crate::rig::thread_cpu;
 
 /// How packets come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) struct Work {
 /// Forwards until it is to stop.
 pub(crate) fn run(io: &mut dyn IpIo, mut step: Step<'_>, clock: Clock, stop: &AtomicBool) -> Work {
     let (mut batch, mut packets) = (IpBatch::new(PACKET_LEN), Vec::new());
-    let (mut work, begin) = (Work::default(), sys::thread_cpu());
+    let (mut work, begin) = (Work::default(), thread_cpu::now());
     while !stop.load(Ordering::Acquire) {
         io.wait(Some(Duration::from_millis(10)), None).expect("waiting");
         loop {
@@ -99,7 +99,7 @@ pub(crate) fn run(io: &mut dyn IpIo, mut step: Step<'_>, clock: Clock, stop: &At
             work.batches += 1;
         }
     }
-    work.cpu = sys::thread_cpu() - begin;
+    work.cpu = thread_cpu::now() - begin;
     work
 }
 

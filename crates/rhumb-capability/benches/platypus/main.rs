@@ -10,6 +10,8 @@
 
 mod forwarder;
 mod keys;
+#[path = "../../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
 mod memory;
 mod path;
 mod report;
@@ -32,7 +34,7 @@ fn main() {
         conditions.insert("veth_left_out".to_owned(), why.into());
         Vec::new()
     });
-    conditions.insert("load_average_after".to_owned(), report::load_average().into());
+    conditions.insert("load_average_after".to_owned(), machine::load_average().into());
     let report = Report { conditions, memory, path };
     if has("--json") { report.print_json() } else { report.print_text() }
 }

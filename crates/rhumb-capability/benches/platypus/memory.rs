@@ -15,7 +15,8 @@ use rhumb_capability::{Carriage, Packet, PacketIds, Stamper, Suite, Verdict, Ver
 use serde_json::{Value, json};
 
 use crate::keys::{START_US, fill_replay_filter, stamper, verifier};
-use crate::report::{Target, median, rounded};
+use crate::machine::median;
+use crate::report::{Target, rounded};
 use crate::traffic::{SIZES, ip_packet};
 
 const ROUNDS: usize = 21;

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::forwarder::Backend;
+use crate::machine::{self, median};
 use crate::memory;
 use crate::path::load;
 use crate::path::{BACKENDS, Kind, PACKETS, ROUNDS, Series, Slice, Task};
@@ -236,7 +237,7 @@ pub(crate) fn print_load(
     mut conditions: Map<String, Value>,
     is_json: bool,
 ) {
-    conditions.insert("load_average_after".to_owned(), load_average().into());
+    conditions.insert("load_average_after".to_owned(), machine::load_average().into());
     conditions.insert("path".to_owned(), load::PATH.into());
     match measured {
         Err(why) => println!("left out: {why}"),
@@ -250,34 +251,17 @@ pub(crate) fn print_load(
 
 /// What the figures depend on.
 pub(crate) fn conditions() -> Map<String, Value> {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let entries: [(&str, Value); 5] = [
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
+    let more: [(&str, Value); 2] = [
         ("cores", std::thread::available_parallelism().map_or(1, usize::from).into()),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
         (
             "path",
             "two veth pairs between namespaces, MTU 1500; source, router (threaded NAPI included) \
              and sink on core 0, the sink's arrivals on core 1"
                 .into(),
         ),
-        ("load_average_before", load_average().into()),
     ];
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-pub(crate) fn load_average() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or("unknown").to_owned()
-}
-
-/// The middle of `values`; 0 when there are none.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let machine = machine::conditions().map(|(name, value)| (name, value.into()));
+    machine.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// To two decimals.

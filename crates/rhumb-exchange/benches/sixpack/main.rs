@@ -8,6 +8,8 @@
 mod announce;
 mod channel;
 mod exchange;
+#[path = "../../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
 mod report;
 mod table;
 
@@ -23,9 +25,8 @@ fn main() {
         eprintln!("no part {name}; there are {}", PARTS.join(", "));
     }
     let wants = |part: &str| named.is_empty() || named.iter().any(|name| *name == part);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
-    let stolen_before = stolen();
+    let load = machine::load_average().parse::<f64>().ok();
+    let stolen_before = machine::stolen();
     let rows = if wants("table") { table::measure() } else { Vec::new() };
     let replayed = if wants("replay") { announce::replay(shards) } else { Vec::new() };
     let stressed = if wants("stress") { announce::stress(shards) } else { Vec::new() };
@@ -39,7 +40,7 @@ fn main() {
             "bench": "sixpack",
             "conditions": {
                 "load_average_before": load,
-                "seconds_stolen_by_other_machines": stolen_before.zip(stolen()).map(|(before, after)| after - before),
+                "seconds_stolen_by_other_machines": stolen_before.zip(machine::stolen()).map(|(before, after)| after - before),
                 "members": table::MEMBERS,
                 "connected_members": announce::CONNECTED,
                 "connected_members_full": announce::TABLE_CONNECTED,
@@ -65,14 +66,6 @@ fn main() {
     stressed.iter().for_each(|stressed| println!("{}", stressed.text()));
     full.iter().for_each(|full| println!("{}", full.text()));
     targets.iter().for_each(|target| println!("{}", target.text()));
-}
-
-/// Seconds for which this machine's processors were at others' work,
-/// if it is a virtual one. Source: proc_stat(5).
-fn stolen() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let hundredths: f64 = stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
-    Some(hundredths / 100.0)
 }
 
 /// Computations side by side at each server, all on one thread here: while one waits for the other

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each user takes a part")]
 
+#[path = "../machine/thread_cpu.rs"]
+pub(crate) mod thread_cpu;
 #[path = "../../tests/wire/mod.rs"]
 pub(crate) mod wire;
 
@@ -58,8 +60,8 @@ fn in_sys(script: &str) -> String {
     format!("unshare --mount sh -ec 'mount -t sysfs none /sys; {script}'")
 }
 
-/// System calls, and what the kernel tells of its threads. Source: clock_gettime(2), sched(7),
-/// proc(5), Linux `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
+/// System calls, and what the kernel tells of its threads. Source: sched(7), proc(5), Linux
+/// `include/uapi/linux/ethtool.h`, `Documentation/scheduler/sched-stats.rst`.
 #[allow(unsafe_code)]
 pub(crate) mod sys {
     use std::io;
@@ -67,14 +69,6 @@ pub(crate) mod sys {
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
     use std::time::Duration;
-
-    pub(crate) fn thread_cpu() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writes for the whole call.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(result, 0, "every system we build for has this clock");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
 
     /// The CPU time of another thread.
     pub(crate) fn cpu_of(thread: u32) -> Duration {

@@ -1,6 +1,13 @@
 //! What the bench asks of the machine: CPU time, a core of its own, and what the figures depend on.
 
+#[path = "../../../rhumb-io/benches/machine/mod.rs"]
+mod shared;
+#[path = "../../../rhumb-io/benches/machine/thread_cpu.rs"]
+mod thread_clock;
+
 use serde_json::{Map, Value};
+pub(crate) use shared::{load_average, median};
+pub(crate) use thread_clock::now as thread_cpu;
 
 /// Where a thread runs. Two cores: one for the load, one for what is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,47 +35,13 @@ pub(crate) fn cores() -> usize {
 
 /// What the figures depend on, whatever is measured.
 pub(crate) fn conditions() -> Map<String, Value> {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");
-    let entries: [(&str, Value); 5] = [
-        ("cpu", model.trim_start_matches([' ', '\t', ':']).into()),
-        ("cores", cores().into()),
-        ("kernel", read("/proc/sys/kernel/osrelease").trim().into()),
-        ("cipher", "AES-256-GCM".into()),
-        ("load_average_before", load_average().into()),
-    ];
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let own: [(&str, Value); 2] = [("cores", cores().into()), ("cipher", "AES-256-GCM".into())];
+    let machine = shared::conditions().map(|(name, value)| (name, value.into()));
+    machine.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value)).collect()
 }
-
-/// Of the last minute: above 1 before the bench starts, others were at work.
-pub(crate) fn load_average() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or("unknown").to_owned()
-}
-
-/// The middle of `values`; 0 when there are none.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-pub(crate) use sys::thread_cpu;
 
 #[allow(unsafe_code)]
 mod sys {
-    use std::time::Duration;
-
-    /// The CPU time of this thread.
-    pub(crate) fn thread_cpu() -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is valid for writes for the whole call.
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(result, 0, "every system we build for has this clock");
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-
     pub(super) fn cores() -> usize {
         // SAFETY: no memory is involved.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)

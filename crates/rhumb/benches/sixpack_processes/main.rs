@@ -23,6 +23,8 @@
 mod harness;
 #[path = "../../tests/members/lan.rs"]
 mod lan;
+#[path = "../../../rhumb-io/benches/machine/mod.rs"]
+mod machine;
 mod report;
 mod rig;
 mod router;
@@ -44,8 +46,7 @@ fn main() {
     };
     let routes = number("--routes").unwrap_or(ROUTES);
     let shards = number("--shards").unwrap_or(SHARDS);
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().and_then(|load| load.parse::<f64>().ok());
+    let load = machine::load_average().parse::<f64>().ok();
     let report = match Rig::new(routes, shards) {
         Err(why) => Report::skipped(&why),
         Ok(rig) => measure(rig, load),

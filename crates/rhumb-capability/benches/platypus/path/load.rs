@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::{BATCH, Bench, CORE, Kind, Place, SINK_CORE, Task};
 use crate::forwarder::{self, Backend};
-use crate::report::{median, rounded};
+use crate::machine::median;
+use crate::report::rounded;
 use crate::rig::sys;
 use crate::rig::wire::Line;
 use crate::traffic::SIZES;
