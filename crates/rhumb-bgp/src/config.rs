@@ -89,6 +89,8 @@ pub struct Timers {
     pub hold: Duration,
     /// Between attempts to connect, and for how long one may take.
     pub connect_retry: Duration,
+    /// After an attempt that failed, if that is less.
+    pub connect_again: Duration,
     /// Rest after an error; doubled after each further one.
     pub idle_hold: Duration,
     /// The longest rest after errors.
@@ -102,6 +104,7 @@ impl Default for Timers {
         Self {
             hold: HOLD,
             connect_retry: CONNECT_RETRY,
+            connect_again: CONNECT_RETRY,
             idle_hold: IDLE_HOLD,
             idle_hold_max: IDLE_HOLD_MAX,
             max_prefix_rest: MAX_PREFIX_REST,
@@ -173,7 +176,8 @@ impl Config {
         {
             return Err(ConfigError::RestartTime(restart.restart_time));
         }
-        if self.timers.connect_retry.is_zero() || self.timers.idle_hold.is_zero() {
+        let Timers { connect_retry, connect_again, idle_hold, .. } = self.timers;
+        if [connect_retry, connect_again, idle_hold].iter().any(Duration::is_zero) {
             return Err(ConfigError::NoRest);
         }
         Ok(())

@@ -120,7 +120,8 @@ impl Session {
 
     pub(super) fn attempt_failed(&mut self, now: Instant) {
         if std::mem::take(&mut self.attempt.is_connecting) {
-            self.attempt.retry_at = Some(now + self.jitter.apply(self.config.timers.connect_retry));
+            let Timers { connect_retry, connect_again, .. } = self.config.timers;
+            self.attempt.retry_at = Some(now + self.jitter.apply(connect_retry.min(connect_again)));
         }
     }
 

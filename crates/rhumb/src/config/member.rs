@@ -238,7 +238,7 @@ impl ConfigFile {
         // What the neighbour gets is complete when the parties
         // have told all, which only the driver knows.
         config.automatic_end_of_rib = false;
-        config.timers.connect_retry = ROUTER_RETRY;
+        config.timers.connect_again = ROUTER_RETRY;
         config.role = match self.parsed(raw.role.as_ref(), parse_role)? {
             Some(role) => role,
             None => Some(BgpRole::RouteServer),
