@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rhumb_bgp::{DownReason, Event, Family, State};
+use rhumb_bgp::{Config, DownReason, Event, Family, Session, State, Transmit};
 
 use crate::pair::{Pair, v4, v6, via_v4, via_v6};
 
@@ -83,3 +83,27 @@ fn a_stopped_session_says_why_and_takes_its_routes_along() {
     );
     assert_eq!(pair.sessions[0].state(), State::Idle);
 }
+
+/// Nobody listens yet: it calls again soon, and still waits long for one that does not answer.
+#[test]
+fn the_rest_after_a_connection_that_failed_is_another_one_than_what_one_may_take() {
+    let mut config = Config::new(64500, [10, 0, 0, 1].into(), 64501);
+    (config.timers.connect_again, config.timers.connect_retry) = (SOON, LATE);
+    let mut session = Session::new(config, 1).unwrap();
+    let mut now = Pair::established(|_, _| {}).now;
+    session.start(now);
+    for _ in 0..3 {
+        assert!(matches!(session.poll_transmit(now), Some(Transmit::Connect)));
+        session.connect_failed(now);
+        let again = session.poll_timeout().unwrap();
+        assert!(again > now && again <= now + SOON, "{:?}", again - now);
+        now = again;
+        session.handle_timeout(now);
+    }
+    // This attempt is not answered.
+    assert!(matches!(session.poll_transmit(now), Some(Transmit::Connect)));
+    assert!(session.poll_timeout().unwrap() > now + SOON);
+}
+
+const SOON: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(120);

@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn principals_that_are_counted_together_are_so_in_one_slice_only() {
-        // Whatever the keys are: with some a hash of one multiplication alone keeps neighbours near.
+        // Whatever the keys are: with some a hash of one multiplication alone keeps them near.
         for _ in 0..2000 {
             let filter = ReplayFilter::new(1_000_000);
             let together = |slice: &u32| {
