@@ -81,8 +81,9 @@ impl Rig {
         };
         let receivers = of(receivers);
         let expected = oracle::tables(receivers.iter().copied(), of(announcers).into_iter(), load);
-        // What was chosen by load before the last router came stands until the next pass.
-        let patience = if load.is_some() { PASS + PATIENCE } else { PATIENCE };
+        // What was chosen by load before the last router came stands until its turn in the next
+        // pass, which may be the whole of the present one away.
+        let patience = if load.is_some() { 2 * PASS + PATIENCE } else { PATIENCE };
         let context = || self.private.logs();
         expect_tables_or(what, receivers.into_iter(), &expected, patience, context);
         println!("{what}: after {:.1} s", begin.elapsed().as_secs_f32());

@@ -293,4 +293,4 @@ fn difference(member: &Member, expected: &Table) -> Vec<String> {
 }
 
 /// For a machine that is busy with everything else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(45);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
