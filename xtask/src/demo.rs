@@ -48,8 +48,9 @@ fn try_run(root: &Path, target_directory: &Path) -> Result<(), String> {
     demo.current_dir(root).arg("demo");
     let finished = process::run(&mut demo, DEMO_DEADLINE, Echo::Kept)?;
     let recording = pictures::recording(root)?;
-    // Its first line is the command.
-    compare(recording.lines().skip(1), finished.output.lines())
+    // A recording may begin with the command.
+    let recorded = recording.lines().skip_while(|line| line.starts_with("$ "));
+    compare(recorded, finished.output.lines())
 }
 
 /// Whether a recording is of a demo that says this.
@@ -57,11 +58,7 @@ fn compare<'a>(
     recorded: impl Iterator<Item = &'a str>,
     said: impl Iterator<Item = &'a str>,
 ) -> Result<(), String> {
-    let shapes = |lines: &mut dyn Iterator<Item = &'a str>| -> Vec<String> {
-        lines.map(shape).filter(|line| !line.is_empty()).collect()
-    };
-    let (mut recorded, mut said) = (recorded, said);
-    let (recorded, said) = (shapes(&mut recorded), shapes(&mut said));
+    let (recorded, said) = (shapes(recorded), shapes(said));
     let len = recorded.len().max(said.len());
     match (0..len).find(|at| recorded.get(*at) != said.get(*at)) {
         None => Ok(()),
@@ -72,6 +69,10 @@ fn compare<'a>(
             said.get(at)
         )),
     }
+}
+
+fn shapes<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+    lines.map(shape).filter(|line| !line.is_empty()).collect()
 }
 
 /// What stays of a line from run to run: its words, without numbers and names.
