@@ -2,8 +2,8 @@
 //! routers go on changing routes: once that is over, every router has what the
 //! policies say, and who says that all is here, has all.
 //!
-//! `RHUMB_KILLS_SEED` is the first seed, `RHUMB_KILLS_ROUNDS` how
-//! often some are killed; each run prints both.
+//! `RHUMB_KILLS_SEED` is the first seed, `RHUMB_KILLS_ROUNDS` how often some are killed,
+//! `RHUMB_KILLS_RATE` the updates per second meanwhile; each run prints all three.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,10 @@ struct Route {
 struct Rig<'a> {
     exchange: &'a Exchange,
     random: Random,
+    /// Updates per second that are asked for.
+    rate: u64,
+    /// How many updates were made at that rate, and in what time.
+    updates: (u64, Duration),
     servers: Vec<Option<Server>>,
     addresses: Vec<SocketAddr>,
     proxies: Vec<Option<Proxy<'a>>>,
@@ -101,7 +105,7 @@ fn prefix(number: usize) -> String {
 }
 
 impl<'a> Rig<'a> {
-    fn start(exchange: &'a Exchange, seed: u64) -> Self {
+    fn start(exchange: &'a Exchange, seed: u64, rate: u64) -> Self {
         let configure = |server: &str, more: &str| {
             exchange.configure(server, "127.0.0.1:0", more);
             patient(exchange, server);
@@ -128,8 +132,8 @@ impl<'a> Rig<'a> {
         };
         let proxies = (0..MEMBERS).map(start).collect();
         let (servers, addresses) = (servers.map(Some).into(), addresses.into());
-        let (random, announced) = (Random(seed), BTreeMap::new());
-        Self { exchange, random, servers, addresses, proxies, routers, announced }
+        let (random, updates, announced) = (Random(seed), (0, Duration::ZERO), BTreeMap::new());
+        Self { exchange, random, rate, updates, servers, addresses, proxies, routers, announced }
     }
 
     /// Some router announces or withdraws something.
@@ -152,13 +156,18 @@ impl<'a> Rig<'a> {
         self.announced.insert((from, number), Route { tail, denied });
     }
 
-    /// Updates for a while, some fifty a second.
+    /// Updates for a while, as many a second as are asked for: who is behind makes up for it.
     fn update_for(&mut self, time: Duration) {
         let begin = Instant::now();
+        let mut made = 0;
         while begin.elapsed() < time {
-            self.update();
-            std::thread::sleep(Duration::from_millis(20));
+            let due = begin.elapsed().as_millis() as u64 * self.rate / 1000 + 1;
+            (made..due).for_each(|_| self.update());
+            made = due;
+            std::thread::sleep(Duration::from_millis(2));
         }
+        self.updates.0 += made;
+        self.updates.1 += begin.elapsed();
     }
 
     /// The paths that a router may have, by prefix: with the exchange's choice any
@@ -322,9 +331,10 @@ fn whatever_is_killed_together_routers_have_what_the_policies_say_soon_after() {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let seed = from_environment("RHUMB_KILLS_SEED", time.as_secs() % 100_000);
     let rounds = from_environment("RHUMB_KILLS_ROUNDS", 4);
-    println!("RHUMB_KILLS_SEED={seed} RHUMB_KILLS_ROUNDS={rounds}");
+    let rate = from_environment("RHUMB_KILLS_RATE", 400);
+    println!("RHUMB_KILLS_SEED={seed} RHUMB_KILLS_ROUNDS={rounds} RHUMB_KILLS_RATE={rate}");
     let exchange = Exchange::new(MEMBERS.into());
-    let mut rig = Rig::start(&exchange, seed);
+    let mut rig = Rig::start(&exchange, seed, rate);
     (0..200).for_each(|_| rig.update());
     rig.check("at first");
     for round in 0..rounds {
@@ -334,6 +344,8 @@ fn whatever_is_killed_together_routers_have_what_the_policies_say_soon_after() {
         let killed = rig.kill_some(certainly);
         rig.check(&format!("seed {seed}, round {round}, killed {killed}"));
     }
+    let (updates, time) = rig.updates;
+    println!("{:.0} updates per second", updates as f64 / time.as_secs_f64());
 }
 
 /// What a route takes from its router to another, on a busy machine.
