@@ -5,8 +5,9 @@ use std::time::Duration;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test [--fast] [--fuzz-seconds N] [--no-install]
+  test [--again] [--fast] [--fuzz-seconds N] [--no-install]
         Runs every test there is and prints `N passed, N failed, N skipped` last.
+        --again           also runs test programs that passed and are unchanged since
         --fast            leaves out what is slow: fuzzing, the demo, pictures, counting instructions
         --fuzz-seconds N  seconds per fuzz target, 10 unless told
         --no-install      never installs Debian packages; tests that need one skip themselves
@@ -23,6 +24,7 @@ usage: cargo xtask TASK
 /// What one test run does.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TestOptions {
+    pub(crate) again: bool,
     pub(crate) fast: bool,
     pub(crate) fuzz_time: Duration,
     pub(crate) install: bool,
@@ -83,9 +85,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
 }
 
 fn parse_test<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Task, String> {
-    let mut options = TestOptions { fast: false, fuzz_time: DEFAULT_FUZZ_TIME, install: true };
+    let fuzz_time = DEFAULT_FUZZ_TIME;
+    let mut options = TestOptions { again: false, fast: false, fuzz_time, install: true };
     while let Some(word) = words.next() {
         match word {
+            "--again" => options.again = true,
             "--fast" => options.fast = true,
             "--no-install" => options.install = false,
             "--fuzz-seconds" => {
@@ -149,9 +153,9 @@ mod tests {
 
     #[test]
     fn flags_are_read() {
-        let expected =
-            TestOptions { fast: true, fuzz_time: Duration::from_secs(3), install: false };
-        let line = "test --fuzz-seconds 3 --fast --no-install";
+        let fuzz_time = Duration::from_secs(3);
+        let expected = TestOptions { again: true, fast: true, fuzz_time, install: false };
+        let line = "test --fuzz-seconds 3 --again --fast --no-install";
         assert_eq!(parsed(line), Ok(Task::Test(expected)));
         for (line, part) in
             [("bench --json switch", None), ("bench switch fast --json", Some("fast"))]

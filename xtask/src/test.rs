@@ -13,7 +13,7 @@ use crate::arguments::TestOptions;
 use crate::metadata::{self, Metadata, cargo};
 use crate::process::{self, Echo};
 use crate::report::{Outcome, Report};
-use crate::{demo, fuzz, instructions, packages, pictures, test_output, tidy};
+use crate::{demo, fuzz, instructions, packages, pictures, programs, tidy};
 
 pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     let loaded = metadata::host_triple().and_then(|host| Metadata::load(root, &[host]));
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
 
     let mut report = Report::default();
     report.step("tidy", || tidy::step(root));
-    report.step("tests", || cargo_test(root));
+    report.step("tests", || programs::run(root, &target_directory, options.again));
     report.step("documentation", || documentation(root));
     if options.fast {
         report.step("fuzz", || Outcome::skipped("fuzz: --fast"));
@@ -45,65 +45,6 @@ pub(crate) fn run(root: &Path, options: &TestOptions) -> bool {
     report.succeeded()
 }
 
-fn cargo_test(root: &Path) -> Outcome {
-    let mut command = Command::new(cargo());
-    command.current_dir(root).args(["test", "--workspace", "--no-fail-fast"]);
-    // So that a test that skips itself can say why.
-    command.args(["--", "--show-output"]);
-    if std::env::var_os(THREADS).is_none() {
-        command.env(THREADS, threads().to_string());
-    }
-    let finished = match process::run(&mut command, TESTS_DEADLINE, Echo::Shown) {
-        Ok(finished) => finished,
-        Err(problem) => return Outcome::failed(format!("tests: {problem}")),
-    };
-    let mut outcome = test_output::read(&finished.output);
-    // A crash or a build that fails names no failed test.
-    if !finished.succeeded()
-        && (outcome.failures.is_empty() || finished.end == process::End::TimedOut)
-    {
-        outcome.failures.push(format!("tests: cargo test {}", finished.end));
-    }
-    if outcome.passed == 0 && outcome.failures.is_empty() {
-        outcome.failures.push("tests: not one was run".to_owned());
-    }
-    if outcome.failures.len() <= MOST_TRIED_AGAIN {
-        let failures = std::mem::take(&mut outcome.failures);
-        for failure in failures {
-            match failure.strip_prefix("test ") {
-                Some(name) if passes_alone(root, name) => {
-                    println!("passed alone, after it had failed beside others: {name}");
-                    outcome.passed += 1;
-                }
-                _ => outcome.failures.push(failure),
-            }
-        }
-    }
-    outcome
-}
-
-/// Tries one test again while nothing else runs: tests of processes may lack a processor beside
-/// others. What it says is shown if it fails again.
-fn passes_alone(root: &Path, name: &str) -> bool {
-    let mut command = Command::new(cargo());
-    command.current_dir(root).args(["test", "--workspace", "--no-fail-fast"]);
-    command.args(["--", "--exact", name, "--show-output"]);
-    let finished = process::run(&mut command, ALONE_DEADLINE, Echo::Kept);
-    finished.is_ok_and(|finished| {
-        let outcome = test_output::read(&finished.output);
-        let passes = finished.succeeded() && outcome.passed > 0 && outcome.failures.is_empty();
-        if !passes {
-            println!("{}", finished.output);
-        }
-        passes
-    })
-}
-
-/// Two for each processor: most tests of processes wait, for timers and for each other.
-fn threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 fn documentation(root: &Path) -> Outcome {
     let mut command = Command::new(cargo());
     command.current_dir(root).args(["doc", "--workspace", "--no-deps"]);
@@ -115,11 +56,4 @@ fn documentation(root: &Path) -> Outcome {
     }
 }
 
-/// How many tests of a program run side by side.
-const THREADS: &str = "RUST_TEST_THREADS";
-/// With a build from nothing on two slow cores, which takes half of it.
-const TESTS_DEADLINE: Duration = Duration::from_secs(45 * 60);
-/// More that fail are no accident.
-const MOST_TRIED_AGAIN: usize = 3;
-const ALONE_DEADLINE: Duration = Duration::from_secs(5 * 60);
 const DOCUMENTATION_DEADLINE: Duration = Duration::from_secs(5 * 60);

@@ -1,0 +1,258 @@
+//! The test programs of the workspace: cargo builds them, and they are run here.
+//!
+//! Flow: 1. build, and learn which programs there are; 2. leave out those that passed and are
+//! unchanged since; 3. run what starts processes, which mostly waits, and beside it, with what it
+//! leaves of the processors, all others; 4. run by themselves those that measure time; 5. run the
+//! tests of documentation.
+//!
+//! Invariant: a program is remembered as passed only if none of its tests failed or skipped itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::metadata::cargo;
+use crate::passed::Passed;
+use crate::process::{self, Echo, End};
+use crate::report::Outcome;
+use crate::test_output;
+
+/// One program that cargo made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// Its crate and its target: `rhumb-switch all`.
+    pub(crate) name: String,
+    /// The crate's folder, where its tests expect to run.
+    pub(crate) folder: PathBuf,
+    pub(crate) executable: PathBuf,
+    /// Programs of the same crate, which its tests may start.
+    pub(crate) starts: Vec<PathBuf>,
+}
+
+impl Program {
+    /// Whether nothing may run beside it.
+    fn is_alone(&self) -> bool {
+        self.name.ends_with(" alone")
+    }
+
+    fn command(&self, is_in_the_background: bool) -> Command {
+        let mut command = if is_in_the_background && process::is_installed("nice") {
+            let mut command = Command::new("nice");
+            command.args(["-n", "15"]).arg(&self.executable);
+            command
+        } else {
+            Command::new(&self.executable)
+        };
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        // So that a test that skips itself can say why.
+        command.arg("--show-output");
+        if std::env::var_os(THREADS).is_none() {
+            // Most tests of processes wait, for timers and for each other.
+            let each = if is_in_the_background { 1 } else { 2 };
+            command.env(THREADS, (each * processors()).to_string());
+        }
+        command
+    }
+}
+
+/// Builds and runs all programs; with `again` also those that passed and are unchanged since.
+pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome {
+    let programs = match build(root) {
+        Ok(programs) => programs,
+        Err(problem) => return Outcome::failed(format!("tests: {problem}")),
+    };
+    let mut passed = Passed::load(root, target_directory);
+    let mut outcome = Outcome::default();
+    let mut programs_to_run = Vec::new();
+    for program in programs {
+        match passed.tests_of(&program).filter(|_| !again) {
+            Some(tests) => {
+                println!("{}: unchanged since its {tests} tests passed", program.name);
+                outcome.passed += tests;
+            }
+            None => programs_to_run.push(program),
+        }
+    }
+    let (alone, beside): (Vec<_>, Vec<_>) =
+        programs_to_run.into_iter().partition(Program::is_alone);
+    let (of_processes, others): (Vec<_>, Vec<_>) =
+        beside.into_iter().partition(|program| !program.starts.is_empty());
+    let (rest, mut ran) = std::thread::scope(|scope| {
+        let background = scope.spawn(|| run_all(&others, true));
+        let ran = run_all(&of_processes, false);
+        (background.join().expect("invariant: running programs does not panic"), ran)
+    });
+    ran.extend(rest);
+    ran.extend(run_all(&alone, false));
+
+    // Tests of processes may lack a processor beside others.
+    let failures: usize = ran.iter().map(|(_, outcome)| outcome.failures.len()).sum();
+    for (program, mut came_to) in ran {
+        if failures <= MOST_TRIED_AGAIN {
+            try_again(&program, &mut came_to);
+        }
+        if came_to.failures.is_empty() && came_to.skips.is_empty() {
+            passed.remember(&program, came_to.passed);
+        }
+        outcome.add(came_to);
+    }
+    if let Err(problem) = passed.save() {
+        println!("what passed will be run again next time: {problem}");
+    }
+    outcome.add(documentation(root));
+    outcome
+}
+
+/// Runs one after the other; what comes to an end in the background is shown then.
+fn run_all(programs: &[Program], is_in_the_background: bool) -> Vec<(Program, Outcome)> {
+    let run = |program: &Program| {
+        let echo = if is_in_the_background { Echo::Kept } else { Echo::Shown };
+        println!("\n-- {}", program.name);
+        let mut command = program.command(is_in_the_background);
+        let finished = match process::run(&mut command, DEADLINE, echo) {
+            Ok(finished) => finished,
+            Err(problem) => return Outcome::failed(format!("tests: {}: {problem}", program.name)),
+        };
+        if is_in_the_background {
+            let _one_at_a_time = SHOWN.lock();
+            println!("\n-- {}:\n{}", program.name, finished.output);
+        }
+        let mut outcome = test_output::read(&finished.output);
+        // A crash names no failed test.
+        if !finished.succeeded() && (outcome.failures.is_empty() || finished.end == End::TimedOut) {
+            outcome.failures.push(format!("tests: {} {}", program.name, finished.end));
+        }
+        outcome
+    };
+    programs.iter().map(|program| (program.clone(), run(program))).collect()
+}
+
+/// Tries each test that failed again while nothing else runs. What it says is shown if it fails
+/// again.
+fn try_again(program: &Program, outcome: &mut Outcome) {
+    for failure in std::mem::take(&mut outcome.failures) {
+        match failure.strip_prefix("test ") {
+            Some(name) if passes_alone(program, name) => {
+                println!("passed alone, after it had failed beside others: {name}");
+                outcome.passed += 1;
+            }
+            _ => outcome.failures.push(failure),
+        }
+    }
+}
+
+fn passes_alone(program: &Program, name: &str) -> bool {
+    let mut command = program.command(false);
+    command.args(["--exact", name]);
+    let finished = process::run(&mut command, ALONE_DEADLINE, Echo::Kept);
+    finished.is_ok_and(|finished| {
+        let outcome = test_output::read(&finished.output);
+        let passes = finished.succeeded() && outcome.passed > 0 && outcome.failures.is_empty();
+        if !passes {
+            println!("{}", finished.output);
+        }
+        passes
+    })
+}
+
+/// Has cargo build all test programs.
+fn build(root: &Path) -> Result<Vec<Program>, String> {
+    let mut command = Command::new(cargo());
+    command.current_dir(root).args(["test", "--workspace", "--no-run"]);
+    command.arg("--message-format=json-render-diagnostics");
+    let finished = process::run(&mut command, DEADLINE, Echo::ErrorsShown)?;
+    if !finished.succeeded() {
+        return Err(format!("cargo test --no-run {}", finished.end));
+    }
+    let programs = programs_in(&finished.output);
+    if programs.is_empty() { Err("not one was built".to_owned()) } else { Ok(programs) }
+}
+
+/// The test programs that cargo's messages name, in their order.
+fn programs_in(messages: &str) -> Vec<Program> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let made: Vec<(bool, Program)> = messages.filter_map(|message| program_in(&message)).collect();
+    let tests = made.iter().filter(|(is_test, _)| *is_test);
+    let with_starts = tests.map(|(_, test)| {
+        let own = made.iter().filter(|(is_test, it)| !is_test && it.folder == test.folder);
+        let starts = own.map(|(_, it)| it.executable.clone()).collect();
+        Program { starts, ..test.clone() }
+    });
+    with_starts.collect()
+}
+
+/// The program that a message of cargo's names, if it does, and whether it is one of tests.
+fn program_in(message: &Value) -> Option<(bool, Program)> {
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let target = message["target"]["name"].as_str()?;
+    let is_test = message["profile"]["test"].as_bool()?;
+    let package = folder.file_name()?.to_string_lossy().into_owned();
+    let of_code = message["target"]["kind"].as_array()?.iter().any(|kind| kind != "test");
+    let name = if of_code { package } else { format!("{package} {target}") };
+    Some((is_test, Program { name, folder, executable, starts: Vec::new() }))
+}
+
+fn documentation(root: &Path) -> Outcome {
+    let mut command = Command::new(cargo());
+    command.current_dir(root).args(["test", "--workspace", "--doc", "--no-fail-fast"]);
+    match process::run(&mut command, DEADLINE, Echo::Shown) {
+        Ok(finished) => {
+            let mut outcome = test_output::read(&finished.output);
+            if !finished.succeeded() && outcome.failures.is_empty() {
+                outcome.failures.push(format!("tests: cargo test --doc {}", finished.end));
+            }
+            outcome
+        }
+        Err(problem) => Outcome::failed(format!("tests: {problem}")),
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many tests of a program run side by side.
+const THREADS: &str = "RUST_TEST_THREADS";
+/// For a build from nothing, or one program, on two slow cores.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+/// More that fail are no accident.
+const MOST_TRIED_AGAIN: usize = 3;
+const ALONE_DEADLINE: Duration = Duration::from_secs(5 * 60);
+/// Keeps the outputs of two programs apart.
+static SHOWN: Mutex<()> = Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: &str = r#"
+{"reason":"compiler-artifact","manifest_path":"/p/crates/a/Cargo.toml","target":{"kind":["lib"],"name":"a"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/p/crates/a/Cargo.toml","target":{"kind":["lib"],"name":"a"},"profile":{"test":true},"executable":"/t/a-1"}
+{"reason":"compiler-artifact","manifest_path":"/p/crates/b/Cargo.toml","target":{"kind":["test"],"name":"alone"},"profile":{"test":true},"executable":"/t/alone-2"}
+{"reason":"compiler-artifact","manifest_path":"/p/crates/b/Cargo.toml","target":{"kind":["bin"],"name":"b"},"profile":{"test":false},"executable":"/t/b"}
+{"reason":"build-finished","success":true}
+"#;
+
+    #[test]
+    fn programs_are_read_from_cargos_messages_with_what_they_start() {
+        let program = |name: &str, folder: &str, executable: &str, starts: &[&str]| Program {
+            name: name.to_owned(),
+            folder: folder.into(),
+            executable: executable.into(),
+            starts: starts.iter().map(PathBuf::from).collect(),
+        };
+        let programs = programs_in(MESSAGES);
+        assert_eq!(
+            programs,
+            [
+                program("a", "/p/crates/a", "/t/a-1", &[]),
+                program("b alone", "/p/crates/b", "/t/alone-2", &["/t/b"]),
+            ]
+        );
+        assert!(programs[1].is_alone() && !programs[0].is_alone());
+    }
+}
