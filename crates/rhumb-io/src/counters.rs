@@ -94,6 +94,17 @@ impl Counters {
         self.xdp_sent_datagrams += xdp_sent_datagrams;
     }
 
+    /// Datagrams that were not passed on, each reason with its count.
+    pub fn drops(&self) -> [(&'static str, u64); 5] {
+        [
+            ("send_busy", self.send_dropped_busy),
+            ("send_too_big", self.send_dropped_too_big),
+            ("send_unreachable", self.send_dropped_unreachable),
+            ("receive_malformed", self.receive_malformed),
+            ("receive_queue_full", self.receive_queue_overflows),
+        ]
+    }
+
     /// Adds the drops of one batch.
     pub(crate) fn add_drops(&mut self, report: &SendReport) {
         self.send_dropped_busy += report.dropped_busy as u64;

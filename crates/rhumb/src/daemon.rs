@@ -37,7 +37,7 @@ use crate::failure::{Failure, Outcome};
 pub(crate) use control::Control;
 pub(crate) use hangup::{Hangup, Terminal};
 pub(crate) use rules::RulesFollower;
-pub(crate) use snapshot::{Kind, Metric, Sample, Snapshot};
+pub(crate) use snapshot::{Metric, Reading, Snapshot, by_reason};
 pub(crate) use worker::Worker;
 
 /// A sans-IO service that a worker drives.
@@ -198,84 +198,69 @@ fn io_json(io: &Backend, counters: &Counters) -> Value {
     })
 }
 
-fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Metric> {
-    let counter = |name, help, value| Metric {
-        name,
-        help,
-        kind: Kind::Counter,
-        samples: vec![Sample::plain(value)],
-    };
-    let dropped = |reason, value| Sample::labelled("reason", reason, value);
+fn io_metrics(io: &Backend, counters: &Counters) -> Vec<Reading> {
     vec![
-        Metric {
-            name: BACKEND,
-            help: "The backend of packet I/O that is in use.",
-            kind: Kind::Gauge,
-            samples: vec![Sample::labelled("kind", io.name(), 1)],
-        },
-        counter(WAIT_CALLS, "System calls made to wait for datagrams.", counters.wait_calls),
-        counter(RECEIVED_DATAGRAMS, "Datagrams received.", counters.received_datagrams),
-        counter(RECEIVED_MESSAGES, "Messages received.", counters.received_messages),
-        counter(RECEIVED_BYTES, "Bytes of datagrams received.", counters.received_bytes),
-        counter(RECEIVE_CALLS, "System calls made to receive.", counters.receive_calls),
-        counter(SENT_DATAGRAMS, "Datagrams sent.", counters.sent_datagrams),
-        counter(SENT_MESSAGES, "Messages sent.", counters.sent_messages),
-        counter(SENT_BYTES, "Bytes of datagrams sent.", counters.sent_bytes),
-        counter(SEND_CALLS, "System calls made to send.", counters.send_calls),
-        counter(
-            XDP_RECEIVED,
-            "Datagrams received past the kernel's network stack.",
-            counters.xdp_received_datagrams,
-        ),
-        counter(
-            XDP_SENT,
-            "Datagrams sent past the kernel's network stack.",
-            counters.xdp_sent_datagrams,
-        ),
-        Metric {
-            name: IO_DROPPED,
-            help: "Datagrams that packet I/O did not pass on, by reason.",
-            kind: Kind::Counter,
-            samples: vec![
-                dropped("send_busy", counters.send_dropped_busy),
-                dropped("send_too_big", counters.send_dropped_too_big),
-                dropped("send_unreachable", counters.send_dropped_unreachable),
-                dropped("receive_malformed", counters.receive_malformed),
-                dropped("receive_queue_full", counters.receive_queue_overflows),
-            ],
-        },
+        BACKEND.by("kind", [(io.name(), 1)]),
+        WAIT_CALLS.is(counters.wait_calls),
+        RECEIVED_DATAGRAMS.is(counters.received_datagrams),
+        RECEIVED_MESSAGES.is(counters.received_messages),
+        RECEIVED_BYTES.is(counters.received_bytes),
+        RECEIVE_CALLS.is(counters.receive_calls),
+        SENT_DATAGRAMS.is(counters.sent_datagrams),
+        SENT_MESSAGES.is(counters.sent_messages),
+        SENT_BYTES.is(counters.sent_bytes),
+        SEND_CALLS.is(counters.send_calls),
+        XDP_RECEIVED.is(counters.xdp_received_datagrams),
+        XDP_SENT.is(counters.xdp_sent_datagrams),
+        IO_DROPPED.by_reason(counters.drops()),
     ]
 }
 
 /// With [`RECEIVE_CALLS`] and [`SEND_CALLS`], in terms of
 /// [`RECEIVED_DATAGRAMS`]: system calls per datagram.
-const WAIT_CALLS: &str = "rhumb_io_wait_calls_total";
+const WAIT_CALLS: Metric =
+    Metric::counter("rhumb_io_wait_calls_total", "System calls made to wait for datagrams.");
 /// [`RECEIVED_DATAGRAMS`] divided by it: datagrams per superpacket.
-const RECEIVED_MESSAGES: &str = "rhumb_io_received_messages_total";
+const RECEIVED_MESSAGES: Metric =
+    Metric::counter("rhumb_io_received_messages_total", "Messages received.");
 /// [`SENT_DATAGRAMS`] divided by it: datagrams per run, on which the cost
 /// of sending depends more than on anything else.
-const SENT_MESSAGES: &str = "rhumb_io_sent_messages_total";
+const SENT_MESSAGES: Metric = Metric::counter("rhumb_io_sent_messages_total", "Messages sent.");
 /// Divide by [`RECEIVE_CALLS`]: datagrams per system call, on which the cost of receiving depends.
-const RECEIVED_DATAGRAMS: &str = "rhumb_io_received_datagrams_total";
+const RECEIVED_DATAGRAMS: Metric =
+    Metric::counter("rhumb_io_received_datagrams_total", "Datagrams received.");
 /// Load by bytes; its rate is the incoming bandwidth.
-const RECEIVED_BYTES: &str = "rhumb_io_received_bytes_total";
+const RECEIVED_BYTES: Metric =
+    Metric::counter("rhumb_io_received_bytes_total", "Bytes of datagrams received.");
 /// See [`RECEIVED_DATAGRAMS`].
-const RECEIVE_CALLS: &str = "rhumb_io_receive_calls_total";
+const RECEIVE_CALLS: Metric =
+    Metric::counter("rhumb_io_receive_calls_total", "System calls made to receive.");
 /// Divide by [`SEND_CALLS`]: datagrams per system call, on which the cost of sending depends.
-const SENT_DATAGRAMS: &str = "rhumb_io_sent_datagrams_total";
+const SENT_DATAGRAMS: Metric = Metric::counter("rhumb_io_sent_datagrams_total", "Datagrams sent.");
 /// Load by bytes; its rate is the outgoing bandwidth.
-const SENT_BYTES: &str = "rhumb_io_sent_bytes_total";
+const SENT_BYTES: Metric = Metric::counter("rhumb_io_sent_bytes_total", "Bytes of datagrams sent.");
 /// See [`SENT_DATAGRAMS`].
-const SEND_CALLS: &str = "rhumb_io_send_calls_total";
+const SEND_CALLS: Metric =
+    Metric::counter("rhumb_io_send_calls_total", "System calls made to send.");
 /// Which kind runs; it becomes `socket` when the interface under AF_XDP is removed.
-const BACKEND: &str = "rhumb_io_backend";
+const BACKEND: Metric =
+    Metric::gauge("rhumb_io_backend", "The backend of packet I/O that is in use.");
 /// Compare with [`RECEIVED_DATAGRAMS`]: the rest took the kernel's way.
-const XDP_RECEIVED: &str = "rhumb_io_xdp_received_datagrams_total";
+const XDP_RECEIVED: Metric = Metric::counter(
+    "rhumb_io_xdp_received_datagrams_total",
+    "Datagrams received past the kernel's network stack.",
+);
 /// Compare with [`SENT_DATAGRAMS`]: the rest had no way
 /// past the kernel, or was too large for a frame.
-const XDP_SENT: &str = "rhumb_io_xdp_sent_datagrams_total";
+const XDP_SENT: Metric = Metric::counter(
+    "rhumb_io_xdp_sent_datagrams_total",
+    "Datagrams sent past the kernel's network stack.",
+);
 /// `receive_queue_full` grows when the worker is too slow, `send_busy` when the link is.
-const IO_DROPPED: &str = "rhumb_io_dropped_datagrams_total";
+const IO_DROPPED: Metric = Metric::counter(
+    "rhumb_io_dropped_datagrams_total",
+    "Datagrams that packet I/O did not pass on, by reason.",
+);
 
 /// Nothing depends on it: a wake ends the wait.
 const WAKE_WAIT: Duration = Duration::from_secs(3600);

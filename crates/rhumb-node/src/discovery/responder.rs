@@ -49,6 +49,11 @@ impl BeaconCounters {
         self.dropped[reason as usize]
     }
 
+    /// Each reason and how often it came up.
+    pub fn drops(&self) -> impl Iterator<Item = (BeaconDrop, u64)> {
+        BeaconDrop::ALL.iter().copied().zip(self.dropped)
+    }
+
     pub(super) fn count_drop(&mut self, reason: BeaconDrop) {
         self.dropped[reason as usize] += 1;
     }

@@ -2,6 +2,9 @@
 //!
 //! Names follow `rhumb_<crate>_<noun>_<unit>_total`; what can fall is a gauge and has no `_total`.
 //! Datagrams and PDUs dropped are one metric per crate, labelled by reason.
+//!
+//! Each figure is named once: in JSON as the field that counts it, and as a metric in a constant,
+//! whose doc says how to read it.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -14,63 +17,80 @@ pub(crate) struct Snapshot {
     /// For `rhumb status` and `/status`.
     pub(crate) status: Value,
     /// For `/metrics`.
-    pub(crate) metrics: Vec<Metric>,
+    pub(crate) metrics: Vec<Reading>,
 }
 
-/// One metric and its samples.
-#[derive(Debug, Clone)]
-pub(crate) struct Metric {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) samples: Vec<Sample>,
-}
-
-/// Whether a metric only grows.
+/// What a metric is called, what it says, and whether it only grows: a constant of its daemon.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
-    Counter,
-    Gauge,
+pub(crate) struct Metric {
+    name: &'static str,
+    help: &'static str,
+    kind: &'static str,
 }
 
-/// One value, perhaps with a label. Labels are constants and
-/// numbers of ours, so nothing in them needs escaping.
+/// A metric with its values of one moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
-    label: Option<(&'static str, Cow<'static, str>)>,
-    value: u64,
+pub(crate) struct Reading {
+    metric: Metric,
+    /// What the labels tell apart; `None` when there is one value, without a label.
+    key: Option<&'static str>,
+    /// Labels are constants and numbers of ours, so nothing in them needs escaping.
+    values: Vec<(Cow<'static, str>, u64)>,
 }
 
-impl Sample {
-    /// A value without a label.
-    pub(crate) fn plain(value: u64) -> Self {
-        Self { label: None, value }
+impl Metric {
+    /// A metric that only grows.
+    pub(crate) const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: "counter" }
     }
 
-    /// A value with a label.
-    pub(crate) fn labelled(
-        key: &'static str,
-        label: impl Into<Cow<'static, str>>,
-        value: u64,
-    ) -> Self {
-        Self { label: Some((key, label.into())), value }
+    /// A metric that can fall.
+    pub(crate) const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, help, kind: "gauge" }
     }
+
+    /// The metric with its only value.
+    pub(crate) fn is(self, value: impl TryInto<u64>) -> Reading {
+        Reading { metric: self, key: None, values: vec![("".into(), number(value))] }
+    }
+
+    /// The metric with a value for each label of this key.
+    pub(crate) fn by<L: Into<Cow<'static, str>>>(
+        self,
+        key: &'static str,
+        values: impl IntoIterator<Item = (L, impl TryInto<u64>)>,
+    ) -> Reading {
+        let values = values.into_iter().map(|(label, value)| (label.into(), number(value)));
+        Reading { metric: self, key: Some(key), values: values.collect() }
+    }
+
+    /// The metric with how often each reason came up.
+    pub(crate) fn by_reason(
+        self,
+        counts: impl IntoIterator<Item = (impl Into<&'static str>, u64)>,
+    ) -> Reading {
+        self.by("reason", counts.into_iter().map(|(reason, count)| (reason.into(), count)))
+    }
+}
+
+/// Reasons, each with how often it came up, as they stand in a status.
+pub(crate) fn by_reason(counts: impl IntoIterator<Item = (impl Into<&'static str>, u64)>) -> Value {
+    counts.into_iter().map(|(reason, count)| (reason.into(), count)).collect()
+}
+
+fn number(value: impl TryInto<u64>) -> u64 {
+    value.try_into().unwrap_or(u64::MAX)
 }
 
 impl Snapshot {
     /// The text exposition format of Prometheus, version 0.0.4.
     pub(crate) fn prometheus_text(&self) -> String {
         let mut text = String::new();
-        for metric in &self.metrics {
-            let kind = match metric.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-            };
-            let name = metric.name;
-            let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
-            for Sample { label, value } in &metric.samples {
-                let _ = match label {
-                    Some((key, label)) => writeln!(text, "{name}{{{key}=\"{label}\"}} {value}"),
+        for Reading { metric: Metric { name, help, kind }, key, values } in &self.metrics {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (label, value) in values {
+                let _ = match key {
+                    Some(key) => writeln!(text, "{name}{{{key}=\"{label}\"}} {value}"),
                     None => writeln!(text, "{name} {value}"),
                 };
             }
@@ -85,19 +105,15 @@ mod tests {
 
     #[test]
     fn the_text_is_what_prometheus_reads() {
-        let snapshot = Snapshot {
-            status: Value::Null,
-            metrics: vec![Metric {
-                name: "rhumb_x_dropped_pdus_total",
-                help: "Dropped.",
-                kind: Kind::Counter,
-                samples: vec![Sample::labelled("reason", "too_big", 3), Sample::plain(4)],
-            }],
-        };
+        const DROPPED: Metric = Metric::counter("rhumb_x_dropped_pdus_total", "Dropped.");
+        const FILL: Metric = Metric::gauge("rhumb_x_fill", "Fill.");
+        let metrics = vec![DROPPED.by_reason([("too_big", 3)]), FILL.is(4_usize)];
+        let snapshot = Snapshot { status: Value::Null, metrics };
         assert_eq!(
             snapshot.prometheus_text(),
             "# HELP rhumb_x_dropped_pdus_total Dropped.\n# TYPE rhumb_x_dropped_pdus_total counter\n\
-             rhumb_x_dropped_pdus_total{reason=\"too_big\"} 3\nrhumb_x_dropped_pdus_total 4\n"
+             rhumb_x_dropped_pdus_total{reason=\"too_big\"} 3\n\
+             # HELP rhumb_x_fill Fill.\n# TYPE rhumb_x_fill gauge\nrhumb_x_fill 4\n"
         );
     }
 }

@@ -4,7 +4,7 @@ use rhumb_waypoint::Totals;
 use serde_json::{Value, json};
 
 use super::follow::News;
-use crate::daemon::{Kind, Metric, Sample};
+use crate::daemon::{Metric, Reading};
 
 /// What is known of revocations.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,22 +40,10 @@ impl Followed {
         }
     }
 
-    pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let follows = "Whether the key server answers, so that no revocation is missing.";
-        let gauge = |name, help, value| Metric {
-            name,
-            help,
-            kind: Kind::Gauge,
-            samples: vec![Sample::plain(value)],
-        };
-        let mut metrics = vec![
-            gauge(SERIAL, "Serial of revocations.", self.serial.into()),
-            gauge(REVOKED, "Revocations in force.", self.revocations as u64),
-            gauge(FOLLOWS, follows, self.is_current.into()),
-        ];
-        if let Some(is_kept) = self.is_kept {
-            metrics.push(gauge(KEPT, "Whether all revocations are in the file.", is_kept.into()));
-        }
+    pub(crate) fn metrics(&self) -> Vec<Reading> {
+        let mut metrics =
+            vec![SERIAL.is(self.serial), REVOKED.is(self.revocations), FOLLOWS.is(self.is_current)];
+        metrics.extend(self.is_kept.map(|is_kept| KEPT.is(is_kept)));
         metrics
     }
 }
@@ -68,27 +56,18 @@ pub(crate) fn accounts(totals: &Totals) -> Vec<Value> {
 }
 
 /// The principals with most bytes, and all others as one.
-pub(crate) fn by_principal(totals: &Totals) -> [Metric; 2] {
-    let mut packets = Vec::new();
-    let mut bytes = Vec::new();
-    let (mut listed, mut listed_bytes) = (0, 0);
+pub(crate) fn by_principal(totals: &Totals) -> [Reading; 2] {
+    let (mut packets, mut bytes) = (Vec::new(), Vec::new());
+    let (mut others, mut others_bytes) = (totals.total.packets, totals.total.bytes);
     for (principal, its_packets, its_bytes) in top(totals).into_iter().take(METRIC_PRINCIPALS) {
-        let label = principal.to_string();
-        packets.push(Sample::labelled("principal", label.clone(), its_packets));
-        bytes.push(Sample::labelled("principal", label, its_bytes));
-        (listed, listed_bytes) = (listed + its_packets, listed_bytes + its_bytes);
+        packets.push((principal.to_string(), its_packets));
+        bytes.push((principal.to_string(), its_bytes));
+        others = others.saturating_sub(its_packets);
+        others_bytes = others_bytes.saturating_sub(its_bytes);
     }
-    let (all, all_bytes) = (totals.total.packets, totals.total.bytes);
-    packets.push(Sample::labelled("principal", OTHERS, all.saturating_sub(listed)));
-    bytes.push(Sample::labelled("principal", OTHERS, all_bytes.saturating_sub(listed_bytes)));
-    let help =
-        "Packets forwarded for the principals with most bytes since the start, and for others.";
-    let help_bytes = "Their bytes.";
-    let kind = Kind::Counter;
-    [
-        Metric { name: PRINCIPAL_PACKETS, help, kind, samples: packets },
-        Metric { name: PRINCIPAL_BYTES, help: help_bytes, kind, samples: bytes },
-    ]
+    packets.push((OTHERS.to_owned(), others));
+    bytes.push((OTHERS.to_owned(), others_bytes));
+    [PRINCIPAL_PACKETS.by("principal", packets), PRINCIPAL_BYTES.by("principal", bytes)]
 }
 
 /// Principal, packets, bytes: most bytes first.
@@ -101,17 +80,27 @@ fn top(totals: &Totals) -> Vec<(u32, u64, u64)> {
 
 /// Bounded: see [`METRIC_PRINCIPALS`]. A principal that drops out of the
 /// first ones is gone from here until it is back.
-const PRINCIPAL_PACKETS: &str = "rhumb_waypoint_principal_packets_total";
+const PRINCIPAL_PACKETS: Metric = Metric::counter(
+    "rhumb_waypoint_principal_packets_total",
+    "Packets forwarded for the principals with most bytes since the start, and for others.",
+);
 /// As [`PRINCIPAL_PACKETS`].
-const PRINCIPAL_BYTES: &str = "rhumb_waypoint_principal_bytes_total";
+const PRINCIPAL_BYTES: Metric =
+    Metric::counter("rhumb_waypoint_principal_bytes_total", "Their bytes.");
 /// Compare with the key server's.
-const SERIAL: &str = "rhumb_waypoint_revocations_serial";
+const SERIAL: Metric = Metric::gauge("rhumb_waypoint_revocations_serial", "Serial of revocations.");
 /// 0: the file cannot be written, and a restart without the key server would forget some.
-const KEPT: &str = "rhumb_waypoint_revocations_are_kept";
+const KEPT: Metric = Metric::gauge(
+    "rhumb_waypoint_revocations_are_kept",
+    "Whether all revocations are in the file.",
+);
 /// Ends with the windows they are for.
-const REVOKED: &str = "rhumb_waypoint_revocations";
+const REVOKED: Metric = Metric::gauge("rhumb_waypoint_revocations", "Revocations in force.");
 /// 0 for long: revocations do not reach this waypoint; look at the log.
-const FOLLOWS: &str = "rhumb_waypoint_follows_key_server";
+const FOLLOWS: Metric = Metric::gauge(
+    "rhumb_waypoint_follows_key_server",
+    "Whether the key server answers, so that no revocation is missing.",
+);
 /// Principals with samples of their own: what a
 /// monitoring system stores for each waypoint is bounded.
 const METRIC_PRINCIPALS: usize = 20;

@@ -20,7 +20,7 @@ use super::members::site_of;
 use super::plain::Plain;
 use super::shard::Report;
 use crate::admin::Admin;
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Reading, Snapshot};
 
 /// What does not come from connections or shards.
 pub(super) struct Facts<'a> {
@@ -145,10 +145,9 @@ fn all(shards: &[Report], of: fn(&Report) -> &Latencies) -> Latencies {
     all
 }
 
-fn quantiles(latencies: &Latencies) -> Vec<Sample> {
-    let quantile =
-        |(name, permille)| latencies.at(permille).map(|us| Sample::labelled("quantile", name, us));
-    [("0.5", 500), ("0.99", 990)].into_iter().filter_map(quantile).collect()
+fn quantiles(metric: Metric, latencies: &Latencies) -> Reading {
+    let quantile = |(name, permille)| latencies.at(permille).map(|us| (name, us));
+    metric.by("quantile", [("0.5", 500), ("0.99", 990)].into_iter().filter_map(quantile))
 }
 
 fn total(shards: &[Report], of: fn(&Status) -> u64) -> u64 {
@@ -164,121 +163,50 @@ fn door(facts: &Facts<'_>) -> Map<String, Value> {
     facts.door.iter().map(|(outcome, count)| ((*outcome).to_owned(), json!(count))).collect()
 }
 
-fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
+fn metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Reading> {
     [work_metrics(shards), connection_metrics(facts, hub, shards)].concat()
 }
 
-fn metric(name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) -> Metric {
-    Metric { name, help, kind, samples }
-}
-
 /// What the shards do.
-fn work_metrics(shards: &[Report]) -> Vec<Metric> {
-    let sum = |of: fn(&Status) -> u64| vec![Sample::plain(total(shards, of))];
+fn work_metrics(shards: &[Report]) -> Vec<Reading> {
+    let sum = |of: fn(&Status) -> u64| total(shards, of);
     let triples = |bits: fn(&Status) -> u64, vectors: fn(&Status) -> u64| {
-        let kind = |kind, of| Sample::labelled("kind", kind, total(shards, of) * 64);
-        vec![kind("bit", bits), kind("vector", vectors)]
+        [("bit", sum(bits) * 64), ("vector", sum(vectors) * 64)]
     };
     vec![
-        metric(
-            PAIRED,
-            "Shards that compute with the other party.",
-            Kind::Gauge,
-            sum(|it| u64::from(it.paired)),
-        ),
-        metric(ROUTES, "Routes that are current.", Kind::Gauge, sum(|it| it.current as u64)),
-        metric(WAITING, "Announcements that wait.", Kind::Gauge, sum(|it| it.waiting as u64)),
-        metric(EXPORTED, "Routes exported.", Kind::Counter, sum(|it| it.counters.exported)),
-        metric(REPLAYED, "Routes replayed.", Kind::Counter, sum(|it| it.counters.replayed)),
-        metric(
-            REFUSED,
-            "Routes refused, beyond their site's quota.",
-            Kind::Counter,
-            sum(|it| it.counters.refused),
-        ),
-        metric(SELECTED, "Rounds with results.", Kind::Counter, sum(|it| it.counters.selected)),
-        metric(
-            MISSED,
-            "Members that a round went on without.",
-            Kind::Counter,
-            sum(|it| it.counters.missed),
-        ),
-        metric(
-            STOCK,
-            "Triples in stock.",
-            Kind::Gauge,
-            triples(|it| it.stock.bit_words, |it| it.stock.vector_words),
-        ),
-        metric(
-            USED,
-            "Triples used in the pair that is in force.",
-            Kind::Gauge,
-            triples(|it| it.stock.bit_words_used, |it| it.stock.vector_words_used),
-        ),
-        metric(
-            EXPORT_LATENCY,
-            "From an announcement to its shares, in microseconds, since the start.",
-            Kind::Gauge,
-            quantiles(&all(shards, |report| &report.exports)),
-        ),
-        metric(
-            ROUND_LATENCY,
-            "From a round's question to its result, in microseconds, since the start.",
-            Kind::Gauge,
-            quantiles(&all(shards, |report| &report.rounds)),
-        ),
+        PAIRED.is(sum(|it| u64::from(it.paired))),
+        ROUTES.is(sum(|it| it.current as u64)),
+        WAITING.is(sum(|it| it.waiting as u64)),
+        EXPORTED.is(sum(|it| it.counters.exported)),
+        REPLAYED.is(sum(|it| it.counters.replayed)),
+        REFUSED.is(sum(|it| it.counters.refused)),
+        SELECTED.is(sum(|it| it.counters.selected)),
+        MISSED.is(sum(|it| it.counters.missed)),
+        STOCK.by("kind", triples(|it| it.stock.bit_words, |it| it.stock.vector_words)),
+        USED.by("kind", triples(|it| it.stock.bit_words_used, |it| it.stock.vector_words_used)),
+        quantiles(EXPORT_LATENCY, &all(shards, |report| &report.exports)),
+        quantiles(ROUND_LATENCY, &all(shards, |report| &report.rounds)),
     ]
 }
 
 /// Who is connected, and who was not let in.
-fn connection_metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Metric> {
-    let plain = |value| vec![Sample::plain(value)];
+fn connection_metrics(facts: &Facts<'_>, hub: &Hub, shards: &[Report]) -> Vec<Reading> {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let mut outcomes: Vec<_> = facts.door.iter().collect();
     outcomes.sort_unstable();
-    let outcomes = outcomes.into_iter();
     let (plain_up, plain_routes) = facts.plain.map(Plain::totals).unwrap_or_default();
+    let dropped = [
+        ("hello", load(&hub.counters.refused)),
+        ("message", cut(hub, shards)),
+        ("replaced", load(&hub.counters.replaced)),
+    ];
     vec![
-        metric(
-            MEMBERS,
-            "Sites that are connected.",
-            Kind::Gauge,
-            plain(hub.members().len() as u64),
-        ),
-        metric(
-            DOOR,
-            "Connections, by outcome.",
-            Kind::Counter,
-            outcomes.map(|(name, count)| Sample::labelled("outcome", *name, *count)).collect(),
-        ),
-        metric(
-            DROPPED,
-            "Connections ended by this server, by reason.",
-            Kind::Counter,
-            vec![
-                Sample::labelled("reason", "hello", load(&hub.counters.refused)),
-                Sample::labelled("reason", "message", cut(hub, shards)),
-                Sample::labelled("reason", "replaced", load(&hub.counters.replaced)),
-            ],
-        ),
-        metric(
-            PAIRS,
-            "Pairs with the other party that began.",
-            Kind::Counter,
-            plain(load(&hub.counters.pairs)),
-        ),
-        metric(
-            PLAIN_SESSIONS,
-            "Clients of the plain route server whose sessions are up.",
-            Kind::Gauge,
-            plain(plain_up),
-        ),
-        metric(
-            PLAIN_ROUTES,
-            "Routes that clients of the plain route server announce.",
-            Kind::Gauge,
-            plain(plain_routes),
-        ),
+        MEMBERS.is(hub.members().len()),
+        DOOR.by("outcome", outcomes.into_iter().map(|(name, count)| (*name, *count))),
+        DROPPED.by_reason(dropped),
+        PAIRS.is(load(&hub.counters.pairs)),
+        PLAIN_SESSIONS.is(plain_up),
+        PLAIN_ROUTES.is(plain_routes),
     ]
 }
 
@@ -343,35 +271,63 @@ impl Serialize for Checked {
     }
 }
 
-const PLAIN_SESSIONS: &str = "rhumb_exchange_plain_sessions";
-const PLAIN_ROUTES: &str = "rhumb_exchange_plain_routes";
+const PLAIN_SESSIONS: Metric = Metric::gauge(
+    "rhumb_exchange_plain_sessions",
+    "Clients of the plain route server whose sessions are up.",
+);
+const PLAIN_ROUTES: Metric = Metric::gauge(
+    "rhumb_exchange_plain_routes",
+    "Routes that clients of the plain route server announce.",
+);
 /// Below the number of sites, somebody is missing.
-const MEMBERS: &str = "rhumb_exchange_connected_members";
+const MEMBERS: Metric =
+    Metric::gauge("rhumb_exchange_connected_members", "Sites that are connected.");
 /// Zero for longer than a takeover takes: nothing is
 /// exchanged. A standby has zero while its primary works.
-const PAIRED: &str = "rhumb_exchange_paired_shards";
-const ROUTES: &str = "rhumb_exchange_current_routes";
+const PAIRED: Metric =
+    Metric::gauge("rhumb_exchange_paired_shards", "Shards that compute with the other party.");
+const ROUTES: Metric = Metric::gauge("rhumb_exchange_current_routes", "Routes that are current.");
 /// Grows when more is announced than computed.
-const WAITING: &str = "rhumb_exchange_waiting_announcements";
-const EXPORTED: &str = "rhumb_exchange_exported_routes_total";
+const WAITING: Metric =
+    Metric::gauge("rhumb_exchange_waiting_announcements", "Announcements that wait.");
+const EXPORTED: Metric =
+    Metric::counter("rhumb_exchange_exported_routes_total", "Routes exported.");
 /// Grows by the whole table when a member joins that held nothing.
-const REPLAYED: &str = "rhumb_exchange_replayed_routes_total";
+const REPLAYED: Metric =
+    Metric::counter("rhumb_exchange_replayed_routes_total", "Routes replayed.");
 /// Grows while a site announces more than the roster lets it: the status and the log name it.
-const REFUSED: &str = "rhumb_exchange_refused_routes_total";
-const SELECTED: &str = "rhumb_exchange_selected_rounds_total";
+const REFUSED: Metric = Metric::counter(
+    "rhumb_exchange_refused_routes_total",
+    "Routes refused, beyond their site's quota.",
+);
+const SELECTED: Metric =
+    Metric::counter("rhumb_exchange_selected_rounds_total", "Rounds with results.");
 /// A member that is missed often ranks too slowly: it gets routes, not the exchange's choice.
-const MISSED: &str = "rhumb_exchange_missed_members_total";
+const MISSED: Metric =
+    Metric::counter("rhumb_exchange_missed_members_total", "Members that a round went on without.");
 /// Low for long: more is computed than triples are made.
-const STOCK: &str = "rhumb_exchange_stock_triples";
+const STOCK: Metric = Metric::gauge("rhumb_exchange_stock_triples", "Triples in stock.");
 /// Begins anew with each pair, and so with each session of the computation.
-const USED: &str = "rhumb_exchange_used_triples";
-const EXPORT_LATENCY: &str = "rhumb_exchange_export_latency_us";
+const USED: Metric =
+    Metric::gauge("rhumb_exchange_used_triples", "Triples used in the pair that is in force.");
+const EXPORT_LATENCY: Metric = Metric::gauge(
+    "rhumb_exchange_export_latency_us",
+    "From an announcement to its shares, in microseconds, since the start.",
+);
 /// With the members' own time for ranking: one that is slow shows here.
-const ROUND_LATENCY: &str = "rhumb_exchange_round_latency_us";
+const ROUND_LATENCY: Metric = Metric::gauge(
+    "rhumb_exchange_round_latency_us",
+    "From a round's question to its result, in microseconds, since the start.",
+);
 /// `stranger` is a key that is not in the roster; `other_protocol` a version;
 /// `late` and `crowded` an attack, or a broken host.
-const DOOR: &str = "rhumb_exchange_door_connections_total";
+const DOOR: Metric =
+    Metric::counter("rhumb_exchange_door_connections_total", "Connections, by outcome.");
 /// `hello` is another roster or other parameters: the log names them.
-const DROPPED: &str = "rhumb_exchange_dropped_connections_total";
+const DROPPED: Metric = Metric::counter(
+    "rhumb_exchange_dropped_connections_total",
+    "Connections ended by this server, by reason.",
+);
 /// More than one means that something broke: the log says what.
-const PAIRS: &str = "rhumb_exchange_begun_pairs_total";
+const PAIRS: Metric =
+    Metric::counter("rhumb_exchange_begun_pairs_total", "Pairs with the other party that began.");

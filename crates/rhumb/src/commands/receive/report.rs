@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use rhumb_node::Status;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Snapshot, by_reason};
 
 /// Status and metrics of this moment; `refused` is who was refused last.
 pub(super) fn snapshot(status: &Status, refused: &Value, uptime: Duration) -> Snapshot {
-    let drops: Map<String, Value> = status
-        .drops
-        .iter()
-        .map(|(reason, count)| (reason.as_str().to_owned(), json!(count)))
-        .collect();
     let served: Vec<Value> = status
         .serving
         .iter()
@@ -31,15 +26,11 @@ pub(super) fn snapshot(status: &Status, refused: &Value, uptime: Duration) -> Sn
         "serving": served,
         "refused": refused,
         "traffic": { "sent": status.traffic.sent, "received": status.traffic.received },
-        "drops": drops,
+        "drops": by_reason(status.drops.iter()),
     });
-    let samples = status.drops.iter();
-    let samples =
-        samples.map(|(reason, count)| Sample::labelled("reason", reason.as_str(), count)).collect();
-    let help = "PDUs that the node dropped, by reason.";
-    let metrics = vec![Metric { name: DROPPED, help, kind: Kind::Counter, samples }];
-    Snapshot { status: told, metrics }
+    Snapshot { status: told, metrics: vec![DROPPED.by_reason(status.drops.iter())] }
 }
 
 /// `sender_refused` grows when the rules refuse somebody; status says whom.
-const DROPPED: &str = "rhumb_node_dropped_pdus_total";
+const DROPPED: Metric =
+    Metric::counter("rhumb_node_dropped_pdus_total", "PDUs that the node dropped, by reason.");

@@ -7,10 +7,10 @@ use rhumb_link::Source;
 use rhumb_rib::store::Store;
 use rhumb_rib::{Fill, Held, RefusedAsker, Server};
 use rhumb_trust::Now;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::fullness::percent;
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// Status and metrics of this moment.
 pub(super) fn snapshot<S: Store>(
@@ -79,10 +79,9 @@ fn status<S: Store>(
                 {"used": server.subscriptions(), "bound": server.config().max_subscriptions},
             "sessions": {"used": sessions.len(), "bound": server.endpoint().limits().sessions},
         },
-        "refused_requests": map(counters.refusals().map(|(why, count)| (why.as_str(), count))),
-        "dropped_requests": map(counters.drops().map(|(why, count)| (why.as_str(), count))),
-        "dropped_datagrams":
-            map(server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count))),
+        "refused_requests": by_reason(refusals(server)),
+        "dropped_requests": by_reason(counters.drops()),
+        "dropped_datagrams": by_reason(server.endpoint().drops().iter()),
     })
 }
 
@@ -109,75 +108,35 @@ fn refused(refused: &RefusedAsker, now: Now) -> Value {
     })
 }
 
-fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Metric> {
+fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Reading> {
     let counters = server.counters();
-    let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
-    let plain = |value| vec![Sample::plain(value)];
-    let reasons = |samples: &mut dyn Iterator<Item = (&'static str, u64)>| {
-        samples.map(|(reason, count)| Sample::labelled("reason", reason, count)).collect()
-    };
-    let lookups = vec![
-        Sample::labelled("answer", "found", counters.lookups_found),
-        Sample::labelled("answer", "absent", counters.lookups_absent),
-    ];
-    let changes = vec![
-        Sample::labelled("fate", "acknowledged", counters.changes_acknowledged),
-        Sample::labelled("fate", "given_up", counters.changes_given_up),
+    let lookups = [("found", counters.lookups_found), ("absent", counters.lookups_absent)];
+    let changes =
+        [("acknowledged", counters.changes_acknowledged), ("given_up", counters.changes_given_up)];
+    let bounds = [
+        ("names", server.config().max_names),
+        ("subscriptions", server.config().max_subscriptions as u64),
+        ("sessions", server.endpoint().limits().sessions as u64),
     ];
     let mut metrics = vec![
-        metric(LOOKUPS, "Look-ups answered, by answer.", Kind::Counter, lookups),
-        metric(
-            PUBLISHES,
-            "Orders to publish that were acknowledged.",
-            Kind::Counter,
-            plain(counters.publishes_stored),
-        ),
-        metric(COMMITS, "Transactions written.", Kind::Counter, plain(counters.commits)),
-        metric(
-            STORE_FAILURES,
-            "Failures of the store.",
-            Kind::Counter,
-            plain(counters.store_failures),
-        ),
-        metric(CHANGES, "Changes told to subscribers, by fate.", Kind::Counter, changes),
-        metric(
-            SUBSCRIPTIONS,
-            "Subscriptions to changes.",
-            Kind::Gauge,
-            plain(server.subscriptions() as u64),
-        ),
-        metric(
-            REFUSED,
-            "Requests refused, by reason.",
-            Kind::Counter,
-            reasons(&mut counters.refusals().map(|(why, count)| (why.as_str(), count))),
-        ),
-        metric(
-            DROPPED_REQUESTS,
-            "What came in and got no answer, by reason.",
-            Kind::Counter,
-            reasons(&mut counters.drops().map(|(why, count)| (why.as_str(), count))),
-        ),
-        metric(
-            DROPPED_DATAGRAMS,
-            "Datagrams dropped by the links, by reason.",
-            Kind::Counter,
-            reasons(
-                &mut server.endpoint().drops().iter().map(|(why, count)| (why.as_str(), count)),
-            ),
-        ),
-        metric(
-            SESSIONS,
-            "Secure sessions.",
-            Kind::Gauge,
-            plain(server.endpoint().sessions().count() as u64),
-        ),
+        LOOKUPS.by("answer", lookups),
+        PUBLISHES.is(counters.publishes_stored),
+        COMMITS.is(counters.commits),
+        STORE_FAILURES.is(counters.store_failures),
+        CHANGES.by("fate", changes),
+        SUBSCRIPTIONS.is(server.subscriptions()),
+        REFUSED.by_reason(refusals(server)),
+        DROPPED_REQUESTS.by_reason(counters.drops()),
+        DROPPED_DATAGRAMS.by_reason(server.endpoint().drops().iter()),
+        SESSIONS.is(server.endpoint().sessions().count()),
+        BOUNDS.by("table", bounds),
     ];
-    metrics.push(metric(BOUNDS, "The most entries of each table.", Kind::Gauge, bounds(server)));
-    metrics.extend(
-        stored_names.map(|names| metric(NAMES, "Names with an entry.", Kind::Gauge, plain(names))),
-    );
+    metrics.extend(stored_names.map(|names| NAMES.is(names)));
     metrics
+}
+
+fn refusals<S: Store>(server: &Server<S>) -> impl Iterator<Item = (&'static str, u64)> {
+    server.counters().refusals().map(|(why, count)| (why.as_str(), count))
 }
 
 /// Who fills the store, and how far.
@@ -200,67 +159,62 @@ fn store(fill: &Fill) -> Value {
 }
 
 /// The same as metrics.
-fn shares(fill: &Fill) -> [Metric; 3] {
+fn shares(fill: &Fill) -> [Reading; 3] {
     let shares = [("admitted", fill.admitted), ("strangers", fill.strangers)];
     let bounds = [("all", fill.bound.bytes), ("strangers", fill.strangers_bound.bytes)];
-    let of = |value: fn(Held) -> u64| {
-        shares.map(|(share, held)| Sample::labelled("share", share, value(held))).to_vec()
-    };
-    let bounds = bounds.map(|(share, bytes)| Sample::labelled("share", share, bytes)).to_vec();
-    let gauge = |name, help, samples| Metric { name, help, kind: Kind::Gauge, samples };
     [
-        gauge(SHARE_NAMES, "Names with an entry, by whose share they count on.", of(|it| it.names)),
-        gauge(SHARE_BYTES, "About the bytes on disk that entries take.", of(|it| it.bytes)),
-        gauge(SHARE_BOUNDS, "About the most bytes on disk that entries take.", bounds),
+        SHARE_NAMES.by("share", shares.map(|(share, held)| (share, held.names))),
+        SHARE_BYTES.by("share", shares.map(|(share, held)| (share, held.bytes))),
+        SHARE_BOUNDS.by("share", bounds),
     ]
 }
 
-/// The most entries of each table.
-fn bounds<S: Store>(server: &Server<S>) -> Vec<Sample> {
-    let config = server.config();
-    let bounds = [
-        ("names", config.max_names),
-        ("subscriptions", config.max_subscriptions as u64),
-        ("sessions", server.endpoint().limits().sessions as u64),
-    ];
-    bounds.map(|(table, bound)| Sample::labelled("table", table, bound)).to_vec()
-}
-
-fn map<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Value {
-    let map: Map<String, Value> =
-        pairs.map(|(reason, count)| (reason.to_owned(), json!(count))).collect();
-    Value::Object(map)
-}
-
 /// What [`NAMES`], [`SUBSCRIPTIONS`] and [`SESSIONS`] are bounded by.
-const BOUNDS: &str = "rhumb_rib_table_bound_entries";
+const BOUNDS: Metric =
+    Metric::gauge("rhumb_rib_table_bound_entries", "The most entries of each table.");
 /// Load; many `absent` are names that were mistyped, have left, or are probed.
-const LOOKUPS: &str = "rhumb_rib_answered_lookups_total";
+const LOOKUPS: Metric =
+    Metric::counter("rhumb_rib_answered_lookups_total", "Look-ups answered, by answer.");
 /// Renewals of leases, mostly: names divided by half a lease is the rate to expect.
-const PUBLISHES: &str = "rhumb_rib_stored_publishes_total";
+const PUBLISHES: Metric = Metric::counter(
+    "rhumb_rib_stored_publishes_total",
+    "Orders to publish that were acknowledged.",
+);
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
-const COMMITS: &str = "rhumb_rib_commits_total";
+const COMMITS: Metric = Metric::counter("rhumb_rib_commits_total", "Transactions written.");
 /// `given_up` grows when routers are gone without a
 /// word, or the network loses most of what is sent.
-const CHANGES: &str = "rhumb_rib_told_changes_total";
+const CHANGES: Metric =
+    Metric::counter("rhumb_rib_told_changes_total", "Changes told to subscribers, by fate.");
 /// Names that routers use now, times the routers that use them.
-const SUBSCRIPTIONS: &str = "rhumb_rib_subscriptions";
+const SUBSCRIPTIONS: Metric = Metric::gauge("rhumb_rib_subscriptions", "Subscriptions to changes.");
 /// Anything but zero needs a look at disk and log.
-const STORE_FAILURES: &str = "rhumb_rib_store_failures_total";
+const STORE_FAILURES: Metric =
+    Metric::counter("rhumb_rib_store_failures_total", "Failures of the store.");
 /// `bad_signature` is an attack or a bug; `superseded` two
 /// holders of one key, or a clock that went back.
-const REFUSED: &str = "rhumb_rib_refused_requests_total";
+const REFUSED: Metric =
+    Metric::counter("rhumb_rib_refused_requests_total", "Requests refused, by reason.");
 /// The reasons are those of `rhumb_rib::DropReason`.
-const DROPPED_REQUESTS: &str = "rhumb_rib_dropped_requests_total";
+const DROPPED_REQUESTS: Metric = Metric::counter(
+    "rhumb_rib_dropped_requests_total",
+    "What came in and got no answer, by reason.",
+);
 /// The reasons are those of `rhumb_link::DropReason`.
-const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
+const DROPPED_DATAGRAMS: Metric = Metric::counter(
+    "rhumb_link_dropped_datagrams_total",
+    "Datagrams dropped by the links, by reason.",
+);
 /// Routers and tools that are connected.
-const SESSIONS: &str = "rhumb_link_sessions";
+const SESSIONS: Metric = Metric::gauge("rhumb_link_sessions", "Secure sessions.");
 /// Many of strangers: routers that no rule names, or an attack.
-const SHARE_NAMES: &str = "rhumb_rib_share_names";
+const SHARE_NAMES: Metric =
+    Metric::gauge("rhumb_rib_share_names", "Names with an entry, by whose share they count on.");
 /// Compare with [`SHARE_BOUNDS`].
-const SHARE_BYTES: &str = "rhumb_rib_share_bytes";
+const SHARE_BYTES: Metric =
+    Metric::gauge("rhumb_rib_share_bytes", "About the bytes on disk that entries take.");
 /// Set by `disk_mib` and `strangers_percent`.
-const SHARE_BOUNDS: &str = "rhumb_rib_share_bound_bytes";
+const SHARE_BOUNDS: Metric =
+    Metric::gauge("rhumb_rib_share_bound_bytes", "About the most bytes on disk that entries take.");
 /// Compare with the store's bound.
-const NAMES: &str = "rhumb_rib_stored_names";
+const NAMES: Metric = Metric::gauge("rhumb_rib_stored_names", "Names with an entry.");

@@ -28,7 +28,7 @@ use serde_json::json;
 use super::stamps::StampFiles;
 use crate::clock;
 use crate::config::{BorderSettings, RouterSettings};
-use crate::daemon::{Hangup, Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Hangup, Metric, Snapshot};
 use crate::failure::{Failure, Outcome};
 use crate::waypoint::books::Books;
 use crate::waypoint::follow::{self, News};
@@ -192,22 +192,9 @@ impl BorderThread {
             "accounts_not_written": save_failures,
             "revocations": followed.as_ref().map(Followed::status),
         });
-        let drops = totals.drops.iter();
-        snapshot.metrics.push(Metric {
-            name: REFUSED,
-            help: "Stamped PDUs whose capability was refused, by reason.",
-            kind: Kind::Counter,
-            samples: drops
-                .map(|(why, count)| Sample::labelled("reason", why.name(), count))
-                .collect(),
-        });
+        snapshot.metrics.push(REFUSED.by_reason(totals.drops()));
         snapshot.metrics.extend(by_principal(&totals));
-        snapshot.metrics.push(Metric {
-            name: SAVE_FAILURES,
-            help: "Attempts to write accounts that failed.",
-            kind: Kind::Counter,
-            samples: vec![Sample::plain(save_failures)],
-        });
+        snapshot.metrics.push(SAVE_FAILURES.is(save_failures));
         snapshot.metrics.extend(followed.iter().flat_map(Followed::metrics));
     }
 }
@@ -352,6 +339,12 @@ impl Keeper {
 
 /// `binding` is forgery, or a capability of another master;
 /// `window_expired` and `epoch` a peer that is not renewed.
-const REFUSED: &str = "rhumb_switch_refused_capabilities_total";
+const REFUSED: Metric = Metric::counter(
+    "rhumb_switch_refused_capabilities_total",
+    "Stamped PDUs whose capability was refused, by reason.",
+);
 /// Anything but zero needs a look at disk and log: what is not written is lost with the process.
-const SAVE_FAILURES: &str = "rhumb_switch_accounts_write_failures_total";
+const SAVE_FAILURES: Metric = Metric::counter(
+    "rhumb_switch_accounts_write_failures_total",
+    "Attempts to write accounts that failed.",
+);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_link::LinkError;
-use rhumb_node::discovery::{BeaconCounters, BeaconDrop};
+use rhumb_node::discovery::BeaconCounters;
 use rhumb_switch::{
     CertificateStatus, Event, FlowStatus, GrantStatus, RefusedStatus, SessionStatus, StampStatus,
     Status, TableStatus, UpstreamStatus, WorkerStatus,
@@ -14,7 +14,7 @@ use rhumb_switch::{
 use rhumb_wire::{Name, Statement};
 use serde_json::{Map, Value, json};
 
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// One line for an event.
 pub(super) fn log(event: &Event) {
@@ -85,20 +85,12 @@ pub(super) fn snapshot(
     let mut snapshot =
         Snapshot { status: status_json(status, address, uptime), metrics: metrics(status) };
     if let Some(found) = found {
-        let dropped: Vec<Drops> =
-            BeaconDrop::ALL.iter().map(|it| (it.as_str(), found.dropped(*it))).collect();
         snapshot.status["discovery"] = json!({
             "answered_queries": found.answered,
-            "dropped_queries": by_reason(&dropped),
+            "dropped_queries": by_reason(found.drops()),
         });
-        snapshot.metrics.push(Metric {
-            name: ANSWERED_QUERIES,
-            help: "Discovery queries answered.",
-            kind: Kind::Counter,
-            samples: vec![Sample::plain(found.answered)],
-        });
-        let help = "Discovery datagrams dropped, by reason.";
-        snapshot.metrics.push(drops(DROPPED_QUERIES, help, &dropped));
+        snapshot.metrics.push(ANSWERED_QUERIES.is(found.answered));
+        snapshot.metrics.push(DROPPED_QUERIES.by_reason(found.drops()));
     }
     snapshot
 }
@@ -158,10 +150,10 @@ fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value 
             "handed_over": counters.handed_over,
         },
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
-        "dropped_pdus": by_reason(&status.dropped_pdus),
+        "dropped_pdus": by_reason(status.dropped_pdus.iter().copied()),
         "stamps": status.stamps.iter().map(stamp).collect::<Vec<_>>(),
-        "refused_capabilities": by_reason(&status.refused_capabilities),
-        "dropped_datagrams": by_reason(&status.dropped_datagrams),
+        "refused_capabilities": by_reason(status.refused_capabilities.iter().copied()),
+        "dropped_datagrams": by_reason(status.dropped_datagrams.iter().copied()),
     })
 }
 
@@ -247,153 +239,113 @@ fn text(name: Option<Name>) -> Option<String> {
     name.map(|name| name.to_string())
 }
 
-fn metrics(status: &Status) -> Vec<Metric> {
-    let plain =
-        |name, help, kind, value| Metric { name, help, kind, samples: vec![Sample::plain(value)] };
+fn metrics(status: &Status) -> Vec<Reading> {
     let counters = &status.counters;
-    let chains = vec![
-        Sample::labelled("verdict", "accepted", counters.chains_accepted),
-        Sample::labelled("verdict", "refused", counters.chains_refused),
-    ];
-    let fill = |value: fn(&TableStatus) -> usize| {
-        let tables = status.tables.iter();
-        tables.map(|table| Sample::labelled("table", table.name, value(table) as u64)).collect()
-    };
+    let chains = [("accepted", counters.chains_accepted), ("refused", counters.chains_refused)];
+    let tables = || status.tables.iter();
+    let workers = || WORKER_LABELS.into_iter().zip(&status.workers);
     let mut metrics = vec![
-        plain(FORWARDED_PDUS, "PDUs forwarded.", Kind::Counter, counters.forwarded_pdus),
-        plain(FORWARDED_BYTES, "Bytes forwarded.", Kind::Counter, counters.forwarded_bytes),
-        plain(NACKS, "NACKs made here.", Kind::Counter, counters.nacks),
-        plain(RIB_REQUESTS, "Requests sent to RIBs.", Kind::Counter, counters.rib_requests),
-        plain(
-            RIB_ANSWERS_REFUSED,
-            "Answers of RIBs that are not believed.",
-            Kind::Counter,
-            counters.rib_answers_refused,
-        ),
-        plain(RIB_CHANGES, "Changes that RIBs told of.", Kind::Counter, counters.rib_changes),
-        Metric {
-            name: CHAINS,
-            help: "Certificate chains verified, by verdict.",
-            kind: Kind::Counter,
-            samples: chains,
-        },
-        drops(DROPPED_PDUS, "PDUs dropped by the switch, by reason.", &status.dropped_pdus),
-        drops(
-            DROPPED_DATAGRAMS,
-            "Datagrams dropped by the links, by reason.",
-            &status.dropped_datagrams,
-        ),
-        plain(
-            SESSIONS_MOVED,
-            "Sessions that followed their peer to another address.",
-            Kind::Counter,
-            counters.sessions_moved,
-        ),
-        plain(
-            PATHS_NARROWED,
-            "Times that a session's largest datagram became smaller.",
-            Kind::Counter,
-            counters.paths_narrowed,
-        ),
-        plain(SESSIONS, "Secure sessions.", Kind::Gauge, status.sessions.len() as u64),
-        plain(ATTACHED, "Names attached here.", Kind::Gauge, status.attached.len() as u64),
-        plain(FLOWS, "Entries in the flow table.", Kind::Gauge, status.flows as u64),
-        plain(ROUTES, "Routes cached.", Kind::Gauge, status.routes as u64),
-        Metric {
-            name: TABLE_ENTRIES,
-            help: "Entries of each table.",
-            kind: Kind::Gauge,
-            samples: fill(|table| table.used),
-        },
-        Metric {
-            name: TABLE_BOUNDS,
-            help: "The most entries of each table.",
-            kind: Kind::Gauge,
-            samples: fill(|table| table.bound),
-        },
+        FORWARDED_PDUS.is(counters.forwarded_pdus),
+        FORWARDED_BYTES.is(counters.forwarded_bytes),
+        NACKS.is(counters.nacks),
+        RIB_REQUESTS.is(counters.rib_requests),
+        RIB_ANSWERS_REFUSED.is(counters.rib_answers_refused),
+        RIB_CHANGES.is(counters.rib_changes),
+        CHAINS.by("verdict", chains),
+        DROPPED_PDUS.by_reason(status.dropped_pdus.iter().copied()),
+        DROPPED_DATAGRAMS.by_reason(status.dropped_datagrams.iter().copied()),
+        SESSIONS_MOVED.is(counters.sessions_moved),
+        PATHS_NARROWED.is(counters.paths_narrowed),
+        SESSIONS.is(status.sessions.len()),
+        ATTACHED.is(status.attached.len()),
+        FLOWS.is(status.flows),
+        ROUTES.is(status.routes),
+        TABLE_ENTRIES.by("table", tables().map(|table| (table.name, table.used))),
+        TABLE_BOUNDS.by("table", tables().map(|table| (table.name, table.bound))),
+        WORKER_FORWARDED_PDUS.by("worker", workers().map(|(label, it)| (label, it.forwarded_pdus))),
+        WORKER_HANDED_OVER.by("worker", workers().map(|(label, it)| (label, it.handed_over))),
     ];
-    metrics.extend(worker_metrics(&status.workers));
-    metrics.extend(status.own_statement.map(|own| {
-        plain(OWN_STATEMENT, "Until our own statement ends.", Kind::Gauge, own.expires_in_s)
-    }));
+    metrics.extend(status.own_statement.map(|own| OWN_STATEMENT.is(own.expires_in_s)));
     metrics
 }
 
-fn worker_metrics(workers: &[WorkerStatus]) -> [Metric; 2] {
-    let metric = |name, help, value: fn(&WorkerStatus) -> u64| {
-        let labelled = WORKER_LABELS.iter().zip(workers);
-        let samples = labelled.map(|(label, it)| Sample::labelled("worker", *label, value(it)));
-        Metric { name, help, kind: Kind::Counter, samples: samples.collect() }
-    };
-    [
-        metric(WORKER_FORWARDED_PDUS, "PDUs forwarded, by worker.", |it| it.forwarded_pdus),
-        metric(WORKER_HANDED_OVER, "Datagrams handed to another worker.", |it| it.handed_over),
-    ]
-}
-
-fn drops(name: &'static str, help: &'static str, drops: &[Drops]) -> Metric {
-    let sample = |(reason, count): &Drops| Sample::labelled("reason", *reason, *count);
-    Metric { name, help, kind: Kind::Counter, samples: drops.iter().map(sample).collect() }
-}
-
-/// A reason and how much was dropped for it.
-type Drops = (&'static str, u64);
-
-fn by_reason(drops: &[Drops]) -> Value {
-    let map: Map<String, Value> =
-        drops.iter().map(|(reason, count)| ((*reason).to_owned(), json!(count))).collect();
-    Value::Object(map)
-}
-
 /// Load by packets; its rate is what a router is sized by.
-const FORWARDED_PDUS: &str = "rhumb_switch_forwarded_pdus_total";
+const FORWARDED_PDUS: Metric =
+    Metric::counter("rhumb_switch_forwarded_pdus_total", "PDUs forwarded.");
 /// Should grow alike; a worker far ahead of the others has a neighbour that sends on few lanes.
-const WORKER_FORWARDED_PDUS: &str = "rhumb_switch_worker_forwarded_pdus_total";
+const WORKER_FORWARDED_PDUS: Metric =
+    Metric::counter("rhumb_switch_worker_forwarded_pdus_total", "PDUs forwarded, by worker.");
 /// Grows with new flows and control traffic. Where it grows as fast as [`WORKER_FORWARDED_PDUS`],
 /// peers send names in place of labels, or datagrams are not steered.
-const WORKER_HANDED_OVER: &str = "rhumb_switch_worker_handed_over_datagrams_total";
+const WORKER_HANDED_OVER: Metric = Metric::counter(
+    "rhumb_switch_worker_handed_over_datagrams_total",
+    "Datagrams handed to another worker.",
+);
 /// As many as there can be workers.
 const WORKER_LABELS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 /// Load by bytes.
-const FORWARDED_BYTES: &str = "rhumb_switch_forwarded_bytes_total";
+const FORWARDED_BYTES: Metric =
+    Metric::counter("rhumb_switch_forwarded_bytes_total", "Bytes forwarded.");
 /// Grows with new flows; a steady high rate is a misconfigured sender, a lost route or an attack.
-const NACKS: &str = "rhumb_switch_sent_nacks_total";
+const NACKS: Metric = Metric::counter("rhumb_switch_sent_nacks_total", "NACKs made here.");
 /// Grows with names asked for the first time; compare with
 /// [`FORWARDED_PDUS`] for the hit rate of the caches.
-const RIB_REQUESTS: &str = "rhumb_switch_sent_rib_requests_total";
+const RIB_REQUESTS: Metric =
+    Metric::counter("rhumb_switch_sent_rib_requests_total", "Requests sent to RIBs.");
 /// Zero while RIBs are honest and of one mind; a RIB that
 /// restored a back-up, or was taken over, shows here.
-const RIB_ANSWERS_REFUSED: &str = "rhumb_switch_refused_rib_answers_total";
+const RIB_ANSWERS_REFUSED: Metric = Metric::counter(
+    "rhumb_switch_refused_rib_answers_total",
+    "Answers of RIBs that are not believed.",
+);
 /// Names that moved, left or came, of those in use here.
-const RIB_CHANGES: &str = "rhumb_switch_taken_changes_total";
+const RIB_CHANGES: Metric =
+    Metric::counter("rhumb_switch_taken_changes_total", "Changes that RIBs told of.");
 /// `refused` is zero while everybody is honest and clocks agree.
-const CHAINS: &str = "rhumb_switch_verified_chains_total";
+const CHAINS: Metric = Metric::counter(
+    "rhumb_switch_verified_chains_total",
+    "Certificate chains verified, by verdict.",
+);
 /// The reasons are those of `rhumb_switch::DropReason`.
-const DROPPED_PDUS: &str = "rhumb_switch_dropped_pdus_total";
+const DROPPED_PDUS: Metric =
+    Metric::counter("rhumb_switch_dropped_pdus_total", "PDUs dropped by the switch, by reason.");
 /// The reasons are those of `rhumb_link::DropReason`; `replayed`
 /// and `bad_seal` are attacks or a broken network.
-const DROPPED_DATAGRAMS: &str = "rhumb_link_dropped_datagrams_total";
+const DROPPED_DATAGRAMS: Metric = Metric::counter(
+    "rhumb_link_dropped_datagrams_total",
+    "Datagrams dropped by the links, by reason.",
+);
 /// Grows when nodes nearby look for a router.
-const ANSWERED_QUERIES: &str = "rhumb_io_answered_queries_total";
+const ANSWERED_QUERIES: Metric =
+    Metric::counter("rhumb_io_answered_queries_total", "Discovery queries answered.");
 /// `off_link`: somebody from elsewhere asks; `rate_limited`: somebody nearby asks far too often.
-const DROPPED_QUERIES: &str = "rhumb_io_dropped_queries_total";
+const DROPPED_QUERIES: Metric =
+    Metric::counter("rhumb_io_dropped_queries_total", "Discovery datagrams dropped, by reason.");
 /// Grows as nodes change networks; a node for which it grows all the time has two ways out, or
 /// somebody passes its datagrams on.
-const SESSIONS_MOVED: &str = "rhumb_link_moved_sessions_total";
+const SESSIONS_MOVED: Metric = Metric::counter(
+    "rhumb_link_moved_sessions_total",
+    "Sessions that followed their peer to another address.",
+);
 /// Many: a path that changes, or that loses large datagrams now and then. Which one `status` shows,
 /// by the largest datagram of each session.
-const PATHS_NARROWED: &str = "rhumb_link_narrowed_paths_total";
+const PATHS_NARROWED: Metric = Metric::counter(
+    "rhumb_link_narrowed_paths_total",
+    "Times that a session's largest datagram became smaller.",
+);
 /// Neighbours: nodes, routers and RIBs.
-const SESSIONS: &str = "rhumb_link_sessions";
+const SESSIONS: Metric = Metric::gauge("rhumb_link_sessions", "Secure sessions.");
 /// Names that this router is responsible for.
-const ATTACHED: &str = "rhumb_switch_attached_names";
+const ATTACHED: Metric = Metric::gauge("rhumb_switch_attached_names", "Names attached here.");
 /// Approaching the table's bound, old flows make room for new ones.
-const FLOWS: &str = "rhumb_switch_flows";
+const FLOWS: Metric = Metric::gauge("rhumb_switch_flows", "Entries in the flow table.");
 /// Names whose way is known from a RIB.
-const ROUTES: &str = "rhumb_switch_cached_routes";
+const ROUTES: Metric = Metric::gauge("rhumb_switch_cached_routes", "Routes cached.");
 /// Divide by [`TABLE_BOUNDS`]; a full table forgets what it needs again soon.
-const TABLE_ENTRIES: &str = "rhumb_switch_table_entries";
+const TABLE_ENTRIES: Metric = Metric::gauge("rhumb_switch_table_entries", "Entries of each table.");
 /// What each table is bounded by.
-const TABLE_BOUNDS: &str = "rhumb_switch_table_bound_entries";
+const TABLE_BOUNDS: Metric =
+    Metric::gauge("rhumb_switch_table_bound_entries", "The most entries of each table.");
 /// Never below half a lease while RIBs can be reached and clocks go right.
-const OWN_STATEMENT: &str = "rhumb_switch_own_statement_left_seconds";
+const OWN_STATEMENT: Metric =
+    Metric::gauge("rhumb_switch_own_statement_left_seconds", "Until our own statement ends.");

@@ -10,7 +10,7 @@ use super::Stamping;
 use super::lane::Departure;
 use super::way::Way;
 use crate::clock;
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// Status and metrics. `policies` are as people read them.
 pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
@@ -30,7 +30,7 @@ pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {
             "plain_packets": totals.plain_packets,
             "refused_requests": stamping.refused,
         },
-        "drops": drops(|reason| totals.dropped(reason)),
+        "drops": by_reason(totals.drops()),
         "refusals": stamping.refusals.lines(Instant::now()),
         "ways": ways,
         "choices": choices,
@@ -120,14 +120,9 @@ impl Totals {
         totals
     }
 
-    fn dropped(&self, reason: DropReason) -> u64 {
-        self.dropped[reason as usize]
+    fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().copied().zip(self.dropped)
     }
-}
-
-fn drops(count: impl Fn(DropReason) -> u64) -> Value {
-    let reasons = DropReason::ALL.iter();
-    reasons.map(|reason| (reason.as_str().to_owned(), json!(count(*reason)))).collect()
 }
 
 fn key_server(stamping: &Stamping) -> Value {
@@ -164,51 +159,47 @@ fn least_left_s(stamping: &Stamping, now_s: u64) -> u64 {
     ends.min().map_or(0, |end_s| end_s.saturating_sub(now_s))
 }
 
-fn metrics(stamping: &Stamping, totals: &Totals, now_s: u64) -> Vec<Metric> {
-    let plain =
-        |name, help, kind, value| Metric { name, help, kind, samples: vec![Sample::plain(value)] };
-    let reasons = DropReason::ALL.iter();
+fn metrics(stamping: &Stamping, totals: &Totals, now_s: u64) -> Vec<Reading> {
     vec![
-        plain(STAMPED, "Packets stamped.", Kind::Counter, totals.stamped_packets),
-        plain(STAMPED_BYTES, "Bytes of packets stamped.", Kind::Counter, totals.stamped_bytes),
-        plain(PLAIN, "Packets sent without a stamp.", Kind::Counter, totals.plain_packets),
-        Metric {
-            name: DROPPED,
-            help: "Packets that were to be stamped and not sent, by reason.",
-            kind: Kind::Counter,
-            samples: reasons
-                .map(|it| Sample::labelled("reason", it.as_str(), totals.dropped(*it)))
-                .collect(),
-        },
-        plain(
-            REFUSALS,
-            "Words of waypoints that a capability was revoked.",
-            Kind::Counter,
-            stamping.refusals.messages(),
-        ),
-        plain(WAYS, "Ways through waypoints in use.", Kind::Gauge, totals.ways),
-        plain(CHANGES, "Times that packets took another way.", Kind::Counter, totals.changes),
-        plain(WITHOUT_KEY, "Ways without a valid key.", Kind::Gauge, totals.without_key),
-        plain(LEFT, "Until the first key in use ends.", Kind::Gauge, least_left_s(stamping, now_s)),
+        STAMPED.is(totals.stamped_packets),
+        STAMPED_BYTES.is(totals.stamped_bytes),
+        PLAIN.is(totals.plain_packets),
+        DROPPED.by_reason(totals.drops()),
+        REFUSALS.is(stamping.refusals.messages()),
+        WAYS.is(totals.ways),
+        CHANGES.is(totals.changes),
+        WITHOUT_KEY.is(totals.without_key),
+        LEFT.is(least_left_s(stamping, now_s)),
     ]
 }
 
 /// Load; of the ways that are in use now.
-const STAMPED: &str = "rhumb_stamp_stamped_packets_total";
+const STAMPED: Metric = Metric::counter("rhumb_stamp_stamped_packets_total", "Packets stamped.");
 /// As they were before: the payload of the stamped way.
-const STAMPED_BYTES: &str = "rhumb_stamp_stamped_bytes_total";
+const STAMPED_BYTES: Metric =
+    Metric::counter("rhumb_stamp_stamped_bytes_total", "Bytes of packets stamped.");
 /// Above 0 only with `--fallback plain`: these took the usual way.
-const PLAIN: &str = "rhumb_stamp_plain_packets_total";
+const PLAIN: Metric =
+    Metric::counter("rhumb_stamp_plain_packets_total", "Packets sent without a stamp.");
 /// `no_key` is the one to be woken for. `path_too_narrow` is
 /// a few whenever a path takes less than before.
-const DROPPED: &str = "rhumb_stamp_dropped_packets_total";
+const DROPPED: Metric = Metric::counter(
+    "rhumb_stamp_dropped_packets_total",
+    "Packets that were to be stamped and not sent, by reason.",
+);
 /// Above 0: the status says which waypoint refuses. Ask whom the capability is from.
-const REFUSALS: &str = "rhumb_stamp_refusals_total";
+const REFUSALS: Metric = Metric::counter(
+    "rhumb_stamp_refusals_total",
+    "Words of waypoints that a capability was revoked.",
+);
 /// Each has a device and a thread.
-const WAYS: &str = "rhumb_stamp_ways";
+const WAYS: Metric = Metric::gauge("rhumb_stamp_ways", "Ways through waypoints in use.");
 /// A way fell silent, was refused, or is well again. What each is, the status says under `choices`.
-const CHANGES: &str = "rhumb_stamp_way_changes_total";
+const CHANGES: Metric =
+    Metric::counter("rhumb_stamp_way_changes_total", "Times that packets took another way.");
 /// Nothing is stamped on these.
-const WITHOUT_KEY: &str = "rhumb_stamp_ways_without_key";
+const WITHOUT_KEY: Metric =
+    Metric::gauge("rhumb_stamp_ways_without_key", "Ways without a valid key.");
 /// The next window's key should be there before this is 0.
-const LEFT: &str = "rhumb_stamp_key_left_seconds";
+const LEFT: Metric =
+    Metric::gauge("rhumb_stamp_key_left_seconds", "Until the first key in use ends.");

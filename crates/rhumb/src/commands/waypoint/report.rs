@@ -3,14 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use rhumb_capability::{IcmpDrop, IcmpSent};
-use rhumb_io::Counters;
 use rhumb_waypoint::{Book, Totals};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::admin::Admin;
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 use crate::waypoint::report::{Followed, accounts, by_principal};
 
 /// The one line that says: packets are forwarded from now on.
@@ -82,10 +80,9 @@ fn status(facts: &Facts<'_>) -> Value {
         },
         "revocations": facts.followed.as_ref().map(Followed::status),
         "accounts": accounts,
-        "dropped_by_reason": map(totals.drops().map(|(why, count)| (why.name(), count))),
-        "icmp_sent": map(totals.icmp.all_sent().map(|(what, count)| (IcmpSent::name(what), count))),
-        "icmp_dropped":
-            map(totals.icmp.all_dropped().map(|(why, count)| (IcmpDrop::name(why), count))),
+        "dropped_by_reason": by_reason(totals.drops()),
+        "icmp_sent": by_reason(totals.icmp.all_sent()),
+        "icmp_dropped": by_reason(totals.icmp.all_dropped()),
         "io": {
             "backend": facts.io,
             "received_packets": totals.io.received_datagrams,
@@ -96,73 +93,26 @@ fn status(facts: &Facts<'_>) -> Value {
     })
 }
 
-fn metrics(facts: &Facts<'_>) -> Vec<Metric> {
-    let totals = facts.totals;
-    let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
-    let plain = |value| vec![Sample::plain(value)];
-    let drops = totals.drops().map(|(why, count)| Sample::labelled("reason", why.name(), count));
-    let sent =
-        totals.icmp.all_sent().map(|(what, count)| Sample::labelled("kind", what.name(), count));
-    let icmp_drops =
-        totals.icmp.all_dropped().map(|(why, count)| Sample::labelled("reason", why.name(), count));
-    let epochs = totals.epochs.iter();
-    let epochs = epochs.map(|epoch| Sample::labelled("epoch", epoch.0.to_string(), 1));
-    let counter = Kind::Counter;
+fn metrics(facts: &Facts<'_>) -> Vec<Reading> {
+    let Facts { totals, save_failures, .. } = facts;
     let mut metrics = vec![
-        metric(FORWARDED, "Packets forwarded.", counter, plain(totals.total.packets)),
-        metric(
-            FORWARDED_BYTES,
-            "Their bytes, as IP packets before they were stamped.",
-            counter,
-            plain(totals.total.bytes),
-        ),
-        metric(DROPPED, "Packets dropped, by reason.", counter, drops.collect()),
-        metric(ICMP_SENT, "ICMP messages sent, by kind.", counter, sent.collect()),
-        metric(ICMP_DROPPED, "ICMP messages not sent, by reason.", counter, icmp_drops.collect()),
-        metric(
-            HANDED_OVER,
-            "Packets that found the queue to their worker full.",
-            counter,
-            plain(totals.overflows),
-        ),
-        metric(
-            SAVE_FAILURES,
-            "Attempts to write accounts that failed.",
-            counter,
-            plain(facts.save_failures),
-        ),
-        metric(EPOCHS, "Epochs whose capabilities are taken.", Kind::Gauge, epochs.collect()),
+        FORWARDED.is(totals.total.packets),
+        FORWARDED_BYTES.is(totals.total.bytes),
+        DROPPED.by_reason(totals.drops()),
+        ICMP_SENT.by("kind", totals.icmp.all_sent().map(|(what, count)| (what.name(), count))),
+        ICMP_DROPPED.by_reason(totals.icmp.all_dropped()),
+        HANDED_OVER.is(totals.overflows),
+        SAVE_FAILURES.is(*save_failures),
+        EPOCHS.by("epoch", totals.epochs.iter().map(|epoch| (epoch.0.to_string(), 1))),
     ];
     metrics.extend(by_principal(totals));
     metrics.extend(facts.followed.iter().flat_map(Followed::metrics));
-    metrics.extend(io_metrics(&totals.io));
+    metrics.extend([
+        IO_RECEIVED.is(totals.io.received_datagrams),
+        IO_SENT.is(totals.io.sent_datagrams),
+        IO_DROPPED.by_reason(totals.io.drops()),
+    ]);
     metrics
-}
-
-fn io_metrics(io: &Counters) -> [Metric; 3] {
-    let plain = |name, help, value| Metric {
-        name,
-        help,
-        kind: Kind::Counter,
-        samples: vec![Sample::plain(value)],
-    };
-    let dropped = |reason: &'static str, value| Sample::labelled("reason", reason, value);
-    [
-        plain(IO_RECEIVED, "IP packets received.", io.received_datagrams),
-        plain(IO_SENT, "IP packets sent, ICMP included.", io.sent_datagrams),
-        Metric {
-            name: IO_DROPPED,
-            help: "IP packets that packet I/O did not pass on, by reason.",
-            kind: Kind::Counter,
-            samples: vec![
-                dropped("send_busy", io.send_dropped_busy),
-                dropped("send_too_big", io.send_dropped_too_big),
-                dropped("send_unreachable", io.send_dropped_unreachable),
-                dropped("receive_malformed", io.receive_malformed),
-                dropped("receive_queue_full", io.receive_queue_overflows),
-            ],
-        },
-    ]
 }
 
 fn joined(addresses: &[IpAddr]) -> String {
@@ -170,32 +120,45 @@ fn joined(addresses: &[IpAddr]) -> String {
     texts.join(", ")
 }
 
-fn map(pairs: impl Iterator<Item = (&'static str, u64)>) -> Value {
-    let map: Map<String, Value> =
-        pairs.map(|(reason, count)| (reason.to_owned(), json!(count))).collect();
-    Value::Object(map)
-}
-
 /// Load. What was forwarded is on its principal's account.
-const FORWARDED: &str = "rhumb_waypoint_forwarded_packets_total";
+const FORWARDED: Metric =
+    Metric::counter("rhumb_waypoint_forwarded_packets_total", "Packets forwarded.");
 /// Divide by [`FORWARDED`]: the mean size.
-const FORWARDED_BYTES: &str = "rhumb_waypoint_forwarded_bytes_total";
+const FORWARDED_BYTES: Metric = Metric::counter(
+    "rhumb_waypoint_forwarded_bytes_total",
+    "Their bytes, as IP packets before they were stamped.",
+);
 /// The reasons are those of `rhumb_capability::DropReason`.
-const DROPPED: &str = "rhumb_waypoint_dropped_packets_total";
+const DROPPED: Metric =
+    Metric::counter("rhumb_waypoint_dropped_packets_total", "Packets dropped, by reason.");
 /// `translated` and `too_big` grow where paths are narrower
 /// than stampers think, `time_exceeded` with loops.
-const ICMP_SENT: &str = "rhumb_waypoint_sent_icmp_total";
+const ICMP_SENT: Metric =
+    Metric::counter("rhumb_waypoint_sent_icmp_total", "ICMP messages sent, by kind.");
 /// `forged` is an attack; `rate_limited` much trouble at once.
-const ICMP_DROPPED: &str = "rhumb_waypoint_dropped_icmp_total";
+const ICMP_DROPPED: Metric =
+    Metric::counter("rhumb_waypoint_dropped_icmp_total", "ICMP messages not sent, by reason.");
 /// A worker does not keep up.
-const HANDED_OVER: &str = "rhumb_waypoint_dropped_hand_overs_total";
+const HANDED_OVER: Metric = Metric::counter(
+    "rhumb_waypoint_dropped_hand_overs_total",
+    "Packets that found the queue to their worker full.",
+);
 /// Anything but zero needs a look at disk and log: what is not written is lost with the process.
-const SAVE_FAILURES: &str = "rhumb_waypoint_accounts_write_failures_total";
+const SAVE_FAILURES: Metric = Metric::counter(
+    "rhumb_waypoint_accounts_write_failures_total",
+    "Attempts to write accounts that failed.",
+);
 /// Two while epochs change, else one.
-const EPOCHS: &str = "rhumb_waypoint_live_epochs";
+const EPOCHS: Metric =
+    Metric::gauge("rhumb_waypoint_live_epochs", "Epochs whose capabilities are taken.");
 /// Load of packet I/O.
-const IO_RECEIVED: &str = "rhumb_io_received_packets_total";
+const IO_RECEIVED: Metric =
+    Metric::counter("rhumb_io_received_packets_total", "IP packets received.");
 /// As [`IO_RECEIVED`].
-const IO_SENT: &str = "rhumb_io_sent_packets_total";
+const IO_SENT: Metric =
+    Metric::counter("rhumb_io_sent_packets_total", "IP packets sent, ICMP included.");
 /// `receive_queue_full` grows when worker 0 is too slow, `send_busy` when the link is.
-const IO_DROPPED: &str = "rhumb_io_dropped_packets_total";
+const IO_DROPPED: Metric = Metric::counter(
+    "rhumb_io_dropped_packets_total",
+    "IP packets that packet I/O did not pass on, by reason.",
+);

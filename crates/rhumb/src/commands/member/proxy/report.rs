@@ -18,7 +18,7 @@ use super::super::links::{Link, Mouth};
 use super::super::routes::prefix_text;
 use super::{Proxy, number};
 use crate::admin::Admin;
-use crate::daemon::{Kind, Metric, Sample, Snapshot};
+use crate::daemon::{Metric, Snapshot};
 
 /// The one line a proxy prints when it is at work.
 pub(super) struct Ready {
@@ -275,78 +275,64 @@ fn state(state: State) -> &'static str {
 
 /// Status and metrics of this moment.
 pub(super) fn snapshot(proxy: &Proxy) -> Snapshot {
-    let metric = |name, help, kind, samples| Metric { name, help, kind, samples };
-    let plain = |value: usize| vec![Sample::plain(value as u64)];
-    let kinds = |pairs: &[(&'static str, u64)]| {
-        pairs.iter().map(|(kind, count)| Sample::labelled("kind", *kind, *count)).collect()
-    };
     let (counts, counters) = (proxy.table.counts(), proxy.exchange.counters);
     let router = proxy.neighbour.status();
     let connected = proxy.links.iter().filter(|link| link.mouth.is_some()).count();
     let live = proxy.exchange.live_shards().map_or(0, |(live, _)| live);
     let waiting = proxy.links.iter().filter_map(|link| link.mouth.as_ref());
     let waiting: usize = waiting.map(Mouth::waiting).sum();
-    let is_up = usize::from(router.state == State::Established);
+    let routes = [
+        ("own", counts.own),
+        ("offered", counts.offers),
+        ("taken", counts.taken),
+        ("in_use", counts.given),
+    ];
+    let events = [
+        ("announced", counters.announced),
+        ("withdrawn", counters.withdrawn),
+        ("offered", counters.offered),
+        ("retracted", counters.retracted),
+        ("asked", counters.asked),
+        ("selected", counters.selected),
+        ("missed", counters.missed),
+    ];
+    let lost = [
+        ("no_prefix", counters.no_prefix),
+        ("too_long", counters.too_long),
+        ("too_many", counters.too_many),
+    ];
     let metrics = vec![
-        metric(ROUTER_UP, "Whether the session with the router is up.", Kind::Gauge, plain(is_up)),
-        metric(
-            SERVERS,
-            "Servers of the exchange with a connection.",
-            Kind::Gauge,
-            plain(connected),
-        ),
-        metric(LIVE, "Shards in which both parties compute.", Kind::Gauge, plain(live)),
-        metric(WAITING, "Bytes that wait for servers.", Kind::Gauge, plain(waiting)),
-        metric(
-            ROUTES,
-            "Routes by kind.",
-            Kind::Gauge,
-            kinds(&[
-                ("own", counts.own as u64),
-                ("offered", counts.offers as u64),
-                ("taken", counts.taken as u64),
-                ("in_use", counts.given as u64),
-            ]),
-        ),
-        metric(
-            EVENTS,
-            "What was told to the exchange, and what it told, by kind.",
-            Kind::Counter,
-            kinds(&[
-                ("announced", counters.announced),
-                ("withdrawn", counters.withdrawn),
-                ("offered", counters.offered),
-                ("retracted", counters.retracted),
-                ("asked", counters.asked),
-                ("selected", counters.selected),
-                ("missed", counters.missed),
-            ]),
-        ),
-        metric(
-            LOST,
-            "Routes that could not be told or read, by kind.",
-            Kind::Counter,
-            kinds(&[
-                ("no_prefix", counters.no_prefix),
-                ("too_long", counters.too_long),
-                ("too_many", counters.too_many),
-            ]),
-        ),
+        ROUTER_UP.is(router.state == State::Established),
+        SERVERS.is(connected),
+        LIVE.is(live),
+        WAITING.is(waiting),
+        ROUTES.by("kind", routes),
+        EVENTS.by("kind", events),
+        LOST.by("kind", lost),
     ];
     Snapshot { status: status(proxy), metrics }
 }
 
 /// 0 for longer than a moment: the router is away, see `last_down` in the status.
-const ROUTER_UP: &str = "rhumb_member_router_up";
+const ROUTER_UP: Metric =
+    Metric::gauge("rhumb_member_router_up", "Whether the session with the router is up.");
 /// Less than all: see `problem` in the status.
-const SERVERS: &str = "rhumb_member_connected_servers";
+const SERVERS: Metric =
+    Metric::gauge("rhumb_member_connected_servers", "Servers of the exchange with a connection.");
 /// 0: nothing is computed; routes are used for five minutes more.
-const LIVE: &str = "rhumb_member_live_shards";
+const LIVE: Metric =
+    Metric::gauge("rhumb_member_live_shards", "Shards in which both parties compute.");
 /// What stays high says that a server is too slow.
-const WAITING: &str = "rhumb_member_waiting_bytes";
+const WAITING: Metric = Metric::gauge("rhumb_member_waiting_bytes", "Bytes that wait for servers.");
 /// `offered` minus `taken` are those that policies refuse.
-const ROUTES: &str = "rhumb_member_routes";
+const ROUTES: Metric = Metric::gauge("rhumb_member_routes", "Routes by kind.");
 /// `missed` grows when this proxy answers too late.
-const EVENTS: &str = "rhumb_member_events_total";
+const EVENTS: Metric = Metric::counter(
+    "rhumb_member_events_total",
+    "What was told to the exchange, and what it told, by kind.",
+);
 /// Anything but zero needs a look.
-const LOST: &str = "rhumb_member_lost_routes_total";
+const LOST: Metric = Metric::counter(
+    "rhumb_member_lost_routes_total",
+    "Routes that could not be told or read, by kind.",
+);
