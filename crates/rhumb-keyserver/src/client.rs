@@ -66,7 +66,7 @@ pub enum Answered {
 }
 
 /// What happened, for metrics.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct ClientCounters {
     /// Queries made.
     pub queries: u64,
@@ -80,6 +80,19 @@ pub struct ClientCounters {
     pub ignored: u64,
     /// Queries without an answer in time.
     pub unanswered: u64,
+}
+
+impl ClientCounters {
+    /// Adds those of another client.
+    pub fn add(&mut self, other: &Self) {
+        let Self { queries, keys, absent, failed, ignored, unanswered } = other;
+        self.queries += queries;
+        self.keys += keys;
+        self.absent += absent;
+        self.failed += failed;
+        self.ignored += ignored;
+        self.unanswered += unanswered;
+    }
 }
 
 #[derive(Debug)]

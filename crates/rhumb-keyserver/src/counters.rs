@@ -1,7 +1,7 @@
 //! What happened, for metrics.
 
 /// Counts since the start.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Key records given out.
     pub keys: u64,
@@ -17,7 +17,9 @@ pub struct Counters {
     pub updates: u64,
     /// Updates that could not be stored.
     pub store_failures: u64,
+    #[serde(skip)]
     refused: [u64; Refusal::ALL.len()],
+    #[serde(skip)]
     dropped: [u64; DropReason::ALL.len()],
 }
 

@@ -68,7 +68,7 @@ struct Question {
 type PlaceKey = Vec<u8>;
 
 /// What was counted. All only grow.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
 pub struct Counters {
     /// Own routes that were told, versions apart.
     pub announced: u64,

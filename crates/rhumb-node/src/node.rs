@@ -12,6 +12,7 @@ use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{Access, AdCert, Identity, LABEL, Verified, name_of, verify_statement};
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::now;
@@ -78,8 +79,8 @@ pub struct Hop {
     pub right: Option<Verified<Certificate>>,
 }
 
-/// How a node is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a node is. Serialised, it is what `rhumb status` shows of a receiver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Status {
     /// The node's name.
@@ -89,6 +90,7 @@ pub struct Status {
     /// Where the router connected is.
     pub router_address: Option<SocketAddr>,
     /// The address that the node's socket is bound to.
+    #[serde(rename = "address")]
     pub local_address: SocketAddr,
     /// Whether the router takes this node's traffic.
     pub joined: bool,
@@ -97,14 +99,17 @@ pub struct Status {
     /// The names served besides.
     pub serving: Vec<ServiceStatus>,
     /// How long the lease lasts unless it is renewed.
+    #[serde(skip)]
     pub lease_left: Option<Duration>,
     /// What went in and out.
     pub traffic: Traffic,
     /// What the node dropped, by reason.
     pub drops: Drops,
     /// What the link dropped, by reason.
+    #[serde(skip)]
     pub link_drops: rhumb_link::Drops,
     /// What the socket did.
+    #[serde(skip)]
     pub io: Counters,
 }
 

@@ -1,9 +1,10 @@
 //! What happened, as plain numbers. Each only grows while the process lives.
 
 use rhumb_wire::rib::Refusal;
+use serde::Serialize;
 
 /// What a RIB did since it was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counters {
     /// Look-ups, of routes or metadata, that found something.
@@ -31,10 +32,14 @@ pub struct Counters {
     /// Changes that were never acknowledged.
     pub changes_given_up: u64,
     /// Secure sessions that began or were renewed.
+    #[serde(skip)]
     pub sessions_established: u64,
     /// Secure sessions that ended.
+    #[serde(skip)]
     pub sessions_closed: u64,
+    #[serde(skip)]
     refused: [u64; REFUSALS.len()],
+    #[serde(skip)]
     dropped: [u64; DropReason::ALL.len()],
 }
 

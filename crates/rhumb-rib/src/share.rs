@@ -57,7 +57,7 @@ pub enum Account {
 }
 
 /// How much is counted on an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Held {
     /// Names with an entry.
     pub names: u64,

@@ -1,9 +1,11 @@
 //! What a switch has done, in numbers that only grow.
 
+use serde::Serialize;
+
 use crate::DropReason;
 
 /// What a switch has done since it started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// PDUs forwarded to a next hop.
     pub forwarded_pdus: u64,
@@ -34,6 +36,7 @@ pub struct Counters {
     pub flows_looked_into_again: u64,
     /// Datagrams that one worker handed to another.
     pub handed_over: u64,
+    #[serde(skip)]
     drops: [u64; DropReason::ALL.len()],
 }
 

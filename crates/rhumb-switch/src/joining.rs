@@ -100,7 +100,7 @@ impl Joining {
         let status = |refused: &Refused| RefusedStatus {
             name: refused.name,
             wanted: refused.wanted,
-            age: now.instant.saturating_duration_since(refused.at.instant),
+            age_s: now.instant.saturating_duration_since(refused.at.instant).as_secs(),
             times: refused.times,
         };
         self.refused.iter().map(status).collect()

@@ -109,7 +109,8 @@ pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
     AttachedStatus, CertificateStatus, FlowStatus, GrantStatus, LISTED, RefusedStatus, RibStatus,
-    SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus, Wanted, WorkerStatus,
+    SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus, UpstreamUse, Wanted,
+    WorkerStatus,
 };
 pub use switch::Switch;
 pub use tables::Tables;

@@ -1,10 +1,14 @@
 //! What a switch tells about itself: plain data, for `status`, metrics and tests.
+//!
+//! Serialised, it is what `rhumb status` shows of a router: renaming a field renames what people
+//! and programs read.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_trust::Now;
 use rhumb_wire::{Certificate, Name, Role, Statement};
+use serde::{Serialize, Serializer};
 
 use crate::Switch;
 use crate::counters::Counters;
@@ -13,7 +17,7 @@ use crate::table::Fill;
 use crate::tables::Fills;
 
 /// A switch as it stands.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Status {
     /// Its own name.
     pub name: Name,
@@ -34,19 +38,23 @@ pub struct Status {
     /// Names known to be absent.
     pub absences: usize,
     /// How full each of its tables is, and those that it shares.
+    #[serde(serialize_with = "by_name")]
     pub tables: Vec<TableStatus>,
     /// What it has done, with all its workers.
     pub counters: Counters,
     /// What each of its workers has done, the switch's own first.
     pub workers: Vec<WorkerStatus>,
     /// PDUs dropped, by each [`DropReason`](crate::DropReason).
+    #[serde(serialize_with = "by_reason")]
     pub dropped_pdus: Vec<(&'static str, u64)>,
     /// PDUs whose capability was refused, by each
     /// [`rhumb_capability::DropReason`]; none where nothing is demanded.
+    #[serde(serialize_with = "by_reason")]
     pub refused_capabilities: Vec<(&'static str, u64)>,
     /// Peers that demand capabilities.
     pub stamps: Vec<StampStatus>,
     /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
+    #[serde(serialize_with = "by_reason")]
     pub dropped_datagrams: Vec<(&'static str, u64)>,
     /// What it says of itself at the RIBs: where it is, or through whom it is reached.
     pub own_statement: Option<CertificateStatus>,
@@ -61,20 +69,21 @@ pub struct Status {
 }
 
 /// Somebody whom the rules of access refuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RefusedStatus {
     /// Who.
     pub name: Name,
     /// What it wanted last.
     pub wanted: Wanted,
-    /// How long ago that was.
-    pub age: Duration,
+    /// How many seconds ago that was.
+    pub age_s: u64,
     /// How often it was refused since it is remembered.
     pub times: u64,
 }
 
 /// What somebody wanted who was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Wanted {
     /// To be attached here.
@@ -85,19 +94,8 @@ pub enum Wanted {
     Answer,
 }
 
-impl Wanted {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Join => "join",
-            Self::Send => "send",
-            Self::Answer => "answer",
-        }
-    }
-}
-
 /// A peer that demands capabilities.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StampStatus {
     /// Who.
     pub peer: Name,
@@ -106,7 +104,7 @@ pub struct StampStatus {
 }
 
 /// What one worker has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerStatus {
     /// PDUs forwarded to a next hop.
     pub forwarded_pdus: u64,
@@ -124,47 +122,65 @@ impl WorkerStatus {
 }
 
 /// A RIB as a switch sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct RibStatus {
     /// Where it is.
     pub address: SocketAddr,
     /// Who it is, when there is a session.
     pub name: Option<Name>,
-    /// For how long it has answered nothing that it was
-    /// asked, if that is longer than a busy one takes.
-    pub silent_for: Option<Duration>,
+    /// Whether there is a session in which it answers.
+    #[serde(rename = "connected")]
+    pub is_connected: bool,
+    /// For how many seconds it has answered nothing that it
+    /// was asked, if that is longer than a busy one takes.
+    pub no_answer_since_s: Option<u64>,
 }
 
 /// An upstream router as a switch sees it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct UpstreamStatus {
     /// Where it is.
     pub address: SocketAddr,
     /// Who it is, when there is a session.
     pub name: Option<Name>,
-    /// Whether the switch is reached through it at the moment.
-    pub is_used: bool,
+    /// What it is good for at the moment.
+    pub state: UpstreamUse,
+}
+
+/// What an upstream router is good for at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum UpstreamUse {
+    /// The switch is reached through it.
+    #[serde(rename = "in use")]
+    InUse,
+    /// There is a session, and another one is used.
+    #[serde(rename = "standing by")]
+    StandingBy,
+    /// There is no session.
+    #[serde(rename = "not reached")]
+    NotReached,
 }
 
 /// One secure session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct SessionStatus {
     /// The peer's proven name.
     pub peer: Name,
     /// What the peer is.
     pub role: Role,
     /// What the peer calls itself in its metadata: its own word.
+    #[serde(rename = "calls_itself")]
     pub label: Option<String>,
     /// Where it is.
     pub address: SocketAddr,
-    /// How long the session has been up.
-    pub age: Duration,
+    /// For how many seconds the session has been up.
+    pub age_s: u64,
     /// The largest datagram that is sent to it, in bytes of UDP payload.
     pub largest_datagram: u16,
 }
 
 /// A name attached to a switch.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct AttachedStatus {
     /// The name.
     pub name: Name,
@@ -173,9 +189,10 @@ pub struct AttachedStatus {
 }
 
 /// How full a table is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TableStatus {
     /// What it holds.
+    #[serde(skip)]
     pub name: &'static str,
     /// Its entries.
     pub used: usize,
@@ -184,16 +201,17 @@ pub struct TableStatus {
 }
 
 /// A statement of the switch's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CertificateStatus {
     /// What it says.
+    #[serde(rename = "says", serialize_with = "in_words")]
     pub statement: Statement,
     /// Seconds until it ends.
     pub expires_in_s: u64,
 }
 
 /// PDUs of one source and one destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FlowStatus {
     /// Who sends.
     pub source: Name,
@@ -206,7 +224,7 @@ pub struct FlowStatus {
 }
 
 /// A name whose traffic is let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct GrantStatus {
     /// The name.
     pub name: Name,
@@ -288,10 +306,49 @@ impl Switch {
     }
 }
 
+impl RibStatus {
+    pub(crate) fn of(
+        address: SocketAddr,
+        name: Option<Name>,
+        silent_for: Option<Duration>,
+    ) -> Self {
+        let is_connected = name.is_some() && silent_for.is_none();
+        let no_answer_since_s = silent_for.map(|lasts| lasts.as_secs());
+        Self { address, name, is_connected, no_answer_since_s }
+    }
+}
+
+impl UpstreamStatus {
+    pub(crate) fn of(address: SocketAddr, name: Option<Name>, is_used: bool) -> Self {
+        let state = match name {
+            _ if is_used => UpstreamUse::InUse,
+            Some(_) => UpstreamUse::StandingBy,
+            None => UpstreamUse::NotReached,
+        };
+        Self { address, name, state }
+    }
+}
+
 impl CertificateStatus {
     pub(crate) fn of(certificate: &Certificate, now: Now) -> Self {
         let expires_in_s = certificate.not_after_s.saturating_sub(now.unix_s());
         Self { statement: certificate.statement, expires_in_s }
+    }
+}
+
+fn by_reason<S: Serializer>(counts: &[(&str, u64)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(counts.iter().copied())
+}
+
+fn by_name<S: Serializer>(tables: &[TableStatus], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(tables.iter().map(|table| (table.name, table)))
+}
+
+fn in_words<S: Serializer>(statement: &Statement, to: S) -> Result<S::Ok, S::Error> {
+    match statement {
+        Statement::Route { via, .. } => to.collect_str(&format_args!("carried by {via}")),
+        Statement::Locator(locator) => to.collect_str(&format_args!("at {}", locator.address())),
+        other => to.collect_str(&format_args!("{other:?}")),
     }
 }
 

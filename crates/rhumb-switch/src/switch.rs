@@ -176,19 +176,15 @@ impl Switch {
             ribs: self
                 .directory
                 .ribs(now.instant)
-                .map(|(address, session, silent_for)| RibStatus {
-                    address,
-                    name: session.and_then(peer_name),
-                    silent_for,
+                .map(|(address, session, silent_for)| {
+                    RibStatus::of(address, session.and_then(peer_name), silent_for)
                 })
                 .collect(),
             upstreams: self
                 .peering
                 .upstreams()
-                .map(|it| UpstreamStatus {
-                    address: it.address,
-                    name: it.session.and_then(peer_name),
-                    is_used: it.is_used,
+                .map(|it| {
+                    UpstreamStatus::of(it.address, it.session.and_then(peer_name), it.is_used)
                 })
                 .collect(),
             sessions: self
@@ -200,7 +196,7 @@ impl Switch {
                     role: peer.metadata.role,
                     label: peer.metadata.attributes().get(LABEL).cloned(),
                     address: peer.address,
-                    age: now.instant.saturating_duration_since(peer.established_at),
+                    age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
                     largest_datagram: peer.max_datagram_len,
                 })
                 .collect(),

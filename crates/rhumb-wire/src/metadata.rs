@@ -169,7 +169,8 @@ impl Metadata {
 }
 
 /// What kind of thing carries a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Role {
     /// An end system: a program that sends and receives.

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use data_encoding::{Encoding, Specification};
+use serde::{Serialize, Serializer};
 
 use crate::WireError;
 
@@ -35,6 +36,13 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&BASE32.encode(&self.0))
+    }
+}
+
+impl Serialize for Name {
+    /// As its text.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

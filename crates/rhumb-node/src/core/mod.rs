@@ -89,18 +89,21 @@ pub struct Core {
 }
 
 /// What went in and out, in PDUs of programs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Sent for the first time, transfers included.
     pub sent: u64,
     /// Sent again because of a NACK.
+    #[serde(skip)]
     pub resent: u64,
     /// Received.
     pub received: u64,
     /// NACKs that were believed.
+    #[serde(skip)]
     pub nacks: u64,
     /// Given up.
+    #[serde(skip)]
     pub given_up: u64,
 }
 

@@ -35,12 +35,13 @@ pub(super) struct Services {
 }
 
 /// A name that a node serves, as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct ServiceStatus {
     /// The name.
     pub name: Name,
     /// Whether the router takes this node's traffic for it.
+    #[serde(skip)]
     pub accepted: bool,
     /// Whether the RIB holds the AdCert.
     pub published: bool,

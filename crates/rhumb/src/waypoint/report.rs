@@ -1,15 +1,17 @@
 //! What is told of revocations and of principals: status and metrics.
 
 use rhumb_waypoint::Totals;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::follow::News;
 use crate::daemon::{Metric, Reading};
 
 /// What is known of revocations.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Followed {
     pub(crate) serial: u32,
+    #[serde(rename = "in_force")]
     pub(crate) revocations: usize,
     /// Whether the key server answers.
     pub(crate) is_current: bool,
@@ -18,15 +20,6 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(crate) fn status(&self) -> Value {
-        json!({
-            "serial": self.serial,
-            "in_force": self.revocations,
-            "is_current": self.is_current,
-            "is_kept": self.is_kept,
-        })
-    }
-
     /// Takes a piece of news. What is revoked, if that is new, is left to the caller.
     pub(crate) fn take(&mut self, news: &News) {
         match news {

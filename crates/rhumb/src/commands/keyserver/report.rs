@@ -49,15 +49,7 @@ fn status(shared: &Shared, server: &KeyServer) -> Value {
         "serial": server.book().last_serial(),
         "waypoints": waypoints,
         "followers": followers,
-        "counters": {
-            "keys": counters.keys,
-            "zone": counters.zone,
-            "negative": counters.negative,
-            "truncated": counters.truncated,
-            "told": counters.told,
-            "updates": counters.updates,
-            "store_failures": counters.store_failures,
-        },
+        "counters": counters,
         "refused": by_reason(counters.refusals()),
         "dropped": by_reason(counters.drops()),
     })

@@ -41,8 +41,8 @@ fn status<S: Store>(
         .sessions()
         .map(|(_, peer)| {
             json!({
-                "peer": peer.name.to_string(),
-                "role": peer.metadata.role.as_str(),
+                "peer": peer.name,
+                "role": peer.metadata.role,
                 "address": peer.address,
                 "age_s": now.instant.saturating_duration_since(peer.established_at).as_secs(),
                 "largest_datagram": peer.max_datagram_len,
@@ -51,27 +51,14 @@ fn status<S: Store>(
         .collect();
     json!({
         "role": "rib",
-        "name": server.name().to_string(),
+        "name": server.name(),
         "address": address,
         "uptime_s": uptime.as_secs(),
         "stored_names": stored_names,
         "store": fill.as_ref().map(store),
         "sessions": sessions,
         "refused": server.refused().map(|it| refused(&it, now)).collect::<Vec<_>>(),
-        "counters": {
-            "lookups_found": counters.lookups_found,
-            "lookups_absent": counters.lookups_absent,
-            "absences_signed": counters.absences_signed,
-            "publishes_stored": counters.publishes_stored,
-            "statements_stored": counters.statements_stored,
-            "commits": counters.commits,
-            "store_failures": counters.store_failures,
-            "entries_swept": counters.entries_swept,
-            "sweeps_refused": counters.sweeps_refused,
-            "changes_sent": counters.changes_sent,
-            "changes_acknowledged": counters.changes_acknowledged,
-            "changes_given_up": counters.changes_given_up,
-        },
+        "counters": counters,
         "subscriptions": server.subscriptions(),
         "tables": {
             "names": {"used": stored_names, "bound": server.config().max_names},
@@ -100,7 +87,7 @@ fn source_text(source: Source) -> String {
 /// Whom the rules refuse: the last name from each source.
 fn refused(refused: &RefusedAsker, now: Now) -> Value {
     json!({
-        "name": refused.name.to_string(),
+        "name": refused.name,
         "wanted": "publish or ask",
         "source": source_text(refused.source),
         "age_s": now.unix_s().saturating_sub(refused.last_s),
@@ -141,18 +128,17 @@ fn refusals<S: Store>(server: &Server<S>) -> impl Iterator<Item = (&'static str,
 
 /// Who fills the store, and how far.
 fn store(fill: &Fill) -> Value {
-    let held = |held: Held| json!({"names": held.names, "bytes": held.bytes});
     let Fill { admitted, strangers, bound, strangers_bound } = *fill;
     let all =
         Held { names: admitted.names + strangers.names, bytes: admitted.bytes + strangers.bytes };
     json!({
-        "bound": held(bound),
+        "bound": bound,
         "full_percent": percent(all, bound),
-        "admitted": held(admitted),
+        "admitted": admitted,
         "strangers": {
             "names": strangers.names,
             "bytes": strangers.bytes,
-            "bound": held(strangers_bound),
+            "bound": strangers_bound,
             "full_percent": percent(strangers, strangers_bound),
         },
     })

@@ -190,7 +190,7 @@ impl BorderThread {
             "proven_bytes": totals.total.bytes,
             "accounts": accounts(&totals),
             "accounts_not_written": save_failures,
-            "revocations": followed.as_ref().map(Followed::status),
+            "revocations": followed,
         });
         snapshot.metrics.push(REFUSED.by_reason(totals.drops()));
         snapshot.metrics.extend(by_principal(&totals));

@@ -7,12 +7,8 @@ use std::time::Duration;
 
 use rhumb_link::LinkError;
 use rhumb_node::discovery::BeaconCounters;
-use rhumb_switch::{
-    CertificateStatus, Event, FlowStatus, GrantStatus, RefusedStatus, SessionStatus, StampStatus,
-    Status, TableStatus, UpstreamStatus, WorkerStatus,
-};
-use rhumb_wire::{Name, Statement};
-use serde_json::{Map, Value, json};
+use rhumb_switch::{Event, Status};
+use serde_json::json;
 
 use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
@@ -82,8 +78,10 @@ pub(super) fn snapshot(
     uptime: Duration,
     found: Option<&BeaconCounters>,
 ) -> Snapshot {
-    let mut snapshot =
-        Snapshot { status: status_json(status, address, uptime), metrics: metrics(status) };
+    let mut snapshot = Snapshot { status: json!(status), metrics: metrics(status) };
+    snapshot.status["role"] = json!("router");
+    snapshot.status["address"] = json!(address);
+    snapshot.status["uptime_s"] = json!(uptime.as_secs());
     if let Some(found) = found {
         snapshot.status["discovery"] = json!({
             "answered_queries": found.answered,
@@ -93,150 +91,6 @@ pub(super) fn snapshot(
         snapshot.metrics.push(DROPPED_QUERIES.by_reason(found.drops()));
     }
     snapshot
-}
-
-fn status_json(status: &Status, address: SocketAddr, uptime: Duration) -> Value {
-    let ribs: Vec<Value> = status
-        .ribs
-        .iter()
-        .map(|rib| {
-            json!({
-                "address": rib.address,
-                "name": rib.name.map(|name| name.to_string()),
-                "connected": rib.name.is_some() && rib.silent_for.is_none(),
-                "no_answer_since_s": rib.silent_for.map(|lasts| lasts.as_secs()),
-            })
-        })
-        .collect();
-    let attached: Vec<Value> = status
-        .attached
-        .iter()
-        .map(|name| json!({"name": name.name.to_string(), "expires_in_s": name.expires_in_s}))
-        .collect();
-    let counters = &status.counters;
-    json!({
-        "role": "router",
-        "name": status.name.to_string(),
-        "address": address,
-        "uptime_s": uptime.as_secs(),
-        "ribs": ribs,
-        "upstreams": status.upstreams.iter().map(upstream).collect::<Vec<_>>(),
-        "sessions": status.sessions.iter().map(session).collect::<Vec<_>>(),
-        "attached": attached,
-        "flows": status.flows,
-        "grants": status.grants,
-        "routes": status.routes,
-        "absences": status.absences,
-        "tables": tables(&status.tables),
-        "own_statement": status.own_statement.as_ref().map(certificate),
-        "delegations": status.delegations.iter().map(certificate).collect::<Vec<_>>(),
-        "some_grants": status.some_grants.iter().map(grant).collect::<Vec<_>>(),
-        "refused": status.refused.iter().map(refused).collect::<Vec<_>>(),
-        "newest_flows": status.newest_flows.iter().map(flow).collect::<Vec<_>>(),
-        "counters": {
-            "forwarded_pdus": counters.forwarded_pdus,
-            "forwarded_bytes": counters.forwarded_bytes,
-            "nacks": counters.nacks,
-            "relayed_back": counters.relayed_back,
-            "chains_accepted": counters.chains_accepted,
-            "chains_refused": counters.chains_refused,
-            "rib_requests": counters.rib_requests,
-            "rib_answers_refused": counters.rib_answers_refused,
-            "rib_changes": counters.rib_changes,
-            "routes_restored": counters.routes_restored,
-            "sessions_moved": counters.sessions_moved,
-            "flows_looked_into_again": counters.flows_looked_into_again,
-            "paths_narrowed": counters.paths_narrowed,
-            "handed_over": counters.handed_over,
-        },
-        "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
-        "dropped_pdus": by_reason(status.dropped_pdus.iter().copied()),
-        "stamps": status.stamps.iter().map(stamp).collect::<Vec<_>>(),
-        "refused_capabilities": by_reason(status.refused_capabilities.iter().copied()),
-        "dropped_datagrams": by_reason(status.dropped_datagrams.iter().copied()),
-    })
-}
-
-/// Whom the rules refuse, what it wanted, and when.
-fn refused(refused: &RefusedStatus) -> Value {
-    json!({
-        "name": refused.name.to_string(),
-        "wanted": refused.wanted.as_str(),
-        "age_s": refused.age.as_secs(),
-        "times": refused.times,
-    })
-}
-
-fn session(session: &SessionStatus) -> Value {
-    json!({
-        "peer": session.peer.to_string(),
-        "role": session.role.as_str(),
-        "calls_itself": session.label,
-        "address": session.address,
-        "age_s": session.age.as_secs(),
-        "largest_datagram": session.largest_datagram,
-    })
-}
-
-fn stamp(stamp: &StampStatus) -> Value {
-    json!({"peer": stamp.peer.to_string(), "expires_in_s": stamp.expires_in_s})
-}
-
-fn worker(worker: &WorkerStatus) -> Value {
-    json!({
-        "forwarded_pdus": worker.forwarded_pdus,
-        "forwarded_bytes": worker.forwarded_bytes,
-        "handed_over": worker.handed_over,
-    })
-}
-
-fn upstream(upstream: &UpstreamStatus) -> Value {
-    json!({
-        "address": upstream.address,
-        "name": upstream.name.map(|name| name.to_string()),
-        "state": match (upstream.is_used, upstream.name) {
-            (true, _) => "in use",
-            (false, Some(_)) => "standing by",
-            (false, None) => "not reached",
-        },
-    })
-}
-
-fn tables(tables: &[TableStatus]) -> Value {
-    let fill = |table: &TableStatus| json!({"used": table.used, "bound": table.bound});
-    let map: Map<String, Value> =
-        tables.iter().map(|table| (table.name.to_owned(), fill(table))).collect();
-    Value::Object(map)
-}
-
-fn certificate(certificate: &CertificateStatus) -> Value {
-    let says = match certificate.statement {
-        Statement::Route { via, .. } => format!("carried by {via}"),
-        Statement::Locator(locator) => format!("at {}", locator.address()),
-        other => format!("{other:?}"),
-    };
-    json!({"says": says, "expires_in_s": certificate.expires_in_s})
-}
-
-fn grant(grant: &GrantStatus) -> Value {
-    json!({
-        "name": grant.name.to_string(),
-        "from": text(grant.from),
-        "expires_in_s": grant.expires_in_s,
-    })
-}
-
-fn flow(flow: &FlowStatus) -> Value {
-    json!({
-        "source": flow.source.to_string(),
-        "destination": flow.destination.to_string(),
-        "next": text(flow.next),
-        "expires_in_s": flow.expires_in_s,
-    })
-}
-
-fn text(name: Option<Name>) -> Option<String> {
-    name.map(|name| name.to_string())
 }
 
 fn metrics(status: &Status) -> Vec<Reading> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rhumb_keyserver::client::ClientCounters;
 use rhumb_waypoint::stamping::DropReason;
 use serde_json::{Value, json};
 
@@ -125,27 +126,11 @@ impl Totals {
     }
 }
 
-fn key_server(stamping: &Stamping) -> Value {
-    let counters = stamping.keys.clients().iter().map(KeyCounts::of);
-    let sum = counters.fold(KeyCounts::default(), |sum, its| sum.plus(&its));
-    json!({
-        "queries": sum.0[0], "keys": sum.0[1], "absent": sum.0[2],
-        "failed": sum.0[3], "ignored": sum.0[4], "unanswered": sum.0[5],
-    })
-}
-
-#[derive(Default)]
-struct KeyCounts([u64; 6]);
-
-impl KeyCounts {
-    fn of(client: &rhumb_keyserver::client::KeyClient) -> Self {
-        let it = client.counters();
-        Self([it.queries, it.keys, it.absent, it.failed, it.ignored, it.unanswered])
-    }
-
-    fn plus(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|at| self.0[at] + other.0[at]))
-    }
+/// What all clients of key servers have counted.
+fn key_server(stamping: &Stamping) -> ClientCounters {
+    let mut sum = ClientCounters::default();
+    stamping.keys.clients().iter().for_each(|client| sum.add(&client.counters()));
+    sum
 }
 
 /// Seconds until the first of the keys in use ends.

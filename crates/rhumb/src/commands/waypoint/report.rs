@@ -78,7 +78,7 @@ fn status(facts: &Facts<'_>) -> Value {
             "handed_over_in_vain": totals.overflows,
             "accounts_not_written": facts.save_failures,
         },
-        "revocations": facts.followed.as_ref().map(Followed::status),
+        "revocations": facts.followed,
         "accounts": accounts,
         "dropped_by_reason": by_reason(totals.drops()),
         "icmp_sent": by_reason(totals.icmp.all_sent()),

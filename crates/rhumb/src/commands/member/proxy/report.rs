@@ -153,7 +153,6 @@ fn path(attributes: &Attributes) -> Vec<Value> {
 
 fn status(proxy: &Proxy) -> Value {
     let counts = proxy.table.counts();
-    let counters = proxy.exchange.counters;
     json!({
         "role": "member",
         "name": proxy.credentials.name().to_string(),
@@ -172,19 +171,7 @@ fn status(proxy: &Proxy) -> Value {
             "in_use": counts.given,
             "being_judged": counts.waiting,
         },
-        "counters": {
-            "announced": counters.announced,
-            "withdrawn": counters.withdrawn,
-            "offered": counters.offered,
-            "retracted": counters.retracted,
-            "asked": counters.asked,
-            "selected": counters.selected,
-            "missed": counters.missed,
-            "no_prefix": counters.no_prefix,
-            "too_long": counters.too_long,
-            "too_many": counters.too_many,
-            "unjudged": counters.unjudged,
-        },
+        "counters": proxy.exchange.counters,
         "rpki": { "payloads": counts.vrps, "caches": proxy.rtr.report() },
     })
 }
