@@ -2,54 +2,25 @@
 //!
 //! Standard output holds what a command reports, for people or (`--json`) for programs; standard
 //! error holds log lines and, when a command fails, one line that says what and what to do. See
-//! [`failure`] for the exit codes.
+//! [`rhumb_daemon::failure`] for the exit codes.
 
 #![forbid(unsafe_code)]
 
-mod ad_cert;
-mod admin;
-mod cli;
-mod clock;
 mod commands;
-mod config;
-mod daemon;
-mod directory;
-mod exchange_protocols;
-mod failure;
-mod key;
-mod key_fetch;
-mod lifetime;
-mod membership;
-mod names;
-mod output;
-mod privileges;
-mod progress;
-mod remote;
-mod revocation_feed;
-mod roster;
-mod secret_file;
-mod session;
-mod signer;
-mod size;
-mod status;
-mod values;
-mod waypoint;
-mod words;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
+use rhumb_daemon::cli::{Command, CommandLine};
+use rhumb_daemon::clock;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::progress::Bar;
 use tracing_subscriber::EnvFilter;
 
-use cli::{Command, CommandLine};
-use config::ConfigFile;
-use failure::{Failure, Outcome};
-use output::Form;
-use progress::Bar;
-
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let line = CommandLine::read();
     clock::set_offset(line.clock_offset_s);
     match run(&line) {
         Ok(code) => code,

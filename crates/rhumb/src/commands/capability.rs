@@ -1,9 +1,9 @@
 //! `rhumb capability`: makes, restricts, shows and takes back Platypus capabilities.
 
-use crate::cli::CapabilityCommand;
-use crate::config::ConfigFile;
-use crate::failure::Outcome;
-use crate::output::Form;
+use rhumb_daemon::cli::CapabilityCommand;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::Outcome;
+use rhumb_daemon::output::Form;
 
 mod delegate;
 mod follow;

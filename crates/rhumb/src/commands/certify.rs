@@ -4,16 +4,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rhumb_daemon::ad_cert;
+use rhumb_daemon::cli::CertifyArguments;
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
+use rhumb_daemon::output::Form;
 use rhumb_trust::{AdCert, AdCertError, Window};
 use rhumb_wire::Role;
 use serde::Serialize;
-
-use crate::ad_cert;
-use crate::cli::CertifyArguments;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
-use crate::key;
-use crate::output::Form;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CertifyArguments, form: Form) -> Outcome {

@@ -12,31 +12,33 @@
 
 mod attacks;
 mod children;
+mod directory;
 mod facts;
 mod file;
 mod network;
 mod patience;
 mod relay;
+mod session;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
 use rhumb_trust::{Chain, Verified};
 use rhumb_wire::Name;
 use serde_json::Value;
 
-use crate::clock;
-use crate::directory::Directory;
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::session::Session;
 use attacks::Attack;
 use children::Process;
+use directory::Directory;
 use facts::{CertificateFact, Facts, Transfer};
 use file::DemoFile;
 use network::Network;
 use patience::Patience;
+use session::Session;
 
 /// Runs the command.
 pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Form) -> Outcome {

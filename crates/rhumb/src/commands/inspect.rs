@@ -4,13 +4,12 @@
 use std::fmt;
 use std::path::Path;
 
+use rhumb_daemon::ad_cert;
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::Outcome;
+use rhumb_daemon::output::Form;
 use rhumb_trust::AdCert;
 use serde::Serialize;
-
-use crate::ad_cert;
-use crate::clock;
-use crate::failure::Outcome;
-use crate::output::Form;
 
 /// Runs the command.
 pub(crate) fn run(path: &Path, form: Form) -> Outcome {

@@ -3,16 +3,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rhumb_daemon::cli::KeygenArguments;
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key::passphrase;
+use rhumb_daemon::names::{Book, Label, Origin};
+use rhumb_daemon::output::Form;
 use rhumb_trust::{Identity, LABEL, TrustError, save_key};
 use rhumb_wire::{Metadata, Name, Role};
 use serde::Serialize;
-
-use crate::cli::KeygenArguments;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
-use crate::key::passphrase;
-use crate::names::{Book, Label, Origin};
-use crate::output::Form;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &KeygenArguments, form: Form) -> Outcome {

@@ -15,19 +15,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::clock;
+use rhumb_daemon::config::KeyserverSettings;
+use rhumb_daemon::daemon::{self, Control};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
 use rhumb_keyserver::journal::{Journal, JournalError};
 use rhumb_keyserver::server::{KeyServer, Staged};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
-
-use crate::admin::Admin;
-use crate::clock;
-use crate::config::KeyserverSettings;
-use crate::daemon::{self, Control};
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
 
 mod files;
 mod report;

@@ -25,18 +25,18 @@ use std::sync::Arc;
 
 use rhumb_bgp::policy::Member as Index;
 use rhumb_channel::Credentials;
+use rhumb_daemon::cli::{MemberArguments, MemberCommand};
+use rhumb_daemon::config::{ConfigFile, MemberSettings, SiteName};
+use rhumb_daemon::daemon::{self, Hangup};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::roster::{self, Site};
 use rhumb_exchange::{Lane, Roster};
 use rhumb_member::Policies;
 use rhumb_wire::{Name, Role};
 use serde::Serialize;
 
-use crate::cli::{MemberArguments, MemberCommand};
-use crate::config::{ConfigFile, MemberSettings, SiteName};
-use crate::daemon::{self, Hangup};
-use crate::failure::{Failure, Outcome};
-use crate::key;
-use crate::output::Form;
-use crate::roster::{self, Site};
 use proxy::Proxy;
 
 /// Runs the command.

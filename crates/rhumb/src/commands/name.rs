@@ -2,13 +2,12 @@
 
 use std::fmt;
 
+use rhumb_daemon::cli::{NameArguments, NameCommand};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::names::{Book, Label, Origin, book};
+use rhumb_daemon::output::Form;
 use rhumb_wire::Name;
 use serde::Serialize;
-
-use crate::cli::{NameArguments, NameCommand};
-use crate::failure::{Failure, Outcome};
-use crate::names::{Book, Label, Origin, book};
-use crate::output::Form;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &NameArguments, form: Form) -> Outcome {

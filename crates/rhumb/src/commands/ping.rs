@@ -3,15 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use rhumb_daemon::cli::PingArguments;
+use rhumb_daemon::config::NodeSettings;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::output::{Form, round_trip_text};
 use rhumb_node::{Node, PingError};
 use rhumb_wire::Name;
 use serde::Serialize;
-
-use crate::cli::PingArguments;
-use crate::config::NodeSettings;
-use crate::failure::{Failure, Outcome};
-use crate::membership::{check_peer, joined};
-use crate::output::{Form, round_trip_text};
 
 /// Runs the command.
 pub(crate) fn run(

@@ -12,6 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::ad_cert;
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::cli::ReceiveArguments;
+use rhumb_daemon::clock::{self, date_and_time};
+use rhumb_daemon::config::{AccessSettings, NodeSettings, ReceiveSettings};
+use rhumb_daemon::daemon::{self, Control, Terminal};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
+use rhumb_daemon::membership::joined_as;
+use rhumb_daemon::output::{Form, bytes_text, rate_text};
+use rhumb_daemon::progress::Bar;
 use rhumb_node::transfer::ReceiverConfig;
 use rhumb_node::{Node, ReceiveReport, Refusal, Service, ServiceState};
 use rhumb_trust::{Access, AdCert, Standing};
@@ -24,17 +35,6 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use crate::ad_cert;
-use crate::admin::Admin;
-use crate::cli::ReceiveArguments;
-use crate::clock::{self, date_and_time};
-use crate::config::{AccessSettings, NodeSettings, ReceiveSettings};
-use crate::daemon::{self, Control, Terminal};
-use crate::failure::{Failure, Outcome};
-use crate::key;
-use crate::membership::joined_as;
-use crate::output::{Form, bytes_text, rate_text};
-use crate::progress::Bar;
 use notices::Notices;
 use room::{NoRoom, Promise, Room};
 

@@ -4,6 +4,11 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::config::RibSettings;
+use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};
 use rhumb_rib::Server;
@@ -12,12 +17,6 @@ use rhumb_rib::{Commit, Committed, RibError, Verdict, Verification};
 use rhumb_trust::Now;
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Role};
-
-use crate::config::RibSettings;
-use crate::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::{clock, key};
 
 mod fullness;
 mod report;

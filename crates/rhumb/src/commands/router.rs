@@ -13,6 +13,14 @@
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::config::RouterSettings;
+use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::privileges::{self, Keep};
+use rhumb_daemon::remote::{Remote, any_port_towards};
+use rhumb_daemon::values::LocatorChoice;
+use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Group, Options};
 use rhumb_io::{Backend, Choice, Counters, PacketIo, Wake};
 use rhumb_link::LinkError;
@@ -20,14 +28,6 @@ use rhumb_switch::{Done, Event, Job, Switch};
 use rhumb_trust::Now;
 use rhumb_wire::{Batch, Role};
 
-use crate::config::RouterSettings;
-use crate::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::privileges::{self, Keep};
-use crate::remote::{Remote, any_port_towards};
-use crate::values::LocatorChoice;
-use crate::{clock, key};
 use beacon::BeaconThread;
 use border::BorderThread;
 use publishing::Publishing;

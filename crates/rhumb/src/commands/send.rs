@@ -6,18 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::cli::SendArguments;
+use rhumb_daemon::config::NodeSettings;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::output::{Form, bytes_text, rate_text};
+use rhumb_daemon::progress::Bar;
 use rhumb_node::transfer::sha256_of;
 use rhumb_node::{Node, SendReport};
 use rhumb_wire::Name;
 use rhumb_wire::transfer::{FileName, Offer};
 use serde::Serialize;
-
-use crate::cli::SendArguments;
-use crate::config::NodeSettings;
-use crate::failure::{Failure, Outcome};
-use crate::membership::{check_peer, joined};
-use crate::output::{Form, bytes_text, rate_text};
-use crate::progress::Bar;
 
 /// Runs the command.
 pub(crate) fn run(

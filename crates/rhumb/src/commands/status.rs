@@ -1,10 +1,10 @@
 //! `rhumb status`: asks a running RIB or router over its admin endpoint what it is doing.
 
-use crate::admin::Admin;
-use crate::config::ConfigFile;
-use crate::failure::Outcome;
-use crate::output::Form;
-use crate::status;
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::Outcome;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::status;
 
 /// Runs the command.
 pub(crate) fn run(

@@ -4,18 +4,17 @@ use std::fmt;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::cli::TraceArguments;
+use rhumb_daemon::clock::now;
+use rhumb_daemon::config::NodeSettings;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::names;
+use rhumb_daemon::output::{Form, round_trip_text};
+use rhumb_daemon::words::Labels;
 use rhumb_node::{Hop, Node};
 use rhumb_wire::{Certificate, Name};
 use serde::Serialize;
-
-use crate::cli::TraceArguments;
-use crate::clock::now;
-use crate::config::NodeSettings;
-use crate::failure::{Failure, Outcome};
-use crate::membership::{check_peer, joined};
-use crate::names;
-use crate::output::{Form, round_trip_text};
-use crate::words::Labels;
 
 /// Runs the command.
 pub(crate) fn run(

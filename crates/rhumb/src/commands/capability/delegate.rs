@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rhumb_capability::{CapabilityError, Credential, Prefix, file};
+use rhumb_daemon::cli::DelegateArguments;
+use rhumb_daemon::clock::{self, date_and_time};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key_fetch::KeyFetch;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::secret_file;
 use rhumb_keyserver::client::KeyClient;
 use rhumb_keyserver::principal::PrincipalFile;
 use serde_json::json;
 
 use super::Report;
-use crate::cli::DelegateArguments;
-use crate::clock::{self, date_and_time};
-use crate::failure::{Failure, Outcome};
-use crate::key_fetch::KeyFetch;
-use crate::output::Form;
-use crate::secret_file;
 
 /// Runs the command.
 pub(super) fn run(arguments: &DelegateArguments, form: Form) -> Outcome {

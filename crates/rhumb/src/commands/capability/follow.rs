@@ -1,19 +1,19 @@
 //! `rhumb capability follow`: follows revocations as a waypoint does, and prints each change.
 
 use rhumb_capability::Revocation;
+use rhumb_daemon::cli::FollowArguments;
+use rhumb_daemon::clock;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::lifetime::Lifetime;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::revocation_feed::{Heard, follow};
+use rhumb_daemon::signer::load_signer;
 use rhumb_keyserver::feed::RevocationFeed;
 use serde_json::json;
 
 use super::Report;
 use super::revoke::target;
-use crate::cli::FollowArguments;
-use crate::clock;
-use crate::config::ConfigFile;
-use crate::failure::{Failure, Outcome};
-use crate::lifetime::Lifetime;
-use crate::output::Form;
-use crate::revocation_feed::{Heard, follow};
-use crate::signer::load_signer;
 
 /// Runs the command.
 pub(super) fn run(

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use rhumb_capability::{Credential, file};
+use rhumb_daemon::clock::{self, date_and_time, time_left};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::secret_file;
 use rhumb_keyserver::principal::{PrincipalFile, parse_master_head, parse_principals};
 use rhumb_keyserver::tsig::TsigKey;
 use serde_json::json;
 
 use super::Report;
-use crate::clock::{self, date_and_time, time_left};
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::secret_file;
 
 /// Runs the command.
 pub(super) fn run(path: &Path, form: Form) -> Outcome {

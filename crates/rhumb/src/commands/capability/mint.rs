@@ -6,6 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rhumb_capability::{Epoch, Master};
+use rhumb_daemon::cli::{MasterArguments, MintArguments, SignerArguments};
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key::fresh_secret;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::secret_file;
 use rhumb_keyserver::principal::{
     KnownWaypoint, PRINCIPALS_HEAD, PrincipalFile, master_text, parse_master_head,
     parse_principals, principal_line,
@@ -16,12 +22,6 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::Report;
-use crate::cli::{MasterArguments, MintArguments, SignerArguments};
-use crate::config::ConfigFile;
-use crate::failure::{Failure, Outcome};
-use crate::key::fresh_secret;
-use crate::output::Form;
-use crate::secret_file;
 
 /// Makes a waypoint's master key.
 pub(super) fn master(arguments: &MasterArguments, form: Form) -> Outcome {

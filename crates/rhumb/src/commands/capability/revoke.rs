@@ -3,6 +3,13 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::cli::{RevokeArguments, ServerArguments};
+use rhumb_daemon::clock;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key_fetch::random;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::signer::load_signer;
 use rhumb_keyserver::feed::ask_over_stream;
 use rhumb_keyserver::operator::{Operator, OperatorError};
 use rhumb_keyserver::revocation::{Action, Subject};
@@ -10,13 +17,6 @@ use rhumb_keyserver::server::HOLD_REACH_MS;
 use serde_json::json;
 
 use super::Report;
-use crate::cli::{RevokeArguments, ServerArguments};
-use crate::clock;
-use crate::config::ConfigFile;
-use crate::failure::{Failure, Outcome};
-use crate::key_fetch::random;
-use crate::output::Form;
-use crate::signer::load_signer;
 
 /// Runs the command.
 pub(super) fn run(arguments: &RevokeArguments, file: &ConfigFile, form: Form) -> Outcome {

@@ -1,7 +1,7 @@
 //! The demo's processes: started from this very program, read
 //! line by line, and ended by id whatever happens.
 //!
-//! Each holds a pipe from us as standard input and ends when it closes (see [`crate::lifetime`]),
+//! Each holds a pipe from us as standard input and ends when it closes (see [`rhumb_daemon::lifetime`]),
 //! so that none outlives us even when we are killed.
 
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::failure::{Failure, Outcome};
 use serde_json::Value;
 
 use super::patience::Patience;
-use crate::failure::{Failure, Outcome};
 
 /// A running process of the demo. Ends with this value.
 pub(super) struct Process {

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::{Form, bytes_text, rate_text, round_trip_text};
+use rhumb_daemon::words::Labels;
 use rhumb_wire::{Certificate, Statement};
 use serde::Serialize;
 
 use super::attacks::Attack;
 use super::network::Network;
-use crate::failure::{Failure, Outcome};
-use crate::output::{Form, bytes_text, rate_text, round_trip_text};
-use crate::words::Labels;
 
 /// The file that was moved.
 #[derive(Debug, Serialize)]
@@ -49,8 +49,9 @@ pub(super) struct Facts {
 /// Who takes part.
 pub(super) fn introduce(network: &Network, form: Form) {
     let short = |name: Option<rhumb_wire::Name>| name.map_or_else(String::new, |n| n.short());
-    let at =
-        |remote: &crate::remote::Remote| format!("{}.. at {}", short(remote.name), remote.address);
+    let at = |remote: &rhumb_daemon::remote::Remote| {
+        format!("{}.. at {}", short(remote.name), remote.address)
+    };
     form.say(&format!(
         "One RIB, three routers and two nodes, each a process of its own, talk over UDP on this machine.\n\
          Every name is the hash of its holder's key (the first characters are shown):\n\n  \

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::bytes_text;
 use rhumb_node::transfer::sha256_of;
-
-use crate::failure::{Failure, Outcome};
-use crate::output::bytes_text;
 
 /// A file to move, and its SHA-256 as read before anything is sent.
 pub(super) struct DemoFile {

@@ -7,18 +7,18 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::remote::Remote;
+use rhumb_daemon::status;
+use rhumb_daemon::words::Labels;
 use rhumb_trust::{Identity, save_key};
 use rhumb_wire::{Name, Role};
 use serde_json::Value;
 
 use super::children::Process;
 use super::patience::Patience;
-use crate::admin::Admin;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
-use crate::remote::Remote;
-use crate::status;
-use crate::words::Labels;
 
 /// A name of the demo and where its key lies.
 pub(super) struct Holder {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, Outcome};
-use crate::lifetime::Lifetime;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::lifetime::Lifetime;
 
 /// The demo's deadline and whether it was stopped.
 pub(super) struct Patience {

@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{PacketIo, Wake};
 use rhumb_wire::Batch;
-
-use crate::failure::{Failure, Outcome};
 
 /// A relay on a thread of its own; ends when dropped.
 pub(super) struct Relay {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rhumb_channel::{Channel, ChannelError, Inbox};
+use rhumb_daemon::exchange_protocols::{GOODBYE, HELLO_TIMEOUT};
+use rhumb_daemon::key::fresh_secret;
 use rhumb_exchange::{ExchangeError, Hello, Lane};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::hub::{Connection, Hub, Input, Line, places};
-use crate::exchange_protocols::{GOODBYE, HELLO_TIMEOUT};
-use crate::key::fresh_secret;
 
 /// Serves a member until it is gone.
 pub(super) async fn serve(hub: Arc<Hub>, channel: Channel) {

@@ -14,14 +14,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, ChannelError, Credentials, connect};
+use rhumb_daemon::exchange_protocols::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
+use rhumb_daemon::key::fresh_secret;
+use rhumb_daemon::remote::Pinned;
 use rhumb_exchange::Hello;
 use tokio::sync::Notify;
 use tokio::time::{interval, sleep, timeout};
 
 use super::hub::{Hub, Input, Line};
-use crate::exchange_protocols::{GOODBYE, HELLO_TIMEOUT, PAIR, WATCH};
-use crate::key::fresh_secret;
-use crate::remote::Pinned;
 
 /// Whom a server of party one calls.
 pub(super) struct Leader {

@@ -20,14 +20,13 @@ use rhumb_bgp::policy::{Member, MemberSet, Roster};
 use rhumb_bgp::route_server::{Change, Table};
 use rhumb_bgp::wire::BgpRole;
 use rhumb_bgp::{Config, Event, Family, FamilyConfig, Order, Propagation, State};
+use rhumb_daemon::config::{PlainClient, PlainSettings};
+use rhumb_daemon::daemon::bgp::{Admitted, Listener, Neighbour, Reach, Status, TcpPassword};
+use rhumb_daemon::failure::Outcome;
+use rhumb_daemon::key;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-
-use crate::config::{PlainClient, PlainSettings};
-use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, Status, TcpPassword};
-use crate::failure::Outcome;
-use crate::key;
 
 /// A plain route server that runs until dropped.
 pub(super) struct Plain {

@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::failure::{Failure, Outcome};
-use crate::roster::Site;
-use crate::secret_file::{Look, look};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::roster::Site;
+use rhumb_daemon::secret_file::{Look, look};
 
 /// The file, and how it was when it was last read.
 #[derive(Debug)]

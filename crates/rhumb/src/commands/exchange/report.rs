@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot};
 use rhumb_exchange::{Lane, Latencies, Status};
 use rhumb_mpc::Party;
 use rhumb_wire::Name;
@@ -19,8 +21,6 @@ use super::hub::Hub;
 use super::members::site_of;
 use super::plain::Plain;
 use super::shard::Report;
-use crate::admin::Admin;
-use crate::daemon::{Metric, Reading, Snapshot};
 
 /// What does not come from connections or shards.
 pub(super) struct Facts<'a> {

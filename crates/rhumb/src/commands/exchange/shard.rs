@@ -15,13 +15,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::key::fresh_secret;
 use rhumb_exchange::{
     ExchangeError, Lane, Latencies, Output, Shard, Status, is_announcement, round_of,
 };
 use rhumb_mpc::Seed;
 
 use super::hub::{Connection, Input, Line};
-use crate::key::fresh_secret;
 
 /// What a shard tells about itself.
 #[derive(Debug, Clone, Default)]

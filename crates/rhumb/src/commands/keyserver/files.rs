@@ -7,15 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rhumb_capability::{EpochKeys, Principal};
+use rhumb_daemon::config::{KeyserverSettings, KeyserverWaypoint};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::secret_file;
+use rhumb_daemon::signer::load_signer;
 use rhumb_keyserver::principal::{parse_master, parse_principals};
 use rhumb_keyserver::record::SharedKey;
 use rhumb_keyserver::server::{Config, KeyServer, Waypoint};
 use rhumb_keyserver::tsig::{KeyIndex, Keyring};
-
-use crate::config::{KeyserverSettings, KeyserverWaypoint};
-use crate::failure::{Failure, Outcome};
-use crate::secret_file;
-use crate::signer::load_signer;
 
 /// Files that are read again when they change.
 pub(super) struct Files {
@@ -58,7 +57,7 @@ impl Files {
             keyring,
             operators,
             rate_per_s: settings.rate_per_s,
-            secret: *crate::key::fresh_secret()?
+            secret: *rhumb_daemon::key::fresh_secret()?
                 .first_chunk()
                 .expect("invariant: a secret has 32 bytes"),
         };

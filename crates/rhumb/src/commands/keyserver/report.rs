@@ -1,11 +1,11 @@
 //! What a key server tells about itself: status and metrics.
 
+use rhumb_daemon::clock;
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_keyserver::server::KeyServer;
 use serde_json::{Value, json};
 
 use super::Shared;
-use crate::clock;
-use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// Status and metrics of this moment.
 pub(super) fn snapshot(shared: &Shared) -> Snapshot {

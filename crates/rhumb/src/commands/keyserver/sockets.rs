@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_keyserver::server::{Held, Outcome as Handled, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -18,8 +20,6 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
 
 /// One address, bound.
 pub(super) struct Sockets {

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rhumb_bgp::wire::{AsPath, AsPathSegment, Origin, PathAttribute};
 use rhumb_bgp::{Attributes, NextHop};
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_member::{Announced, Case, Judged, Key, Law};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-use crate::failure::{Failure, Outcome};
 
 /// The thread that judges, until dropped.
 #[derive(Debug)]

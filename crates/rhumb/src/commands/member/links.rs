@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rhumb_channel::{Channel, Credentials, Outbox, connect};
+use rhumb_daemon::exchange_protocols::SERVER;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::remote::Pinned;
 use rhumb_exchange::{Connection, Party};
 use rhumb_member::Grid;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, sleep_until};
-
-use crate::exchange_protocols::SERVER;
-use crate::failure::{Failure, Outcome};
-use crate::remote::Pinned;
 
 /// The thread of all connections. It ends when dropped, and they with it.
 #[derive(Debug)]

@@ -6,6 +6,12 @@ use std::time::{Duration, Instant};
 
 use rhumb_bgp::{Event as RouterEvent, Family, Order, State};
 use rhumb_channel::Credentials;
+use rhumb_daemon::config::{BgpSettings, ConfigFile, MemberSettings};
+use rhumb_daemon::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
+use rhumb_daemon::daemon::{self, Control, Hangup};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::{clock, key};
 use rhumb_exchange::{Connection, ExchangeError, Party, routes_in};
 use rhumb_member::{Changes, Exchange, Pace, Table, Untold};
 use tokio::sync::{Notify, mpsc, watch};
@@ -16,12 +22,6 @@ use super::control::{Question, Socket};
 use super::judge::{Judge, cost};
 use super::links::{self, Link, Mouth, Wires};
 use super::rtr::{Published, RtrFeed};
-use crate::config::{BgpSettings, ConfigFile, MemberSettings};
-use crate::daemon::bgp::{Admitted, Listener, Neighbour, Reach, TcpPassword};
-use crate::daemon::{self, Control, Hangup};
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::{clock, key};
 
 /// All that the task holds.
 pub(super) struct Proxy {

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rhumb_bgp::policy::prefix::address_of;
 use rhumb_bgp::wire::Prefix;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+use rhumb_daemon::status;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::control::{Request, ask};
-use crate::config::ConfigFile;
-use crate::failure::{Failure, Outcome};
-use crate::output::Form;
-use crate::status;
 
 /// Runs `rhumb member routes`.
 pub(super) fn run(

@@ -10,13 +10,13 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::output::{Form, bytes_text};
 use rhumb_node::{Refusal, Wanted};
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::room::NoRoom;
-use crate::output::{Form, bytes_text};
 
 /// Prints what was refused, as long as it is little.
 #[derive(Debug)]

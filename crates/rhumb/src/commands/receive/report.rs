@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use rhumb_daemon::daemon::{Metric, Snapshot};
 use rhumb_node::Status;
 use serde_json::{Value, json};
-
-use crate::daemon::{Metric, Snapshot};
 
 /// Status and metrics of this moment; `refused` is who was refused last.
 pub(super) fn snapshot(status: &Status, refused: &Value, uptime: Duration) -> Snapshot {

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::Source;
 use rhumb_rib::store::Store;
 use rhumb_rib::{Fill, Held, RefusedAsker, Server};
@@ -10,7 +11,6 @@ use rhumb_trust::Now;
 use serde_json::{Value, json};
 
 use super::fullness::percent;
-use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// Status and metrics of this moment.
 pub(super) fn snapshot<S: Store>(

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use rhumb_daemon::config::DiscoveryChoice;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::Wake;
 use rhumb_io::udp::UdpSocket;
 use rhumb_node::discovery::{Beacon, BeaconCounters};
-
-use crate::config::DiscoveryChoice;
-use crate::failure::{Failure, Outcome};
 
 /// The thread that answers. It ends when this is dropped.
 pub(super) struct BeaconThread {

@@ -9,7 +9,7 @@
 //! 3. The worker lays its counters down twice a second; the thread
 //!    makes the accounts of them, and writes them.
 //!
-//! It is a waypoint's work, and is done by the same pieces ([`crate::waypoint`]).
+//! It is a waypoint's work, and is done by the same pieces ([`rhumb_daemon::waypoint`]).
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,16 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rhumb_capability::{Epoch, EpochKeys, Revocations};
+use rhumb_daemon::clock;
+use rhumb_daemon::config::{BorderSettings, RouterSettings};
+use rhumb_daemon::daemon::{Hangup, Metric, Snapshot};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::waypoint::books::Books;
+use rhumb_daemon::waypoint::follow::{self, News};
+use rhumb_daemon::waypoint::kept::Found;
+use rhumb_daemon::waypoint::masters::MasterFiles;
+use rhumb_daemon::waypoint::report::{Followed, accounts, by_principal};
+use rhumb_daemon::waypoint::{FOLLOW_DEADLINE, TICK};
 use rhumb_io::Wake;
 use rhumb_switch::{Border, Stamps, Switch, short_address};
 use rhumb_trust::Now;
@@ -26,16 +36,6 @@ use rhumb_waypoint::Totals;
 use serde_json::json;
 
 use super::stamps::StampFiles;
-use crate::clock;
-use crate::config::{BorderSettings, RouterSettings};
-use crate::daemon::{Hangup, Metric, Snapshot};
-use crate::failure::{Failure, Outcome};
-use crate::waypoint::books::Books;
-use crate::waypoint::follow::{self, News};
-use crate::waypoint::kept::Found;
-use crate::waypoint::masters::MasterFiles;
-use crate::waypoint::report::{Followed, accounts, by_principal};
-use crate::waypoint::{FOLLOW_DEADLINE, TICK};
 
 /// The worker's end.
 pub(super) struct BorderThread {

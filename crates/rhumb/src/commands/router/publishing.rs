@@ -7,13 +7,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::clock::{date_and_time, span};
 use rhumb_switch::Event;
 use rhumb_trust::{Now, StatementError};
 use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
 use serde_json::{Value, json};
-
-use crate::clock::{date_and_time, span};
 
 /// What became of the statements published.
 #[derive(Debug)]

@@ -5,12 +5,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::LinkError;
 use rhumb_node::discovery::BeaconCounters;
 use rhumb_switch::{Event, Status};
 use serde_json::json;
-
-use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// One line for an event.
 pub(super) fn log(event: &Event) {

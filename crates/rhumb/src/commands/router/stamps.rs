@@ -11,18 +11,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use rhumb_capability::{Credential, Window, file};
+use rhumb_daemon::clock;
+use rhumb_daemon::config::BorderStampSettings;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key_fetch::{KeyFetch, random};
+use rhumb_daemon::secret_file::{self, Look};
 use rhumb_io::Wake;
 use rhumb_keyserver::client::KeyClient;
 use rhumb_keyserver::principal::PrincipalFile;
 use rhumb_switch::{NamePrefix, Stamp, Stamps, short_address};
 use rhumb_wire::Name;
 use zeroize::Zeroizing;
-
-use crate::clock;
-use crate::config::BorderStampSettings;
-use crate::failure::{Failure, Outcome};
-use crate::key_fetch::{KeyFetch, random};
-use crate::secret_file::{self, Look};
 
 /// Where capabilities come from.
 pub(super) struct StampFiles {

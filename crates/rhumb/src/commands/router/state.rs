@@ -13,10 +13,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_switch::{SavedRoutes, Switch};
 use rhumb_trust::Now;
-
-use crate::failure::{Failure, Outcome};
 
 /// The file, and the thread that writes it.
 pub(super) struct StateFile {

@@ -22,13 +22,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::udp::UdpSocket;
 use rhumb_io::{Counters, PacketIo, Wake};
 use rhumb_switch::{FastPath, HandOver, MAX_HAND_OVERS, Order, Switch};
 use rhumb_wire::Batch;
-
-use crate::clock;
-use crate::failure::{Failure, Outcome};
 
 /// All workers but the switch. They end when this is dropped.
 pub(super) struct WorkerThreads {

@@ -7,12 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::SyncSender;
 
+use rhumb_daemon::failure::{Failure, Outcome};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Event;
 use super::group::Group;
-use crate::failure::{Failure, Outcome};
 
 /// A command that was started.
 #[derive(Debug)]

@@ -22,6 +22,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::privileges::User;
 use rhumb_io::marks::{is_internet_socket, mark_socket, share_namespace};
 use rhumb_waypoint::via::{Via, split};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -29,8 +31,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Event;
-use crate::failure::{Failure, Outcome};
-use crate::privileges::User;
 
 /// What the thread of a connection asks of the one that has the ways.
 #[derive(Debug)]

@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::marks::mark_sockets_of_group;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-
-use crate::failure::{Failure, Outcome};
 
 /// A control group of ours.
 #[derive(Debug)]

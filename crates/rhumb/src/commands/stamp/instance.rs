@@ -20,6 +20,8 @@
 
 use std::net::IpAddr;
 
+use rhumb_daemon::cli::CarriedInUdp;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::ip::{Tun, TunOptions};
 use rhumb_io::steering::{Action, Rule, Selector, Steering};
 use rhumb_waypoint::policy::MOST_POLICIES;
@@ -30,8 +32,6 @@ use super::group;
 use super::keys::Keys;
 use super::lane::Departure;
 use super::way::{Way, no_way};
-use crate::cli::CarriedInUdp;
-use crate::failure::{Failure, Outcome};
 
 /// A running stamper's part of the system.
 #[derive(Debug)]

@@ -8,9 +8,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use rhumb_capability::{CapabilityError, Credential, Encapsulation, Stamper, Window, file};
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_keyserver::client::KeyClient;
-
-use crate::failure::{Failure, Outcome};
 
 /// All credentials there are.
 #[derive(Debug, Default)]

@@ -5,9 +5,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use rhumb_capability::{Encapsulation, Stamper};
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_waypoint::via::{Via, text};
-
-use crate::failure::{Failure, Outcome};
 
 /// One list of waypoints of one family, and all that takes to send packets there.
 #[derive(Debug)]

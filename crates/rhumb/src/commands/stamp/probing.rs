@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rhumb_capability::{CapabilityError, PacketIds};
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, ends_of};
 use rhumb_waypoint::choice::{Choice, Said, Standing};
@@ -22,8 +24,6 @@ use rhumb_waypoint::choice::{Choice, Said, Standing};
 use super::in_use::Shared;
 use super::lane::Lane;
 use super::refusals::refusing;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
 
 /// Who asks.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use rhumb_daemon::clock;
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_keyserver::client::ClientCounters;
 use rhumb_waypoint::stamping::DropReason;
 use serde_json::{Value, json};
@@ -10,8 +12,6 @@ use serde_json::{Value, json};
 use super::Stamping;
 use super::lane::Departure;
 use super::way::Way;
-use crate::clock;
-use crate::daemon::{Metric, Reading, Snapshot, by_reason};
 
 /// Status and metrics. `policies` are as people read them.
 pub(super) fn snapshot(stamping: &Stamping, policies: &[String]) -> Snapshot {

@@ -7,19 +7,19 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use rhumb_daemon::cli::StampDaemonArguments;
+use rhumb_daemon::clock;
+use rhumb_daemon::config::{ConfigFile, StampDaemonSettings};
+use rhumb_daemon::daemon;
+use rhumb_daemon::failure::Outcome;
+use rhumb_daemon::output::Form;
+use rhumb_daemon::privileges::{self, Keep};
 use rhumb_waypoint::{Policy, Via};
 use serde::Serialize;
 use serde_json::json;
 
 use super::door::{Allowed, Asked, Door, Granted};
 use super::{Event, Stamping, report};
-use crate::cli::StampDaemonArguments;
-use crate::clock;
-use crate::config::{ConfigFile, StampDaemonSettings};
-use crate::daemon;
-use crate::failure::Outcome;
-use crate::output::Form;
-use crate::privileges::{self, Keep};
 
 /// Runs the command.
 pub(super) fn run(
@@ -139,7 +139,7 @@ impl Server {
 /// The one line that it prints when packets are stamped.
 struct Ready<'a> {
     settings: &'a StampDaemonSettings,
-    admin: Option<crate::admin::Admin>,
+    admin: Option<rhumb_daemon::admin::Admin>,
 }
 
 impl fmt::Display for Ready<'_> {

@@ -18,6 +18,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rhumb_capability::{PLATYPUS_PROTOCOL, PacketIds, Stamper};
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::Wake;
 use rhumb_io::ip::{IpBatch, IpIo, Paths, RawOptions, RawSocket, Tun};
 use rhumb_io::steering::Steering;
@@ -29,8 +31,6 @@ use super::in_use::Shared;
 use super::keys::{Chosen, Keys};
 use super::lane::{Departure, Lane, Leaves, lanes_of};
 use super::probing::Prober;
-use crate::clock;
-use crate::failure::{Failure, Outcome};
 
 /// A way that is in use.
 #[derive(Debug)]

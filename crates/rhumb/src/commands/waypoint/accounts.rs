@@ -4,15 +4,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use rhumb_daemon::cli::AccountsArguments;
+use rhumb_daemon::clock::date_and_time;
+use rhumb_daemon::config::ConfigFile;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::{Form, bytes_text};
+use rhumb_daemon::waypoint::books::{periods, read_period};
 use rhumb_waypoint::ledger::{Book, Line};
 use serde::Serialize;
-
-use crate::cli::AccountsArguments;
-use crate::clock::date_and_time;
-use crate::config::ConfigFile;
-use crate::failure::{Failure, Outcome};
-use crate::output::{Form, bytes_text};
-use crate::waypoint::books::{periods, read_period};
 
 /// Runs the command.
 pub(super) fn run(arguments: &AccountsArguments, file: &ConfigFile, form: Form) -> Outcome {

@@ -20,13 +20,12 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use rhumb_capability::{PLATYPUS_PROTOCOL, core_of};
+use rhumb_daemon::config::{PacketIoChoice, WaypointSettings};
+use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_io::ip::{IpBatch, IpIo, RawOptions, RawSocket, Tun, TunOptions, UdpCarriage};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::xdp::{self, XdpPackets};
 use rhumb_io::{IoError, Wake};
-
-use crate::config::{PacketIoChoice, WaypointSettings};
-use crate::failure::{Failure, Outcome};
 
 /// Packets on their way to the worker that they belong to.
 pub(super) struct Handed {

@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
+use rhumb_daemon::waypoint::report::{Followed, accounts, by_principal};
 use rhumb_waypoint::{Book, Totals};
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::admin::Admin;
-use crate::daemon::{Metric, Reading, Snapshot, by_reason};
-use crate::waypoint::report::{Followed, accounts, by_principal};
 
 /// The one line that says: packets are forwarded from now on.
 pub(super) struct Ready {

@@ -22,12 +22,12 @@ use rhumb_capability::{
     Carriage, Epoch, EpochKeys, ErrorRelay, Next, Packet, Revocations, Undelivered, Verdict,
     Waypoint, fragments, into_udp, is_icmp,
 };
+use rhumb_daemon::clock;
 use rhumb_io::Wake;
 use rhumb_io::ip::{Fate, IpBatch, IpIo, Paths};
 use rhumb_waypoint::Totals;
 
 use super::io::{Handed, Inlet, Kind, PACKET_LEN, Sorter};
-use crate::clock;
 
 /// What a worker is told.
 pub(super) enum Order {

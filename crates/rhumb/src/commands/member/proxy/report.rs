@@ -8,6 +8,8 @@ use rhumb_bgp::policy::prefix::parse_prefix;
 use rhumb_bgp::policy::{Member as Index, Unwanted};
 use rhumb_bgp::wire::{AsPathSegment, RpkiValidation};
 use rhumb_bgp::{Attributes, Family, State};
+use rhumb_daemon::admin::Admin;
+use rhumb_daemon::daemon::{Metric, Snapshot};
 use rhumb_member::{Refusal, Shown};
 use rhumb_wire::Name;
 use serde::Serialize;
@@ -17,8 +19,6 @@ use super::super::control::Request;
 use super::super::links::{Link, Mouth};
 use super::super::routes::prefix_text;
 use super::{Proxy, number};
-use crate::admin::Admin;
-use crate::daemon::{Metric, Snapshot};
 
 /// The one line a proxy prints when it is at work.
 pub(super) struct Ready {

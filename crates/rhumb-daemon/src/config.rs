@@ -1,0 +1,667 @@
+//! Settings: from options first, then the configuration file,
+//! then the defaults below. Validated once, here.
+//!
+//! The file is `--config FILE`, or else the first there is of `./rhumb.toml` and
+//! `~/.config/rhumb/rhumb.toml`; none is needed.
+
+mod access;
+mod border;
+mod exchange;
+mod keyserver;
+mod member;
+pub(crate) mod raw;
+mod rib;
+#[cfg(target_os = "linux")]
+mod stamp;
+pub(crate) mod value;
+mod waypoint;
+mod words;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use rhumb_io::{Choice, xdp};
+use rhumb_link::{DEFAULT_MAX_DATAGRAM_LEN, Limits, Rate};
+use rhumb_node::RouterChoice;
+use rhumb_trust::Access;
+use rhumb_wire::Name;
+use toml::Spanned;
+
+use crate::admin::Admin;
+use crate::cli::{
+    AccessArguments, IoArgument, NodeArguments, OnOff, ReceiveArguments, RibArguments,
+    RouterArguments,
+};
+use crate::failure::{Failure, Outcome};
+use crate::privileges::{self, User};
+use crate::remote::{DEFAULT_RIB_PORT, DEFAULT_ROUTER_PORT, Remote, parse_address, parse_name};
+use crate::size::parse_size;
+use crate::values::{
+    DEFAULT_LEASE_S, LEASE_RANGE_S, LocatorChoice, MAX_DATAGRAM_RANGE, MOST_COALESCE_US,
+    parse_locator, parse_workers,
+};
+pub use access::{AccessSettings, Service};
+pub use border::{BorderSettings, BorderStampSettings};
+pub use exchange::{ExchangeSettings, PlainClient, PlainSettings};
+pub use keyserver::{KeyserverSettings, KeyserverWaypoint};
+pub use member::{BgpSettings, MemberSettings, SiteName};
+use raw::RawConfig;
+pub(crate) use rib::RibLimits;
+#[cfg(target_os = "linux")]
+pub use stamp::{StampDaemonSettings, StampSettings};
+use value::{Fault, RawWorkers, line_at};
+pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
+
+/// What a RIB runs with.
+#[derive(Debug)]
+pub struct RibSettings {
+    pub listen: SocketAddr,
+    pub key: PathBuf,
+    pub store: PathBuf,
+    pub limits: Limits,
+    pub store_limits: RibLimits,
+    pub max_datagram_len: u16,
+    pub access: AccessSettings,
+    pub admin: Option<Admin>,
+}
+
+/// What a router runs with.
+#[derive(Debug)]
+pub struct RouterSettings {
+    pub listen: SocketAddr,
+    pub key: PathBuf,
+    pub ribs: Vec<Remote>,
+    pub upstreams: Vec<Remote>,
+    pub locator: LocatorChoice,
+    /// What routes may lead to though it is no public address.
+    pub locators: Vec<rhumb_switch::Network>,
+    pub discovery: DiscoveryChoice,
+    pub io: Choice,
+    pub lease_s: u32,
+    pub limits: Limits,
+    pub max_datagram_len: u16,
+    /// Threads that forward, 1 to 8.
+    pub workers: u8,
+    /// How long datagrams may gather while they come close upon each other, if at all.
+    pub coalesce: Option<Duration>,
+    /// Whether each keeps to a core of its own.
+    pub pin: bool,
+    pub state: Option<PathBuf>,
+    /// What is demanded of foreign peers.
+    pub border: Option<BorderSettings>,
+    /// What there is for peers that demand capabilities.
+    pub stamps: Vec<BorderStampSettings>,
+    /// Who may use it.
+    pub access: AccessSettings,
+    /// Who it goes on as when everything is open.
+    pub run_as: Option<User>,
+    pub admin: Option<Admin>,
+}
+
+/// What a node runs with.
+#[derive(Debug)]
+pub struct NodeSettings {
+    pub(crate) router: RouterChoice,
+    pub key: Option<PathBuf>,
+    pub(crate) only_peer: Option<Name>,
+    pub(crate) lease_s: u32,
+    pub(crate) max_datagram_len: u16,
+    /// Who may send to it.
+    pub(crate) access: Access,
+}
+
+/// What a receiver runs with.
+#[derive(Debug)]
+pub struct ReceiveSettings {
+    pub node: NodeSettings,
+    /// Who may send to it.
+    pub access: AccessSettings,
+    /// Bytes of the largest file.
+    pub max_size: Option<u64>,
+    pub admin: Option<Admin>,
+}
+
+/// Whether a router is found on its local networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiscoveryChoice {
+    /// No.
+    Off,
+    /// Yes, unless the discovery port cannot be had.
+    IfPossible,
+    /// Yes.
+    On,
+}
+
+/// The configuration file, read.
+#[derive(Debug, Default)]
+pub struct ConfigFile {
+    path: PathBuf,
+    text: String,
+    raw: RawConfig,
+}
+
+impl ConfigFile {
+    /// Reads `explicit`, or the first file there is of the usual places, or nothing.
+    pub fn find(explicit: Option<&Path>) -> Outcome<Self> {
+        if let Some(path) = explicit {
+            return Self::read(path);
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let usual = [Some(PathBuf::from(FILE_NAME)), home.map(|home| home.join(FILE_BELOW_HOME))];
+        match usual.into_iter().flatten().find(|path| path.exists()) {
+            Some(path) => Self::read(&path),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// The same file, read again.
+    pub fn again(&self) -> Outcome<Self> {
+        Self::read(&self.path)
+    }
+
+    fn read(path: &Path) -> Outcome<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::setup_text(format!("config file {}: {error}", path.display()))
+        })?;
+        match raw::parse(&text) {
+            Ok(raw) => Ok(Self { path: path.to_owned(), text, raw }),
+            Err(fault) => Err(refuse(path, &fault)),
+        }
+    }
+
+    /// The filter of log lines.
+    pub fn log(&self) -> Option<&str> {
+        self.raw.log.as_deref()
+    }
+
+    /// Settings of `rhumb rib`.
+    pub fn rib(&self, flags: &RibArguments) -> Outcome<RibSettings> {
+        let raw = &self.raw.rib;
+        let listen = match flags.listen {
+            Some(listen) => Some(listen),
+            None => self.parsed(raw.listen.as_ref(), parse_address)?,
+        };
+        Ok(RibSettings {
+            listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT)),
+            key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
+            store: flags
+                .store
+                .clone()
+                .or_else(|| raw.store.clone())
+                .unwrap_or_else(|| PathBuf::from(DEFAULT_STORE)),
+            limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
+            store_limits: self.rib_limits()?,
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
+            access: self.access(Service::Rib, &flags.access)?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
+        })
+    }
+
+    /// Settings of `rhumb router`.
+    pub fn router(&self, flags: &RouterArguments) -> Outcome<RouterSettings> {
+        let raw = &self.raw.router;
+        let listen = match flags.listen {
+            Some(listen) => Some(listen),
+            None => self.parsed(raw.listen.as_ref(), parse_address)?,
+        };
+        let ribs = self.remotes(&flags.rib, raw.rib.as_ref())?;
+        if ribs.is_empty() {
+            return Err(Failure::setup_text(
+                "a router needs a RIB; give --rib NAME@ADDR (`rhumb rib` prints both)",
+            ));
+        }
+        let upstreams = self.remotes(&flags.upstream, raw.upstream.as_ref())?;
+        let locator = self.locator(flags)?;
+        if locator == LocatorChoice::None && upstreams.is_empty() {
+            return Err(Failure::setup_text(
+                "a router without a locator is reached through another; give --upstream NAME@ADDR",
+            ));
+        }
+        let listen = listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_ROUTER_PORT));
+        let asked = flags.discovery.map(|choice| choice == OnOff::On).or(raw.discovery);
+        let discovery = match (asked, listen.ip().is_loopback()) {
+            (Some(true), true) => {
+                return Err(Failure::setup_text(format!(
+                    "nobody on the local network reaches {listen}; listen elsewhere, or give \
+                     --discovery off"
+                )));
+            }
+            (Some(true), false) => DiscoveryChoice::On,
+            (None, false) => DiscoveryChoice::IfPossible,
+            (Some(false), _) | (None, true) => DiscoveryChoice::Off,
+        };
+        let workers = self.workers(flags.workers)?;
+        let io = self.io(flags)?;
+        refuse_workers_on_xdp(workers, &io)?;
+        Ok(RouterSettings {
+            listen,
+            key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "router")?,
+            ribs,
+            upstreams,
+            locator,
+            locators: self.locators()?,
+            discovery,
+            io,
+            lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            limits: limits(raw.sessions_per_address, raw.handshakes_per_address),
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
+            workers,
+            coalesce: self.coalesce(flags.coalesce_us)?,
+            pin: flags.pin || raw.pin.unwrap_or(false),
+            state: flags.state.clone().or_else(|| raw.state.clone()),
+            border: self.border()?,
+            stamps: self.stamps()?,
+            access: self.access(Service::Router, &flags.access)?,
+            run_as: self.run_as(flags.run_as.as_deref(), raw.run_as.as_ref())?,
+            admin: self.admin(flags.admin.as_ref(), raw.admin.as_ref())?,
+        })
+    }
+
+    /// Those of options, or else those of the file.
+    fn remotes(
+        &self,
+        flags: &[Remote],
+        raw: Option<&Vec<Spanned<String>>>,
+    ) -> Outcome<Vec<Remote>> {
+        let mut remotes = flags.to_vec();
+        if remotes.is_empty() {
+            for text in raw.into_iter().flatten() {
+                remotes.extend(self.parsed(Some(text), str::parse::<Remote>)?);
+            }
+        }
+        Ok(remotes)
+    }
+
+    fn locator(&self, flags: &RouterArguments) -> Outcome<LocatorChoice> {
+        let locator = match flags.locator {
+            Some(locator) => Some(locator),
+            None => self.parsed(self.raw.router.locator.as_ref(), parse_locator)?,
+        };
+        Ok(locator.unwrap_or(LocatorChoice::Automatic))
+    }
+
+    /// What routes may lead to though it is no public address.
+    fn locators(&self) -> Outcome<Vec<rhumb_switch::Network>> {
+        let network =
+            |text: &str| text.parse::<rhumb_switch::Network>().map_err(|error| error.to_string());
+        let texts = self.raw.router.locators.iter().flatten();
+        let read = texts.filter_map(|text| self.parsed(Some(text), network).transpose());
+        read.collect()
+    }
+
+    fn io(&self, flags: &RouterArguments) -> Outcome<Choice> {
+        let raw = &self.raw.router;
+        let io = match flags.io {
+            Some(io) => Some(io),
+            None => self.parsed(raw.io.as_ref(), parse_io)?,
+        };
+        let interface = flags.interface.clone().or_else(|| raw.interface.clone());
+        match io.unwrap_or(IoArgument::Socket) {
+            IoArgument::Socket if flags.interface.is_some() => Err(Failure::setup_text(
+                "sockets work on all interfaces; --interface goes with --io xdp or --io auto",
+            )),
+            IoArgument::Socket => Ok(Choice::Socket),
+            IoArgument::Auto => Ok(Choice::Auto { interface }),
+            IoArgument::Xdp => {
+                Ok(Choice::Xdp(xdp::Options { interface, ..xdp::Options::default() }))
+            }
+        }
+    }
+
+    /// The admin address in the file, the router's before the RIB's, and that before the key
+    /// server's, the waypoint's and the receiver's.
+    pub(crate) fn any_admin(&self) -> Outcome<Option<Admin>> {
+        let raw = &self.raw;
+        let admin = raw.router.admin.as_ref().or(raw.rib.admin.as_ref());
+        let others = raw.keyserver.admin.as_ref().or(raw.waypoint.admin.as_ref());
+        self.admin(None, admin.or(others).or(raw.receive.admin.as_ref()))
+    }
+
+    /// Settings of every command that joins as a node.
+    pub fn node(&self, flags: &NodeArguments) -> Outcome<NodeSettings> {
+        let raw = &self.raw.node;
+        let only_peer = match flags.only_peer {
+            Some(name) => Some(name),
+            None => self.parsed(raw.only_peer.as_ref(), parse_name)?,
+        };
+        Ok(NodeSettings {
+            router: self.router_choice(flags)?,
+            key: flags.key.clone().or_else(|| raw.key.clone()),
+            only_peer,
+            lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
+            access: Access::default(),
+            max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,
+        })
+    }
+
+    /// Settings of `rhumb receive`.
+    pub fn receive(&self, flags: &ReceiveArguments) -> Outcome<ReceiveSettings> {
+        let max_size = match flags.max_size {
+            Some(max_size) => Some(max_size),
+            None => self.parsed(self.raw.receive.max_size.as_ref(), parse_size)?,
+        };
+        let senders = AccessArguments::from(&flags.senders);
+        let access = self.access(Service::Receive, &senders)?;
+        let node = NodeSettings { access: access.access.clone(), ..self.node(&flags.node)? };
+        let admin = self.admin(flags.admin.as_ref(), self.raw.receive.admin.as_ref())?;
+        Ok(ReceiveSettings { node, access, max_size, admin })
+    }
+
+    /// Options come first here too: a root router given
+    /// there is meant, whatever router the file names.
+    fn router_choice(&self, flags: &NodeArguments) -> Outcome<RouterChoice> {
+        let raw = &self.raw.node;
+        let router = match flags.router {
+            Some(router) => Some(router),
+            None if flags.root.is_empty() && flags.only.is_empty() => {
+                self.parsed(raw.router.as_ref(), str::parse)?
+            }
+            None => None,
+        };
+        if let Some(router) = router {
+            return Ok(RouterChoice::Fixed(router.into()));
+        }
+        let mut roots = flags.root.clone();
+        if roots.is_empty() {
+            for text in raw.roots.iter().flatten() {
+                roots.extend(self.parsed(Some(text), str::parse::<Remote>)?);
+            }
+        }
+        let mut only = flags.only.clone();
+        if only.is_empty() {
+            for text in raw.only.iter().flatten() {
+                only.extend(self.parsed(Some(text), parse_name)?);
+            }
+        }
+        let roots = roots.into_iter().map(rhumb_node::Remote::from).collect();
+        Ok(RouterChoice::Discovered { roots, only })
+    }
+
+    /// An option comes before the file.
+    fn admin(&self, flag: Option<&Admin>, raw: Option<&Spanned<String>>) -> Outcome<Option<Admin>> {
+        let admin = match flag {
+            Some(admin) => Some(admin.clone()),
+            None => self.parsed(raw, Admin::parse)?,
+        };
+        admin.map(Admin::check).transpose()
+    }
+
+    fn workers(&self, flag: Option<u8>) -> Outcome<u8> {
+        if let Some(workers) = flag {
+            return Ok(workers);
+        }
+        let Some(raw) = &self.raw.router.workers else { return Ok(DEFAULT_WORKERS) };
+        let text = match raw.get_ref() {
+            RawWorkers::Count(count) => count.to_string(),
+            RawWorkers::Word(word) => word.clone(),
+        };
+        parse_workers(&text).map_err(|problem| {
+            refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
+        })
+    }
+
+    fn coalesce(&self, flag: Option<u16>) -> Outcome<Option<Duration>> {
+        let raw = self.raw.router.coalesce_us.as_ref();
+        let us = match (flag, raw) {
+            (Some(us), _) => us,
+            (None, Some(raw)) if *raw.get_ref() > MOST_COALESCE_US => {
+                let problem =
+                    format!("coalesce_us is {}; give 0 to {MOST_COALESCE_US}", raw.get_ref());
+                let line = line_at(&self.text, Some(&raw.span()));
+                return Err(refuse(&self.path, &Fault { line, problem }));
+            }
+            (None, Some(raw)) => *raw.get_ref(),
+            (None, None) => DEFAULT_COALESCE_US,
+        };
+        Ok((us > 0).then(|| Duration::from_micros(us.into())))
+    }
+
+    fn lease(&self, flag: Option<u32>, raw: Option<&Spanned<u32>>) -> Outcome<u32> {
+        if let Some(lease_s) = flag {
+            return Ok(lease_s);
+        }
+        match raw.map(|value| (*value.get_ref(), value.span())) {
+            None => Ok(DEFAULT_LEASE_S),
+            Some((lease_s, _)) if LEASE_RANGE_S.contains(&lease_s) => Ok(lease_s),
+            Some((lease_s, span)) => Err(refuse(
+                &self.path,
+                &Fault {
+                    line: line_at(&self.text, Some(&span)),
+                    problem: format!(
+                        "lease_s is {lease_s}; give {} to {}",
+                        LEASE_RANGE_S.start(),
+                        LEASE_RANGE_S.end()
+                    ),
+                },
+            )),
+        }
+    }
+
+    fn max_datagram(&self, flag: Option<u16>, raw: Option<&Spanned<u16>>) -> Outcome<u16> {
+        match raw.filter(|_| flag.is_none()).map(|value| (*value.get_ref(), value.span())) {
+            None => Ok(flag.unwrap_or(DEFAULT_MAX_DATAGRAM_LEN)),
+            Some((bytes, _)) if MAX_DATAGRAM_RANGE.contains(&bytes) => Ok(bytes),
+            Some((bytes, span)) => {
+                let (low, high) = (MAX_DATAGRAM_RANGE.start(), MAX_DATAGRAM_RANGE.end());
+                let problem = format!("max_datagram is {bytes}; give {low} to {high}");
+                let line = line_at(&self.text, Some(&span));
+                Err(refuse(&self.path, &Fault { line, problem }))
+            }
+        }
+    }
+
+    /// The user that a daemon goes on as: the flag's, or else the file's.
+    fn run_as(&self, flag: Option<&str>, raw: Option<&Spanned<String>>) -> Outcome<Option<User>> {
+        match flag {
+            Some(name) => privileges::user(name).map(Some).map_err(Failure::setup_text),
+            None => self.parsed(raw, privileges::user),
+        }
+    }
+
+    /// The value of a key that has text, or what is wrong with it and in which line.
+    fn parsed<T>(
+        &self,
+        raw: Option<&Spanned<String>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Outcome<Option<T>> {
+        let Some(raw) = raw else { return Ok(None) };
+        parse(raw.get_ref()).map(Some).map_err(|problem| {
+            refuse(&self.path, &Fault { line: line_at(&self.text, Some(&raw.span())), problem })
+        })
+    }
+}
+
+fn parse_io(text: &str) -> Result<IoArgument, String> {
+    IoArgument::from_str(text, false)
+        .map_err(|_| format!("io is `{text}`; give socket, auto or xdp"))
+}
+
+fn refuse_workers_on_xdp(workers: u8, io: &Choice) -> Outcome<()> {
+    if workers > 1 && matches!(io, Choice::Xdp(_)) {
+        return Err(Failure::setup_text(
+            "several workers need sockets; give --workers 1 with --io xdp, or --io socket",
+        ));
+    }
+    Ok(())
+}
+
+/// What strangers may cost, with what the file says of one address.
+fn limits(sessions: Option<NonZeroU32>, handshakes: Option<NonZeroU32>) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(sessions) = sessions {
+        limits.sessions_per_source = sessions.get() as usize;
+    }
+    if let Some(per_s) = handshakes.map(NonZeroU32::get) {
+        let usual = limits.handshakes_per_source;
+        let burst = usual.burst.max(per_s.saturating_mul(usual.burst / usual.per_s));
+        limits.handshakes_per_source = Rate { per_s, burst };
+        // A site that may have more than all who begin many together needs them to have more.
+        let all = limits.handshakes;
+        let times = per_s.div_ceil(limits.handshakes_of_busy_sources().per_s).max(1);
+        limits.handshakes =
+            Rate { per_s: all.per_s.saturating_mul(times), burst: all.burst.saturating_mul(times) };
+    }
+    limits
+}
+
+fn required_key(key: Option<&PathBuf>, role: &str) -> Outcome<PathBuf> {
+    key.cloned().ok_or_else(|| {
+        Failure::setup_text(format!(
+            "a {role} needs a key; make one: rhumb keygen --role {role} --out {role}.key, then \
+             give --key {role}.key"
+        ))
+    })
+}
+
+fn refuse(path: &Path, fault: &Fault) -> Failure {
+    Failure::setup_text(format!(
+        "config file {}, line {}: {}",
+        path.display(),
+        fault.line,
+        fault.problem
+    ))
+}
+
+const FILE_NAME: &str = "rhumb.toml";
+const FILE_BELOW_HOME: &str = ".config/rhumb/rhumb.toml";
+/// All addresses: a RIB or a router is there for others.
+const DEFAULT_LISTEN_IP: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// In the working directory, where its owner sees it.
+const DEFAULT_STORE: &str = "rib.redb";
+/// One forwards what a host's usual link carries, and wakes no other core for it.
+const DEFAULT_WORKERS: u8 = 1;
+/// Half of the least round trip in a town, and less than what a batch waits for a busy worker.
+const DEFAULT_COALESCE_US: u16 = 50;
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn file(text: &str) -> ConfigFile {
+        let raw = raw::parse(text).unwrap();
+        ConfigFile { path: "test.toml".into(), text: text.to_owned(), raw }
+    }
+
+    #[test]
+    fn options_override_the_file_and_the_file_overrides_the_defaults() {
+        let file = file("[rib]\nlisten = \"127.0.0.1:1\"\nkey = \"file.key\"\n");
+        let mut flags = RibArguments::default();
+        let settings = file.rib(&flags).unwrap();
+        assert_eq!(settings.listen.port(), 1);
+        assert_eq!(settings.key, Path::new("file.key"));
+        assert_eq!(settings.store, Path::new(DEFAULT_STORE));
+        flags.listen = Some("127.0.0.1:2".parse().unwrap());
+        flags.key = Some("flag.key".into());
+        let settings = file.rib(&flags).unwrap();
+        assert_eq!((settings.listen.port(), settings.key), (2, PathBuf::from("flag.key")));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line() {
+        let refused =
+            |text: &str| file(text).router(&RouterArguments::default()).unwrap_err().to_string();
+        let listen = refused("[router]\nkey = \"k\"\nlisten = \"nowhere\"");
+        assert!(listen.starts_with("config file test.toml, line 3: `nowhere` is not an address"));
+        let rib = "[router]\nrib = [\"127.0.0.1:9\"]\nkey = \"k\"\n";
+        assert!(refused(&format!("{rib}lease_s = 59")).contains("line 4: lease_s is 59; give 60"));
+        for workers in ["0", "9", "\"many\""] {
+            let refused = refused(&format!("{rib}workers = {workers}"));
+            assert!(refused.contains("line 4") && refused.contains("1 to 8, or auto"), "{refused}");
+        }
+        let refused_pause = refused(&format!("{rib}coalesce_us = 1001"));
+        assert!(refused_pause.contains("line 4: coalesce_us is 1001; give 0 to 1000"));
+        assert!(refused(&format!("{rib}locator = \"none\"")).contains("--upstream"));
+        assert!(refused(&format!("{rib}locators = [\"ten\"]")).contains("10.0.0.0/8"));
+        assert!(refused(&format!("{rib}admin = \"192.0.2.1:9\"")).contains("loopback"));
+        assert!(refused("[router]\nkey = \"k\"").contains("--rib NAME@ADDR"));
+        let keyless = "[router]\nrib = [\"127.0.0.1:9\"]";
+        assert!(refused(keyless).contains("rhumb keygen --role router"));
+    }
+
+    #[test]
+    fn a_router_is_found_unless_one_is_named() {
+        let name = rhumb_wire::Name([7; 32]);
+        let file = file(&format!(
+            "[node]\nrouter = \"127.0.0.1:1\"\nroots = [\"{name}@127.0.0.1:2\", \"127.0.0.1:3\"]\nonly = [\"{name}\"]"
+        ));
+        let choice = |flags: &NodeArguments| file.node(flags).unwrap().router;
+        let mut flags = NodeArguments::default();
+        let port = |port: u16| rhumb_node::Remote::new(SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(choice(&flags), RouterChoice::Fixed(port(1)));
+        flags.only = vec![name];
+        let named = rhumb_node::Remote { name: Some(name), ..port(2) };
+        let found = RouterChoice::Discovered { roots: vec![named, port(3)], only: vec![name] };
+        assert_eq!(choice(&flags), found);
+        flags.root = vec!["127.0.0.1:4".parse().unwrap()];
+        let found = RouterChoice::Discovered { roots: vec![port(4)], only: vec![name] };
+        assert_eq!(choice(&flags), found);
+        let nothing = ConfigFile::default().node(&NodeArguments::default()).unwrap();
+        assert_eq!(nothing.router, RouterChoice::discovered());
+    }
+
+    #[test]
+    fn a_node_talks_with_whom_the_file_names_unless_an_option_names_another() {
+        let [a, b] = [7, 8].map(|byte| Name([byte; 32]));
+        let configured = file(&format!("[node]\nfor = \"{a}\""));
+        let only_peer = |flags: &NodeArguments| configured.node(flags).unwrap().only_peer;
+        assert_eq!(only_peer(&NodeArguments::default()), Some(a));
+        let flags = NodeArguments { only_peer: Some(b), ..NodeArguments::default() };
+        assert_eq!(only_peer(&flags), Some(b));
+        let wrong = file("[node]\n\nfor = \"alice\"").node(&NodeArguments::default());
+        let problem = wrong.unwrap_err().to_string();
+        assert!(problem.starts_with("config file test.toml, line 3: `alice` is not a name"));
+        let unknown = raw::parse("[node]\nfour = \"x\"").unwrap_err();
+        assert_eq!(unknown.problem, "unknown key `four` in [node]; did you mean `for`?");
+    }
+
+    #[test]
+    fn discovery_is_on_where_others_can_reach_the_router() {
+        let settings = |listen: &str, more: &str| {
+            let ribs = "rib = [\"127.0.0.1:9\"]\nkey = \"k\"";
+            file(&format!("[router]\nlisten = \"{listen}\"\n{ribs}\n{more}"))
+                .router(&RouterArguments::default())
+                .map(|settings| settings.discovery)
+        };
+        for listen in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1"] {
+            assert_eq!(settings(listen, "").unwrap(), DiscoveryChoice::IfPossible);
+            assert_eq!(settings(listen, "discovery = true").unwrap(), DiscoveryChoice::On);
+            assert_eq!(settings(listen, "discovery = false").unwrap(), DiscoveryChoice::Off);
+        }
+        for listen in ["127.0.0.1:1", "[::1]:1"] {
+            assert_eq!(settings(listen, "").unwrap(), DiscoveryChoice::Off);
+            let refused = settings(listen, "discovery = true").unwrap_err().to_string();
+            assert!(refused.contains("--discovery off"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn packet_io_is_by_sockets_unless_asked_for() {
+        let io = |more: &str, flags: &RouterArguments| {
+            let text = format!("[router]\nrib = [\"127.0.0.1:9\"]\nkey = \"k\"\n{more}");
+            file(&text).router(flags).map(|settings| settings.io).map_err(|error| error.to_string())
+        };
+        let none = RouterArguments::default();
+        let interface = Some("eth0".to_owned());
+        let xdp =
+            Choice::Xdp(xdp::Options { interface: interface.clone(), ..xdp::Options::default() });
+        assert_eq!(io("", &none), Ok(Choice::Socket));
+        assert_eq!(io("io = \"xdp\"\ninterface = \"eth0\"", &none), Ok(xdp.clone()));
+        assert_eq!(io("io = \"auto\"", &none), Ok(Choice::Auto { interface: None }));
+        let fault = io("io = \"dpdk\"", &none).unwrap_err();
+        assert!(fault.ends_with("line 4: io is `dpdk`; give socket, auto or xdp"), "{fault}");
+        let mut flags = RouterArguments { interface, ..RouterArguments::default() };
+        assert!(io("", &flags).unwrap_err().contains("--interface goes with"));
+        flags.io = Some(IoArgument::Xdp);
+        assert_eq!(io("io = \"socket\"\ninterface = \"eth9\"", &flags), Ok(xdp));
+    }
+
+    #[test]
+    fn a_lease_is_bounded_from_both_sides() {
+        for (lease_s, good) in [(59, false), (60, true), (86_400, true), (86_401, false)] {
+            let file = file(&format!("[node]\nrouter = \"127.0.0.1:9\"\nlease_s = {lease_s}"));
+            assert_eq!(file.node(&NodeArguments::default()).is_ok(), good, "{lease_s}");
+        }
+    }
+}

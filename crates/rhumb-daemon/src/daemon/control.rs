@@ -1,0 +1,173 @@
+//! The control thread: waits for the end, serves the admin endpoint, and wakes the worker for both.
+//!
+//! The worker alone knows the service. A question for its status travels to it with a place for the
+//! answer, so nothing is shared and nothing is locked.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rhumb_io::Wake;
+use tokio::sync::oneshot;
+
+use super::http::{self, Enquirer};
+use super::snapshot::Snapshot;
+use crate::admin::Admin;
+use crate::failure::{Failure, Outcome};
+use crate::lifetime::Lifetime;
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct Control {
+    stopped: Arc<AtomicBool>,
+    questions: Receiver<oneshot::Sender<Snapshot>>,
+    wake: Wake,
+    admin: Option<Admin>,
+}
+
+impl Control {
+    /// Catches signals from now on, and listens on `admin` if given.
+    pub(super) fn start(admin: Option<Admin>, with_parent: bool, wake: Wake) -> Outcome<Self> {
+        let listener = admin.map(|admin| Listener::bind(&admin)).transpose()?;
+        let (listener, admin) = listener.unzip();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::operation)?;
+        let lifetime = {
+            let _entered = runtime.enter();
+            Lifetime::begin(with_parent)?
+        };
+        let (sender, questions) = sync_channel(MAX_QUESTIONS);
+        let enquirer = Enquirer { questions: sender, wake: wake.clone() };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Stop { stopped: Arc::clone(&stopped), wake: wake.clone() };
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || runtime.block_on(run(listener, enquirer, lifetime, stop)))
+            .map_err(Failure::operation)?;
+        Ok(Self { stopped, questions, wake, admin })
+    }
+
+    /// Whether a signal asked the process to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// What wakes the worker.
+    pub fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    /// Where the admin endpoint listens.
+    pub fn admin(&self) -> Option<Admin> {
+        self.admin.clone()
+    }
+
+    /// Answers the questions that wait; costs nothing when there are none.
+    pub fn answer(&self, mut snapshot: impl FnMut() -> Snapshot) {
+        for question in self.questions.try_iter().take(MAX_QUESTIONS) {
+            // Who asked may have gone; that is their affair.
+            let _ = question.send(snapshot());
+        }
+    }
+}
+
+struct Stop {
+    stopped: Arc<AtomicBool>,
+    wake: Wake,
+}
+
+async fn run(listener: Option<Listener>, enquirer: Enquirer, mut lifetime: Lifetime, stop: Stop) {
+    if let Some(listener) = listener {
+        let served = match listener {
+            Listener::Address(listener) => tokio::net::TcpListener::from_std(listener)
+                .map(|listener| drop(tokio::spawn(http::serve_address(listener, enquirer)))),
+            Listener::Socket(listener) => tokio::net::UnixListener::from_std(listener)
+                .map(|listener| drop(tokio::spawn(http::serve_socket(listener, enquirer)))),
+        };
+        if let Err(error) = served {
+            tracing::error!(%error, "the admin endpoint cannot be served");
+        }
+    }
+    let cause = lifetime.end().await;
+    tracing::info!(cause, "stopping");
+    stop.stopped.store(true, Ordering::Release);
+    stop.wake.wake();
+}
+
+/// What the admin endpoint listens on.
+enum Listener {
+    Address(TcpListener),
+    Socket(UnixListener),
+}
+
+impl Listener {
+    /// Listens, and says where that is in the end.
+    fn bind(admin: &Admin) -> Outcome<(Self, Admin)> {
+        match admin {
+            Admin::Address(address) => {
+                let listener = bind_address(*address)?;
+                let bound = listener.local_addr().map_err(Failure::setup)?;
+                Ok((Self::Address(listener), Admin::Address(bound)))
+            }
+            Admin::Socket(path) => {
+                // Programs are told a path that holds in any folder.
+                let path = std::path::absolute(path).map_err(Failure::setup)?;
+                Ok((Self::Socket(bind_socket(&path)?), Admin::Socket(path)))
+            }
+            Admin::Usual => Err(Failure::setup_text("the admin socket has no path")),
+        }
+    }
+}
+
+fn bind_address(address: SocketAddr) -> Outcome<TcpListener> {
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::setup_text(format!(
+            "admin address {address} is in use; choose another port, or 0 for any"
+        )),
+        _ => Failure::setup_text(format!("admin address {address}: {error}")),
+    })
+}
+
+/// A socket that its owner alone may open. One that a killed process left behind is replaced; one
+/// that answers is not, nor is anything else.
+fn bind_socket(path: &Path) -> Outcome<UnixListener> {
+    let failed = |error: std::io::Error| {
+        Failure::setup_text(format!("admin socket {}: {error}", path.display()))
+    };
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| found.file_type().is_socket()) {
+        if UnixStream::connect(path).is_ok() {
+            return Err(Failure::setup_text(format!(
+                "admin socket {} is in use by another process; give another path with --admin",
+                path.display()
+            )));
+        }
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+impl Drop for Control {
+    /// Takes the socket away, so that nobody asks a process that is gone.
+    fn drop(&mut self) {
+        if let Some(Admin::Socket(path)) = &self.admin {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// More than the connections that the endpoint serves at once.
+const MAX_QUESTIONS: usize = 32;

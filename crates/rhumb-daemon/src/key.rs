@@ -1,0 +1,79 @@
+//! Which name this process speaks for: from a key file, or one made for this run only.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rhumb_trust::{Identity, Passphrase, TrustError, load_key};
+use rhumb_wire::Role;
+use zeroize::Zeroizing;
+
+use crate::clock;
+use crate::failure::{Failure, Outcome};
+
+/// Opens sealed key files.
+const PASSPHRASE_VARIABLE: &str = "RHUMB_PASSPHRASE";
+
+/// The passphrase of a file, or else of the environment.
+pub fn passphrase(file: Option<&Path>) -> Outcome<Option<Passphrase>> {
+    let Some(path) = file else {
+        return Ok(std::env::var(PASSPHRASE_VARIABLE).ok().map(Passphrase::new));
+    };
+    let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
+        Failure::setup_text(format!("passphrase file {}: {error}", path.display()))
+    })?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(Some(Passphrase::new(line.to_owned()))),
+        _ => Err(Failure::setup_text(format!(
+            "passphrase file {} is empty; write the passphrase in its first line",
+            path.display()
+        ))),
+    }
+}
+
+/// The identity in `path`, which must be of the role given.
+pub fn load(path: &Path, role: Role) -> Outcome<Arc<Identity>> {
+    let identity = load_key(path, passphrase(None)?.as_ref()).map_err(|error| match error {
+        TrustError::KeyFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Failure::setup_text(format!(
+                "no key file {path}; make one: rhumb keygen --role {role} --out {path}",
+                path = path.display(),
+                role = role.as_str()
+            ))
+        }
+        TrustError::PassphraseNeeded { .. } => Failure::setup_text(format!(
+            "key file {} is sealed; give its passphrase in {PASSPHRASE_VARIABLE}",
+            path.display()
+        )),
+        error => Failure::setup(error),
+    })?;
+    let found = identity.metadata().role;
+    if found != role {
+        return Err(Failure::setup_text(format!(
+            "key file {} names a {}, not a {}; make another: rhumb keygen --role {} --out FILE",
+            path.display(),
+            found.as_str(),
+            role.as_str(),
+            role.as_str()
+        )));
+    }
+    Ok(Arc::new(identity))
+}
+
+/// The identity in `path`, or a fresh one that is forgotten when the process ends.
+pub fn load_or_ephemeral(path: Option<&Path>) -> Outcome<Arc<Identity>> {
+    match path {
+        Some(path) => load(path, Role::Node),
+        None => Identity::generate(Role::Node, clock::now().unix_s())
+            .map(Arc::new)
+            .map_err(Failure::operation),
+    }
+}
+
+/// A fresh secret from the system's generator.
+pub fn fresh_secret() -> Outcome<[u8; 32]> {
+    let mut secret = [0; 32];
+    aws_lc_rs::rand::fill(&mut secret)
+        .map_err(|_| Failure::operation_text("the system's random number generator failed"))?;
+    Ok(secret)
+}

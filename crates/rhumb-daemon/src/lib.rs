@@ -1,0 +1,34 @@
+//! What daemons and commands of Rhumb are made of: arguments, settings, files, and the frame of
+//! what runs for long.
+//!
+//! A command of the binary is left with its own work. Each of these is there because two commands
+//! need it, or because it is a setting: [`config`] validates all of them together.
+
+#![forbid(unsafe_code)]
+
+pub mod ad_cert;
+pub mod admin;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod daemon;
+pub mod exchange_protocols;
+pub mod failure;
+pub mod key;
+pub mod key_fetch;
+pub mod lifetime;
+pub mod membership;
+pub mod names;
+pub mod output;
+pub mod privileges;
+pub mod progress;
+pub mod remote;
+pub mod revocation_feed;
+pub mod roster;
+pub mod secret_file;
+pub mod signer;
+mod size;
+pub mod status;
+pub mod values;
+pub mod waypoint;
+pub mod words;

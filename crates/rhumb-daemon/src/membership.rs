@@ -1,0 +1,123 @@
+//! What every command of a node does around its work: join a router, end early when told to, leave.
+//!
+//! Leaving withdraws the name, so that nobody sends to a process that is gone.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_node::{Config, Node, NodeError, Standing, StandingWatch};
+use rhumb_trust::Identity;
+use rhumb_wire::Name;
+
+use crate::config::NodeSettings;
+use crate::failure::{Failure, Outcome};
+use crate::key;
+use crate::lifetime::Lifetime;
+use crate::output::remark;
+
+/// Joins, does `work`, and leaves, whatever came of the work. Ended from outside, the work is
+/// dropped where it stands and `interrupted` says what that means.
+pub fn joined<T, F: Future<Output = Outcome<T>>>(
+    settings: &NodeSettings,
+    with_parent: bool,
+    interrupted: Outcome<T>,
+    work: impl FnOnce(Node) -> F,
+) -> Outcome<T> {
+    let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
+    joined_as(identity, settings, with_parent, interrupted, work)
+}
+
+/// As [`joined`], under the name of `identity`.
+pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
+    identity: Arc<Identity>,
+    settings: &NodeSettings,
+    with_parent: bool,
+    interrupted: Outcome<T>,
+    work: impl FnOnce(Node) -> F,
+) -> Outcome<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::operation)?;
+    runtime.block_on(async {
+        let mut lifetime = Lifetime::begin(with_parent)?;
+        let mut config = Config::new(settings.router.clone());
+        config.lease_s = settings.lease_s.into();
+        config.require_published = false;
+        config.publish_within = PUBLISH_WITHIN;
+        config.access = settings.access.clone();
+        config.only_peer = settings.only_peer;
+        config.max_datagram_len = settings.max_datagram_len;
+        let node = tokio::select! {
+            joined = Node::join(identity, config) => joined.map_err(explain)?,
+            _ = lifetime.end() => return interrupted,
+        };
+        let standing = node.watch();
+        if let Standing { router: Some(router), published: false, .. } = standing.now() {
+            remark(format_args!(
+                "joined at {router}; not published yet: its RIBs do not answer, so names at other routers have no way here"
+            ));
+        }
+        let outcome = tokio::select! {
+            outcome = work(node.clone()) => outcome,
+            never = tell_changes(standing) => match never {},
+            cause = lifetime.end() => {
+                tracing::info!(cause, "leaving");
+                interrupted
+            }
+        };
+        // Whatever the work made of it, this is what its user has to know.
+        if let Err(error @ NodeError::Displaced { .. }) = node.status().await {
+            return Err(Failure::operation(error));
+        }
+        node.leave().await;
+        outcome
+    })
+}
+
+/// Says when a name that was not published is, and that
+/// another process has the same key. Ends never.
+async fn tell_changes(mut standing: StandingWatch) -> Infallible {
+    let mut is_published = standing.now().published;
+    let mut rivals = 0;
+    while let Some(now) = standing.changed().await {
+        let Some(router) = now.router else { continue };
+        if now.published && !is_published {
+            remark(format_args!("published: names at other routers have a way here now"));
+        }
+        is_published = now.published || is_published;
+        if now.rivals > rivals {
+            remark(format_args!(
+                "another process runs with this key, and joined before this one: the later claim counts, so router {router} \
+                 tells it to end"
+            ));
+        }
+        rivals = now.rivals;
+    }
+    std::future::pending().await
+}
+
+/// Refuses to look for a name that routers would not carry to.
+pub fn check_peer(settings: &NodeSettings, name: Name) -> Outcome {
+    match settings.only_peer {
+        Some(only) if only != name => Err(Failure::setup_text(format!(
+            "with --for, this node talks with {only} alone, and not with {name} (--for, or `for` in [node] of the file)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A node that cannot join has to be told something else; one that was shut out later has not.
+fn explain(error: NodeError) -> Failure {
+    match error {
+        NodeError::Closed => Failure::operation(error),
+        error => Failure::setup(error),
+    }
+}
+
+/// RIBs that are there take milliseconds; who waits for a command that
+/// works without them should not wait for long.
+const PUBLISH_WITHIN: Duration = Duration::from_secs(2);

@@ -1,0 +1,80 @@
+//! Certificates in words, for people who want to know who may do what.
+
+use std::collections::HashMap;
+
+use rhumb_wire::{Certificate, Name, Scope, Statement};
+
+use crate::clock::{time_left, time_of_day};
+
+/// What names are called in a sentence: a label where there
+/// is one, else the first characters of the name.
+#[derive(Debug, Default)]
+pub struct Labels(HashMap<Name, String>);
+
+impl Labels {
+    /// Calls `name` by `label` from now on.
+    pub fn insert(&mut self, name: Name, label: impl Into<String>) {
+        self.0.insert(name, label.into());
+    }
+
+    /// What `name` is called.
+    pub fn of(&self, name: Name) -> String {
+        self.0.get(&name).map_or_else(|| name.short(), String::clone)
+    }
+
+    /// What a certificate says, and for how long.
+    pub fn sentence(&self, certificate: &Certificate, now_s: u64) -> String {
+        let issuer = self.of(certificate.issuer);
+        let statement = match certificate.statement {
+            Statement::Route { via, scope: Scope::Any } => {
+                format!("{} may carry my traffic to and from anyone", self.of(via))
+            }
+            Statement::Route { via, scope: Scope::Destination(peer) } => {
+                format!("{} may carry my traffic to and from {} only", self.of(via), self.of(peer))
+            }
+            Statement::Locator(locator) => format!("I am reached at {}", locator.address()),
+            Statement::Service { server } => format!("{} may answer for me", self.of(server)),
+            Statement::Withdrawal => "what I said before no longer holds".to_owned(),
+            Statement::Absence { subject } => format!("I know no way to {}", self.of(subject)),
+        };
+        let until = time_of_day(certificate.not_after_s);
+        let left = time_left(now_s, certificate.not_after_s);
+        format!("{issuer} says: {statement}, until {until} UTC ({left})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+
+    #[test]
+    fn each_statement_is_a_sentence() {
+        let (a, b) = (Name([1; 32]), Name([2; 32]));
+        let mut labels = Labels::default();
+        labels.insert(a, "R1");
+        labels.insert(b, "R2");
+        let says = |statement| {
+            let certificate = Certificate {
+                sequence: 1,
+                not_before_s: 0,
+                not_after_s: 3_723,
+                issuer: a,
+                statement,
+                signature: [0; SIGNATURE_LEN],
+            };
+            labels.sentence(&certificate, 3_183)
+        };
+        assert_eq!(
+            says(Statement::Route { via: b, scope: Scope::Any }),
+            "R1 says: R2 may carry my traffic to and from anyone, until 01:02:03 UTC (9 min left)"
+        );
+        let scope = Scope::Destination(b);
+        assert!(says(Statement::Route { via: b, scope }).contains("to and from R2 only"));
+        let locator = Locator::new("192.0.2.1:9".parse().unwrap()).unwrap();
+        assert!(says(Statement::Locator(locator)).contains("I am reached at 192.0.2.1:9"));
+        assert!(says(Statement::Withdrawal).contains("no longer holds"));
+        assert!(says(Statement::Absence { subject: b }).contains("no way to R2"));
+        assert_eq!(labels.of(Name([3; 32])), Name([3; 32]).short());
+    }
+}

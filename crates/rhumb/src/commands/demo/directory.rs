@@ -1,0 +1,94 @@
+//! Asking a RIB, and believing nothing of its answer that does not verify.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rhumb_daemon::clock;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_trust::{Chain, Verified, name_of, verify_chain, verify_statement};
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Metadata, Name, Statement};
+
+use super::session::Session;
+
+/// A RIB, asked by whoever `source` is.
+pub(crate) struct Directory<'a> {
+    session: &'a mut Session,
+    source: Name,
+    last_id: u32,
+}
+
+impl<'a> Directory<'a> {
+    /// Asks over `session`, whose own name is `source`.
+    pub(crate) fn new(session: &'a mut Session, source: Name) -> Self {
+        Self { session, source, last_id: 0 }
+    }
+
+    /// The verified chain that leads from `name` outward;
+    /// `None` when the RIB proves that it knows none.
+    pub(crate) fn look_up(&mut self, name: Name) -> Outcome<Option<Verified<Chain>>> {
+        let mut keys = HashMap::new();
+        let certificates = match self.request(RibRequestBody::LookUpRoute(name))? {
+            RibResponseBody::Found { name: of, metadata, certificates } if of == name => {
+                keys.extend(metadata.iter().map(|metadata| (name_of(metadata), metadata.key)));
+                certificates
+            }
+            RibResponseBody::Absent(absence) => {
+                let rib = self.metadata(self.session.peer())?;
+                let absence = verify_statement(&absence, &rib, clock::now().unix_s())
+                    .map_err(Failure::operation)?;
+                return match absence.statement {
+                    Statement::Absence { subject } if subject == name => Ok(None),
+                    _ => Err(unexpected()),
+                };
+            }
+            _ => return Err(unexpected()),
+        };
+        for issuer in certificates.iter().map(|certificate| certificate.issuer) {
+            if let std::collections::hash_map::Entry::Vacant(entry) = keys.entry(issuer) {
+                entry.insert(self.metadata(issuer)?.key);
+            }
+        }
+        let now_s = clock::now().unix_s();
+        verify_chain(name, certificates, |issuer| keys.get(issuer).copied(), now_s)
+            .map(Some)
+            .map_err(Failure::operation)
+    }
+
+    /// The metadata of `name`, checked against it.
+    fn metadata(&mut self, name: Name) -> Outcome<Metadata> {
+        match self.request(RibRequestBody::LookUpMetadata(name))? {
+            RibResponseBody::Found { metadata, .. } => metadata
+                .into_iter()
+                .find(|metadata| name_of(metadata) == name)
+                .ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// One question, one answer.
+    pub(crate) fn request(&mut self, body: RibRequestBody) -> Outcome<RibResponseBody> {
+        self.last_id += 1;
+        let request = RibRequest { id: RequestId(self.last_id), body };
+        let mut data = Vec::new();
+        request.emit(&mut data);
+        let answer = self
+            .session
+            .ask(Action::RibRequest, self.source, &data, &[], PATIENCE)?
+            .ok_or_else(|| Failure::operation_text("the RIB does not answer; try again"))?;
+        let response = RibResponse::parse(&answer.data).map_err(Failure::operation)?;
+        if answer.header.action != Action::RibResponse || response.id != request.id {
+            return Err(unexpected());
+        }
+        Ok(response.body)
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::operation_text(
+        "the RIB gave an answer that does not fit the question; do not trust it",
+    )
+}
+
+/// A RIB answers within milliseconds; this is for lost datagrams.
+const PATIENCE: Duration = Duration::from_secs(3);
