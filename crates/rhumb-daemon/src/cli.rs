@@ -338,6 +338,7 @@ pub struct SendArguments {
     /// Who it is for
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub to: Name,
+    /// The node that sends.
     #[command(flatten)]
     pub node: NodeArguments,
 }
@@ -378,6 +379,7 @@ pub struct PingArguments {
     /// How often
     #[arg(short, long, default_value_t = DEFAULT_PING_COUNT, value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
+    /// The node that asks.
     #[command(flatten)]
     pub node: NodeArguments,
 }
@@ -388,6 +390,7 @@ pub struct TraceArguments {
     /// Who to trace the way to
     #[arg(value_parser = names::parse)]
     pub name: Name,
+    /// The node that asks.
     #[command(flatten)]
     pub node: NodeArguments,
 }

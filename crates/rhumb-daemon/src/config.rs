@@ -58,30 +58,48 @@ pub use waypoint::{FollowSettings, PacketIoChoice, Period, WaypointSettings};
 /// What a RIB runs with.
 #[derive(Debug)]
 pub struct RibSettings {
+    /// Its UDP address.
     pub listen: SocketAddr,
+    /// Its key file.
     pub key: PathBuf,
+    /// The file of its directory, made if missing.
     pub store: PathBuf,
+    /// What strangers may make its sessions hold.
     pub limits: Limits,
+    /// What its directory may take of disk and memory.
     pub store_limits: RibLimits,
+    /// Bytes of UDP payload, at most.
     pub max_datagram_len: u16,
+    /// Who may use it.
     pub access: AccessSettings,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
 /// What a router runs with.
 #[derive(Debug)]
 pub struct RouterSettings {
+    /// Its UDP address.
     pub listen: SocketAddr,
+    /// Its key file.
     pub key: PathBuf,
+    /// Where it publishes and asks.
     pub ribs: Vec<Remote>,
+    /// The routers that it is reached through, the preferred one first.
     pub upstreams: Vec<Remote>,
+    /// Where others reach it.
     pub locator: LocatorChoice,
     /// What routes may lead to though it is no public address.
     pub locators: Vec<rhumb_switch::Network>,
+    /// Whether it answers who looks for a router.
     pub discovery: DiscoveryChoice,
+    /// By sockets, or past the kernel's network stack.
     pub io: Choice,
+    /// Seconds that its certificates last.
     pub lease_s: u32,
+    /// What strangers may make its sessions hold.
     pub limits: Limits,
+    /// Bytes of UDP payload, at most.
     pub max_datagram_len: u16,
     /// Threads that forward, 1 to 8.
     pub workers: u8,
@@ -89,6 +107,7 @@ pub struct RouterSettings {
     pub coalesce: Option<Duration>,
     /// Whether each keeps to a core of its own.
     pub pin: bool,
+    /// The file that keeps its routes over a restart.
     pub state: Option<PathBuf>,
     /// What is demanded of foreign peers.
     pub border: Option<BorderSettings>,
@@ -98,6 +117,7 @@ pub struct RouterSettings {
     pub access: AccessSettings,
     /// Who it goes on as when everything is open.
     pub run_as: Option<User>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
@@ -105,6 +125,7 @@ pub struct RouterSettings {
 #[derive(Debug)]
 pub struct NodeSettings {
     pub(crate) router: RouterChoice,
+    /// Its key file; without one, a key is made for this run.
     pub key: Option<PathBuf>,
     pub(crate) only_peer: Option<Name>,
     pub(crate) lease_s: u32,
@@ -116,11 +137,13 @@ pub struct NodeSettings {
 /// What a receiver runs with.
 #[derive(Debug)]
 pub struct ReceiveSettings {
+    /// The node that receives.
     pub node: NodeSettings,
     /// Who may send to it.
     pub access: AccessSettings,
     /// Bytes of the largest file.
     pub max_size: Option<u64>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 

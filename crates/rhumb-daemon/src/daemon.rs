@@ -132,9 +132,13 @@ pub(crate) fn flush<S: Service>(io: &mut Backend, service: &mut S, batch: &mut B
 
 /// The one line a daemon prints when others may use it.
 pub struct Ready {
+    /// What it is.
     pub role: Role,
+    /// Who answers there.
     pub name: Name,
+    /// Where others reach it.
     pub address: SocketAddr,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 

@@ -18,7 +18,9 @@ use rustix::thread::CapabilitySet;
 /// Who a daemon goes on as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct User {
+    /// Of the user (UID).
     pub id: u32,
+    /// Of its own group (GID).
     pub group: u32,
 }
 

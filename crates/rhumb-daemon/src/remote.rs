@@ -46,7 +46,9 @@ impl From<Remote> for rhumb_node::Remote {
 /// A server, and the name that must answer there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
+    /// Who must prove to be there.
     pub name: Name,
+    /// Where it is.
     pub address: SocketAddr,
 }
 

@@ -34,9 +34,13 @@ use crate::remote::parse_name;
 /// A site, which is a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
+    /// Whose site it is.
     pub member: String,
+    /// Which of the member's; no two have the same.
     pub site: String,
+    /// The number of its AS.
     pub asn: u32,
+    /// Of the key by which it proves to be this site.
     pub name: Name,
     /// It is gone, and its place is nobody's.
     pub is_removed: bool,

@@ -156,6 +156,7 @@ pub struct RevokeArguments {
     /// time in seconds, or the last serial and one]
     #[arg(long, value_name = "SERIAL", value_parser = clap::value_parser!(u32).range(1..))]
     pub serial: Option<u32>,
+    /// The key server that is told.
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -163,6 +164,7 @@ pub struct RevokeArguments {
 /// `rhumb capability follow`
 #[derive(Debug, Args)]
 pub struct FollowArguments {
+    /// The key server that is asked.
     #[command(flatten)]
     pub server: ServerArguments,
 }

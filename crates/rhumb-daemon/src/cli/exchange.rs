@@ -26,6 +26,7 @@ pub struct ExchangeArguments {
     /// Only look at configuration, key and roster, and say whether they are in order
     #[arg(long)]
     pub check: bool,
+    /// To do in place of running a server.
     #[command(subcommand)]
     pub command: Option<ExchangeCommand>,
 }

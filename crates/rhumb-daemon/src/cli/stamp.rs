@@ -12,8 +12,10 @@ use crate::admin::{Admin, USUAL};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = STAMP_HELP)]
 pub struct StampArguments {
+    /// To do in place of running a command.
     #[command(subcommand)]
     pub task: Option<StampTask>,
+    /// Where keys come from, and what is stamped.
     #[command(flatten)]
     pub keys: StampKeyArguments,
     /// Serve /status and /metrics over HTTP: on a Unix socket that this user and
@@ -71,7 +73,9 @@ pub(crate) struct Waypoints(pub(crate) Vec<IpAddr>);
 /// A waypoint to which packets go in UDP, and where they go for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CarriedInUdp {
+    /// Its address, as in a way.
     pub waypoint: IpAddr,
+    /// Where datagrams to it go.
     pub to: SocketAddr,
 }
 

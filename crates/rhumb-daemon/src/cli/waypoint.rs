@@ -50,6 +50,7 @@ pub struct WaypointArguments {
     /// Only look at configuration and keys, and say whether they are in order
     #[arg(long)]
     pub check: bool,
+    /// To do in place of running a waypoint.
     #[command(subcommand)]
     pub command: Option<WaypointCommand>,
 }

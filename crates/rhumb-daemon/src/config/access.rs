@@ -22,6 +22,7 @@ use crate::remote::parse_name;
 /// The rules of a service, and where to read them again.
 #[derive(Debug, Clone)]
 pub struct AccessSettings {
+    /// The rules as they were when this was read.
     pub access: Access,
     service: Service,
     flags: AccessArguments,
@@ -31,8 +32,11 @@ pub struct AccessSettings {
 /// What the rules are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
+    /// Publishing at a RIB, and asking it.
     Rib,
+    /// Being carried for by a router.
     Router,
+    /// Sending to a receiver.
     Receive,
 }
 

@@ -22,14 +22,18 @@ pub struct BorderSettings {
     pub verifier: VerifierConfig,
     /// Files, and folders of files.
     pub masters: Vec<PathBuf>,
+    /// The folder of accounts; without one they are in memory only.
     pub accounts: Option<PathBuf>,
+    /// What each of its files is for.
     pub period: Period,
+    /// Who says what is revoked, if it is asked.
     pub follow: Option<FollowSettings>,
 }
 
 /// What a router has for a peer.
 #[derive(Debug)]
 pub struct BorderStampSettings {
+    /// The router that demands capabilities.
     pub peer: Name,
     /// For PDUs of these sources.
     pub source: NamePrefix,

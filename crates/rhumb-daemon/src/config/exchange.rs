@@ -23,9 +23,13 @@ use crate::remote::{Pinned, parse_address, parse_name};
 /// What a server of the exchange runs with.
 #[derive(Debug)]
 pub struct ExchangeSettings {
+    /// Which of the two it is.
     pub party: Party,
+    /// Its TCP address, for members and the other party.
     pub listen: SocketAddr,
+    /// Its key file.
     pub key: PathBuf,
+    /// The file that says who the members are; both parties have it alike.
     pub roster: PathBuf,
     /// The other party: its primary first.
     pub peers: Vec<Pinned>,
@@ -33,37 +37,53 @@ pub struct ExchangeSettings {
     pub primary: Option<Pinned>,
     /// The server that stands by for this one: it may ask how this one is.
     pub standby: Option<Name>,
+    /// Threads among which destinations are divided; both parties have as many.
     pub shards: u16,
+    /// What is made ahead for computations; both parties have as much.
     pub pools: Parameters,
+    /// How the exchange chooses within the best class.
     pub select_best: Form,
     /// Party one's.
     pub port_load: Option<PathBuf>,
+    /// How long members have to rank.
     pub rank_deadline: Duration,
+    /// How long routes stay of a member that is gone.
     pub stale: Duration,
     /// Party one's: how long it takes until all was chosen anew.
     pub rechoose: Duration,
+    /// How long a server may be out of reach before its standby is used.
     pub takeover: Duration,
     /// The plain route server beside: party one's.
     pub plain: Option<PlainSettings>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
 /// A plain route server.
 #[derive(Debug)]
 pub struct PlainSettings {
+    /// The number of its AS, not 0.
     pub asn: u32,
+    /// Its BGP identifier.
     pub router_id: Ipv4Addr,
+    /// Its TCP address, for BGP.
     pub listen: SocketAddr,
+    /// Who may connect, each from an address of its own.
     pub clients: Vec<PlainClient>,
 }
 
 /// A member that does not use the private service.
 #[derive(Debug, Clone)]
 pub struct PlainClient {
+    /// What the member is called in policies.
     pub member: String,
+    /// The number of its AS, not 0.
     pub asn: u32,
+    /// Where its router connects from.
     pub address: IpAddr,
+    /// The file of the secret for TCP-MD5, if there is one.
     pub password: Option<PathBuf>,
+    /// Routes of each family; one more ends the session.
     pub max_prefixes: u32,
     /// The ASes that may get its routes at all; all, if none are listed.
     pub only: Option<Vec<u32>>,

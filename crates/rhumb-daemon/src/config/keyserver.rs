@@ -18,22 +18,34 @@ use crate::remote::{DEFAULT_KEYSERVER_PORT, parse_address, parse_waypoint};
 /// What a key server runs with.
 #[derive(Debug)]
 pub struct KeyserverSettings {
+    /// Where its answers stand in DNS.
     pub zone: Zone,
+    /// Its addresses, UDP and TCP.
     pub listen: Vec<SocketAddr>,
+    /// The book of principals, whose keys it gives out.
     pub principals: PathBuf,
+    /// The file of what is revoked.
     pub journal: PathBuf,
+    /// Key files of those who may revoke; one at least.
     pub operators: Vec<PathBuf>,
+    /// Answers a second to one source network; not 0.
     pub rate_per_s: u32,
+    /// Those it gives keys for; one at least.
     pub waypoints: Vec<KeyserverWaypoint>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
 /// A waypoint that keys are given for.
 #[derive(Debug)]
 pub struct KeyserverWaypoint {
+    /// Its address and the windows of its keys, as principals know them.
     pub known: KnownWaypoint,
+    /// How its stamps are made.
     pub suite: Suite,
+    /// The file of its master key.
     pub master: PathBuf,
+    /// The key file by which it asks what is revoked; it does not follow without one.
     pub follower: Option<PathBuf>,
 }
 

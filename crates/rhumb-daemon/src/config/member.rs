@@ -37,22 +37,27 @@ pub struct MemberSettings {
     pub neutral: Vec<Pinned>,
     /// The session with the member's router.
     pub bgp: BgpSettings,
+    /// Who may have its routes, and which of others' it takes.
     pub policy: PolicySettings,
     /// Whether the exchange chooses within the best class; otherwise the order
     /// decides alone, and the exchange learns that.
     pub select_best: bool,
     /// Caches of the RPKI, the preferred one first.
     pub rtr: Vec<SocketAddr>,
+    /// The socket for questions about its routes.
     pub control: Option<PathBuf>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
 /// The session with the member's router.
 #[derive(Debug)]
 pub struct BgpSettings {
+    /// Where the router listens.
     pub router: SocketAddr,
     /// Where the router's connections are taken.
     pub listen: SocketAddr,
+    /// Both ends' numbers, families, timers and bounds.
     pub config: Config,
     /// The file of the secret for TCP-MD5.
     pub password: Option<PathBuf>,

@@ -28,21 +28,30 @@ use crate::privileges::{self, User};
 pub struct StampSettings {
     /// Of the options; empty without them.
     pub via: Via,
+    /// Files of capabilities.
     pub capabilities: Vec<PathBuf>,
+    /// Files of principals, whose keys come from key servers.
     pub principals: Vec<PathBuf>,
+    /// Those to ask for keys; none for the system's.
     pub resolvers: Vec<SocketAddr>,
+    /// What becomes of packets for which there is no key.
     pub fallback: Fallback,
+    /// Whether questions to DNS servers are stamped, too.
     pub stamp_dns: bool,
     /// Each waypoint once.
     pub udp: Vec<CarriedInUdp>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
 /// What `rhumb stamp daemon` runs with.
 #[derive(Debug)]
 pub struct StampDaemonSettings {
+    /// What it has in common with `rhumb stamp COMMAND`.
     pub stamp: StampSettings,
+    /// Which packets go which way; the first that fits counts.
     pub policies: Vec<Policy>,
+    /// Where sockets are handed over, if anywhere.
     pub socket: Option<PathBuf>,
     /// Ids of users who may hand over sockets.
     pub allowed: Vec<u32>,

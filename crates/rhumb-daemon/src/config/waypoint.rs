@@ -21,6 +21,7 @@ use crate::remote::parse_address;
 pub struct WaypointSettings {
     /// What of it the verifiers need, but for what differs from worker to worker.
     pub verifier: VerifierConfig,
+    /// How packets come in and go out.
     pub io: PacketIoChoice,
     /// Whether Platypus is taken in UDP, too, on the port of the verifier.
     pub udp: bool,
@@ -28,14 +29,19 @@ pub struct WaypointSettings {
     pub masters: Vec<PathBuf>,
     /// Whether packets may be delivered to this host itself.
     pub deliver_here: bool,
+    /// Threads that verify.
     pub workers: u8,
+    /// Whether each keeps to a core of its own.
     pub pin: bool,
     /// The folder of accounts, and how long a period is.
     pub accounts: Option<PathBuf>,
+    /// What each file of accounts is for.
     pub period: Period,
+    /// Who says what is revoked, if it is asked.
     pub follow: Option<FollowSettings>,
     /// Who it goes on as when everything is open.
     pub run_as: Option<User>,
+    /// Where it tells how it is, if anywhere.
     pub admin: Option<Admin>,
 }
 
@@ -47,7 +53,12 @@ pub enum PacketIoChoice {
     /// A TUN device of this name.
     Tun(String),
     /// AF_XDP on these interfaces.
-    Xdp { interfaces: Vec<String>, zero_copy_only: bool },
+    Xdp {
+        /// Their names: packets come in and go out by them; one at least.
+        interfaces: Vec<String>,
+        /// Whether drivers that would copy are refused.
+        zero_copy_only: bool,
+    },
 }
 
 /// Whose word about revocations is taken.
@@ -63,8 +74,11 @@ pub struct FollowSettings {
 /// What one file of accounts is for, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Period {
+    /// An hour, as `2026-11-23T07`.
     Hour,
+    /// A day, as `2026-11-23`.
     Day,
+    /// A month, as `2026-11`.
     Month,
 }
 

@@ -82,9 +82,11 @@ pub struct Neighbour {
 /// How it stands.
 #[derive(Debug, Clone)]
 pub struct Status {
+    /// Of the state machine (RFC 4271, section 8).
     pub state: State,
     /// Since when it is in that state.
     pub since: Instant,
+    /// What was read and sent since the start.
     pub counters: Counters,
     /// Routes by family: those it has announced, those it shall
     /// have, and of the former those kept from before.
@@ -98,8 +100,11 @@ pub struct Status {
 /// Numbers of routes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Routes {
+    /// Those that it has announced.
     pub received: usize,
+    /// Of these, those kept from a session before.
     pub stale: usize,
+    /// Those that it shall have.
     pub sent: usize,
 }
 

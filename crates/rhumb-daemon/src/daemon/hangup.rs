@@ -55,6 +55,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
+    /// Notes whether standard error is a terminal now.
     pub fn now() -> Self {
         Self { had: std::io::stderr().is_terminal() }
     }

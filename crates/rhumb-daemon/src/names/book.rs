@@ -28,8 +28,11 @@ pub struct Book {
 /// One label, and what it stands for. Several may have the same label: then it is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// What the name is called here.
     pub label: Label,
+    /// The name in full.
     pub name: Name,
+    /// Who wrote it, which decides when it no longer counts.
     pub origin: Origin,
 }
 

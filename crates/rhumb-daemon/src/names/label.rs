@@ -13,6 +13,7 @@ use rhumb_wire::Name;
 pub struct Label(String);
 
 impl Label {
+    /// As it was given: upper and lower case differ.
     pub fn as_str(&self) -> &str {
         &self.0
     }

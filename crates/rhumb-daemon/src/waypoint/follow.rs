@@ -23,7 +23,16 @@ use crate::signer::load_signer;
 pub enum News {
     /// All that is revoked. Who has taken it over drops `done`: with the last one it is in force.
     /// Not `is_current` is what was kept from before the start.
-    Revoked { serial: u32, revocations: Arc<Revocations>, is_current: bool, done: Sender<()> },
+    Revoked {
+        /// The key server's, which grows with each change.
+        serial: u32,
+        /// All that is in force.
+        revocations: Arc<Revocations>,
+        /// Whether the key server has said so in this run.
+        is_current: bool,
+        /// Never sent on; dropped when it is in force.
+        done: Sender<()>,
+    },
     /// The server does not answer.
     Lost,
     /// Whether all of it is in the file.

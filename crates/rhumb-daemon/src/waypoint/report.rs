@@ -33,6 +33,7 @@ impl Followed {
         }
     }
 
+    /// For `/metrics`: as in the status; whether they are kept only where there is a file.
     pub fn metrics(&self) -> Vec<Reading> {
         let mut metrics =
             vec![SERIAL.is(self.serial), REVOKED.is(self.revocations), FOLLOWS.is(self.is_current)];

@@ -147,8 +147,11 @@ pub enum Who {
 /// A line of the exchange's roster, as far as policies know it. Its place is the member's index.
 #[derive(Debug, Clone, Copy)]
 pub struct SiteName<'a> {
+    /// Whose site it is.
     pub member: &'a str,
+    /// Which of the member's.
     pub site: &'a str,
+    /// The number of its AS.
     pub asn: u32,
 }
 

@@ -52,13 +52,17 @@ impl fmt::Debug for TcpPassword {
 
 /// A neighbour that may connect.
 pub struct Admitted {
+    /// Where it connects from.
     pub address: IpAddr,
+    /// Of TCP-MD5, if its segments have to be signed.
     pub password: Option<TcpPassword>,
+    /// Where its connections go.
     pub door: mpsc::Sender<TcpStream>,
 }
 
 /// Listens until dropped.
 pub struct Listener {
+    /// Where it listens, with the port that the system chose for port 0.
     pub address: SocketAddr,
     task: tokio::task::AbortHandle,
     refused: Arc<AtomicU64>,

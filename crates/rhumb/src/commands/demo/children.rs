@@ -1,8 +1,8 @@
 //! The demo's processes: started from this very program, read
 //! line by line, and ended by id whatever happens.
 //!
-//! Each holds a pipe from us as standard input and ends when it closes (see [`rhumb_daemon::lifetime`]),
-//! so that none outlives us even when we are killed.
+//! Each holds a pipe from us as standard input and ends when it closes (see
+//! [`rhumb_daemon::lifetime`]), so that none outlives us even when we are killed.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
