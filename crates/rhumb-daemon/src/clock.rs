@@ -1,4 +1,4 @@
-//! The one place of the binary that reads the clocks.
+//! The one place where daemons and commands read the clocks.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Rule for the binary: no command names another one, and what is below the commands names none of
-//! them. What two commands share has a room of its own below both.
+//! Rule for the binary: it holds commands only, and none of them names another one. What two
+//! commands share, settings and the frame of daemons are in a crate below.
 
 use super::Findings;
 use super::modules::{module_of, named};
@@ -13,25 +13,26 @@ pub(crate) fn check(tree: &Tree, findings: &mut Findings) {
         let own = match module[..] {
             // Both list the commands: as modules, and to run them.
             [] | ["commands"] => continue,
-            ["commands", own, ..] => Some(own),
-            _ => None,
+            ["commands", own, ..] => own,
+            _ => {
+                findings.refuse(path, WRONG_CRATE);
+                continue;
+            }
         };
         for it in named(&Source::read(text), &module) {
             let [folder, other, ..] = &it.path[..] else { continue };
             let is_command = tree.has(&format!("{SOURCE}commands/{other}.rs"));
-            if folder != "commands" || !is_command || own == Some(other) {
-                continue;
+            if folder == "commands" && is_command && own != other {
+                let why = format!("the command `{own}` names the command `{other}`");
+                findings.refuse_line(path, it.line, format!("{why}: what they share goes below"));
             }
-            let why = match own {
-                Some(own) => format!("the command `{own}` names the command `{other}`"),
-                None => format!("is below the commands, and names the command `{other}`"),
-            };
-            findings.refuse_line(path, it.line, format!("{why}: what they share goes below both"));
         }
     }
 }
 
 const SOURCE: &str = "crates/rhumb/src/";
+const WRONG_CRATE: &str =
+    "the binary holds commands only: what they share, settings and frame go to `rhumb-daemon`";
 
 #[cfg(test)]
 mod tests {
@@ -51,9 +52,15 @@ mod tests {
 
     #[test]
     fn a_command_may_name_its_own_parts_and_what_is_below() {
-        let text = "use crate::commands::ping::pace;\nuse super::pace;\nuse crate::daemon;\n";
+        let text = "use crate::commands::ping::pace;\nuse super::pace;\nuse rhumb_daemon::clock;\n";
         assert_eq!(problems("commands/ping/loss.rs", text), [""; 0]);
-        assert_eq!(problems("daemon.rs", "use crate::failure;"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        let found = problems("session.rs", "use rhumb_daemon::clock;");
+        assert_eq!(found, [format!("crates/rhumb/src/session.rs: {WRONG_CRATE}")]);
+        assert_eq!(problems("session/pdu.rs", "").len(), 1);
     }
 
     #[test]
@@ -69,7 +76,5 @@ mod tests {
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].contains("`ping` names the command `status`"), "{found:?}");
         }
-        let below = problems("daemon.rs", "\nuse crate::commands::ping::Pace;");
-        assert!(below[0].starts_with("crates/rhumb/src/daemon.rs:2: is below"), "{below:?}");
     }
 }
