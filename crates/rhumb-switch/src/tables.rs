@@ -564,6 +564,7 @@ mod tests {
         let (destination, via) = (holder.name(), Name([1; 32]));
         let tables = Tables::new(&Config::default(), &[1; 32], now);
         let (withdrawn_to, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        let flows = AtomicU64::new(0);
         let turns: Vec<_> = (1..400)
             .map(|turn| {
                 let withdrawal = says(&holder, Statement::Withdrawal, 2 * turn);
@@ -571,12 +572,15 @@ mod tests {
             })
             .collect();
         let grounds = Grounds::on(tables.changes().of(&destination));
-        let mut flows = 0;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (way, withdrawal) in turns {
                     assert!(tables.learn(way, now + Duration::from_secs(600), now));
                     std::thread::yield_now();
+                    // Once, at least, a flow is made, however busy the machine.
+                    while flows.load(Ordering::SeqCst) == 0 {
+                        std::thread::yield_now();
+                    }
                     assert!(tables.note(&withdrawal));
                     withdrawn_to.store(withdrawal.sequence, Ordering::SeqCst);
                 }
@@ -588,7 +592,7 @@ mod tests {
                 let Known::Way(way) = tables.find(&destination, now) else { continue };
                 let sequence = way.chain.certificates()[0].sequence;
                 assert!(sequence > before, "found {sequence}, withdrawn up to {before}");
-                flows += 1;
+                flows.fetch_add(1, Ordering::SeqCst);
                 // The flow stands while nothing that it rests
                 // on is noted after what was read before.
                 while withdrawn_to.load(Ordering::SeqCst) < sequence {
@@ -598,6 +602,6 @@ mod tests {
                 assert!(!stands, "the flow of {sequence} lives on");
             }
         });
-        assert!(flows > 0);
+        assert!(flows.into_inner() > 0);
     }
 }
