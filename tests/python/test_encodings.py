@@ -137,6 +137,7 @@ class CertificateEncoding(Strictness):
         self.check(self.make(3), self.head(3, 0))
         self.check(self.make(4, subject=B), self.head(4, 0) + B_HEX)
         self.check(self.make(5, subject=B), self.head(5, 0) + B_HEX)
+        self.check(self.make(6, subject=B, rights=9), self.head(6, 0) + B_HEX + "00000009")
 
     def test_the_lengths_that_section_2_states(self):
         lengths = [
@@ -147,14 +148,17 @@ class CertificateEncoding(Strictness):
                 ((2,), {"address": ("192.0.2.1", 1)}),
                 ((3,), {}),
                 ((4,), {"subject": B}),
+                ((6,), {"subject": B, "rights": 1}),
             )
         ]
-        self.assertEqual(lengths, [156, 188, 142, 124, 156])
+        self.assertEqual(lengths, [156, 188, 142, 124, 156, 160])
 
     def test_what_must_be_refused(self):
         route = self.make(1, subject=B).encode()
         # Version, type, scope, the zero byte, and an end before the beginning.
-        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 6), (2, 2), (3, 1), (26, 0)])
+        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 7), (2, 2), (3, 1), (26, 0)])
+        member = self.make(6, subject=B, rights=9).encode()
+        self.assert_refused(member, Certificate.parse, [(2, 1), (92, 1), (95, 0), (95, 16)])
         self.assert_refused(self.make(3).encode(), Certificate.parse, [(2, 1)])
         for address in (("0.0.0.0", 1), ("::", 1), ("224.0.0.1", 1), ("ff02::1", 1), ("192.0.2.1", 0)):
             with self.assertRaises(Malformed, msg=str(address)):

@@ -17,6 +17,7 @@ from rhumb import certificates, chains, metadata, payloads, pdus, rib, sealed, t
 from rhumb.certificates import Certificate
 from rhumb.datagrams import DTLS_FIRST_BYTES, Discovery, Initial, Retry
 from rhumb.errors import Malformed, RhumbError, Untrusted
+from rhumb.memberships import Membership
 from rhumb.metadata import Metadata
 from rhumb.names import Name
 from rhumb.payloads import Payload
@@ -28,7 +29,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors"
 FILES = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.json"))}
 ROLES = {"node": 1, "router": 2, "rib": 3, "domain": 4, "capsule": 5}
 ALGORITHMS = {"P-256": 1, "Ed25519": 2}
-TYPES = {"route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5}
+TYPES = {"route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6}
+RIGHTS = {"join": 1, "carry": 2, "publish": 4, "admit": 8}
+SUBJECTS = {"route": "via", "absence": "subject", "service": "server", "member": "member"}
 
 
 def turned(mapping):
@@ -124,7 +127,9 @@ class CertificateForm:
             "signature": found.signature.hex(),
         }
         if found.subject is not None:
-            fields[{"route": "via", "absence": "subject", "service": "server"}[fields["type"]]] = str(found.subject)
+            fields[SUBJECTS[fields["type"]]] = str(found.subject)
+        if found.rights is not None:
+            fields["rights"] = [name for name, right in RIGHTS.items() if found.rights & right]
         if found.destination is not None:
             fields["destination"] = str(found.destination)
         if found.address is not None:
@@ -132,7 +137,8 @@ class CertificateForm:
         return fields
 
     def encode(self, fields):
-        subject = fields.get("via") or fields.get("subject") or fields.get("server")
+        subject = fields.get(SUBJECTS.get(fields["type"]))
+        rights = sum(RIGHTS[name] for name in fields["rights"]) if "rights" in fields else None
         address = (fields["ip"], fields["port"]) if "ip" in fields else None
         unsigned = Certificate(
             TYPES[fields["type"]],
@@ -143,6 +149,7 @@ class CertificateForm:
             optional_name(subject),
             optional_name(fields.get("destination")),
             address,
+            rights,
         )
         statement = unsigned.encode()[:-64]
         private = PRIVATE_KEYS.get(unsigned.issuer)
@@ -150,6 +157,22 @@ class CertificateForm:
             # Of ECDSA, which signs differently each time. `decode` verifies it.
             return statement + bytes.fromhex(fields["signature"])
         return statement + private.sign(b"rhumb certificate v1\0" + statement)
+
+
+class MembershipForm:
+    def decode(self, octets, _):
+        found = Membership.parse(octets)
+        found.verify(found.member, found.certificates[0].not_before_s)
+        return {
+            "domain": str(found.domain),
+            "member": str(found.member),
+            "rights": [name for name, right in RIGHTS.items() if found.rights & right],
+            "issuers": hexes(found.issuers),
+            "certificates": hexes(found.certificates),
+        }
+
+    def encode(self, fields):
+        return Membership(metadata_of(fields["issuers"]), certificates_of(fields["certificates"])).encode()
 
 
 class CertificateListForm:
@@ -455,6 +478,7 @@ FORMS = {
     "metadata list": MetadataListForm(),
     "certificate": CertificateForm(),
     "certificate list": CertificateListForm(),
+    "membership": MembershipForm(),
     "chain": ChainForm(),
     "PDU": PduForm(),
     "labelled PDU": LabelledPduForm(),

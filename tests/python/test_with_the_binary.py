@@ -6,12 +6,15 @@ import sys
 import threading
 import time
 import unittest
+from dataclasses import replace
 
-from network import PATIENCE_S, Network, environment
+from network import PATIENCE_S, Network, Server, environment
 from rhumb import certificates, pdus, sealed
 from rhumb.dtls.client13 import Client13
-from rhumb.errors import Refused
+from rhumb.errors import Refused, SessionOver
 from rhumb.identity import Identity
+from rhumb.memberships import Membership
+from rhumb.metadata import ROLE_DOMAIN
 from rhumb.names import Name
 from rhumb.node import Node, RibClient
 from rhumb.payloads import Payload
@@ -41,6 +44,28 @@ class WithTheBinary(unittest.TestCase):
         self.assertAlmostEqual(node.accepted.until_s, time.time() + 300, delta=10)
         attached = [entry["name"] for entry in self.network.near.status()["attached"]]
         self.assertIn(str(node.name), attached)
+
+    def test_a_closed_router_takes_the_members_of_its_domain(self):
+        domain = Identity.generate(role=ROLE_DOMAIN)
+        at_rib = f"{self.network.rib.name}@{self.network.rib.text}"
+        self.network.keygen("router", "closed.key")
+        closed = Server(self.network.start(
+            "router", "--key", "closed.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rib", at_rib,
+            "--strangers", "refused", "--admit-domain", str(domain.name),
+        ).next_object())
+        plain = Identity.generate()
+        said = certificates.member(domain, plain.name, certificates.JOIN, 600)
+        shown = Membership((domain.metadata,), (said,)).encode()
+        node = Node.join(closed.address, replace(plain, membership=shown), closed.name)
+        self.addCleanup(node.close)
+        self.assertLess(node.ping(self.rust_name), PATIENCE_S)
+        # Without it, with that of another, and with one that nobody signed, which ends the session of before, too.
+        forged = Membership((domain.metadata,), (replace(said, signature=bytes(64)),)).encode()
+        for identity in (
+            Identity.generate(), replace(Identity.generate(), membership=shown), replace(plain, membership=forged)
+        ):
+            with self.assertRaises((Refused, SessionOver)):
+                Node.join(closed.address, identity, closed.name)
 
     def test_a_lease_is_renewed_at_half_its_life(self):
         node = self.join(lease_s=4)

@@ -3,6 +3,7 @@
 
 mod access;
 mod capability;
+mod domain;
 mod exchange;
 mod member;
 mod name;
@@ -30,6 +31,7 @@ pub use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
+pub use domain::{AdmitArguments, DomainArguments, DomainCommand, Right};
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
@@ -86,6 +88,8 @@ pub enum Command {
     Name(NameArguments),
     /// Let a server answer for a capsule's name, for some days
     Certify(CertifyArguments),
+    /// Say who belongs to a trust domain, and show what was said
+    Domain(DomainArguments),
     /// Show what an AdCert says
     Inspect(InspectArguments),
     /// Run a RIB: the directory of verified routes
@@ -131,7 +135,7 @@ pub struct KeygenArguments {
     /// What the name is for
     #[arg(long, value_enum, default_value_t = KeyRole::Node)]
     pub role: KeyRole,
-    /// Where to write the key [default: node.key, router.key, rib.key or capsule.key]
+    /// Where to write the key [default: node.key, router.key, rib.key, capsule.key or domain.key]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// A few words that become part of the name's metadata, for all to see
@@ -154,6 +158,8 @@ pub enum KeyRole {
     Rib,
     /// Is served by others, and moves between them: its key stays at home
     Capsule,
+    /// Says who belongs to it and what they may do: its key stays at home
+    Domain,
 }
 
 impl From<KeyRole> for Role {
@@ -163,6 +169,7 @@ impl From<KeyRole> for Role {
             KeyRole::Router => Self::Router,
             KeyRole::Rib => Self::Rib,
             KeyRole::Capsule => Self::Capsule,
+            KeyRole::Domain => Self::Domain,
         }
     }
 }

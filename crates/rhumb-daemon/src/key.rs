@@ -1,10 +1,11 @@
-//! Which name this process speaks for: from a key file, or one made for this run only.
+//! Which name this process speaks for: from a key file, or one made for this run only. What a trust
+//! domain says of the name lies beside its key: `NAME.membership` beside `NAME.key`.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rhumb_trust::{Identity, Passphrase, TrustError, load_key};
+use rhumb_trust::{Identity, Membership, Passphrase, TrustError, load_key};
 use rhumb_wire::Role;
 use zeroize::Zeroizing;
 
@@ -31,22 +32,9 @@ pub fn passphrase(file: Option<&Path>) -> Outcome<Option<Passphrase>> {
     }
 }
 
-/// The identity in `path`, which must be of the role given.
+/// The identity in `path`, which must be of the role given, with the membership beside it.
 pub fn load(path: &Path, role: Role) -> Outcome<Arc<Identity>> {
-    let identity = load_key(path, passphrase(None)?.as_ref()).map_err(|error| match error {
-        TrustError::KeyFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Failure::setup_text(format!(
-                "no key file {path}; make one: rhumb keygen --role {role} --out {path}",
-                path = path.display(),
-                role = role.as_str()
-            ))
-        }
-        TrustError::PassphraseNeeded { .. } => Failure::setup_text(format!(
-            "key file {} is sealed; give its passphrase in {PASSPHRASE_VARIABLE}",
-            path.display()
-        )),
-        error => Failure::setup(error),
-    })?;
+    let identity = load_with_role(path, role.as_str())?;
     let found = identity.metadata().role;
     if found != role {
         return Err(Failure::setup_text(format!(
@@ -58,6 +46,40 @@ pub fn load(path: &Path, role: Role) -> Outcome<Arc<Identity>> {
         )));
     }
     Ok(Arc::new(identity))
+}
+
+/// The identity in `path`, of whatever role, with the membership beside it.
+pub fn load_any(path: &Path) -> Outcome<Identity> {
+    load_with_role(path, "domain")
+}
+
+/// `role`: of a key that could be made instead, if there is none.
+fn load_with_role(path: &Path, role: &str) -> Outcome<Identity> {
+    let identity = load_key(path, passphrase(None)?.as_ref()).map_err(|error| match error {
+        TrustError::KeyFile { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Failure::setup_text(format!(
+                "no key file {path}; make one: rhumb keygen --role {role} --out {path}",
+                path = path.display(),
+            ))
+        }
+        TrustError::PassphraseNeeded { .. } => Failure::setup_text(format!(
+            "key file {} is sealed; give its passphrase in {PASSPHRASE_VARIABLE}",
+            path.display()
+        )),
+        error => Failure::setup(error),
+    })?;
+    let beside = path.with_extension("membership");
+    if !beside.exists() {
+        return Ok(identity);
+    }
+    let membership = Membership::load(&beside);
+    membership.and_then(|membership| identity.with_membership(membership)).map_err(|error| {
+        Failure::setup_text(format!(
+            "{}: {error}; it lies beside the key {}: get it from the domain once more, or move it away",
+            beside.display(),
+            path.display()
+        ))
+    })
 }
 
 /// The identity in `path`, or a fresh one that is forgotten when the process ends.

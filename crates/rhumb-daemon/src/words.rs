@@ -36,6 +36,10 @@ impl Labels {
             Statement::Service { server } => format!("{} may answer for me", self.of(server)),
             Statement::Withdrawal => "what I said before no longer holds".to_owned(),
             Statement::Absence { subject } => format!("I know no way to {}", self.of(subject)),
+            Statement::Member { member, rights } => {
+                let rights: Vec<_> = rights.names().collect();
+                format!("{} belongs to me, and may {}", self.of(member), rights.join(", "))
+            }
         };
         let until = time_of_day(certificate.not_after_s);
         let left = time_left(now_s, certificate.not_after_s);

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use rhumb_trust::{Access, Identity, x509};
+use rhumb_trust::{Access, Identity, Now, x509};
 use rhumb_wire::{Batch, Name};
 
 pub use records::Opened;
@@ -69,6 +69,8 @@ pub struct Endpoint {
     census: Census,
     /// Who is admitted.
     access: Access,
+    /// The civil clock at the moment when those rules were given.
+    clock: Option<Now>,
     exchanges: Slots<Exchange>,
     /// Steps of exchanges that wait to be done elsewhere.
     handshake_jobs: VecDeque<HandshakeJob>,
@@ -212,6 +214,7 @@ impl Endpoint {
             admission: Admission::new(config.limits),
             census: Census::default(),
             access: Access::default(),
+            clock: None,
             exchanges: Slots::new(),
             handshake_jobs: VecDeque::new(),
             routes: HashMap::new(),

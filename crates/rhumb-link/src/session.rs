@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rhumb_trust::{Membership, Who};
 use rhumb_wire::datagram::SessionIndex;
 use rhumb_wire::{Metadata, Name};
 
@@ -34,6 +35,8 @@ pub struct Peer {
     pub name: Name,
     /// What the name is the hash of.
     pub metadata: Arc<Metadata>,
+    /// What it has shown of a trust domain in its newest handshake, unverified.
+    pub membership: Option<Arc<Membership>>,
     /// Where datagrams go: where the newest handshake was made
     /// with, or where the peer has shown to be since.
     pub address: SocketAddr,
@@ -46,6 +49,14 @@ pub struct Peer {
     pub established_at: Instant,
     /// When its newest handshake completed.
     pub renewed_at: Instant,
+}
+
+impl Peer {
+    /// What rules of access are asked about.
+    pub fn who(&self, now_s: u64) -> Who<'_> {
+        let Self { name, metadata, membership, .. } = self;
+        Who { name, metadata, membership: membership.as_deref(), now_s }
+    }
 }
 
 /// The lanes that records come in on.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pair::{Fate, Flying, Net};
 use rhumb_link::{Config, DropReason, Event, LinkError};
-use rhumb_trust::{Access, Rule, Standing};
+use rhumb_trust::{Access, Now, Rule, Standing};
 use rhumb_wire::datagram::Datagram;
 
 use crate::pair;
@@ -162,14 +162,10 @@ fn sessions_of_one_source_are_bounded_but_for_who_is_admitted() {
     assert!(join(&mut net, elsewhere), "others are not affected");
     // Who is admitted is no stranger, and neither is whom we connect to.
     let friend = neighbour(&mut net, 2000);
-    let rule = Rule {
-        name: Some(net.name(friend)),
-        role: None,
-        label: None,
-        standing: Standing::Admitted,
-    };
+    let rule = Rule::named(net.name(friend), Standing::Admitted);
     let access = Access { rules: vec![rule], ..Access::default() };
-    net.hosts[server].endpoint.set_access(access);
+    let now = Now { instant: net.now, unix_ms: 0 };
+    net.hosts[server].endpoint.set_access(access, now);
     assert!(join(&mut net, friend));
     let ours = neighbour(&mut net, 2001);
     net.connect(server, ours);
@@ -196,14 +192,10 @@ fn strangers_leave_sessions_for_who_is_admitted() {
     }
     assert_eq!(net.hosts[server].endpoint.strangers(), (14, 14));
     let friend = net.add(Config::default());
-    let rule = Rule {
-        name: Some(net.name(friend)),
-        role: None,
-        label: None,
-        standing: Standing::Admitted,
-    };
+    let rule = Rule::named(net.name(friend), Standing::Admitted);
     let access = Access { rules: vec![rule], ..Access::default() };
-    net.hosts[server].endpoint.set_access(access);
+    let now = Now { instant: net.now, unix_ms: 0 };
+    net.hosts[server].endpoint.set_access(access, now);
     net.connect(friend, server);
     net.run(Duration::from_secs(1));
     assert!(net.find_session(server, friend).is_some());

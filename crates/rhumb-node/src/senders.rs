@@ -53,7 +53,8 @@ impl Senders {
         let mut senders = Self { by_name: HashMap::new(), otherwise: access.otherwise };
         for rule in &access.rules {
             match rule.name {
-                _ if rule.role.is_some() || rule.label.is_some() => {}
+                // Of those who send from afar only the name is known.
+                _ if rule.role.is_some() || rule.label.is_some() || rule.domain.is_some() => {}
                 // The first rule that fits counts.
                 Some(name) => {
                     senders.by_name.entry(name).or_insert(rule.standing);
@@ -89,7 +90,13 @@ mod tests {
 
     #[test]
     fn the_first_rule_for_a_name_counts_and_rules_about_what_is_not_known_fit_nobody() {
-        let rule = |name: Option<Name>, standing| Rule { name, role: None, label: None, standing };
+        let rule = |name: Option<Name>, standing| Rule {
+            name,
+            domain: None,
+            role: None,
+            label: None,
+            standing,
+        };
         let (a, b, c) = (Name([1; 32]), Name([2; 32]), Name([3; 32]));
         let access = Access {
             rules: vec![

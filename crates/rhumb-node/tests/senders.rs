@@ -24,7 +24,7 @@ async fn join(relay: &Relay) -> Node {
 }
 
 fn only(name: Name, otherwise: Standing) -> Access {
-    let rule = Rule { name: Some(name), role: None, label: None, standing: Standing::Admitted };
+    let rule = Rule::named(name, Standing::Admitted);
     Access { rules: vec![rule], otherwise }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use rhumb_link::Source;
-use rhumb_trust::{Access, Standing};
+use rhumb_trust::{Access, Standing, Who};
 use rhumb_wire::{Metadata, Name};
 
 use crate::Asker;
@@ -51,8 +51,8 @@ impl Admission {
     }
 
     /// How the end of a session is treated.
-    pub(crate) fn asker(&self, name: &Name, metadata: &Metadata) -> Standing {
-        self.askers.standing(name, metadata)
+    pub(crate) fn asker(&self, who: &Who<'_>) -> Standing {
+        self.askers.standing(who)
     }
 
     /// How an order of `asker` with statements of these issuers is treated: as its
@@ -68,7 +68,9 @@ impl Admission {
     ) -> Result<Standing, Name> {
         let mut all_admitted = true;
         for (name, metadata) in issuers {
-            match self.issuers.standing(&name, metadata) {
+            // What issuers belong to is not shown here, but by whom they joined.
+            let who = Who { name: &name, metadata, membership: None, now_s: 0 };
+            match self.issuers.standing(&who) {
                 Standing::Refused => return Err(name),
                 Standing::Stranger => all_admitted = false,
                 Standing::Admitted => {}

@@ -153,7 +153,9 @@ impl Entry {
             Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => &mut self.withdrawal,
-            Statement::Absence { .. } => return Err(Refusal::NotPublishable),
+            Statement::Absence { .. } | Statement::Member { .. } => {
+                return Err(Refusal::NotPublishable);
+            }
         };
         if matches!(register, Register::Holds(held) if held == certificate) {
             return Ok(Admission::Known);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_link::Source;
-use rhumb_trust::{Access, Identity, Now, Standing};
+use rhumb_trust::{Access, Identity, Now, Standing, Who};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
@@ -279,8 +279,8 @@ impl<S: Store> Rib<S> {
     }
 
     /// How the end of a session is treated.
-    pub fn standing(&self, name: &Name, metadata: &Metadata) -> Standing {
-        self.admission.asker(name, metadata)
+    pub fn standing(&self, who: &Who<'_>) -> Standing {
+        self.admission.asker(who)
     }
 
     /// Whom it serves from now on. What is stored stays until it expires, whoever brought it.

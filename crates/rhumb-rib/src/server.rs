@@ -23,11 +23,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_link::{Endpoint, Event, LinkError, SessionId, Source};
+use rhumb_link::{Endpoint, Event, LinkError, Peer, SessionId, Source};
 use rhumb_trust::{Access, Identity, Now, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::RibResponse;
-use rhumb_wire::{Action, Batch, Metadata, Name, Pdu, PduHeader};
+use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 
 use crate::civil_clock::CivilClock;
 use crate::store::Store;
@@ -75,7 +75,7 @@ impl<S: Store> Server<S> {
         now: Now,
     ) -> Result<Self, LinkError> {
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
-        endpoint.set_access(config.access.clone());
+        endpoint.set_access(config.access.clone(), now);
         Ok(Self {
             endpoint,
             rib: Rib::new(identity, store, config),
@@ -220,17 +220,13 @@ impl<S: Store> Server<S> {
     }
 
     /// Whom it serves from now on. Whoever is refused from now on is told nothing any more, either.
-    pub fn set_access(&mut self, access: Access) {
-        self.endpoint.set_access(access.clone());
+    pub fn set_access(&mut self, access: Access, now: Now) {
+        self.endpoint.set_access(access.clone(), now);
         self.rib.set_access(access);
-        let refused = |name: &Name, metadata: &Metadata| {
-            self.rib.standing(name, metadata) == Standing::Refused
-        };
+        let refused = |peer: &Peer| self.rib.standing(&peer.who(now.unix_s())) == Standing::Refused;
         let sessions = self.endpoint.sessions();
-        let gone: Vec<Name> = sessions
-            .filter(|(_, peer)| refused(&peer.name, &peer.metadata))
-            .map(|(_, peer)| peer.name)
-            .collect();
+        let gone: Vec<Name> =
+            sessions.filter(|(_, peer)| refused(peer)).map(|(_, peer)| peer.name).collect();
         for asker in gone {
             self.rib.forget_asker(&asker);
         }
@@ -317,7 +313,7 @@ impl<S: Store> Server<S> {
         }
         let overhead = RECORD_OVERHEAD + PduHeader::LEN;
         let max_answer_len = usize::from(peer.max_datagram_len).saturating_sub(overhead);
-        let standing = self.rib.standing(&peer.name, &peer.metadata);
+        let standing = self.rib.standing(&peer.who(now.unix_s()));
         let source = Source::of(peer.address);
         let asker = Asker { name: peer.name, max_answer_len, source, standing };
         let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };

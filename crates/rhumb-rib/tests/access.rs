@@ -3,7 +3,7 @@
 
 use rhumb_link::Source;
 use rhumb_rib::{Asker, Config, Outcome};
-use rhumb_trust::{Access, Rule, Standing};
+use rhumb_trust::{Access, Rule, Standing, Who};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId,
 };
@@ -14,7 +14,7 @@ use crate::world::{Directory, Holder, NOW_S};
 const VIA: Name = Name([1; 32]);
 
 fn rule(name: Option<Name>, role: Option<Role>, standing: Standing) -> Rule {
-    Rule { name, role, label: None, standing }
+    Rule { name, domain: None, role, label: None, standing }
 }
 
 fn directory(access: Access) -> Directory<rhumb_rib::store::Memory> {
@@ -29,7 +29,8 @@ fn ask(
     router: &Holder,
     body: RibRequestBody,
 ) -> RibResponseBody {
-    let standing = directory.rib.standing(&router.name(), &router.metadata());
+    let (name, metadata) = (&router.name(), &router.metadata());
+    let standing = directory.rib.standing(&Who { name, metadata, membership: None, now_s: NOW_S });
     let source = Source::V4([192, 0, 2, 7]);
     let asker = Asker { standing, source, ..Asker::admitted(router.name(), 1300) };
     let mut data = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use foldhash::quality::RandomState;
 use rhumb_link::SessionId;
-use rhumb_trust::{Access, Now, Standing};
+use rhumb_trust::{Access, Now, Standing, Who};
 use rhumb_wire::{Metadata, Name};
 
 use crate::Switch;
@@ -161,16 +161,12 @@ impl Switch {
     /// Changes who may join and with which standing. Sessions of those who are refused from now on
     /// end, and names that are refused from now on are attached no longer.
     pub fn set_access(&mut self, access: Access, now: Now) {
-        self.plane.link_mut().set_access(access.clone());
+        self.plane.link_mut().set_access(access.clone(), now);
         self.admission.joining.set_access(access);
         let sessions: Vec<SessionId> =
             self.plane.link().sessions().map(|(session, _)| session).collect();
         for session in sessions {
-            if self.standing_of(session) == Standing::Refused {
-                self.note_refused(session, Wanted::Join, now);
-                self.plane.link_mut().close(session, now.instant);
-            }
-            self.treat_anew(session);
+            self.treat_by_rules(session, now);
         }
         let attached: Vec<Name> = self.routes.attached().map(|(name, _)| *name).collect();
         for name in attached {
@@ -183,33 +179,55 @@ impl Switch {
         self.after_control(now);
     }
 
-    pub(crate) fn neighbour(&mut self, session: SessionId, now: Instant) -> &mut Neighbour {
+    /// Treats as strangers, or sends away, whose memberships have ended.
+    pub(crate) fn end_memberships(&mut self, now: Now) {
+        let sessions = self.plane.link().sessions();
+        let ended = sessions.filter(|(_, peer)| {
+            peer.membership.as_ref().is_some_and(|it| it.has_ended(now.unix_s()))
+        });
+        let ended: Vec<SessionId> = ended.map(|(session, _)| session).collect();
+        for session in ended {
+            self.treat_by_rules(session, now);
+        }
+    }
+
+    /// Treats the peer of a session as the rules have it now; one that they refuse is sent away.
+    pub(crate) fn treat_by_rules(&mut self, session: SessionId, now: Now) {
+        if self.standing_of(session, now) == Standing::Refused {
+            self.note_refused(session, Wanted::Join, now);
+            self.plane.link_mut().close(session, now.instant);
+        }
+        self.treat_anew(session, now);
+    }
+
+    pub(crate) fn neighbour(&mut self, session: SessionId, now: Now) -> &mut Neighbour {
         if !self.admission.neighbours.contains_key(&session) {
             let role = self.plane.peer(session).map(|peer| peer.metadata.role);
-            let standing = self.standing_of(session);
-            self.admission.neighbours.insert(session, Neighbour::new(role, standing, now));
+            let standing = self.standing_of(session, now);
+            let neighbour = Neighbour::new(role, standing, now.instant);
+            self.admission.neighbours.insert(session, neighbour);
         }
         self.admission
             .neighbours
             .entry(session)
-            .or_insert_with(|| Neighbour::new(None, Standing::Stranger, now))
+            .or_insert_with(|| Neighbour::new(None, Standing::Stranger, now.instant))
     }
 
     /// How the peer of a session is treated.
-    fn standing_of(&self, session: SessionId) -> Standing {
+    fn standing_of(&self, session: SessionId, now: Now) -> Standing {
         if self.peering.is_upstream(session) || self.directory.is_rib(session) {
             return Standing::Admitted;
         }
         let peer = self.plane.peer(session);
         peer.map_or(Standing::Stranger, |peer| {
-            self.admission.joining.standing(&peer.name, &peer.metadata)
+            self.admission.joining.standing(&peer.who(now.unix_s()))
         })
     }
 
     /// Looks again at how the peer of a session is treated: it has become a
-    /// RIB or an upstream, or rules have changed.
-    pub(crate) fn treat_anew(&mut self, session: SessionId) {
-        let standing = self.standing_of(session);
+    /// RIB or an upstream, rules have changed, or it shows another membership.
+    pub(crate) fn treat_anew(&mut self, session: SessionId, now: Now) {
+        let standing = self.standing_of(session, now);
         let role = self.plane.peer(session).map(|peer| peer.metadata.role);
         if let Some(neighbour) = self.admission.neighbours.get_mut(&session) {
             neighbour.treat_as(role, standing);
@@ -218,7 +236,7 @@ impl Switch {
 
     /// Whether there is room for one more name of a session among those of whoever it is.
     pub(crate) fn has_room_for_name(&mut self, session: SessionId, now: Now) -> bool {
-        if self.neighbour(session, now.instant).standing == Standing::Admitted {
+        if self.neighbour(session, now).standing == Standing::Admitted {
             return true;
         }
         let source = self.source_of(session);
@@ -229,7 +247,7 @@ impl Switch {
     /// A session has attached so many names before, and other ones now.
     pub(crate) fn count_attached(&mut self, session: SessionId, before: usize, now: Now) {
         let source = self.source_of(session);
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         let is_stranger = neighbour.standing != Standing::Admitted;
         if before == 0 {
             neighbour.charged = source.filter(|_| is_stranger);
@@ -242,7 +260,7 @@ impl Switch {
 
     /// Whether the rules of access refuse the peer of a session, which is noted then.
     pub(crate) fn is_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) -> bool {
-        let is_refused = self.neighbour(session, now.instant).standing == Standing::Refused;
+        let is_refused = self.neighbour(session, now).standing == Standing::Refused;
         if is_refused {
             self.note_refused(session, wanted, now);
         }
@@ -251,7 +269,12 @@ impl Switch {
 
     /// Whether the rules of access refuse a name that somebody answers for, which is noted then.
     pub(crate) fn is_name_refused(&mut self, name: &Name, metadata: &Metadata, now: Now) -> bool {
-        let is_refused = self.admission.joining.standing(name, metadata) == Standing::Refused;
+        // A name that is here itself has shown what it belongs to; of one that somebody answers for
+        // nothing is known.
+        let peer = self.plane.session_of(name).and_then(|session| self.plane.peer(session));
+        let membership = peer.and_then(|peer| peer.membership.as_deref());
+        let who = Who { name, metadata, membership, now_s: now.unix_s() };
+        let is_refused = self.admission.joining.standing(&who) == Standing::Refused;
         if is_refused {
             self.admission.joining.note_refused(*name, Wanted::Join, now);
         }
@@ -274,7 +297,7 @@ impl Switch {
             // What it said before it ended counts nevertheless: it was verified.
             return cost == Cost::Publication;
         };
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         if neighbour.standing == Standing::Admitted {
             return neighbour.may_cost(cost, now.instant);
         }
@@ -284,7 +307,7 @@ impl Switch {
     /// Whether NACKs are left for a session.
     pub(crate) fn has_nacks_left(&mut self, session: SessionId, now: Now) -> bool {
         let Some(source) = self.source_of(session) else { return false };
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         match neighbour.standing {
             Standing::Admitted => neighbour.has_nacks_left(),
             _ => self.admission.budgets.have_nacks_for(source, now.instant),

@@ -102,7 +102,7 @@ impl Switch {
             Action::Nack if !for_us && !self.may_relay_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
             Action::Data | Action::Ping | Action::Advertise if !for_us => {
-                self.neighbour(from, now.instant).note_sent(pdu.as_bytes().len());
+                self.neighbour(from, now).note_sent(pdu.as_bytes().len());
                 match self.may_miss(from, pdu, now) {
                     true => self.transit(from, pdu, now),
                     false => None,
@@ -654,7 +654,7 @@ impl Switch {
         if let Some(peer) = self.plane.peer(next.session) {
             grounds.add(self.routes.seen().changes.of(&peer.name));
         }
-        let neighbour = self.neighbour(next.session, now.instant);
+        let neighbour = self.neighbour(next.session, now);
         neighbour.carries = true;
         (grounds, neighbour.renewed_as_of)
     }

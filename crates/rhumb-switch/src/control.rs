@@ -225,7 +225,7 @@ impl Switch {
             let name = name_of(metadata);
             chain.certificates().iter().any(|certificate| certificate.issuer == name)
         };
-        let standing = self.neighbour(session, now.instant).standing;
+        let standing = self.neighbour(session, now).standing;
         for metadata in brought.into_iter().filter(is_of_chain) {
             self.routes.tables().learn_brought(Arc::new(metadata), standing);
         }
@@ -292,7 +292,7 @@ impl Switch {
                 return false;
             }
         }
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         if !neighbour.attached.contains(&name) {
             let before = neighbour.attached.len();
             neighbour.attached.push(name);
@@ -309,7 +309,7 @@ impl Switch {
 
     /// Whether a session has room for another name.
     fn may_attach(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         if neighbour.attached.contains(name) {
             return true;
         }
@@ -318,13 +318,13 @@ impl Switch {
         {
             return true;
         }
-        let mut attached = std::mem::take(&mut self.neighbour(session, now.instant).attached);
+        let mut attached = std::mem::take(&mut self.neighbour(session, now).attached);
         let before = attached.len();
         attached.retain(|name| {
             self.routes.attached_mut(name).is_some_and(|attached| attached.session == session)
         });
         let has_room = attached.len() < MAX_ATTACHED_PER_SESSION;
-        self.neighbour(session, now.instant).attached = attached;
+        self.neighbour(session, now).attached = attached;
         self.count_attached(session, before, now);
         has_room && self.has_room_for_name(session, now)
     }

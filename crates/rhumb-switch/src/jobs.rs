@@ -158,7 +158,7 @@ impl Switch {
     }
 
     fn payer(&mut self, session: SessionId, now: Now) -> Payer {
-        let neighbour = self.neighbour(session, now.instant);
+        let neighbour = self.neighbour(session, now);
         let was_refused = neighbour.was_refused;
         if neighbour.standing == Standing::Admitted {
             return Payer::Admitted(session);
@@ -201,7 +201,7 @@ impl Switch {
     /// A session brought something whose signatures are not what they should be.
     pub(crate) fn note_forged(&mut self, session: SessionId, now: Now) {
         let Some(source) = self.source_of(session) else { return };
-        self.neighbour(session, now.instant).was_refused = true;
+        self.neighbour(session, now).was_refused = true;
         self.jobs.patience.take(source, 1, now.instant);
     }
 

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
 use rhumb_link::Source;
-use rhumb_trust::{Access, Now, Standing};
-use rhumb_wire::{Action, Metadata, Name};
+use rhumb_trust::{Access, Now, Standing, Who};
+use rhumb_wire::{Action, Name};
 
 use crate::config::Config;
 use crate::neighbour::Neighbour;
@@ -54,9 +54,9 @@ impl Joining {
         self.access = access;
     }
 
-    /// How a name is treated by the rules.
-    pub(crate) fn standing(&self, name: &Name, metadata: &Metadata) -> Standing {
-        self.access.standing(name, metadata)
+    /// How somebody is treated by the rules.
+    pub(crate) fn standing(&self, who: &Who<'_>) -> Standing {
+        self.access.standing(who)
     }
 
     /// Remembers that a name was refused: the last so many names, each once.

@@ -39,7 +39,7 @@ impl Newest {
                 self.withdrawal = Some(Box::new(certificate.clone()));
                 return true;
             }
-            Statement::Absence { .. } => return false,
+            Statement::Absence { .. } | Statement::Member { .. } => return false,
         };
         if register.as_ref().is_some_and(|said| said.sequence >= certificate.sequence) {
             return false;

@@ -144,7 +144,9 @@ impl Switch {
             match event {
                 rhumb_link::Event::Established { session, attempt, peer, renewed, .. } => {
                     if renewed {
-                        self.end_labels_of(session, &peer, now.instant);
+                        self.end_labels_of(session, &peer, now);
+                        // Perhaps it shows another membership, or none any more.
+                        self.treat_by_rules(session, now);
                     }
                     self.established(session, attempt, peer, now);
                 }
@@ -192,7 +194,7 @@ impl Switch {
             self.plane.tell(Event::UpstreamReady { name: peer });
             self.choose_upstream(now);
         }
-        self.treat_anew(session);
+        self.treat_anew(session, now);
         self.renew_own_statements(now);
     }
 
@@ -210,7 +212,7 @@ impl Switch {
 
     /// Perhaps the peer of a renewed session is a new process, which gives its labels to other
     /// flows: those that go there are looked into again, one by one when they are used.
-    fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Instant) {
+    fn end_labels_of(&mut self, session: SessionId, peer: &Name, now: Now) {
         let carries =
             self.admission.known_neighbour(session).is_some_and(|neighbour| neighbour.carries);
         if carries {
@@ -279,12 +281,12 @@ impl Switch {
         for_whom: SessionId,
         now: Now,
     ) -> Result<(), NoWay> {
-        let standing = self.neighbour(for_whom, now.instant).standing;
+        let standing = self.neighbour(for_whom, now).standing;
         let failures = self.peering.failures_before(router, standing, now.instant)?;
         let Some(failures) = failures else { return Ok(()) };
-        let mut credit = self.neighbour(for_whom, now.instant).credit;
+        let mut credit = self.neighbour(for_whom, now).credit;
         let way = self.peering.reach.may_connect(address, &mut credit, now.instant);
-        self.neighbour(for_whom, now.instant).credit = credit;
+        self.neighbour(for_whom, now).credit = credit;
         let attempt = match way? {
             Way::Whole => self.plane.link_mut().connect(address, Some(router), now.instant),
             Way::Once => {

@@ -68,7 +68,7 @@ impl Switch {
         // Of nodes there are many, and they watch us.
         link.watch_peers = WatchPeers::Infrastructure;
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
-        endpoint.set_access(config.access.clone());
+        endpoint.set_access(config.access.clone(), now);
         let mut switch = Self {
             plane: Plane::new(endpoint, &config),
             peering: Peering::new(&config, now.instant),
@@ -137,7 +137,7 @@ impl Switch {
         self.choose_upstream(now);
         self.renew_own_statements(now);
         self.after_control(now);
-        self.sweep(now.instant);
+        self.sweep(now);
     }
 
     /// Marks what active flows were made from as in use: they ask for
@@ -154,11 +154,13 @@ impl Switch {
     }
 
     /// Removes some of what has expired; soon again, if there is much of it.
-    fn sweep(&mut self, now: Instant) {
-        if now < self.admission.sweep_due() {
+    fn sweep(&mut self, now: Now) {
+        if now.instant < self.admission.sweep_due() {
             return;
         }
+        self.end_memberships(now);
         self.keep_what_flows_need();
+        let now = now.instant;
         let Self { admission, routes, .. } = self;
         let swept = admission.sweep(now, |chance| routes.sweep_attached(chance, now));
         let goes_on = self.routes.tables().sweep(now) || swept.goes_on;

@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DATA: &[u8] = &[1, 0, 0, 9, 42];
 
 fn rule(name: Name, standing: Standing) -> Rule {
-    Rule { name: Some(name), role: None, label: None, standing }
+    Rule::named(name, standing)
 }
 
 /// Everybody but these names is refused.

@@ -10,6 +10,7 @@ mod border;
 mod border_attacks;
 mod budgets;
 mod change;
+mod domains;
 mod flood;
 mod inquiry;
 mod known_flows;

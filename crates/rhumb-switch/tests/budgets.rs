@@ -94,8 +94,7 @@ fn who_is_admitted_has_a_share_that_no_stranger_touches() {
     let mut stranger = joined(&mut world, Role::Node);
     // Of the same host.
     let mut admitted = joined(&mut world, Role::Node);
-    let rule =
-        Rule { name: Some(admitted.name()), role: None, label: None, standing: Standing::Admitted };
+    let rule = Rule::named(admitted.name(), Standing::Admitted);
     let now = world.now;
     world.routers[0].switch.set_access(Access { rules: vec![rule], ..Access::default() }, now);
     for number in 0..MISSES + 7 {

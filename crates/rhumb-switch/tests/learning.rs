@@ -102,7 +102,7 @@ fn strangers_of_one_host_leave_room_to_others_and_all_of_them_to_who_is_admitted
     world.node(0);
     assert_eq!(used(&world, "attached"), BOUND / 8 + 1);
     let admitted = strangers[BOUND / 8].name();
-    let rule = Rule { name: Some(admitted), role: None, label: None, standing: Standing::Admitted };
+    let rule = Rule::named(admitted, Standing::Admitted);
     let now = world.now;
     world.routers[0].switch.set_access(Access { rules: vec![rule], ..Access::default() }, now);
     strangers.iter_mut().for_each(|stranger| stranger.keep_alive(&mut world));

@@ -132,8 +132,7 @@ fn a_router_that_is_admitted_has_the_shares_of_several_nodes_and_one_that_says_s
     assert_eq!(world.dropped(0, DropReason::NotAuthorised), MISSES as u64);
 
     let mut admitted = Stranger::new(&mut world, 0, Role::Router);
-    let rule =
-        Rule { name: Some(admitted.name()), role: None, label: None, standing: Standing::Admitted };
+    let rule = Rule::named(admitted.name(), Standing::Admitted);
     let access = Access { rules: vec![rule], ..Access::default() };
     let now = world.now;
     world.routers[0].switch.set_access(access, now);

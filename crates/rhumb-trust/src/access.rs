@@ -1,10 +1,27 @@
-//! Who may use a service: rules by name, role and label, of which the first that fits counts.
+//! Who may use a service: rules by name, domain, role and label, of which the first that fits
+//! counts.
 //!
-//! A name is proven; role and label are what its holder wrote into its metadata, so a rule that
-//! admits by them alone admits whoever writes the same. They serve to refuse, or beside a name.
+//! A name is proven, and so is a membership in a trust domain; role and label are what their holder
+//! wrote into its metadata, so a rule that admits by them alone admits whoever writes the same.
+//! They serve to refuse, or beside a name.
 
 use rhumb_wire::metadata::Role;
-use rhumb_wire::{Metadata, Name};
+use rhumb_wire::{Metadata, Name, Rights};
+
+use crate::Membership;
+
+/// Somebody at a moment: what is known of him.
+#[derive(Debug, Clone, Copy)]
+pub struct Who<'a> {
+    /// The name that he has proven.
+    pub name: &'a Name,
+    /// What it is the hash of.
+    pub metadata: &'a Metadata,
+    /// What he has shown of a domain, unverified.
+    pub membership: Option<&'a Membership>,
+    /// The moment, seconds since 1970.
+    pub now_s: u64,
+}
 
 /// How a service treats somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +48,8 @@ pub struct Access {
 pub struct Rule {
     /// This name.
     pub name: Option<Name>,
+    /// Members of this domain who have these rights.
+    pub domain: Option<(Name, Rights)>,
     /// This role, by its own word.
     pub role: Option<Role>,
     /// This label, by its own word: the attribute [`LABEL`].
@@ -40,9 +59,9 @@ pub struct Rule {
 }
 
 impl Access {
-    /// How somebody is treated. `metadata` are those of `name`.
-    pub fn standing(&self, name: &Name, metadata: &Metadata) -> Standing {
-        let fitting = self.rules.iter().find(|rule| rule.fits(name, metadata));
+    /// How somebody is treated.
+    pub fn standing(&self, who: &Who<'_>) -> Standing {
+        let fitting = self.rules.iter().find(|rule| rule.fits(who));
         fitting.map_or(self.otherwise, |rule| rule.standing)
     }
 }
@@ -54,12 +73,34 @@ impl Default for Access {
     }
 }
 
+impl Who<'_> {
+    fn belongs_to(&self, domain: &Name, rights: Rights) -> bool {
+        self.membership.is_some_and(|membership| {
+            membership.domain() == *domain
+                && membership.rights().hold(rights)
+                && membership.check(self.name, self.now_s).is_ok()
+        })
+    }
+}
+
 impl Rule {
-    fn fits(&self, name: &Name, metadata: &Metadata) -> bool {
-        let label = metadata.attributes().get(LABEL);
-        self.name.is_none_or(|expected| expected == *name)
-            && self.role.is_none_or(|expected| expected == metadata.role)
+    /// A rule about one name.
+    pub fn named(name: Name, standing: Standing) -> Self {
+        Self { name: Some(name), domain: None, role: None, label: None, standing }
+    }
+
+    /// A rule about the members of a domain who have these rights.
+    pub fn of_domain(domain: Name, rights: Rights, standing: Standing) -> Self {
+        Self { name: None, domain: Some((domain, rights)), role: None, label: None, standing }
+    }
+
+    fn fits(&self, who: &Who<'_>) -> bool {
+        let label = who.metadata.attributes().get(LABEL);
+        // What costs signatures comes last, and only for who claims to belong to that domain.
+        self.name.is_none_or(|expected| expected == *who.name)
+            && self.role.is_none_or(|expected| expected == who.metadata.role)
             && self.label.as_ref().is_none_or(|expected| label == Some(expected))
+            && self.domain.is_none_or(|(domain, rights)| who.belongs_to(&domain, rights))
     }
 }
 
@@ -78,7 +119,7 @@ mod tests {
     }
 
     fn rule(standing: Standing) -> Rule {
-        Rule { name: None, role: None, label: None, standing }
+        Rule { name: None, domain: None, role: None, label: None, standing }
     }
 
     #[test]
@@ -97,13 +138,17 @@ mod tests {
             ],
             otherwise: Standing::Stranger,
         };
-        let standing = |metadata: &Metadata| access.standing(&name_of(metadata), metadata);
+        let treated = |access: &Access, metadata: &Metadata| {
+            let name = &name_of(metadata);
+            access.standing(&Who { name, metadata, membership: None, now_s: 0 })
+        };
+        let standing = |metadata: &Metadata| treated(&access, metadata);
         assert_eq!(standing(&router), Standing::Admitted);
         assert_eq!(standing(&labelled), Standing::Refused);
         assert_eq!(standing(&node), Standing::Admitted);
         assert_eq!(standing(&metadata(Role::Router, 3)), Standing::Stranger);
-        assert_eq!(Access::default().standing(&name_of(&node), &node), Standing::Stranger);
+        assert_eq!(treated(&Access::default(), &node), Standing::Stranger);
         let closed = Access { rules: vec![rule(Standing::Refused)], ..Access::default() };
-        assert_eq!(closed.standing(&name_of(&node), &node), Standing::Refused);
+        assert_eq!(treated(&closed, &node), Standing::Refused);
     }
 }

@@ -1,16 +1,16 @@
-//! A property for the fuzzer and for tests: no chain is believed unless each
-//! of its certificates was signed by its issuer.
+//! Properties for the fuzzer and for tests: no chain is believed unless each of its certificates
+//! was signed by its issuer, and no membership gives more than its giver has.
 //!
-//! Structure-aware, because random bytes stop at the first signature: the input chooses who says
-//! what, and which of it is altered afterwards.
+//! That of chains is structure-aware, because random bytes stop at the first signature: the input
+//! chooses who says what, and which of it is altered afterwards.
 
 use std::sync::LazyLock;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_wire::certificate::{Locator, MAX_CHAIN, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
 
-use crate::{CLOCK_SKEW_S, name_of, verify_chain};
+use crate::{CLOCK_SKEW_S, MAX_DEPTH, Membership, name_of, verify_chain};
 
 /// `verify_chain`: `data` are a byte for the time, then [`STEP`] bytes per certificate.
 ///
@@ -55,6 +55,27 @@ fn is_believed(data: &[u8]) -> bool {
     true
 }
 
+/// `Membership::parse`, and what it takes for one.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn membership(data: &[u8]) {
+    let Ok(membership) = Membership::parse(data) else { return };
+    assert_eq!(membership.emit(), data, "one encoding");
+    let certificates = membership.certificates();
+    assert!((1..=MAX_DEPTH).contains(&certificates.len()));
+    for pair in certificates.windows(2) {
+        let [own, given] = [0, 1].map(|at| match pair[at].statement {
+            Statement::Member { rights, .. } => rights,
+            ref other => panic!("{other:?}"),
+        });
+        assert!(own.hold(Rights::ADMIT) && own.hold(given), "{own:?} gives {given:?}");
+    }
+    let member = membership.member();
+    assert!(membership.check(&membership.domain(), 0).is_err(), "a domain in itself");
+    let _ = membership.check(&member, certificates[0].not_before_s);
+}
+
 /// Holders with keys of their own; the last one's key is known to nobody.
 struct Parties(Vec<Party>);
 
@@ -97,7 +118,12 @@ impl Parties {
                 Statement::Locator(Locator::new(address).expect("a unicast address"))
             }
             _ if peer % 2 == 0 => Statement::Withdrawal,
-            _ => Statement::Absence { subject: subject.name },
+            _ if peer % 4 == 1 => Statement::Absence { subject: subject.name },
+            _ => {
+                let bits = u32::from(peer) / 4 % 16;
+                let rights = Rights::from_bits(bits).unwrap_or(Rights::JOIN);
+                Statement::Member { member: subject.name, rights }
+            }
         };
         let not_before_s = u64::from(begins) * 60;
         let mut certificate = Certificate {

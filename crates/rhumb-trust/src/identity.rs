@@ -12,8 +12,8 @@ use rhumb_wire::certificate::SIGNATURE_LEN;
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Role, Statement};
 use zeroize::Zeroizing;
 
-use crate::TrustError;
 use crate::verify::{check_signature, name_of};
+use crate::{Membership, MembershipError, TrustError};
 
 /// A name and the private key that speaks for it. Not `Clone`: share it by `Arc`.
 pub struct Identity {
@@ -21,6 +21,8 @@ pub struct Identity {
     metadata: Arc<Metadata>,
     key_pair: EcdsaKeyPair,
     pkcs8_der: Zeroizing<Vec<u8>>,
+    /// What it shows of a trust domain.
+    membership: Option<Membership>,
 }
 
 /// When a certificate holds: from the first to the last second, since 1970.
@@ -74,7 +76,24 @@ impl Identity {
         if metadata.key != public_key(&key_pair)? {
             return Err(TrustError::BadKey);
         }
-        Ok(Self { name: name_of(&metadata), metadata: Arc::new(metadata), key_pair, pkcs8_der })
+        let (name, metadata) = (name_of(&metadata), Arc::new(metadata));
+        Ok(Self { name, metadata, key_pair, pkcs8_der, membership: None })
+    }
+
+    /// Shows in handshakes that it belongs to a trust domain.
+    ///
+    /// # Errors
+    /// When the membership is another name's.
+    pub fn with_membership(self, membership: Membership) -> Result<Self, MembershipError> {
+        match membership.member() {
+            member if member == self.name => Ok(Self { membership: Some(membership), ..self }),
+            named => Err(MembershipError::OtherMember { named, actual: self.name }),
+        }
+    }
+
+    /// What it shows of a trust domain.
+    pub fn membership(&self) -> Option<&Membership> {
+        self.membership.as_ref()
     }
 
     /// The name held.

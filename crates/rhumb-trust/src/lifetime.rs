@@ -14,11 +14,17 @@ pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
 /// outdated for no longer than a RIB is lied to.
 pub const MAX_SERVICE_LIFETIME_S: u64 = 30 * MAX_LIFETIME_S;
 
+/// The longest that a domain's word for a member may last, a year and a day: domains' keys are kept
+/// off line. Nobody keeps its sequence; a domain that wants to take its word back sooner gives it
+/// for less, by a key that it admitted for that.
+pub const MAX_MEMBERSHIP_LIFETIME_S: u64 = 366 * MAX_LIFETIME_S;
+
 /// The longest that a statement of an issuer of this role may last. Sequences are remembered for as
 /// long after their admission: an older statement then fails its window.
 pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
     match (statement, issuer) {
         (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
+        (Statement::Member { .. }, _) => MAX_MEMBERSHIP_LIFETIME_S,
         _ => MAX_LIFETIME_S,
     }
 }

@@ -18,6 +18,11 @@ impl Now {
         self.unix_ms / 1000
     }
 
+    /// The moment of `instant`, by a civil clock that has gone right since.
+    pub fn at(self, instant: Instant) -> Self {
+        self.plus(instant.saturating_duration_since(self.instant))
+    }
+
     /// The moment `after` this one, on both clocks: for tests and for worlds with a virtual clock.
     pub fn plus(self, after: Duration) -> Self {
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);

@@ -13,7 +13,7 @@ use x509_cert::Certificate;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Encode};
 
-use crate::{Identity, TrustError, name_of};
+use crate::{Identity, Membership, TrustError, Who, name_of};
 
 /// A name that a certificate claims. It is proven once the handshake has completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,16 @@ pub struct Claim {
     pub name: Name,
     /// What it is the hash of.
     pub metadata: Arc<Metadata>,
+    /// What it shows of a trust domain, unverified; none if that is not of a form that we know.
+    pub membership: Option<Arc<Membership>>,
+}
+
+impl Claim {
+    /// What rules of access are asked about.
+    pub fn who(&self, now_s: u64) -> Who<'_> {
+        let Self { name, metadata, membership } = self;
+        Who { name, metadata, membership: membership.as_deref(), now_s }
+    }
 }
 
 /// Why a certificate proves no name.
@@ -54,7 +64,7 @@ pub enum IdentityError {
     OwnName,
 }
 
-/// The certificate of an identity, DER.
+/// The certificate of an identity, DER, with the membership that it shows.
 ///
 /// # Errors
 ///
@@ -66,6 +76,9 @@ pub fn make(identity: &Identity) -> Result<Vec<u8>, TrustError> {
     params.distinguished_name = DistinguishedName::new();
     params.custom_extensions =
         vec![CustomExtension::from_oid_content(METADATA_ARCS, identity.metadata().emit())];
+    let membership = identity.membership();
+    let shown = membership.map(|it| CustomExtension::from_oid_content(MEMBERSHIP_ARCS, it.emit()));
+    params.custom_extensions.extend(shown);
     let certificate = params.self_signed(&key).map_err(|_| TrustError::Crypto)?;
     Ok(certificate.der().to_vec())
 }
@@ -105,7 +118,16 @@ pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
         return Err(IdentityError::KeyMismatch);
     }
     let key = body.subject_public_key_info().to_der().map_err(|_| IdentityError::Malformed)?;
-    Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata) }, key))
+    let membership = body.extensions().and_then(|extensions| membership_in(extensions));
+    Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata), membership }, key))
+}
+
+/// What is shown of a trust domain. A form that we do not know is nothing to us: its holder is
+/// treated as one who shows none.
+fn membership_in(extensions: &[x509_cert::ext::Extension]) -> Option<Arc<Membership>> {
+    let mut shown = extensions.iter().filter(|extension| extension.extn_id == MEMBERSHIP_OID);
+    let (Some(extension), None) = (shown.next(), shown.next()) else { return None };
+    Membership::parse(extension.extn_value.as_bytes()).ok().map(Arc::new)
 }
 
 /// The key in the form that metadata hold it: a compressed point.
@@ -137,6 +159,9 @@ fn public_key(
 /// 2.25.74088145, from the arc that UUIDs may be used under. The value is the metadata as they are.
 const METADATA_ARCS: &[u64] = &[2, 25, 74_088_145];
 const METADATA_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.74088145");
+/// 2.25.74088146. The value is the membership as it is.
+const MEMBERSHIP_ARCS: &[u64] = &[2, 25, 74_088_146];
+const MEMBERSHIP_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.74088146");
 const EC_PUBLIC_KEY_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 

@@ -2,4 +2,5 @@
 //! files run side by side.
 
 mod chain;
+mod membership;
 mod vectors;

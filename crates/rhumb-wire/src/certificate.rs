@@ -4,26 +4,28 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service |
+//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member |
 //! | 2 | 1 | scope: 0 any peer, 1 one destination (routes only, otherwise 0) |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
 //! | 20 | 8 | not after, seconds since 1970 |
 //! | 28 | 32 | issuer |
-//! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers |
+//! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers; member: who belongs |
 //! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
 //! | 92 | 32 | route of scope 1: the destination |
+//! | 92 | 4 | member: its rights, a bit each |
 //! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
 //!
 //! What is signed is [`SIGNING_CONTEXT`], then everything before the signature. The type byte is
 //! under the signature, so no certificate can be read as another kind. Certificates carry names,
 //! never keys: metadata is found elsewhere and checked against the name.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::reader::Reader;
-use crate::{Name, WireError};
+use crate::{Metadata, Name, WireError};
 
 /// Prefixed to the bytes of a certificate before signing, so
 /// that no signature made for another purpose fits.
@@ -72,6 +74,69 @@ pub enum Statement {
         /// The name that was asked for.
         subject: Name,
     },
+    /// `DomainCert(issuer -> member)`: `member` belongs to the issuer's trust domain, and may do so
+    /// much in it (GDP paper, section 6.1).
+    Member {
+        /// Who belongs to it.
+        member: Name,
+        /// What it may do.
+        rights: Rights,
+    },
+}
+
+/// What a member of a trust domain may do there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rights(u32);
+
+impl Rights {
+    /// To be attached to routers, and to send by them.
+    pub const JOIN: Self = Self(1);
+    /// To carry for others, as a router of the domain.
+    pub const CARRY: Self = Self(2);
+    /// To publish at RIBs, for itself and for whom it carries for.
+    pub const PUBLISH: Self = Self(4);
+    /// To admit others, to no more than it may do itself.
+    pub const ADMIT: Self = Self(8);
+    /// Each right with its name, in the order of the bits.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("join", Self::JOIN),
+        ("carry", Self::CARRY),
+        ("publish", Self::PUBLISH),
+        ("admit", Self::ADMIT),
+    ];
+
+    /// Rights by their bits; none where a bit has no meaning, or where there is no right.
+    pub fn from_bits(bits: u32) -> Option<Self> {
+        let known = Self::ALL.iter().fold(0, |known, (_, right)| known | right.0);
+        (bits != 0 && bits & !known == 0).then_some(Self(bits))
+    }
+
+    /// A bit for each.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether these hold all of `others`.
+    pub fn hold(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |(_, right)| self.hold(*right)).map(|(name, _)| name)
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
 }
 
 impl Statement {
@@ -81,7 +146,9 @@ impl Statement {
         match *self {
             Self::Route { via, .. } => Some(via),
             Self::Service { server } => Some(server),
-            Self::Locator(_) | Self::Withdrawal | Self::Absence { .. } => None,
+            Self::Locator(_) | Self::Withdrawal | Self::Absence { .. } | Self::Member { .. } => {
+                None
+            }
         }
     }
 
@@ -168,6 +235,19 @@ impl Certificate {
         (0..count).map(|_| Self::read(reader)).collect()
     }
 
+    /// Parses a metadata list and a certificate list behind it, which fill `bytes`: certificates
+    /// with what their issuers' names are the hashes of.
+    ///
+    /// # Errors
+    /// When `bytes` are not exactly these in their one encoding.
+    pub fn parse_with_issuers(bytes: &[u8]) -> Result<(Vec<Metadata>, Vec<Self>), WireError> {
+        let mut reader = Reader::new(bytes);
+        let issuers = Metadata::read_list(&mut reader)?;
+        let certificates = Self::read_list(&mut reader)?;
+        reader.finish()?;
+        Ok((issuers, certificates))
+    }
+
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         match reader.u8()? {
             VERSION => {}
@@ -189,11 +269,16 @@ impl Certificate {
                 Statement::Route { via: reader.name()?, scope: Scope::Destination(reader.name()?) }
             }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
-            (2..=5, 1..) => return Err(WireError::NotCanonical("scope")),
+            (2..=6, 1..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
             (3, 0) => Statement::Withdrawal,
             (4, 0) => Statement::Absence { subject: reader.name()? },
             (5, 0) => Statement::Service { server: reader.name()? },
+            (6, 0) => {
+                let (member, bits) = (reader.name()?, reader.u32()?);
+                let rights = Rights::from_bits(bits).ok_or(WireError::NotCanonical("rights"))?;
+                Statement::Member { member, rights }
+            }
             (value, _) => {
                 return Err(WireError::UnknownVariant { field: "certificate type", value });
             }
@@ -211,6 +296,7 @@ impl Certificate {
             Statement::Route { scope: Scope::Destination(_), .. } => 2 * Name::LEN,
             Statement::Locator(_) => LOCATOR_LEN,
             Statement::Withdrawal => 0,
+            Statement::Member { .. } => Name::LEN + RIGHTS_LEN,
         };
         ISSUER_END + body + SIGNATURE_LEN
     }
@@ -249,6 +335,7 @@ impl Certificate {
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
             Statement::Service { .. } => (5, 0),
+            Statement::Member { .. } => (6, 0),
         };
         out.extend_from_slice(&[VERSION, kind, scope, 0]);
         out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -266,6 +353,10 @@ impl Certificate {
             Statement::Withdrawal => {}
             Statement::Absence { subject: name } | Statement::Service { server: name } => {
                 out.extend_from_slice(&name.0);
+            }
+            Statement::Member { member, rights } => {
+                out.extend_from_slice(&member.0);
+                out.extend_from_slice(&rights.0.to_be_bytes());
             }
         }
     }
@@ -294,6 +385,7 @@ pub const MAX_CHAIN: usize = 8;
 const VERSION: u8 = 1;
 const ISSUER_END: usize = 60;
 const LOCATOR_LEN: usize = 18;
+const RIGHTS_LEN: usize = 4;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -315,6 +407,10 @@ pub(crate) mod tests {
             Just(Statement::Withdrawal),
             any_name().prop_map(|subject| Statement::Absence { subject }),
             any_name().prop_map(|server| Statement::Service { server }),
+            (any_name(), 1u32..16).prop_map(|(member, bits)| {
+                let rights = Rights::from_bits(bits).expect("bits of four rights");
+                Statement::Member { member, rights }
+            }),
         ]
     }
 
@@ -352,6 +448,15 @@ pub(crate) mod tests {
         fn statements_of_two_kinds_never_share_signed_bytes(a in any_certificate(), b in any_certificate()) {
             prop_assert_eq!(a.signed_bytes() == b.signed_bytes(), Certificate { signature: b.signature, ..a } == b);
         }
+    }
+
+    #[test]
+    fn rights_without_a_meaning_are_refused() {
+        assert_eq!((Rights::from_bits(0), Rights::from_bits(16)), (None, None));
+        let all = Rights::from_bits(15).unwrap();
+        assert_eq!(all.names().collect::<Vec<_>>(), ["join", "carry", "publish", "admit"]);
+        let two = Rights::JOIN.and(Rights::ADMIT);
+        assert!(all.hold(two) && !two.hold(all) && !two.hold(Rights::CARRY));
     }
 
     #[test]

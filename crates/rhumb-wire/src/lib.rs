@@ -38,7 +38,7 @@ pub mod rib;
 pub mod transfer;
 
 pub use batch::Batch;
-pub use certificate::{Certificate, Scope, Statement};
+pub use certificate::{Certificate, Rights, Scope, Statement};
 pub use error::WireError;
 pub use metadata::{Metadata, PublicKey, Role};
 pub use name::Name;

@@ -25,6 +25,7 @@ mod config;
 mod daemons;
 mod demo;
 mod discovery;
+mod domains;
 mod exchange;
 mod exchange_admission;
 mod exchange_failures;

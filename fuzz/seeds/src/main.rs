@@ -15,6 +15,7 @@ mod policy;
 
 use std::path::Path;
 
+use rhumb_trust::{Identity, Membership, MembershipError, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 use rhumb_wire::datagram::{
@@ -30,7 +31,7 @@ use rhumb_wire::transfer::{
     Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, TransferId, Verdict,
 };
 use rhumb_wire::{
-    Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Role, Scope, Statement,
+    Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope, Statement,
 };
 
 fn main() -> std::io::Result<()> {
@@ -40,6 +41,7 @@ fn main() -> std::io::Result<()> {
         ("metadata", metadata().iter().map(Metadata::emit).collect()),
         ("certificate", certificate_bytes()),
         ("chain", chains()),
+        ("membership", memberships().expect("keys can be made")),
         ("pdu", pdus()),
         ("nack", small_messages()),
         ("platypus", platypus::examples()),
@@ -113,6 +115,7 @@ fn certificates() -> Vec<Certificate> {
         locator("[2001:db8::1]:7474"),
         Statement::Withdrawal,
         Statement::Absence { subject: other },
+        Statement::Member { member: via, rights: Rights::JOIN.and(Rights::ADMIT) },
     ];
     let certificate = |statement| Certificate {
         sequence: 1_700_000_000_000,
@@ -142,6 +145,17 @@ fn certificate_bytes() -> Vec<Vec<u8>> {
 fn chains() -> Vec<Vec<u8>> {
     let routes = [[0, 0, 1, 0, 0, 10, 0, 0], [1, 0, 2, 0, 1, 10, 0, 0], [2, 0, 3, 0, 2, 10, 0, 0]];
     vec![[&[10][..], routes.as_flattened()].concat()]
+}
+
+/// One by a domain, and one by a key that it admitted.
+fn memberships() -> Result<Vec<Vec<u8>>, MembershipError> {
+    let identity = |role| Identity::generate(role, 0).map_err(|_| MembershipError::Crypto);
+    let (domain, working) = (identity(Role::Domain)?, identity(Role::Domain)?);
+    let (window, member) = (Window::starting(1_700_000_000, 3600), Name([7; 32]));
+    let own = Rights::JOIN.and(Rights::ADMIT);
+    let own = Membership::sign(&domain, None, working.name(), own, 1, window)?;
+    let given = Membership::sign(&working, Some(&own), member, Rights::JOIN, 1, window)?;
+    Ok(vec![own.emit(), given.emit()])
 }
 
 fn pdus() -> Vec<Vec<u8>> {

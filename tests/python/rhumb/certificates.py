@@ -12,7 +12,9 @@ from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE = 1, 2, 3, 4, 5
+ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE, MEMBER = 1, 2, 3, 4, 5, 6
+# The rights of a member of a trust domain, a bit each.
+JOIN, CARRY, PUBLISH, ADMIT = 1, 2, 4, 8
 CLOCK_SKEW_S = 60
 MOST_IN_A_LIST = 8
 
@@ -32,12 +34,14 @@ class Certificate:
     not_before_s: int
     not_after_s: int
     issuer: Name
-    # A route's `via`, the name that an absence is about, or a service's server.
+    # A route's `via`, the name that an absence is about, a service's server, or a domain's member.
     subject: Optional[Name] = None
     # The only destination that a route of scope 1 is for.
     destination: Optional[Name] = None
     # A locator's IP address and UDP port.
     address: Optional[Address] = None
+    # What a member may do.
+    rights: Optional[int] = None
     signature: bytes = bytes(_SIGNATURE_LENGTH)
 
     def encode(self) -> bytes:
@@ -73,6 +77,8 @@ class Certificate:
             parts += [self.destination.octets]
         if self.address is not None:
             parts += [_encode_address(self.address)]
+        if self.rights is not None:
+            parts += [self.rights.to_bytes(4, "big")]
         return b"".join(parts)
 
     @classmethod
@@ -81,7 +87,7 @@ class Certificate:
         reader.expect(bytes([_VERSION]), "certificate version")
         type_, scope = reader.integer(1), reader.integer(1)
         reader.expect(b"\0", "reserved byte of a certificate")
-        if type_ not in (ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE):
+        if not ROUTE <= type_ <= MEMBER:
             raise Malformed("certificate: type")
         if scope > 1 or (scope == 1 and type_ != ROUTE):
             raise Malformed("certificate: scope")
@@ -89,12 +95,13 @@ class Certificate:
         if not_after_s < not_before_s:
             raise Malformed("certificate: ends before it begins")
         issuer = _read_name(reader)
-        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE) else None
+        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER) else None
         destination = _read_name(reader) if scope == 1 else None
         address = _read_address(reader) if type_ == LOCATOR else None
+        rights = _read_rights(reader) if type_ == MEMBER else None
         signature = reader.take(_SIGNATURE_LENGTH)
         return cls(
-            type_, sequence, not_before_s, not_after_s, issuer, subject, destination, address, signature
+            type_, sequence, not_before_s, not_after_s, issuer, subject, destination, address, rights, signature
         )
 
     @classmethod
@@ -131,6 +138,11 @@ def service(issuer: Identity, server: Name, lifetime_s: int) -> Certificate:
     return _issue(issuer, SERVICE, lifetime_s, subject=server)
 
 
+def member(domain: Identity, name: Name, rights: int, lifetime_s: int) -> Certificate:
+    """DomainCert(domain -> name): ``name`` belongs to the domain, and may do so much in it."""
+    return _issue(domain, MEMBER, lifetime_s, subject=name, rights=rights)
+
+
 def encode_list(certificates: Sequence[Certificate]) -> bytes:
     """A count and the certificates back to back."""
     return bytes([len(certificates)]) + b"".join(c.encode() for c in certificates)
@@ -164,6 +176,13 @@ def _issue(issuer: Identity, type_: int, lifetime_s: int, **content: Any) -> Cer
 
 def _read_name(reader: Reader) -> Name:
     return Name(reader.take(NAME_LENGTH))
+
+
+def _read_rights(reader: Reader) -> int:
+    rights = reader.integer(4)
+    if not 0 < rights <= JOIN | CARRY | PUBLISH | ADMIT:
+        raise Malformed("certificate: rights")
+    return rights
 
 
 def _encode_address(address: Address) -> bytes:

@@ -19,6 +19,7 @@ from .metadata import KEY_P256, ROLE_NODE, Metadata
 from .names import Name
 
 METADATA_EXTENSION = x509.ObjectIdentifier("2.25.74088145")
+MEMBERSHIP_EXTENSION = x509.ObjectIdentifier("2.25.74088146")
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,6 +28,8 @@ class Identity:
 
     key: ec.EllipticCurvePrivateKey
     metadata: Metadata
+    # What it shows of a trust domain, encoded.
+    membership: Optional[bytes] = None
 
     @classmethod
     def generate(cls, role: int = ROLE_NODE, label: Optional[str] = None) -> "Identity":
@@ -47,7 +50,7 @@ class Identity:
 
     def x509(self) -> bytes:
         """The self-signed certificate for the handshake, in DER."""
-        return self_signed(self.key, self.metadata.encode())
+        return self_signed(self.key, self.metadata.encode(), self.membership)
 
     def save(self, path: str) -> None:
         """Writes key and metadata to a new file that only its owner reads."""
@@ -68,7 +71,9 @@ class Identity:
         return cls(key, metadata)
 
 
-def self_signed(key: ec.EllipticCurvePrivateKey, metadata: bytes) -> bytes:
+def self_signed(
+    key: ec.EllipticCurvePrivateKey, metadata: bytes, membership: Optional[bytes] = None
+) -> bytes:
     """A self-signed certificate that holds ``metadata``. Nobody looks at its names and dates."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rhumb")])
     day = datetime.timedelta(days=1)
@@ -83,6 +88,9 @@ def self_signed(key: ec.EllipticCurvePrivateKey, metadata: bytes) -> bytes:
         .not_valid_after(now + 3650 * day)
         .add_extension(x509.UnrecognizedExtension(METADATA_EXTENSION, metadata), critical=False)
     )
+    if membership is not None:
+        shown = x509.UnrecognizedExtension(MEMBERSHIP_EXTENSION, membership)
+        builder = builder.add_extension(shown, critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 

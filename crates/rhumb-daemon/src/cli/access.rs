@@ -16,6 +16,9 @@ pub(crate) struct AccessArguments {
     /// Admit the names in this file, one a line; read again at SIGHUP; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) admit_file: Vec<PathBuf>,
+    /// Admit the members of this trust domain, by what they show of it; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub(crate) admit_domain: Vec<Name>,
     /// Refuse this name; may be repeated
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) refuse: Vec<Name>,
@@ -50,6 +53,6 @@ impl From<&SenderArguments> for AccessArguments {
         let SenderArguments { from, from_file } = senders.clone();
         let is_closed = !(from.is_empty() && from_file.is_empty());
         let strangers = is_closed.then_some(Strangers::Refused);
-        Self { admit: from, admit_file: from_file, refuse: Vec::new(), strangers }
+        Self { admit: from, admit_file: from_file, strangers, ..Self::default() }
     }
 }

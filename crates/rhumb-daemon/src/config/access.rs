@@ -3,13 +3,13 @@
 //! `[[receive.access]]` of the configuration file for the rest.
 //!
 //! Options come first, refusals before admissions, then the file's rules in their order;
-//! `strangers` says what becomes of everybody else. A rule that admits has to name whom: a role or
-//! a label is what its holder wrote, so whoever writes the same would have it.
+//! `strangers` says what becomes of everybody else. A rule that admits has to name whom, or a trust
+//! domain: a role or a label is what its holder wrote, so whoever writes the same would have it.
 
 use std::path::{Path, PathBuf};
 
 use rhumb_trust::{Access, Rule, Standing};
-use rhumb_wire::{Name, Role};
+use rhumb_wire::{Name, Rights, Role};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -46,13 +46,14 @@ pub enum Service {
 pub(crate) struct RawRule {
     name: Option<Spanned<String>>,
     names: Option<Spanned<PathBuf>>,
+    domain: Option<Spanned<String>>,
     role: Option<Spanned<String>>,
     label: Option<String>,
     standing: Option<Spanned<String>>,
 }
 
 /// The keys of [`RawRule`].
-pub(super) const RULE_KEYS: &[&str] = &["name", "names", "role", "label", "standing"];
+pub(super) const RULE_KEYS: &[&str] = &["name", "names", "domain", "role", "label", "standing"];
 
 impl ConfigFile {
     /// The rules of `service`: those of the options, then those of the file.
@@ -66,7 +67,7 @@ impl ConfigFile {
             Service::Router => (&self.raw.router.access, &self.raw.router.strangers),
             Service::Receive => (&self.raw.receive.access, &self.raw.receive.strangers),
         };
-        let mut rules = flag_rules(flags)?;
+        let mut rules = flag_rules(service, flags)?;
         for raw in raw_rules {
             rules.extend(self.rules_of(service, raw)?);
         }
@@ -101,25 +102,35 @@ impl ConfigFile {
             }
             names = read_names(list.get_ref())?;
         }
+        let domain = self.parsed(item.domain.as_ref(), parse_name)?;
         let is_named = item.name.is_some() || item.names.is_some();
-        if service == Service::Receive && (role.is_some() || label.is_some()) {
+        let asks_for_more = role.is_some() || label.is_some() || domain.is_some();
+        if service == Service::Receive && asks_for_more {
             let problem = "a receiver knows its senders by name only; give `name` or `names`";
             return Err(fault(problem.to_owned()));
         }
-        if !is_named && role.is_none() && label.is_none() {
-            let problem = "this rule asks for nothing; give `name`, `names`, `role` or `label`, or for everybody `strangers`";
+        if !is_named && !asks_for_more {
+            let problem = "this rule asks for nothing; give `name`, `names`, `domain`, `role` or `label`, or for everybody \
+                           `strangers`";
             return Err(fault(problem.to_owned()));
         }
-        if !is_named && standing == Standing::Admitted {
-            let problem = "anybody can write this role or label, and would be admitted; give `name` or `names`, too, or \
-                           standing = \"stranger\"";
+        if !is_named && domain.is_none() && standing == Standing::Admitted {
+            let problem = "anybody can write this role or label, and would be admitted; give `name`, `names` or `domain`, \
+                           too, or standing = \"stranger\"";
             return Err(fault(problem.to_owned()));
         }
-        if !is_named {
-            return Ok(vec![Rule { name: None, role, label, standing }]);
-        }
-        let rule = |name| Rule { name: Some(name), role, label: label.clone(), standing };
-        Ok(names.into_iter().map(rule).collect())
+        let names: Vec<Option<Name>> = match is_named {
+            true => names.into_iter().map(Some).collect(),
+            false => vec![None],
+        };
+        let plain = names.into_iter().map(|name| {
+            let label = label.clone();
+            Rule { name, domain: None, role, label, standing }
+        });
+        Ok(match domain {
+            Some(domain) => plain.flat_map(|rule| of_domain(service, domain, &rule)).collect(),
+            None => plain.collect(),
+        })
     }
 }
 
@@ -140,14 +151,35 @@ impl AccessSettings {
     }
 }
 
-fn flag_rules(flags: &AccessArguments) -> Outcome<Vec<Rule>> {
-    let rule = |name, standing| Rule { name: Some(name), role: None, label: None, standing };
+/// A rule for members of a domain only, with the right that `service` asks of them.
+fn of_domain(service: Service, domain: Name, rule: &Rule) -> Vec<Rule> {
+    let rights: &[(Option<Role>, Rights)] = match service {
+        Service::Router => &[(Some(Role::Router), Rights::CARRY), (Some(Role::Node), Rights::JOIN)],
+        Service::Rib | Service::Receive => &[(None, Rights::PUBLISH)],
+    };
+    let fitting = rights
+        .iter()
+        .filter(|(role, _)| role.is_none() || rule.role.is_none() || *role == rule.role);
+    let narrowed = fitting.map(|(role, rights)| Rule {
+        role: role.or(rule.role),
+        domain: Some((domain, *rights)),
+        ..rule.clone()
+    });
+    narrowed.collect()
+}
+
+fn flag_rules(service: Service, flags: &AccessArguments) -> Outcome<Vec<Rule>> {
+    let rule = |name, standing| Rule::named(name, standing);
     let mut rules: Vec<Rule> =
         flags.refuse.iter().map(|name| rule(*name, Standing::Refused)).collect();
     rules.extend(flags.admit.iter().map(|name| rule(*name, Standing::Admitted)));
     for path in &flags.admit_file {
         rules.extend(read_names(path)?.into_iter().map(|name| rule(name, Standing::Admitted)));
     }
+    let anybody =
+        Rule { name: None, domain: None, role: None, label: None, standing: Standing::Admitted };
+    let members = flags.admit_domain.iter();
+    rules.extend(members.flat_map(|domain| of_domain(service, *domain, &anybody)));
     Ok(rules)
 }
 
@@ -198,14 +230,16 @@ fn parse_role(text: &str) -> Result<Role, String> {
 mod tests {
     use super::super::tests::file;
     use super::*;
+    use rhumb_trust::Who;
     use rhumb_wire::{Metadata, PublicKey};
 
     const A: Name = Name([1; 32]);
     const B: Name = Name([2; 32]);
     const C: Name = Name([3; 32]);
 
-    fn metadata(role: Role) -> Metadata {
-        Metadata::new(role, PublicKey::Ed25519([7; 32]), 1)
+    fn standing_of(access: &Access, name: Name, role: Role) -> Standing {
+        let metadata = &Metadata::new(role, PublicKey::Ed25519([7; 32]), 1);
+        access.standing(&Who { name: &name, metadata, membership: None, now_s: 1 })
     }
 
     #[test]
@@ -216,7 +250,7 @@ mod tests {
         );
         let standing = |flags: &AccessArguments, name, role| {
             let settings = file(&text).access(Service::Router, flags).unwrap();
-            settings.access.standing(&name, &metadata(role))
+            standing_of(&settings.access, name, role)
         };
         let none = AccessArguments::default();
         assert_eq!(standing(&none, A, Role::Router), Standing::Refused);
@@ -234,6 +268,28 @@ mod tests {
         assert_eq!(standing(&flags, C, Role::Router), Standing::Stranger);
         assert!(file("").access(Service::Router, &none).unwrap().admits_nobody());
         assert!(!file(&text).access(Service::Router, &none).unwrap().admits_nobody());
+    }
+
+    #[test]
+    fn members_of_a_domain_need_the_right_that_the_service_asks_for() {
+        let of = |service, flags: &AccessArguments, text: &str| {
+            let rules = file(text).access(service, flags).unwrap().access.rules;
+            let domain = |rule: &Rule| rule.domain.map(|(name, rights)| (rule.role, name, rights));
+            rules.iter().map(domain).collect::<Vec<_>>()
+        };
+        let flags = AccessArguments { admit_domain: vec![A], ..AccessArguments::default() };
+        let router = [(Role::Router, Rights::CARRY), (Role::Node, Rights::JOIN)];
+        let router = router.map(|(role, rights)| Some((Some(role), A, rights)));
+        assert_eq!(of(Service::Router, &flags, ""), router);
+        assert_eq!(of(Service::Rib, &flags, ""), [Some((None, A, Rights::PUBLISH))]);
+        let none = AccessArguments::default();
+        let text = format!("[[router.access]]\ndomain = \"{A}\"\n");
+        assert_eq!(of(Service::Router, &none, &text), router);
+        let text = format!("{text}role = \"node\"\n");
+        assert_eq!(of(Service::Router, &none, &text), router[1..]);
+        let text = format!("[[receive.access]]\ndomain = \"{A}\"\n");
+        let refused = file(&text).access(Service::Receive, &none).unwrap_err().to_string();
+        assert!(refused.contains("knows its senders by name only"), "{refused}");
     }
 
     #[test]
@@ -275,7 +331,7 @@ mod tests {
         let settings = file("").access(Service::Rib, &flags);
         let mut settings = settings.unwrap();
         settings.file = PathBuf::new();
-        let standing = |access: &Access, name| access.standing(&name, &metadata(Role::Router));
+        let standing = |access: &Access, name| standing_of(access, name, Role::Router);
         assert_eq!(standing(&settings.access, A), Standing::Admitted);
         assert_eq!(standing(&settings.access, B), Standing::Stranger);
         std::fs::write(&path, format!("{B}\n")).unwrap();

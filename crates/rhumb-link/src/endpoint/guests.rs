@@ -1,7 +1,8 @@
 //! Whose sessions these are: who is admitted, and how many strangers may have.
 
-use rhumb_trust::{Access, Standing};
-use rhumb_wire::{Metadata, Name};
+use std::time::Instant;
+
+use rhumb_trust::{Access, Now, Standing, Who};
 
 use super::Endpoint;
 use crate::{LinkError, Peer, SessionId, Source};
@@ -9,12 +10,14 @@ use crate::{LinkError, Peer, SessionId, Source};
 impl Endpoint {
     /// Says who is admitted: their sessions count against no bound for
     /// strangers, and where they were, others of theirs begin handshakes that no
-    /// stranger can hold up. Nobody is refused by this.
-    pub fn set_access(&mut self, access: Access) {
+    /// stranger can hold up. Nobody is refused by this. Memberships are looked at by the civil
+    /// clock of `now`, as it goes on from there.
+    pub fn set_access(&mut self, access: Access, now: Now) {
         self.access = access;
+        self.clock = Some(now);
         let sessions: Vec<SessionId> = self.sessions().map(|(session, _)| session).collect();
         for session in sessions {
-            self.count_session(session);
+            self.count_session(session, now.instant);
         }
     }
 
@@ -32,19 +35,18 @@ impl Endpoint {
     /// there is none. `peer` is who it would be with.
     pub(super) fn has_room_for(
         &self,
-        name: &Name,
-        metadata: &Metadata,
+        who: &Who<'_>,
         source: Source,
         we_began: bool,
     ) -> Result<(), LinkError> {
         let limits = &self.config.limits;
-        if self.by_name.contains_key(name) {
+        if self.by_name.contains_key(who.name) {
             return Ok(());
         }
         if self.sessions.len() >= limits.sessions {
             return Err(LinkError::SessionLimit);
         }
-        if we_began || self.is_admitted(name, metadata) {
+        if we_began || self.is_admitted(who) {
             return Ok(());
         }
         if self.census.strangers() >= limits.sessions_of_strangers() {
@@ -57,11 +59,11 @@ impl Endpoint {
     }
 
     /// Counts a session as a stranger's, or as none.
-    pub(super) fn count_session(&mut self, id: SessionId) {
+    pub(super) fn count_session(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get(id.0) else { return };
-        let Peer { name, metadata, address, initiator, renewed_at, .. } = &session.peer;
+        let Peer { address, initiator, renewed_at, .. } = &session.peer;
         let (source, we_began, seen_at) = (Source::of(*address), *initiator, *renewed_at);
-        if self.is_admitted(name, metadata) {
+        if self.is_admitted(&session.peer.who(self.unix_s(now))) {
             self.census.leave(id);
             self.census.know(source, seen_at);
         } else if !we_began {
@@ -69,7 +71,12 @@ impl Endpoint {
         }
     }
 
-    fn is_admitted(&self, name: &Name, metadata: &Metadata) -> bool {
-        self.access.standing(name, metadata) == Standing::Admitted
+    /// Seconds since 1970, by the clock that came with the rules.
+    pub(super) fn unix_s(&self, now: Instant) -> u64 {
+        self.clock.map_or(0, |clock| clock.at(now).unix_s())
+    }
+
+    fn is_admitted(&self, who: &Who<'_>) -> bool {
+        self.access.standing(who) == Standing::Admitted
     }
 }

@@ -197,7 +197,7 @@ impl Endpoint {
             return Err(LinkError::UnexpectedName { expected, actual: peer.name });
         }
         let source = Source::of(exchange.address);
-        self.has_room_for(&peer.name, &peer.metadata, source, exchange.is_client())?;
+        self.has_room_for(&peer.who(self.unix_s(now)), source, exchange.is_client())?;
         let (ours, theirs) = keys.lane_secrets(exchange.is_client());
         let entry = LaneEntry {
             group: LaneGroup::new(self.config.cipher, theirs, now),

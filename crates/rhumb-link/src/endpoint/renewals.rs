@@ -37,6 +37,7 @@ impl Endpoint {
         let peer = Peer {
             name: claim.name,
             metadata: claim.metadata,
+            membership: claim.membership,
             address: exchange.address,
             max_datagram_len: parameters.max_datagram_len.min(self.config.max_datagram_len),
             initiator: exchange.is_client(),
@@ -95,7 +96,7 @@ impl Endpoint {
         let session = match current {
             Some(session) => {
                 self.renew_session(session, peer, *send, index, now);
-                self.count_session(session);
+                self.count_session(session, now);
                 session
             }
             None => self.make_session(peer, *send, index, now)?,
@@ -144,7 +145,8 @@ impl Endpoint {
         now: Instant,
     ) -> Result<SessionId, LinkError> {
         let source = Source::of(peer.address);
-        if let Err(error) = self.has_room_for(&peer.name, &peer.metadata, source, peer.initiator) {
+        let who = peer.who(self.unix_s(now));
+        if let Err(error) = self.has_room_for(&who, source, peer.initiator) {
             self.remove_lanes(index);
             return Err(error);
         }
@@ -178,7 +180,7 @@ impl Endpoint {
         let key = self.sessions.insert(session);
         self.arm_session(key);
         self.by_name.insert(name, SessionId(key));
-        self.count_session(SessionId(key));
+        self.count_session(SessionId(key), now);
         Ok(SessionId(key))
     }
 

@@ -263,7 +263,9 @@ impl<S: Store> Rib<S> {
 
 /// One statement that can be published, or several that form a chain.
 fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
-    if certificates.iter().any(|c| matches!(c.statement, Statement::Absence { .. })) {
+    let is_none =
+        |it: &Statement| matches!(it, Statement::Absence { .. } | Statement::Member { .. });
+    if certificates.iter().any(|certificate| is_none(&certificate.statement)) {
         return Err(Refusal::NotPublishable);
     }
     let linked =

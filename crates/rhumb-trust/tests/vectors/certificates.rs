@@ -1,16 +1,16 @@
 //! Section 2: a certificate of each type, lists, one signature of P-256, and what must be refused.
 
-use rhumb_trust::{Window, name_of, verify_statement};
+use rhumb_trust::{MAX_MEMBERSHIP_LIFETIME_S, Membership, Window, name_of, verify_statement};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Metadata, Rights, Role, Scope, Statement};
 use serde_json::{Value, json};
 
 use super::file::{File, hex};
 use super::names::on_p256;
-use super::parties::{LIFETIME_S, NOW_S, Parties, SEQUENCE};
+use super::parties::{LIFETIME_S, NOW_S, Parties, Party, SEQUENCE};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
-    let Parties { alice, bob, near, rib, capsule, .. } = parties;
+    let Parties { alice, bob, near, rib, capsule, domain, .. } = parties;
     let route = alice.route(near);
     let locator = near.locator("192.0.2.1:7460");
     let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
@@ -22,6 +22,7 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("withdrawal", alice.says_at(Statement::Withdrawal, SEQUENCE + 1, one_second)),
         ("absence", rib.says(Statement::Absence { subject: bob.name })),
         ("service", capsule.service(alice)),
+        ("member", domain.member(near, Rights::JOIN.and(Rights::CARRY))),
         ("route signed with P-256", signed_with_p256(parties)),
     ] {
         file.good("2", "certificate", name, &fields(&certificate), &emitted(&certificate));
@@ -29,6 +30,62 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     route_refusals(&emitted(&route), file);
     locator_refusals(&emitted(&locator), file);
     lists(&[route, locator], file);
+    memberships(parties, file);
+}
+
+fn memberships(parties: &Parties, file: &mut File) {
+    let Parties { alice, near, far, domain, .. } = parties;
+    let bytes = |issuers: &[&Party], certificates: &[Certificate]| {
+        let mut bytes = Vec::new();
+        let issuers: Vec<_> = issuers.iter().map(|issuer| issuer.metadata.clone()).collect();
+        Metadata::emit_list(&issuers, &mut bytes);
+        Certificate::emit_list(certificates, &mut bytes);
+        bytes
+    };
+    let working = Rights::JOIN.and(Rights::ADMIT);
+    let direct = domain.member(alice, Rights::JOIN);
+    let (to_far, on) = (domain.member(far, working), far.member(alice, Rights::JOIN));
+    for (name, issuers, certificates) in [
+        ("by the domain itself", vec![domain], vec![direct.clone()]),
+        ("by a key that it admitted", vec![domain, far], vec![to_far.clone(), on.clone()]),
+    ] {
+        let bytes = bytes(&issuers, &certificates);
+        let membership = Membership::parse(&bytes).unwrap();
+        membership.check(&alice.name, NOW_S).unwrap();
+        let metadata: Vec<_> = issuers.iter().map(|it| hex(&it.metadata.emit())).collect();
+        let fields = json!({
+            "domain": membership.domain().to_string(),
+            "member": membership.member().to_string(),
+            "rights": membership.rights().names().collect::<Vec<_>>(),
+            "issuers": metadata,
+            "certificates": hexes(&certificates),
+        });
+        file.good("3.1", "membership", name, &fields, &bytes);
+    }
+    let long = Window::starting(NOW_S, MAX_MEMBERSHIP_LIFETIME_S + 1);
+    let statement = Statement::Member { member: alice.name, rights: Rights::JOIN };
+    let long = domain.says_at(statement, SEQUENCE, long);
+    let wide = far.member(alice, Rights::CARRY);
+    let barren = domain.member(far, Rights::JOIN);
+    let back = far.member(domain, Rights::JOIN);
+    for (name, issuers, certificates) in [
+        ("none", vec![], vec![]),
+        ("a key is missing", vec![domain], vec![to_far.clone(), on.clone()]),
+        ("its first issuer is no domain", vec![far], vec![on.clone()]),
+        ("a right that its giver has not", vec![domain, far], vec![to_far.clone(), wide]),
+        ("its giver may not admit", vec![domain, far], vec![barren, on.clone()]),
+        ("by another name", vec![domain, near], vec![to_far.clone(), on]),
+        ("of the domain in itself", vec![domain, far], vec![to_far, back]),
+        ("more than 366 days", vec![domain], vec![long]),
+        ("another type", vec![domain], vec![domain.route(near)]),
+    ] {
+        let bytes = bytes(&issuers, &certificates);
+        file.refused("3.1", "membership", name, &bytes, Membership::parse(&bytes));
+    }
+    let mut bent = bytes(&[domain], &[direct]);
+    let at = bent.len() - SIGNATURE_LEN - 1;
+    bent[at] = 16;
+    file.refused("3.1", "membership", "an unknown right", &bent, Membership::parse(&bent));
 }
 
 /// The key is 1. ECDSA has many signatures of one message; this one is
@@ -54,7 +111,7 @@ fn route_refusals(route: &[u8], file: &mut File) {
     let changes: [(&str, usize, u8); 6] = [
         ("version 2", 0, 2),
         ("type 0", 1, 0),
-        ("type 6", 1, 6),
+        ("type 7", 1, 7),
         ("scope 2", 2, 2),
         ("a reserved byte set", 3, 1),
         ("ends before it begins", 12, 0xFF),
@@ -142,6 +199,10 @@ fn fields(certificate: &Certificate) -> Value {
         }
         Statement::Service { server } => {
             (fields["type"], fields["server"]) = (json!("service"), json!(server.to_string()));
+        }
+        Statement::Member { member, rights } => {
+            (fields["type"], fields["member"]) = (json!("member"), json!(member.to_string()));
+            fields["rights"] = json!(rights.names().collect::<Vec<_>>());
         }
     }
     fields

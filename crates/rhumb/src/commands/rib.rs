@@ -95,7 +95,7 @@ impl Service for Directory {
             self.server.handle_committed(committed, now);
         }
         if let Some(access) = self.rules.poll() {
-            self.server.set_access(access);
+            self.server.set_access(access, now);
         }
         if self.server.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.server.handle_timeout(now);

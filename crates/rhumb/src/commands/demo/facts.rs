@@ -129,7 +129,9 @@ impl CertificateFact {
                 (Some(labels.of(via)), None)
             }
             Statement::Locator(locator) => (None, Some(locator.address().to_string())),
-            Statement::Withdrawal | Statement::Absence { .. } => (None, None),
+            Statement::Withdrawal | Statement::Absence { .. } | Statement::Member { .. } => {
+                (None, None)
+            }
         };
         Self {
             issuer: labels.of(certificate.issuer),

@@ -1,0 +1,77 @@
+//! A router that takes members of a trust domain and nobody else: they join by what their domain
+//! signed, for as long as that holds, and no rule names them.
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_trust::{Access, CLOCK_SKEW_S, Identity, Membership, Rule, Standing, Window};
+use rhumb_wire::{Name, Rights, Role};
+
+use crate::world::World;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A world with one router that takes members of the domain who may join.
+fn closed_to_all_but_members() -> (World, Identity) {
+    let mut world = World::new();
+    world.line(1);
+    let domain = Identity::generate(Role::Domain, 0).unwrap();
+    let rule = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
+    let now = world.now;
+    let access = Access { rules: vec![rule], otherwise: Standing::Refused };
+    world.routers[0].switch.set_access(access, now);
+    (world, domain)
+}
+
+/// A node that shows that `domain` gave it these rights.
+fn member(world: &World, domain: &Identity, rights: Rights, lifetime_s: u64) -> Arc<Identity> {
+    let node = Identity::generate(Role::Node, 0).unwrap();
+    let window = Window::starting(world.now.unix_s(), lifetime_s);
+    let membership = Membership::sign(domain, None, node.name(), rights, 1, window).unwrap();
+    Arc::new(node.with_membership(membership).unwrap())
+}
+
+fn attached(world: &World) -> Vec<Name> {
+    let status = world.routers[0].switch.status(world.now);
+    status.attached.iter().map(|attached| attached.name).collect()
+}
+
+#[test]
+fn members_join_and_talk_and_nobody_else_does() {
+    let (mut world, domain) = closed_to_all_but_members();
+    let foreign = Identity::generate(Role::Domain, 0).unwrap();
+    let identities = [
+        member(&world, &domain, Rights::JOIN, 3600),
+        member(&world, &domain, Rights::JOIN.and(Rights::PUBLISH), 3600),
+        // Of another domain; with another right; with none.
+        member(&world, &foreign, Rights::JOIN, 3600),
+        member(&world, &domain, Rights::PUBLISH, 3600),
+        world.identity(Role::Node),
+    ];
+    let nodes = identities.map(|identity| world.node_of(identity, 0));
+    world.run(3 * SECOND);
+    let joined = nodes.map(|node| world.nodes[node].core.is_joined());
+    assert_eq!(joined, [true, true, false, false, false]);
+    world.send(nodes[0], nodes[1], b"among members");
+    world.run(SECOND);
+    assert_eq!(world.nodes[nodes[1]].received.len(), 1);
+    let refused = world.routers[0].switch.status(world.now).refused;
+    assert_eq!(refused.len(), 3, "{refused:?}");
+}
+
+#[test]
+fn a_membership_that_ends_ends_what_rests_on_it() {
+    let (mut world, domain) = closed_to_all_but_members();
+    let identities =
+        [member(&world, &domain, Rights::JOIN, 60), member(&world, &domain, Rights::JOIN, 3600)];
+    let nodes = identities.map(|identity| world.node_of(identity, 0));
+    world.run(3 * SECOND);
+    assert_eq!(attached(&world).len(), 2);
+    world.run(SECOND * (60 + CLOCK_SKEW_S as u32 + 5));
+    assert_eq!(attached(&world), [world.name(nodes[1])]);
+    assert!(!world.nodes[nodes[0]].core.is_joined());
+    world.send(nodes[0], nodes[1], b"no more");
+    world.run(SECOND);
+    assert!(world.nodes[nodes[1]].received.is_empty());
+}

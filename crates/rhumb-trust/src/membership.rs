@@ -1,0 +1,330 @@
+//! Memberships: a trust domain's word that a name belongs to it, and what it may do there, with
+//! all that is needed to verify it (GDP paper, section 6.1). Whoever has one shows it in his
+//! handshakes. In a file it is text, and public:
+//!
+//! ```text
+//! rhumb-membership 1
+//! member <52 characters>
+//! membership <hex>
+//! ```
+//!
+//! The word may be handed down: the domain admits a working key, with the right to admit, and that
+//! admits the member. Each gives no more than it has.
+//!
+//! INVARIANT: a [`Membership`] has the structure of one. Whether its signatures are its issuers',
+//! it holds now, and for whom, is for [`Membership::check`] to say.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use data_encoding::HEXLOWER;
+use rhumb_wire::{Certificate, Metadata, Name, Rights, Role, Statement, WireError};
+
+use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, name_of};
+use crate::{Identity, StatementError, Window, lasts_too_long};
+
+/// Certificates that lead from a domain to a member, with their issuers' metadata.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// The domain's, then those of whom it admitted to admit others.
+    issuers: Vec<Metadata>,
+    /// One by each issuer, about the next, and the last one about the member.
+    certificates: Vec<Certificate>,
+    member: Name,
+    rights: Rights,
+    /// Whether the signatures are the issuers': found out once.
+    is_signed: OnceLock<bool>,
+}
+
+impl PartialEq for Membership {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.issuers, &self.certificates) == (&other.issuers, &other.certificates)
+    }
+}
+
+impl Eq for Membership {}
+
+impl Membership {
+    /// `issuer` admits `member`: as the domain itself, or by what it was admitted with.
+    ///
+    /// # Errors
+    /// When `issuer` is no domain and has no right to admit, gives a right that it has not, or the
+    /// library cannot sign.
+    pub fn sign(
+        issuer: &Identity,
+        admitted_by: Option<&Self>,
+        member: Name,
+        rights: Rights,
+        sequence: u64,
+        window: Window,
+    ) -> Result<Self, MembershipError> {
+        let statement = Statement::Member { member, rights };
+        let certificate =
+            issuer.certify(statement, sequence, window).map_err(|_| MembershipError::Crypto)?;
+        let (mut issuers, mut certificates) = match admitted_by {
+            Some(own) if own.member != issuer.name() => {
+                let (named, actual) = (own.member, issuer.name());
+                return Err(MembershipError::OtherMember { named, actual });
+            }
+            Some(own) => (own.issuers.clone(), own.certificates.clone()),
+            None => (Vec::new(), Vec::new()),
+        };
+        issuers.push((**issuer.metadata()).clone());
+        certificates.push(certificate);
+        Self::new(issuers, certificates)
+    }
+
+    fn new(
+        issuers: Vec<Metadata>,
+        certificates: Vec<Certificate>,
+    ) -> Result<Self, MembershipError> {
+        let (member, rights) = check_structure(&issuers, &certificates)?;
+        Ok(Self { issuers, certificates, member, rights, is_signed: OnceLock::new() })
+    }
+
+    /// Parses what [`Membership::emit`] gives.
+    ///
+    /// # Errors
+    /// When `bytes` are no membership.
+    pub fn parse(bytes: &[u8]) -> Result<Self, MembershipError> {
+        let (issuers, certificates) =
+            Certificate::parse_with_issuers(bytes).map_err(MembershipError::Encoding)?;
+        Self::new(issuers, certificates)
+    }
+
+    /// Its one encoding: a metadata list and a certificate list.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Metadata::emit_list(&self.issuers, &mut bytes);
+        Certificate::emit_list(&self.certificates, &mut bytes);
+        bytes
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> Name {
+        self.certificates[0].issuer
+    }
+
+    /// Who belongs to it.
+    pub fn member(&self) -> Name {
+        self.member
+    }
+
+    /// What the member may do.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// The certificates, from the domain's to the one about the member.
+    pub fn certificates(&self) -> &[Certificate] {
+        &self.certificates
+    }
+
+    /// The last second in which all of it holds.
+    pub fn not_after_s(&self) -> u64 {
+        self.certificates.iter().map(|it| it.not_after_s).min().unwrap_or(0)
+    }
+
+    /// Whether some of it holds no more, give or take [`CLOCK_SKEW_S`].
+    pub fn has_ended(&self, now_s: u64) -> bool {
+        self.not_after_s().saturating_add(CLOCK_SKEW_S) < now_s
+    }
+
+    /// Whether `name` is its member at `now_s`, give or take
+    /// [`CLOCK_SKEW_S`], by the word of its domain. Signatures are verified the
+    /// first time.
+    ///
+    /// # Errors
+    /// When it is about another name, does not hold at that time, or a signature is not its
+    /// issuer's.
+    pub fn check(&self, name: &Name, now_s: u64) -> Result<(), MembershipError> {
+        if *name != self.member {
+            return Err(MembershipError::OtherMember { named: self.member, actual: *name });
+        }
+        for certificate in &self.certificates {
+            check_window(certificate, now_s).map_err(MembershipError::Statement)?;
+        }
+        let is_signed = self.is_signed.get_or_init(|| {
+            let mut signed = self.certificates.iter().zip(&self.issuers);
+            signed.all(|(certificate, issuer)| check_signature(certificate, &issuer.key).is_ok())
+        });
+        match is_signed {
+            true => Ok(()),
+            false => Err(MembershipError::Statement(StatementError::BadSignature)),
+        }
+    }
+
+    /// The text of its file.
+    pub fn to_text(&self) -> String {
+        format!("{MAGIC}\nmember {}\nmembership {}\n", self.member, HEXLOWER.encode(&self.emit()))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// When it is none, or a signature is not its issuer's.
+    pub fn from_text(text: &str) -> Result<Self, MembershipError> {
+        let malformed = |line| MembershipError::Malformed { line };
+        let mut lines = text.lines();
+        if lines.next() != Some(MAGIC) {
+            return Err(malformed(1));
+        }
+        let member = lines.next().and_then(|line| line.strip_prefix("member "));
+        let member = member.ok_or(malformed(2))?;
+        let hex = lines.next().and_then(|line| line.strip_prefix("membership "));
+        let bytes = hex.and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok()).ok_or(malformed(3))?;
+        if lines.next().is_some() {
+            return Err(malformed(4));
+        }
+        let membership = Self::parse(&bytes)?;
+        if member.parse() != Ok(membership.member) {
+            return Err(malformed(2));
+        }
+        for (certificate, issuer) in membership.certificates.iter().zip(&membership.issuers) {
+            check_signature(certificate, &issuer.key).map_err(MembershipError::Statement)?;
+        }
+        Ok(membership)
+    }
+
+    /// Writes a new file, durably.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), MembershipError> {
+        let io_error = |source| MembershipError::File { path: path.to_owned(), source };
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error)?;
+        file.write_all(self.to_text().as_bytes()).map_err(io_error)?;
+        file.sync_all().map_err(io_error)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, and as [`Membership::from_text`].
+    pub fn load(path: &Path) -> Result<Self, MembershipError> {
+        let io_error = |source| MembershipError::File { path: path.to_owned(), source };
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(io_error)?;
+        file.take(MAX_FILE_LEN).read_to_end(&mut bytes).map_err(io_error)?;
+        let text =
+            std::str::from_utf8(&bytes).map_err(|_| MembershipError::Malformed { line: 1 })?;
+        Self::from_text(text)
+    }
+}
+
+/// From a domain, step by step, to the member, each giving no more than it has: whom the last
+/// certificate is about, and what it gives.
+fn check_structure(
+    issuers: &[Metadata],
+    certificates: &[Certificate],
+) -> Result<(Name, Rights), MembershipError> {
+    if certificates.is_empty()
+        || certificates.len() > MAX_DEPTH
+        || issuers.len() != certificates.len()
+    {
+        return Err(MembershipError::Depth { len: certificates.len() });
+    }
+    if issuers[0].role != Role::Domain {
+        return Err(MembershipError::NoDomain);
+    }
+    let mut seen = vec![name_of(&issuers[0])];
+    let mut given = None;
+    for (at, (certificate, issuer)) in certificates.iter().zip(issuers).enumerate() {
+        let Statement::Member { member, rights } = certificate.statement else {
+            return Err(MembershipError::Broken { at });
+        };
+        let is_next =
+            seen.last() == Some(&certificate.issuer) && name_of(issuer) == certificate.issuer;
+        if !is_next || seen.contains(&member) {
+            return Err(MembershipError::Broken { at });
+        }
+        let may_give = given.is_none_or(|own: Rights| own.hold(Rights::ADMIT) && own.hold(rights));
+        if !may_give {
+            return Err(MembershipError::TooMuch { at });
+        }
+        if lasts_too_long(certificate, Some(issuer.role)) {
+            return Err(MembershipError::TooLong { at });
+        }
+        seen.push(member);
+        given = Some(rights);
+    }
+    let member = seen[certificates.len()];
+    given.map(|rights| (member, rights)).ok_or(MembershipError::Depth { len: 0 })
+}
+
+/// Why a membership cannot be had, or does not serve. `at` counts certificates from the domain's,
+/// from 0.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MembershipError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is none, or it is damaged.
+    #[error("line {line} is not that of a membership file")]
+    Malformed {
+        /// The first line that is wrong or missing, counted from 1.
+        line: usize,
+    },
+    /// Its bytes are not lists of metadata and of certificates.
+    #[error("the membership is damaged: {0}")]
+    Encoding(WireError),
+    /// The cryptographic library refused to sign.
+    #[error("the cryptographic library failed")]
+    Crypto,
+    /// It has no certificate, more than may hand a domain's word down, or lacks a key.
+    #[error("a membership has 1 to {MAX_DEPTH} certificates and the metadata of each issuer")]
+    Depth {
+        /// How many certificates there are.
+        len: usize,
+    },
+    /// The first issuer is no trust domain.
+    #[error("the first issuer is no domain: its key was made for another role")]
+    NoDomain,
+    /// A certificate is about something else, is not by whom the one before is about, or leads
+    /// back.
+    #[error("certificate {} does not follow from the one before", .at + 1)]
+    Broken {
+        /// Which one.
+        at: usize,
+    },
+    /// A certificate gives a right that its issuer has not, or its issuer may not admit anybody.
+    #[error("certificate {} gives more than its issuer may", .at + 1)]
+    TooMuch {
+        /// Which one.
+        at: usize,
+    },
+    /// A certificate lasts for more than a year and a day.
+    #[error("certificate {} lasts longer than 366 days", .at + 1)]
+    TooLong {
+        /// Which one.
+        at: usize,
+    },
+    /// It is about another name.
+    #[error("this membership is that of {named}, not of {actual}")]
+    OtherMember {
+        /// Whom it is about.
+        named: Name,
+        /// Whom it was shown for.
+        actual: Name,
+    },
+    /// A certificate does not hold or is not the issuer's.
+    #[error(transparent)]
+    Statement(StatementError),
+}
+
+/// The most certificates between a domain and its member, the last one included: a domain, its
+/// working key, a site, a department. Each costs a signature for whoever verifies it.
+pub const MAX_DEPTH: usize = 4;
+
+const MAGIC: &str = "rhumb-membership 1";
+/// Far more than the longest, which has four issuers with all attributes that there may be.
+const MAX_FILE_LEN: u64 = 64 * 1024;

@@ -1,0 +1,130 @@
+//! `rhumb domain`: a trust domain's word for its members. The domain's key stays where it is; the
+//! file that is made goes to the member, lies beside its key, and is no secret.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rhumb_daemon::cli::{AdmitArguments, DomainCommand};
+use rhumb_daemon::clock::{self, date_and_time, time_left};
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
+use rhumb_daemon::output::Form;
+use rhumb_trust::{Membership, MembershipError, Window};
+use rhumb_wire::{Rights, Statement};
+use serde::Serialize;
+use serde_json::json;
+
+/// Runs the command.
+pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
+    match command {
+        DomainCommand::Admit(arguments) => admit(arguments, form),
+        DomainCommand::Inspect { file } => {
+            let membership = Membership::load(file).map_err(|error| unreadable(file, error))?;
+            form.print(&Report { membership, written_to: None });
+            Ok(())
+        }
+    }
+}
+
+fn admit(arguments: &AdmitArguments, form: Form) -> Outcome {
+    let issuer = key::load_any(&arguments.key)?;
+    let now = clock::now();
+    let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
+    let given = arguments.rights.iter().map(|right| Rights::from(*right));
+    let rights = given.reduce(Rights::and).unwrap_or(Rights::JOIN);
+    let membership =
+        Membership::sign(&issuer, issuer.membership(), arguments.name, rights, now.unix_ms, window)
+            .map_err(|error| explain(&arguments.key, error))?;
+    membership.save(&arguments.out).map_err(|error| explain(&arguments.out, error))?;
+    form.print(&Report { membership, written_to: Some(arguments.out.clone()) });
+    Ok(())
+}
+
+fn explain(path: &Path, error: MembershipError) -> Failure {
+    let path = path.display();
+    match error {
+        MembershipError::File { source, .. }
+            if source.kind() == std::io::ErrorKind::AlreadyExists =>
+        {
+            Failure::setup_text(format!(
+                "{path} exists and is not overwritten; give another with --out"
+            ))
+        }
+        MembershipError::NoDomain => Failure::setup_text(format!(
+            "{path} is no domain's key, and no membership lies beside it; make a domain: rhumb keygen --role domain"
+        )),
+        MembershipError::TooMuch { .. } => Failure::setup_text(format!(
+            "{path} was not admitted with the right to admit and all that it is to give; \
+             its own domain can: rhumb domain admit --rights admit,join,.."
+        )),
+        error => Failure::setup(error),
+    }
+}
+
+fn unreadable(path: &Path, error: MembershipError) -> Failure {
+    let path = path.display();
+    Failure::setup_text(match error {
+        MembershipError::File { source, .. } => {
+            format!("cannot read {path}: {source}; a domain makes it: rhumb domain admit")
+        }
+        MembershipError::Malformed { line: 1 } => {
+            format!("{path} is no membership; a domain makes one: rhumb domain admit")
+        }
+        error => format!("{path}: {error}; get it from the domain once more"),
+    })
+}
+
+struct Report {
+    membership: Membership,
+    /// Where it was written, if it was made now.
+    written_to: Option<PathBuf>,
+}
+
+impl Serialize for Report {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (membership, now_s) = (&self.membership, clock::now().unix_s());
+        let path: Vec<String> =
+            membership.certificates().iter().map(|it| it.issuer.to_string()).collect();
+        let mut facts = json!({
+            "domain": membership.domain().to_string(),
+            "member": membership.member().to_string(),
+            "rights": membership.rights().names().collect::<Vec<_>>(),
+            "issuers": path,
+            "not_after_s": membership.not_after_s(),
+            "holds": membership.check(&membership.member(), now_s).is_ok(),
+        });
+        if let Some(file) = &self.written_to {
+            facts["file"] = json!(file);
+        }
+        facts.serialize(serializer)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let now_s = clock::now().unix_s();
+        for certificate in self.membership.certificates() {
+            let Statement::Member { member, rights } = certificate.statement else { continue };
+            let rights: Vec<_> = rights.names().collect();
+            writeln!(f, "{} says:\n  {member} belongs to me", certificate.issuer)?;
+            let left = match certificate.not_before_s > now_s {
+                true => format!("from {} UTC", date_and_time(certificate.not_before_s)),
+                false => time_left(now_s, certificate.not_after_s),
+            };
+            let until = date_and_time(certificate.not_after_s);
+            writeln!(f, "  and may {}, until {until} UTC ({left})", rights.join(", "))?;
+        }
+        match &self.written_to {
+            Some(file) => {
+                let file = file.display();
+                write!(
+                    f,
+                    "written to {file}; the member puts it beside NAME.key as NAME.membership"
+                )
+            }
+            None => write!(f, "signed by each; the domain is {}", self.membership.domain()),
+        }
+    }
+}
+
+const SECONDS_A_DAY: u64 = 86_400;

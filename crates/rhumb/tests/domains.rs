@@ -1,0 +1,119 @@
+//! A network of one trust domain: its RIB and its routers take members by what the domain signed,
+//! and no rule names any of them.
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use crate::harness::{Place, Running, remote};
+
+const ANY: &str = "127.0.0.1:0";
+
+/// `issuer` admits the holder of `key`, and what it says lies beside that key.
+fn admit(place: &Place, issuer: &str, key: &str, rights: &str) {
+    let name = place.run(&["--json", "keygen", "--role", role_of(key), "--out", key]);
+    assert_eq!(name.code, 0, "{}", name.errors);
+    let name = name.object()["name"].as_str().unwrap().to_owned();
+    let beside = key.replace(".key", ".membership");
+    let admit = ["domain", "admit", &name, "--key", issuer, "--rights", rights, "--out", &beside];
+    let run = place.run(&admit);
+    assert_eq!(run.code, 0, "{}", run.errors);
+}
+
+/// `router-2.key` is a router's.
+fn role_of(key: &str) -> &str {
+    key.split(['-', '.']).next().unwrap()
+}
+
+fn start_rib(place: &Place, domain: &str) -> (Running, String) {
+    place.keygen("rib", "rib.key");
+    let closed = ["--strangers", "refused", "--admit-domain", domain];
+    let mut rib =
+        place.start(&[&["rib", "--key", "rib.key", "--listen", ANY][..], &closed].concat());
+    let at = remote(&rib.next_object());
+    (rib, at)
+}
+
+fn start_router(place: &Place, domain: &str, rib: &str, key: &str) -> (Running, String) {
+    let closed = ["--strangers", "refused", "--admit-domain", domain];
+    let plain = ["router", "--key", key, "--listen", ANY, "--rib", rib];
+    let mut router = place.start(&[&plain[..], &closed].concat());
+    let at = remote(&router.next_object());
+    (router, at)
+}
+
+#[test]
+fn members_of_a_closed_domain_reach_each_other_over_its_routers_and_nobody_else_gets_in() {
+    let place = Place::new();
+    let domain = place.keygen("domain", "domain.key");
+    // The domain's key may go off line now: the site's key does the rest.
+    admit(&place, "domain.key", "domain-site.key", "join,carry,publish,admit");
+    let (_rib, rib) = start_rib(&place, &domain);
+    for key in ["router-1.key", "router-2.key"] {
+        admit(&place, "domain-site.key", key, "carry,publish");
+    }
+    let (_one, one) = start_router(&place, &domain, &rib, "router-1.key");
+    let (_two, two) = start_router(&place, &domain, &rib, "router-2.key");
+    for key in ["node-alice.key", "node-bob.key"] {
+        admit(&place, "domain-site.key", key, "join");
+    }
+    let mut alice = place.start(&["receive", "--key", "node-alice.key", "--router", &one]);
+    let name = alice.next_object()["name"].as_str().unwrap().to_owned();
+    let ping = |key: &str, router: &str| {
+        place.run(&["ping", &name, "--count", "1", "--key", key, "--router", router])
+    };
+    let reached = ping("node-bob.key", &two);
+    assert_eq!(reached.code, 0, "{}{}", reached.output, reached.errors);
+
+    // Nobody's member, another domain's, and one who may publish but not join.
+    place.keygen("node", "node-mallory.key");
+    place.keygen("domain", "foreign.key");
+    admit(&place, "foreign.key", "node-foreign.key", "join");
+    admit(&place, "domain.key", "node-publisher.key", "publish");
+    for key in ["node-mallory.key", "node-foreign.key", "node-publisher.key"] {
+        assert_eq!(ping(key, &two).code, 2, "{key}");
+    }
+    // A router without the right to publish is of no use to anybody: its names stay unpublished.
+    admit(&place, "domain.key", "router-3.key", "carry");
+    let (_three, three) = start_router(&place, &domain, &rib, "router-3.key");
+    let unpublished = ping("node-bob.key", &three);
+    assert_eq!(unpublished.code, 1, "{}{}", unpublished.output, unpublished.errors);
+    assert!(unpublished.errors.contains("not published yet"), "{}", unpublished.errors);
+}
+
+#[test]
+fn what_is_wrong_with_a_membership_is_said_with_what_to_do() {
+    let place = Place::new();
+    let domain = place.keygen("domain", "domain.key");
+    let node = place.keygen("node", "node.key");
+    let other = place.keygen("node", "other.key");
+    let admit = |key: &str, name: &str, more: &[&str]| {
+        place.run(&[&["domain", "admit", name, "--key", key][..], more].concat())
+    };
+    let says = |run: crate::harness::Run, what: &str| {
+        assert_eq!(run.code, 2, "{}", run.output);
+        assert!(run.errors.contains(what), "{}", run.errors);
+        assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);
+    };
+    says(admit("node.key", &other, &[]), "is no domain's key");
+    says(admit("none.key", &other, &[]), "rhumb keygen --role domain");
+    let made = admit("domain.key", &node, &["--rights", "join,admit", "--out", "node.membership"]);
+    assert_eq!(made.code, 0, "{}", made.errors);
+    assert!(made.output.contains("and may join, admit, until"), "{}", made.output);
+    says(
+        admit("domain.key", &node, &["--out", "node.membership"]),
+        "exists and is not overwritten",
+    );
+    says(admit("node.key", &other, &["--rights", "publish"]), "and all that it is to give");
+    let inspected = place.run(&["--json", "domain", "inspect", "node.membership"]).object();
+    assert_eq!(inspected["domain"], domain.as_str());
+    assert_eq!(inspected["rights"], serde_json::json!(["join", "admit"]));
+    assert_eq!(inspected["holds"], true);
+    says(place.run(&["domain", "inspect", "node.key"]), "is no membership");
+    // It was put beside the wrong key, or damaged on the way.
+    std::fs::copy(place.path("node.membership"), place.path("other.membership")).unwrap();
+    let receive = ["receive", "--key", "other.key", "--router", "127.0.0.1:9"];
+    says(place.run(&receive), "this membership is that of");
+    let text = std::fs::read_to_string(place.path("node.membership")).unwrap();
+    let at = text.len() - 3;
+    let flipped = if &text[at..=at] == "0" { "1" } else { "0" };
+    place.write("other.membership", &format!("{}{flipped}{}", &text[..at], &text[at + 1..]));
+    says(place.run(&receive), "get it from the domain once more");
+}
