@@ -11,11 +11,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use peer::{
-    Daemon, Peer, announce_both, attributes, endpoints, graceful, is_expiry, output, prefix, quick,
-    withdraw_both,
+    Daemon, Peer, announce_both, announce_three_paths, attributes, endpoints, graceful, is_expiry,
+    output, prefix, quick, several_paths, withdraw_both,
 };
 use rhumb_bgp::wire::BgpRole;
-use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
+use rhumb_bgp::{Config, DownReason, Event, Family};
 
 use crate::peer;
 
@@ -152,18 +152,12 @@ fn routes_of_both_families_go_both_ways_unchanged() {
 
 #[test]
 fn several_paths_to_a_prefix_go_both_ways() {
-    let paths = |config: &mut Config| {
-        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
-        config.set_family(Family::Ipv4, Some(both));
-    };
-    let Some(mut world) = World::new("several_paths_to_a_prefix_go_both_ways", "", paths, "")
+    let Some(mut world) =
+        World::new("several_paths_to_a_prefix_go_both_ways", "", several_paths, "")
     else {
         return;
     };
-    for path in 1..=3 {
-        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
-        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
-    }
+    announce_three_paths(&mut world.peer);
     world.peer.run_until_up();
     let theirs = world.peer.events.iter().filter(|event| announced(event, "10.2.0.0/24")).count();
     assert_eq!(theirs, 2, "{:#?}", world.peer.events);

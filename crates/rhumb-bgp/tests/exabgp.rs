@@ -9,8 +9,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use peer::{Daemon, Peer, announce_both, attributes, endpoints, prefix, withdraw_both};
-use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+use peer::{
+    Daemon, Peer, announce_both, announce_three_paths, endpoints, several_paths, withdraw_both,
+};
+use rhumb_bgp::{Config, Event};
 
 use crate::peer;
 
@@ -105,17 +107,11 @@ fn routes_of_both_families_go_both_ways() {
 
 #[test]
 fn several_paths_to_a_prefix_arrive() {
-    let paths = |config: &mut Config| {
-        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
-        config.set_family(Family::Ipv4, Some(both));
-    };
-    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", "", paths) else {
+    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", "", several_paths)
+    else {
         return;
     };
-    for path in 1..=3 {
-        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
-        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
-    }
+    announce_three_paths(&mut world.peer);
     world.until_heard(|heard| {
         (1..=3).all(|path| heard.contains(&format!("path-information 0.0.0.{path}")))
     });

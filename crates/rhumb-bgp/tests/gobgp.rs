@@ -11,10 +11,10 @@ use std::process::Command;
 use std::time::Instant;
 
 use peer::{
-    Daemon, Peer, announce_both, attributes, endpoints, graceful, is_expiry, output, prefix, quick,
-    wait_for_answer, withdraw_both,
+    Daemon, Peer, announce_both, announce_three_paths, endpoints, graceful, is_expiry, output,
+    prefix, quick, several_paths, wait_for_answer, withdraw_both,
 };
-use rhumb_bgp::{Config, DownReason, Event, Family, FamilyConfig};
+use rhumb_bgp::{Config, DownReason, Event, Family};
 
 use crate::peer;
 
@@ -153,15 +153,10 @@ fn routes_of_both_families_go_both_ways_and_again_when_asked() {
 
 #[test]
 fn several_paths_to_a_prefix_arrive() {
-    let paths = |config: &mut Config| {
-        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
-        config.set_family(Family::Ipv4, Some(both));
+    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", several_paths) else {
+        return;
     };
-    let Some(mut world) = World::new("several_paths_to_a_prefix_arrive", "", paths) else { return };
-    for path in 1..=3 {
-        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
-        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
-    }
+    announce_three_paths(&mut world.peer);
     world.until("neighbor 127.0.0.1 adj-in -a ipv4", |answer| {
         answer.matches("64500 645").count() == 3
     });

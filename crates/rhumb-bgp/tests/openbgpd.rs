@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use peer::{Daemon, Peer, announce_both, attributes, endpoints, output, prefix, withdraw_both};
-use rhumb_bgp::{Config, Event, Family, FamilyConfig};
+use peer::{
+    Daemon, Peer, announce_both, announce_three_paths, endpoints, output, prefix, several_paths,
+    withdraw_both,
+};
+use rhumb_bgp::{Config, Event, Family};
 
 use crate::peer;
 
@@ -135,16 +138,11 @@ fn routes_of_both_families_go_both_ways_and_again_when_asked() {
 
 #[test]
 fn several_paths_to_a_prefix_arrive() {
-    let paths = |config: &mut Config| {
-        let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
-        config.set_family(Family::Ipv4, Some(both));
-    };
     let test = "several_paths_to_a_prefix_arrive";
-    let Some(mut world) = World::new(test, "announce add-path recv yes", paths) else { return };
-    for path in 1..=3 {
-        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
-        world.peer.announce(prefix("10.1.0.0/24"), path, &route);
-    }
+    let Some(mut world) = World::new(test, "announce add-path recv yes", several_paths) else {
+        return;
+    };
+    announce_three_paths(&mut world.peer);
     world.until("show rib in 10.1.0.0/24", |answer| answer.matches("64500 6451").count() == 3);
     world.peer.withdraw(prefix("10.1.0.0/24"), 2);
     let left =

@@ -41,6 +41,12 @@ fn first_hello(net: &mut Net) -> Flying {
     net.sent[0].clone()
 }
 
+fn admit(net: &mut Net, server: usize, friend: usize) {
+    let rules = vec![Rule::named(net.name(friend), Standing::Admitted)];
+    let now = Now { instant: net.now, unix_ms: 0 };
+    net.hosts[server].endpoint.set_access(Access { rules, ..Access::default() }, now);
+}
+
 fn source(n: u32) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from(0x0A00_0000 + n), 1000))
 }
@@ -162,10 +168,7 @@ fn sessions_of_one_source_are_bounded_but_for_who_is_admitted() {
     assert!(join(&mut net, elsewhere), "others are not affected");
     // Who is admitted is no stranger, and neither is whom we connect to.
     let friend = neighbour(&mut net, 2000);
-    let rule = Rule::named(net.name(friend), Standing::Admitted);
-    let access = Access { rules: vec![rule], ..Access::default() };
-    let now = Now { instant: net.now, unix_ms: 0 };
-    net.hosts[server].endpoint.set_access(access, now);
+    admit(&mut net, server, friend);
     assert!(join(&mut net, friend));
     let ours = neighbour(&mut net, 2001);
     net.connect(server, ours);
@@ -192,10 +195,7 @@ fn strangers_leave_sessions_for_who_is_admitted() {
     }
     assert_eq!(net.hosts[server].endpoint.strangers(), (14, 14));
     let friend = net.add(Config::default());
-    let rule = Rule::named(net.name(friend), Standing::Admitted);
-    let access = Access { rules: vec![rule], ..Access::default() };
-    let now = Now { instant: net.now, unix_ms: 0 };
-    net.hosts[server].endpoint.set_access(access, now);
+    admit(&mut net, server, friend);
     net.connect(friend, server);
     net.run(Duration::from_secs(1));
     assert!(net.find_session(server, friend).is_some());

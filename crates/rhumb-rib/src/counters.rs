@@ -38,7 +38,7 @@ pub struct Counters {
     #[serde(skip)]
     pub sessions_closed: u64,
     #[serde(skip)]
-    refused: [u64; REFUSALS.len()],
+    refused: [u64; Refusal::ALL.len()],
     #[serde(skip)]
     dropped: [u64; DropReason::ALL.len()],
 }
@@ -46,12 +46,15 @@ pub struct Counters {
 impl Counters {
     /// Requests answered with this refusal.
     pub fn refused(&self, refusal: Refusal) -> u64 {
-        REFUSALS.iter().position(|known| *known == refusal).map_or(0, |index| self.refused[index])
+        Refusal::ALL
+            .iter()
+            .position(|known| *known == refusal)
+            .map_or(0, |index| self.refused[index])
     }
 
     /// Every refusal and how often it was answered.
     pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
-        REFUSALS.into_iter().zip(self.refused)
+        Refusal::ALL.into_iter().zip(self.refused)
     }
 
     /// Requests dropped for this reason.
@@ -65,7 +68,7 @@ impl Counters {
     }
 
     pub(crate) fn count_refusal(&mut self, refusal: Refusal) {
-        if let Some(index) = REFUSALS.iter().position(|known| *known == refusal) {
+        if let Some(index) = Refusal::ALL.iter().position(|known| *known == refusal) {
             self.refused[index] += 1;
         }
     }
@@ -118,20 +121,6 @@ impl DropReason {
         self.into()
     }
 }
-
-const REFUSALS: [Refusal; 11] = [
-    Refusal::Malformed,
-    Refusal::UnknownIssuer,
-    Refusal::BadSignature,
-    Refusal::Expired,
-    Refusal::NotYetValid,
-    Refusal::LifetimeTooLong,
-    Refusal::Superseded,
-    Refusal::NotPublishable,
-    Refusal::QuotaExceeded,
-    Refusal::StoreFailed,
-    Refusal::NotAuthorised,
-];
 
 #[cfg(test)]
 mod tests {

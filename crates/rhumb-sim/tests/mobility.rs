@@ -172,17 +172,22 @@ fn an_address_that_changes_often_and_on_a_bad_network_costs_no_handshake() {
     assert!(down.gap < 500 * MS, "{down:?}");
 }
 
+/// Three routers, a node that finds the first two nearby, and one at the third.
+fn with_another_router_nearby(seed: u64) -> (World, [StationId; 3], StationId, StationId) {
+    let mut world = World::new(seed, conditions());
+    world.add_rib();
+    let routers = [0; 3].map(|_| world.add_router(None));
+    let b = world.add_node(routers[2]);
+    let a = world.add_node_with(routers[0], |config| config.router = RouterChoice::discovered());
+    world.put_nearby(a, &routers[..2]);
+    world.run(5 * SECOND);
+    (world, routers, a, b)
+}
+
 #[test]
 fn a_router_that_dies_mid_flow_is_replaced_and_every_message_accounted_for() {
     for seed in 1..=5 {
-        let mut world = World::new(seed, conditions());
-        world.add_rib();
-        let routers = [0; 3].map(|_| world.add_router(None));
-        let b = world.add_node(routers[2]);
-        let a =
-            world.add_node_with(routers[0], |config| config.router = RouterChoice::discovered());
-        world.put_nearby(a, &routers[..2]);
-        world.run(5 * SECOND);
+        let (mut world, routers, a, b) = with_another_router_nearby(seed);
         let (mut up, mut down) = (Flow::new(3 * DELAY), Flow::new(3 * DELAY));
         flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 3 * SECOND);
         let fault = world.now();
@@ -269,14 +274,7 @@ fn a_fifth_lost_is_not_taken_for_silence() {
 #[test]
 fn after_a_minute_without_loss_a_dead_router_is_replaced_within_a_second() {
     for seed in 1..=3 {
-        let mut world = World::new(seed, conditions());
-        world.add_rib();
-        let routers = [0; 3].map(|_| world.add_router(None));
-        let b = world.add_node(routers[2]);
-        let a =
-            world.add_node_with(routers[0], |config| config.router = RouterChoice::discovered());
-        world.put_nearby(a, &routers[..2]);
-        world.run(5 * SECOND);
+        let (mut world, routers, a, b) = with_another_router_nearby(seed);
         let (mut up, mut down) = (Flow::new(3 * DELAY), Flow::new(3 * DELAY));
         flow(&mut world, &mut [(a, b, &mut up), (b, a, &mut down)], 60 * SECOND);
         let of = world.core(a).unwrap().router();

@@ -6,23 +6,30 @@
 use std::time::Duration;
 
 use rhumb_node::core::Event;
-use rhumb_sim::{Conditions, World};
+use rhumb_sim::{Conditions, StationId, World};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Routers in a line, and on them: somebody who sends, whom it sends to, and a second process with
+/// that one's key, which joins `at` one of the routers.
+fn claimed_twice(seed: u64, at: usize) -> (World, Vec<StationId>, [StationId; 3]) {
+    let mut world = World::new(seed, Conditions::LAN);
+    world.add_rib();
+    let line = world.add_line(3);
+    let (a, first) = (world.add_node(line[1]), world.add_node(line[0]));
+    world.run(5 * SECOND);
+    world.send(a, first, 50).unwrap();
+    world.run(SECOND);
+    assert_eq!(world.received(first).len(), 1);
+    let second = world.add_double(first, line[at]);
+    assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
+    (world, line, [a, first, second])
+}
 
 #[test]
 fn the_newer_claim_gets_the_traffic_and_nothing_comes_twice() {
     for seed in 1..=5 {
-        let mut world = World::new(seed, Conditions::LAN);
-        world.add_rib();
-        let line = world.add_line(3);
-        let (a, first) = (world.add_node(line[1]), world.add_node(line[0]));
-        world.run(5 * SECOND);
-        world.send(a, first, 50).unwrap();
-        world.run(SECOND);
-        assert_eq!(world.received(first).len(), 1);
-        let second = world.add_double(first, line[2]);
-        assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
+        let (mut world, line, [a, first, second]) = claimed_twice(seed, 2);
         world.run(SECOND);
         // Both are told: the one that it is in, the other one by
         // its router that, and where, the name is now.
@@ -45,15 +52,7 @@ fn the_newer_claim_gets_the_traffic_and_nothing_comes_twice() {
 
 #[test]
 fn when_the_older_one_goes_silent_the_newer_one_gets_everything() {
-    let mut world = World::new(6, Conditions::LAN);
-    world.add_rib();
-    let line = world.add_line(3);
-    let (a, first) = (world.add_node(line[1]), world.add_node(line[0]));
-    world.run(5 * SECOND);
-    world.send(a, first, 50).unwrap();
-    world.run(SECOND);
-    let second = world.add_double(first, line[2]);
-    assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
+    let (mut world, _, [a, first, second]) = claimed_twice(6, 2);
     world.apply(&rhumb_sim::Fault::Crash(first));
     world.run(25 * SECOND);
     for _ in 0..20 {
@@ -67,15 +66,7 @@ fn when_the_older_one_goes_silent_the_newer_one_gets_everything() {
 #[test]
 fn at_one_router_the_former_process_ends_at_once_and_the_newer_one_is_told() {
     for seed in 1..=5 {
-        let mut world = World::new(seed, Conditions::LAN);
-        world.add_rib();
-        let line = world.add_line(2);
-        let (a, first) = (world.add_node(line[1]), world.add_node(line[0]));
-        world.run(5 * SECOND);
-        world.send(a, first, 50).unwrap();
-        world.run(SECOND);
-        let second = world.add_double(first, line[0]);
-        assert!(world.run_until(5 * SECOND, |world| world.is_published(second)));
+        let (mut world, line, [a, first, second]) = claimed_twice(seed, 0);
         // The former one hears of it with its next record, which is a keep-alive at the latest.
         world.run(7 * SECOND);
         let via = world.name(line[0]);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_switch::{Config, DropReason};
-use rhumb_trust::{Identity, Window};
-use rhumb_wire::metadata::{Metadata, Role};
-use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
+use rhumb_trust::Identity;
+use rhumb_wire::metadata::Role;
+use rhumb_wire::{Action, Certificate, Name, PduHeader};
 
 use crate::world::{Stranger, World, router_address};
 
@@ -140,20 +140,6 @@ fn any_name(number: usize, kind: u8) -> Name {
     Name(name)
 }
 
-/// Joins for a name of which `server` has its owner's word.
-fn serve(world: &mut World, server: &mut Stranger, owner: &Identity, router: usize) {
-    let via = world.routers[router].switch.name();
-    let window = Window::starting(world.now.unix_s(), 600);
-    let statement = Statement::Service { server: server.name() };
-    let word: Certificate =
-        owner.certify(statement, world.now.unix_ms, window).expect("a key that signs");
-    let mut metadata = Vec::new();
-    Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
-    let header = PduHeader::new(Action::Advertise, owner.name(), via);
-    let route = server.route(via, world);
-    server.send(world, header, &metadata, &[word, route]);
-}
-
 #[test]
 fn destinations_and_sources_that_do_not_exist() {
     let mut scene = Scene::new();
@@ -214,7 +200,7 @@ fn destinations_that_exist() {
     for (number, server) in servers.iter_mut().enumerate() {
         join(&mut scene.world, server, 1);
         for owner in owners.iter().skip(number).step_by(SERVERS) {
-            serve(&mut scene.world, server, owner, 1);
+            server.serve(&mut scene.world, owner, 1);
         }
     }
     scene.pass(SECOND);
@@ -243,7 +229,7 @@ fn sources_that_have_a_right_to_send() {
     let to = scene.world.name(scene.pairs[0].1);
     scene.flood(|world, attacker, number| {
         let owner = &owners[number];
-        serve(world, attacker, owner, 0);
+        attacker.serve(world, owner, 0);
         attacker.send(world, PduHeader::new(Action::Data, owner.name(), to), DATA, &[]);
     });
     assert!(

@@ -6,17 +6,13 @@ use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader};
 
-use crate::world::{Stranger, World, router_address};
+use crate::world::{Stranger, World};
 
 /// Two routers that publish their addresses and have not
 /// met, a node at the second, a peer of the first.
 fn scene() -> (World, usize, Stranger) {
     let mut world = World::new();
-    for index in 0..2 {
-        let (identity, address) = (world.identity(Role::Router), router_address(index));
-        world.router(identity, address, None, Some(address));
-    }
-    world.run(std::time::Duration::from_secs(2));
+    world.two_apart();
     let node = world.node(1);
     world.run(std::time::Duration::from_secs(2));
     let peer = Stranger::new(&mut world, 0, Role::Node);

@@ -22,23 +22,6 @@ const STEP: Duration = Duration::from_millis(1);
 const STEPS: usize = 150;
 const BODY: &[u8] = b"twelve bytes";
 
-/// Three routers in a line, and a flow from a node at the first to one at the last.
-fn flow() -> (World, usize, usize) {
-    let mut world = World::new();
-    world.line(3);
-    let (a, b) = (world.node(0), world.node(2));
-    warm_up(&mut world, a, b);
-    (world, a, b)
-}
-
-/// Has a flow get its labels.
-fn warm_up(world: &mut World, a: usize, b: usize) {
-    for _ in 0..3 {
-        world.send(a, b, BODY);
-        world.run(SECOND);
-    }
-}
-
 fn joined(world: &mut World, router: usize, role: Role) -> Stranger {
     let mut stranger = Stranger::new(world, router, role);
     let via = world.routers[router].switch.name();
@@ -98,7 +81,7 @@ fn line_of(world: &World, a: usize, b: usize) -> Vec<(SocketAddr, SocketAddr)> {
 #[test]
 fn sessions_that_end_leave_the_flows_of_others_their_labels() {
     for at in [0, 1, 2] {
-        let (mut world, a, b) = flow();
+        let (mut world, a, b) = World::with_flow();
         let links = line_of(&world, a, b);
         stays_labelled(&mut world, (a, b), &links, |world, step| {
             // One that only comes and goes; one that joins
@@ -122,13 +105,9 @@ fn sessions_that_end_at_one_switch_leave_the_flows_of_those_that_share_its_table
     let mut world = World::new();
     let tables = Arc::new(Tables::new(&Config::default(), &[9; 32], world.now.instant));
     world.tables = Some(tables);
-    for index in 0..2 {
-        let identity = world.identity(Role::Router);
-        world.router(identity, router_address(index), None, Some(router_address(index)));
-    }
-    world.run(SECOND);
+    world.two_apart();
     let (a, b) = (world.node(0), world.node(0));
-    warm_up(&mut world, a, b);
+    world.warm_up(a, b);
     let links =
         [(world.nodes[a].address, router_address(0)), (router_address(0), world.nodes[b].address)];
     stays_labelled(&mut world, (a, b), &links, |world, step| {
@@ -143,7 +122,7 @@ fn sessions_that_end_at_one_switch_leave_the_flows_of_those_that_share_its_table
 
 #[test]
 fn nacks_touch_the_flow_that_they_are_about_and_no_other() {
-    let (mut world, a, b) = flow();
+    let (mut world, a, b) = World::with_flow();
     let links = line_of(&world, a, b);
     // Two that play into each other's hands: what one sends, the other
     // refuses, and says of itself that it is a router.
@@ -170,7 +149,7 @@ fn nacks_touch_the_flow_that_they_are_about_and_no_other() {
 
 #[test]
 fn routes_of_others_that_change_leave_flows_their_labels() {
-    let (mut world, a, b) = flow();
+    let (mut world, a, b) = World::with_flow();
     let links = line_of(&world, a, b);
     let mut fickle = joined(&mut world, 2, Role::Node);
     let mut friend = joined(&mut world, 0, Role::Node);
@@ -204,7 +183,7 @@ fn copies_at_other_workers_stand_while_others_come_and_go() {
     world.run(SECOND);
     let b = world.node(0);
     for _ in 0..2 {
-        warm_up(&mut world, a, b);
+        world.warm_up(a, b);
     }
     let by_worker = |world: &World| world.routers[0].workers[0].counters().forwarded_pdus;
     let before = by_worker(&world);
@@ -223,7 +202,7 @@ fn copies_at_other_workers_stand_while_others_come_and_go() {
 
 #[test]
 fn a_fresh_handshake_ends_the_labels_of_its_peer_and_of_nobody_else() {
-    let (mut world, a, b) = flow();
+    let (mut world, a, b) = World::with_flow();
     let mut receiver = joined(&mut world, 2, Role::Node);
     let target = receiver.name();
     let labels = [0xAB, 0xCD];

@@ -12,22 +12,9 @@ use crate::world::{Stranger, World, router_address};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A world of three routers, and two nodes with a flow from
-/// one to the other that has labels all the way.
-fn labelled_flow() -> (World, usize, usize) {
-    let mut world = World::new();
-    world.line(3);
-    let (a, b) = (world.node(0), world.node(2));
-    for _ in 0..3 {
-        world.send(a, b, b"warm up");
-        world.run(SECOND);
-    }
-    (world, a, b)
-}
-
 #[test]
 fn both_ends_of_a_path_speak_in_labels() {
-    let (mut world, a, b) = labelled_flow();
+    let (mut world, a, b) = World::with_flow();
     let first = world.network.capture(world.nodes[a].address, world.routers[0].address);
     let last = world.network.capture(world.routers[2].address, world.nodes[b].address);
     world.send(a, b, b"12345678");
@@ -42,7 +29,7 @@ fn both_ends_of_a_path_speak_in_labels() {
 #[test]
 fn a_router_that_forgets_its_labels_loses_nothing() {
     for restarted in 0..3 {
-        let (mut world, a, b) = labelled_flow();
+        let (mut world, a, b) = World::with_flow();
         let identity = world.routers[restarted].identity.clone();
         let (upstream, locator) = match restarted {
             1 => (None, Some(router_address(1))),
@@ -90,7 +77,7 @@ fn evicted_flows_recover_without_loss() {
 
 #[test]
 fn a_label_is_worth_nothing_on_another_session() {
-    let (mut world, a, b) = labelled_flow();
+    let (mut world, a, b) = World::with_flow();
     let received = world.nodes[b].received.len();
     let mut stranger = Stranger::new(&mut world, 0, Role::Node);
     let mut answered = 0;

@@ -2,16 +2,15 @@
 //! others nor the host's own flows anything, and who is honest only has to resend.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_switch::DropReason;
-use rhumb_trust::{Access, Identity, Rule, Standing, Window};
+use rhumb_trust::{Access, Rule, Standing};
 use rhumb_wire::flow::FlowAccept;
-use rhumb_wire::metadata::{Metadata, Role};
+use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
-use rhumb_wire::{Action, Certificate, Name, PduHeader, Statement};
+use rhumb_wire::{Action, Name, PduHeader};
 
 use crate::world::{Stranger, World};
 
@@ -151,7 +150,7 @@ fn an_honest_burst_beyond_the_bound_arrives() {
         let mut server = joined(&mut world);
         for _ in 0..NAMES {
             let owner = world.identity(Role::Capsule);
-            serve(&mut world, &mut server, &owner);
+            server.serve(&mut world, &owner, 0);
             names.push(owner.name());
         }
         // A RIB takes so many statements at once from one router.
@@ -193,18 +192,4 @@ fn arrived(world: &mut World, server: &mut Stranger) -> Vec<usize> {
         *counts.entry(header.destination).or_insert(0) += 1;
     }
     counts.into_values().collect()
-}
-
-/// Joins for a name of which `server` has its owner's word.
-fn serve(world: &mut World, server: &mut Stranger, owner: &Arc<Identity>) {
-    let via = world.routers[0].switch.name();
-    let window = Window::starting(world.now.unix_s(), 600);
-    let statement = Statement::Service { server: server.name() };
-    let word: Certificate =
-        owner.certify(statement, world.now.unix_ms, window).expect("a key that signs");
-    let mut metadata = Vec::new();
-    Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
-    let header = PduHeader::new(Action::Advertise, owner.name(), via);
-    let route = server.route(via, world);
-    server.send(world, header, &metadata, &[word, route]);
 }

@@ -139,11 +139,7 @@ fn loopback_private_and_multicast_locators_are_not_dialled_unless_they_are_allow
 #[test]
 fn a_router_that_answers_is_reached_at_once_and_without_bounds_afterwards() {
     let mut world = World::new();
-    for index in 0..2 {
-        let identity = world.identity(Role::Router);
-        world.router(identity, router_address(index), None, Some(router_address(index)));
-    }
-    world.run(SECOND);
+    world.two_apart();
     let (a, b) = (world.node(0), world.node(1));
     world.send(a, b, b"hello");
     world.run(200 * MS);

@@ -122,11 +122,7 @@ fn a_node_that_falls_silent_is_detached() {
 #[test]
 fn routers_with_addresses_connect_when_a_route_leads_there() {
     let mut world = World::new();
-    for index in 0..2 {
-        let identity = world.identity(Role::Router);
-        world.router(identity, router_address(index), None, Some(router_address(index)));
-    }
-    world.run(SECOND);
+    world.two_apart();
     let (a, b) = (world.node(0), world.node(1));
     world.send(a, b, b"over a new session");
     world.run(2 * SECOND);

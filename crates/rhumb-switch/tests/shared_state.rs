@@ -10,22 +10,9 @@ use rhumb_wire::{Action, Certificate, Name, PduHeader, Scope, Statement};
 
 use crate::world::{Stranger, World};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// With five of the attacker's PDUs in each: 500 a second.
 const STEP: Duration = Duration::from_millis(10);
 const STEPS: usize = 200;
-
-/// Three routers in a line, and a flow from a node at the first to one at the last.
-fn flow() -> (World, usize, usize) {
-    let mut world = World::new();
-    world.line(3);
-    let (a, b) = (world.node(0), world.node(2));
-    for _ in 0..3 {
-        world.send(a, b, b"warm up");
-        world.run(SECOND);
-    }
-    (world, a, b)
-}
 
 /// What became of a flow during an attack.
 struct Outcome {
@@ -89,7 +76,7 @@ fn unsigned(issuer: Name, via: Name, world: &World) -> Certificate {
 #[test]
 fn a_strangers_unsigned_certificates_erase_no_route() {
     for at in [0, 1] {
-        let (mut world, a, b) = flow();
+        let (mut world, a, b) = World::with_flow();
         let mut stranger = Stranger::new(&mut world, at, Role::Node);
         let (router, target) = (world.routers[at].switch.name(), world.name(b));
         let header = PduHeader::new(Action::Data, stranger.name(), target);
@@ -108,7 +95,7 @@ fn a_strangers_unsigned_certificates_erase_no_route() {
 #[test]
 fn a_low_ttl_erases_no_route() {
     for ttl in [2, 3] {
-        let (mut world, a, b) = flow();
+        let (mut world, a, b) = World::with_flow();
         let mut stranger = joined(&mut world, 0);
         let target = world.name(b);
         let header = PduHeader { ttl, ..PduHeader::new(Action::Data, stranger.name(), target) };

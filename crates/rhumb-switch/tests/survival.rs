@@ -12,11 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Two routers that reach each other directly with a node each, which have talked.
 fn pair(world: &mut World) -> (usize, usize) {
-    for index in 0..2 {
-        let identity = world.identity(Role::Router);
-        world.router(identity, router_address(index), None, Some(router_address(index)));
-    }
-    world.run(SECOND);
+    world.two_apart();
     let (a, b) = (world.node(0), world.node(1));
     world.send(a, b, b"there");
     world.send(b, a, b"and back");

@@ -313,6 +313,21 @@ impl Refusal {
         })
     }
 
+    /// All refusals.
+    pub const ALL: [Self; 11] = [
+        Self::Malformed,
+        Self::UnknownIssuer,
+        Self::BadSignature,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::LifetimeTooLong,
+        Self::Superseded,
+        Self::NotPublishable,
+        Self::QuotaExceeded,
+        Self::StoreFailed,
+        Self::NotAuthorised,
+    ];
+
     /// The refusal in a word or two of lower-case English, joined by `_`: for machines.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@ use rhumb_bgp::wire::{
     AsPath, AsPathSegment, NotificationCode, NotificationMessage, Origin, PathAttribute, Prefix,
 };
 use rhumb_bgp::{
-    Attributes, Config, ConnectionId, Event, Family, NextHop, Session, Side, Transmit,
+    Attributes, Config, ConnectionId, Event, Family, FamilyConfig, NextHop, Session, Side, Transmit,
 };
 use rhumb_io::set_tcp_md5_secret;
 use socket2::{Domain, Socket, Type};
@@ -371,6 +371,20 @@ pub(crate) fn announce_both(peer: &mut Peer) {
     let six = attributes("2001:db8::10".parse().unwrap(), &[64510], &[]);
     peer.announce(prefix("10.1.0.0/24"), 0, &four);
     peer.announce(prefix("2001:db8:100::/48"), 0, &six);
+}
+
+/// Several paths to a prefix, both ways.
+pub(crate) fn several_paths(config: &mut Config) {
+    let both = FamilyConfig { add_path_receive: true, add_path_send: true, max_prefixes: None };
+    config.set_family(Family::Ipv4, Some(both));
+}
+
+/// Announces three paths to 10.1.0.0/24, by way of 64511, 64512 and 64513.
+pub(crate) fn announce_three_paths(peer: &mut Peer) {
+    for path in 1..=3 {
+        let route = attributes("192.0.2.10".parse().unwrap(), &[64500, 64510 + path], &[]);
+        peer.announce(prefix("10.1.0.0/24"), path, &route);
+    }
 }
 
 /// Takes both back.

@@ -160,12 +160,7 @@ impl Member {
     ) -> Result<(), ExchangeError> {
         let Some(link) = self.links.get_mut(&connection) else { return Ok(()) };
         let queue = &mut link.streams[at].queue;
-        if queue.len() >= MAX_AHEAD {
-            return Err(ExchangeError::TooMany {
-                what: "halves ahead of the other party",
-                most: MAX_AHEAD,
-            });
-        }
+        bounded(queue.len() + 1, "halves ahead of the other party")?;
         queue.push_back((tag, waiting));
         Ok(())
     }
@@ -201,13 +196,7 @@ impl Member {
         let Some(link) = self.links.get_mut(&connection) else { return Ok(()) };
         let waiting = &mut link.streams[at].shares;
         waiting.extend(shares.into_iter().map(|(id, share)| ((tag, id), share)));
-        if waiting.len() > MAX_AHEAD {
-            return Err(ExchangeError::TooMany {
-                what: "halves ahead of the other party",
-                most: MAX_AHEAD,
-            });
-        }
-        Ok(())
+        bounded(waiting.len(), "halves ahead of the other party")
     }
 
     /// What is of one party alone, and waits for its turn.
@@ -240,13 +229,7 @@ impl Member {
         }
         let asks = &mut link.streams[at].asks;
         asks.insert(tag, ids);
-        if asks.len() > MAX_AHEAD {
-            return Err(ExchangeError::TooMany {
-                what: "rounds ahead of the other party",
-                most: MAX_AHEAD,
-            });
-        }
-        Ok(())
+        bounded(asks.len(), "rounds ahead of the other party")
     }
 
     /// What this member holds of some buckets.
@@ -442,6 +425,10 @@ fn half<T>(found: Option<T>, is_passed: bool, whole: impl FnOnce(T) -> Half) -> 
         None if is_passed => Half::None,
         None => Half::Wait,
     }
+}
+
+fn bounded(len: usize, what: &'static str) -> Result<(), ExchangeError> {
+    if len > MAX_AHEAD { Err(ExchangeError::TooMany { what, most: MAX_AHEAD }) } else { Ok(()) }
 }
 
 /// Halves that wait for the other party's: as many as a full table has in a shard.

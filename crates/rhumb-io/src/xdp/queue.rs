@@ -17,6 +17,7 @@ use super::refusal::Refusal;
 use super::ring::{Consumer, Producer};
 use super::sys::{self, Mapping};
 use crate::poll::poll;
+use crate::{Counters, SendReport};
 
 /// An AF_XDP socket with its memory and rings.
 pub(super) struct Queue {
@@ -36,11 +37,25 @@ pub(super) struct Queue {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flushed {
     /// System calls made.
-    pub(super) calls: u64,
+    calls: u64,
     /// Frames that a full queue behind the ring swallowed.
-    pub(super) dropped: usize,
+    dropped: usize,
     /// Whether the interface is gone.
     pub(super) gone: bool,
+}
+
+impl Flushed {
+    /// Takes what was swallowed out of what `report` and `counters` say was sent.
+    pub(super) fn settle(&self, report: &mut SendReport, counters: &mut Counters) {
+        counters.send_calls += self.calls;
+        // Some may be of an earlier batch, which has had its report.
+        let of_this = self.dropped.min(report.sent);
+        report.sent -= of_this;
+        report.dropped_busy += of_this;
+        counters.sent_messages -= self.dropped as u64;
+        counters.sent_datagrams -= self.dropped as u64;
+        counters.send_dropped_busy += self.dropped as u64;
+    }
 }
 
 impl Queue {

@@ -241,14 +241,7 @@ impl XdpSocket {
     fn flush(&mut self, report: &mut SendReport) {
         let Some(queue) = self.queues.first_mut() else { return };
         let flushed = queue.flush();
-        self.counters.send_calls += flushed.calls;
-        // Some may be of an earlier batch, which has had its report.
-        let of_this = flushed.dropped.min(report.sent);
-        report.sent -= of_this;
-        report.dropped_busy += of_this;
-        self.counters.sent_messages -= flushed.dropped as u64;
-        self.counters.sent_datagrams -= flushed.dropped as u64;
-        self.counters.send_dropped_busy += flushed.dropped as u64;
+        flushed.settle(report, &mut self.counters);
         if flushed.gone {
             self.queues.clear();
         }

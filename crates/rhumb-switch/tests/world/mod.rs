@@ -27,7 +27,7 @@ use rhumb_rib::store::Memory;
 use rhumb_switch::{Config, Counters, DropReason, FastPath, Remote, Switch, Tables};
 use rhumb_trust::{Identity, Now, Window};
 use rhumb_wire::datagram::{Datagram, RecordHeader};
-use rhumb_wire::metadata::Role;
+use rhumb_wire::metadata::{Metadata, Role};
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::pdu::{Frame, LabelledHeader};
 use rhumb_wire::rib::StoreId;
@@ -129,6 +129,15 @@ impl World {
         let liars = self.liars.iter().map(|liar| (liar.address(), liar.identity.name()));
         let ribs = self.rib.iter().chain(&self.replicas).map(|rib| (rib.address, rib.name));
         liars.chain(ribs).map(|(address, name)| Remote { address, name: Some(name) }).collect()
+    }
+
+    /// Two routers that have addresses, and have not met.
+    pub fn two_apart(&mut self) {
+        for address in [router_address(0), router_address(1)] {
+            let identity = self.identity(Role::Router);
+            self.router(identity, address, None, Some(address));
+        }
+        self.run(Duration::from_secs(1));
     }
 
     /// A line of routers: the first and the last are reached through their inner neighbours, and so
@@ -253,6 +262,23 @@ impl World {
 
     pub fn dropped(&self, router: usize, reason: DropReason) -> u64 {
         self.counters(router).dropped(reason)
+    }
+
+    /// Has a flow from one node to another get its labels.
+    pub fn warm_up(&mut self, a: usize, b: usize) {
+        for _ in 0..3 {
+            self.send(a, b, b"twelve bytes");
+            self.run(Duration::from_secs(1));
+        }
+    }
+
+    /// Three routers in a line, and a flow with labels from a node at the first to one at the last.
+    pub fn with_flow() -> (Self, usize, usize) {
+        let mut world = Self::new();
+        world.line(3);
+        let (a, b) = (world.node(0), world.node(2));
+        world.warm_up(a, b);
+        (world, a, b)
     }
 
     /// What a wiretap between two routers sees from now on.
@@ -384,6 +410,19 @@ impl Stranger {
         let statement = Statement::Route { via, scope: Scope::Any };
         let window = Window::starting(world.now.unix_s(), 600);
         self.identity.certify(statement, world.now.unix_ms, window).unwrap()
+    }
+
+    /// Joins for a name of which this stranger has its owner's word.
+    pub fn serve(&mut self, world: &mut World, owner: &Identity, router: usize) {
+        let via = world.routers[router].switch.name();
+        let window = Window::starting(world.now.unix_s(), 600);
+        let statement = Statement::Service { server: self.name() };
+        let word = owner.certify(statement, world.now.unix_ms, window).unwrap();
+        let mut metadata = Vec::new();
+        Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
+        let header = PduHeader::new(Action::Advertise, owner.name(), via);
+        let route = self.route(via, world);
+        self.send(world, header, &metadata, &[word, route]);
     }
 
     /// Sends a PDU without data and closes the session behind it, so that both are there together.

@@ -72,19 +72,7 @@ fn responses(parties: &Parties, file: &mut File) {
         let fields = response_fields(&body);
         file.good("8", "RIB response", name, &identified(fields), &emitted(body));
     }
-    for refusal in [
-        Refusal::Malformed,
-        Refusal::UnknownIssuer,
-        Refusal::BadSignature,
-        Refusal::Expired,
-        Refusal::NotYetValid,
-        Refusal::LifetimeTooLong,
-        Refusal::Superseded,
-        Refusal::NotPublishable,
-        Refusal::QuotaExceeded,
-        Refusal::StoreFailed,
-        Refusal::NotAuthorised,
-    ] {
+    for refusal in Refusal::ALL {
         let fields = json!({"kind": 4, "refusal": refusal as u8, "certificates": []});
         let name = format!("refused: {}", refusal.as_str());
         let bytes = emitted(RibResponseBody::Refused(refusal));
