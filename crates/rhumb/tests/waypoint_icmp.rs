@@ -3,6 +3,7 @@
 //! nothing is said about packets that prove nothing.
 #![cfg(target_os = "linux")]
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use rhumb_capability::{Encapsulation, Suite};
@@ -28,6 +29,24 @@ fn learnt_mtu(host: &Host, to: &str) -> u32 {
     }
 }
 
+/// Behind these ways for IPv4 and for IPv6 is a link of 1400 bytes: what is a byte too large tells
+/// the source's kernel so, and what fits arrives.
+#[track_caller]
+fn is_learnt(source: &Host, destination: &UdpSocket, [v4, v6]: [[Pass; 2]; 2]) {
+    let _own = socket(source, ENDS);
+    let mut sender = Sender::on(source);
+    // IPv4: 24 bytes and 20 for each capability. IPv6: 48 and 32.
+    for (from, to, ways, overhead, header) in
+        [(Line::A, Line::B, v4, 64, 28), (Line::A6, Line::B6, v6, 112, 48)]
+    {
+        sender.send_by(&ways, &udp(from, to, &vec![1; 1400 - overhead + 1 - header]));
+        assert_eq!(learnt_mtu(source, to), 1400 - overhead as u32);
+        let fits = vec![2; 1400 - overhead - header];
+        sender.send_by(&ways, &udp(from, to, &fits));
+        assert_eq!(receive(destination), fits);
+    }
+}
+
 fn narrow(left: &Host, right: &Host, mtu: u32) {
     left.run(&format!("ip link set right mtu {mtu}"));
     right.run(&format!("ip link set left mtu {mtu}"));
@@ -39,20 +58,8 @@ fn a_narrow_link_behind_a_waypoint_is_learnt_by_the_source() {
     let [w1, _w2] = rig.start_both("");
     let Line { a: host_a, r1, r2, b } = &rig.line;
     narrow(r1, r2, 1400);
-    let (_own, b) = (socket(host_a, ENDS), socket(b, ENDS));
-    let mut a = Sender::on(host_a);
-    // IPv4: 24 bytes and 20 for each capability. IPv6: 48 and 32.
-    for (from, to, w, overhead) in [
-        (Line::A, Line::B, [pass(Line::R1), pass(Line::R2)], 64),
-        (Line::A6, Line::B6, [pass(Line::R1_6), pass(Line::R2_6)], 112),
-    ] {
-        let header = if from == Line::A { 28 } else { 48 };
-        a.send_by(&w, &udp(from, to, &vec![1; 1400 - overhead + 1 - header]));
-        assert_eq!(learnt_mtu(host_a, to), 1400 - overhead as u32);
-        let fits = vec![2; 1400 - overhead - header];
-        a.send_by(&w, &udp(from, to, &fits));
-        assert_eq!(receive(&b), fits);
-    }
+    let b = socket(b, ENDS);
+    is_learnt(host_a, &b, [[pass(Line::R1), pass(Line::R2)], [pass(Line::R1_6), pass(Line::R2_6)]]);
     rig.wait_for(r1, &w1, |it| count(it, &["icmp_sent", "too_big"]) == 2);
     assert_eq!(count_waiting(&b), 0);
 }
@@ -66,19 +73,8 @@ fn what_a_router_between_waypoints_says_is_translated_for_the_source() {
     let w1 = rig.start(r1, "w1", &[Line::R1, Line::R1_6], "");
     let _w2 = rig.start(b, "w2", &[Line::B, Line::B6], "deliver_here = true");
     narrow(r2, b, 1400);
-    let (_own, b) = (socket(host_a, ENDS), socket(b, ENDS));
-    let mut a = Sender::on(host_a);
-    for (from, to, w, overhead) in [
-        (Line::A, Line::B, [pass(Line::R1), pass(Line::B)], 64),
-        (Line::A6, Line::B6, [pass(Line::R1_6), pass(Line::B6)], 112),
-    ] {
-        let header = if from == Line::A { 28 } else { 48 };
-        a.send_by(&w, &udp(from, to, &vec![1; 1400 - overhead + 1 - header]));
-        assert_eq!(learnt_mtu(host_a, to), 1400 - overhead as u32);
-        let fits = vec![2; 1400 - overhead - header];
-        a.send_by(&w, &udp(from, to, &fits));
-        assert_eq!(receive(&b), fits);
-    }
+    let b = socket(b, ENDS);
+    is_learnt(host_a, &b, [[pass(Line::R1), pass(Line::B)], [pass(Line::R1_6), pass(Line::B6)]]);
     let status = rig.wait_for(r1, &w1, |it| count(it, &["icmp_sent", "translated"]) == 2);
     assert_eq!(count(&status, &["icmp_sent", "too_big"]), 0, "{status:#}");
 }
