@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dimpl::{Config, ConfigBuilder, Dtls, DtlsCertificate, SrtpProfile};
+use rhumb_trust::x509;
 
 use crate::cookie::Proof;
 use crate::handshake::{Handshake, MAX_OUTPUT, Output};
@@ -201,7 +202,7 @@ impl Handshake for DtlsHandshake {
     fn poll<'a>(&mut self, buffer: &'a mut [u8]) -> Result<Output<'a>, HandshakeError> {
         Ok(match self.dtls.poll_output(buffer) {
             dimpl::Output::Packet(datagram) => Output::Datagram(datagram),
-            dimpl::Output::PeerCert(der) => Output::Certificate(der),
+            dimpl::Output::PeerCert(der) => Output::Claim(x509::read(der)),
             dimpl::Output::KeyingMaterial(keys, SrtpProfile::AEAD_AES_256_GCM) => {
                 Output::Keys(ExportedKeys::new(&keys))
             }

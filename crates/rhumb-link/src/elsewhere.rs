@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
 
+use rhumb_trust::x509::{Claim, IdentityError};
+
 use crate::HandshakeError;
 use crate::handshake::{Handshake, MAX_OUTPUT, Output};
 use crate::keys::ExportedKeys;
@@ -50,7 +52,7 @@ pub(crate) type Make = Box<dyn FnOnce() -> Result<Box<dyn Handshake>, HandshakeE
 /// An [`Output`] that is kept.
 pub(crate) enum Said {
     Datagram(Vec<u8>),
-    Certificate(Vec<u8>),
+    Claim(Result<Claim, IdentityError>),
     Keys(Option<ExportedKeys>),
     Connected,
     Message(Vec<u8>),
@@ -93,7 +95,7 @@ impl Said {
     pub(crate) fn into_output(self, buffer: &mut [u8]) -> Output<'_> {
         match self {
             Self::Datagram(bytes) => Output::Datagram(put(&bytes, buffer)),
-            Self::Certificate(der) => Output::Certificate(put(&der, buffer)),
+            Self::Claim(claim) => Output::Claim(claim),
             Self::Keys(keys) => Output::Keys(keys),
             Self::Connected => Output::Connected,
             Self::Message(message) => Output::Message(put(&message, buffer)),
@@ -175,7 +177,13 @@ fn take_steps(
         loop {
             said.push_back(match handshake.poll(&mut buffer)? {
                 Output::Datagram(bytes) => Said::Datagram(bytes.to_vec()),
-                Output::Certificate(der) => Said::Certificate(der.to_vec()),
+                Output::Claim(claim) => {
+                    // What it shows of a domain costs signatures, too: not where PDUs wait.
+                    if let Ok(Claim { membership: Some(membership), .. }) = &claim {
+                        membership.is_signed();
+                    }
+                    Said::Claim(claim)
+                }
                 Output::Keys(keys) => Said::Keys(keys),
                 Output::Connected => Said::Connected,
                 Output::Message(message) => Said::Message(message.to_vec()),

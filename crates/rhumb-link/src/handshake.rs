@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use rhumb_trust::x509::{Claim, IdentityError};
+
 use crate::HandshakeError;
 use crate::keys::ExportedKeys;
 
@@ -28,8 +30,8 @@ pub(crate) trait Handshake: Send {
 pub(crate) enum Output<'a> {
     /// Send this.
     Datagram(&'a [u8]),
-    /// The peer's certificate, DER; proven with [`Output::Connected`].
-    Certificate(&'a [u8]),
+    /// Who the peer claims to be by its certificate; proven with [`Output::Connected`].
+    Claim(Result<Claim, IdentityError>),
     /// Keys were exported; `None` when they are not of the kind asked for.
     Keys(Option<ExportedKeys>),
     /// Both sides have proven their keys.

@@ -4,7 +4,7 @@
 //! strangers, and pay from budgets by where they come from: see `joining` and `budgets`.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
 use rhumb_link::SessionId;
@@ -36,6 +36,8 @@ pub(crate) struct Admission {
     /// Which entries the sweeps look at.
     chance: Chance,
     sweep_due: Instant,
+    /// When to look next for memberships that have ended.
+    memberships_due: Instant,
 }
 
 impl Admission {
@@ -48,6 +50,7 @@ impl Admission {
             budgets: Budgets::new(now),
             chance: Chance::new(secret, OWN_TABLES),
             sweep_due: now + sweep_after(false),
+            memberships_due: now,
         }
     }
 
@@ -179,8 +182,13 @@ impl Switch {
         self.after_control(now);
     }
 
-    /// Treats as strangers, or sends away, whose memberships have ended.
+    /// Treats as strangers, or sends away, whose memberships have ended. Once a second, since it
+    /// looks at all sessions.
     pub(crate) fn end_memberships(&mut self, now: Now) {
+        if now.instant < self.admission.memberships_due {
+            return;
+        }
+        self.admission.memberships_due = now.instant + Duration::from_secs(1);
         let sessions = self.plane.link().sessions();
         let ended = sessions.filter(|(_, peer)| {
             peer.membership.as_ref().is_some_and(|it| it.has_ended(now.unix_s()))
@@ -197,6 +205,7 @@ impl Switch {
             self.note_refused(session, Wanted::Join, now);
             self.plane.link_mut().close(session, now.instant);
         }
+        self.plane.link_mut().count_anew(session, now.instant);
         self.treat_anew(session, now);
     }
 

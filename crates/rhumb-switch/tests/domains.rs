@@ -75,3 +75,24 @@ fn a_membership_that_ends_ends_what_rests_on_it() {
     world.run(SECOND);
     assert!(world.nodes[nodes[1]].received.is_empty());
 }
+
+#[test]
+fn who_was_a_member_is_a_stranger_where_strangers_are_let_in() {
+    let (mut world, domain) = closed_to_all_but_members();
+    let rule = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
+    let now = world.now;
+    let open = Access { rules: vec![rule], otherwise: Standing::Stranger };
+    world.routers[0].switch.set_access(open, now);
+    let identity = member(&world, &domain, Rights::JOIN, 60);
+    let node = world.node_of(identity, 0);
+    world.run(3 * SECOND);
+    let strangers = |world: &World| {
+        let status = world.routers[0].switch.status(world.now);
+        let table = status.tables.iter().find(|table| table.name == "strangers");
+        table.map(|table| table.used)
+    };
+    assert_eq!(strangers(&world), Some(0));
+    world.run(SECOND * (60 + CLOCK_SKEW_S as u32 + 5));
+    assert_eq!(strangers(&world), Some(1));
+    assert!(world.nodes[node].core.is_joined());
+}

@@ -146,14 +146,19 @@ impl Membership {
         for certificate in &self.certificates {
             check_window(certificate, now_s).map_err(MembershipError::Statement)?;
         }
-        let is_signed = self.is_signed.get_or_init(|| {
-            let mut signed = self.certificates.iter().zip(&self.issuers);
-            signed.all(|(certificate, issuer)| check_signature(certificate, &issuer.key).is_ok())
-        });
-        match is_signed {
+        match self.is_signed() {
             true => Ok(()),
             false => Err(MembershipError::Statement(StatementError::BadSignature)),
         }
+    }
+
+    /// Whether each certificate is signed by its issuer: found out the first time, which costs as
+    /// many signatures, and known from then on.
+    pub fn is_signed(&self) -> bool {
+        *self.is_signed.get_or_init(|| {
+            let mut signed = self.certificates.iter().zip(&self.issuers);
+            signed.all(|(certificate, issuer)| check_signature(certificate, &issuer.key).is_ok())
+        })
     }
 
     /// The text of its file.
@@ -182,10 +187,10 @@ impl Membership {
         if member.parse() != Ok(membership.member) {
             return Err(malformed(2));
         }
-        for (certificate, issuer) in membership.certificates.iter().zip(&membership.issuers) {
-            check_signature(certificate, &issuer.key).map_err(MembershipError::Statement)?;
+        match membership.is_signed() {
+            true => Ok(membership),
+            false => Err(MembershipError::Statement(StatementError::BadSignature)),
         }
-        Ok(membership)
     }
 
     /// Writes a new file, durably.

@@ -109,6 +109,10 @@ impl ConfigFile {
             let problem = "a receiver knows its senders by name only; give `name` or `names`";
             return Err(fault(problem.to_owned()));
         }
+        if domain.is_some() && standing == Standing::Refused {
+            let problem = "who is refused for a membership would not show it; refuse by `name`, or with `strangers`";
+            return Err(fault(problem.to_owned()));
+        }
         if !is_named && !asks_for_more {
             let problem = "this rule asks for nothing; give `name`, `names`, `domain`, `role` or `label`, or for everybody \
                            `strangers`";
@@ -311,6 +315,8 @@ mod tests {
         assert!(problem("router", "names = \"none\"").contains("file of names none"));
         let both = format!("name = \"{A}\"\nnames = \"x\"");
         assert!(problem("router", &both).contains("give either"));
+        let hidden = format!("domain = \"{A}\"\nstanding = \"refused\"");
+        assert!(problem("router", &hidden).contains("would not show it"));
         let wrong = format!("name = \"{A}\"\nstanding = \"friend\"");
         assert!(problem("rib", &wrong).contains("line 3: standing is `friend`; give admitted"));
         let receiver = format!("name = \"{A}\"\nlabel = \"sea\"");

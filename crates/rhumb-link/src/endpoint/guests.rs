@@ -58,6 +58,11 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Looks again at whose session it is: a membership may have ended.
+    pub fn count_anew(&mut self, session: SessionId, now: Instant) {
+        self.count_session(session, now);
+    }
+
     /// Counts a session as a stranger's, or as none.
     pub(super) fn count_session(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get(id.0) else { return };

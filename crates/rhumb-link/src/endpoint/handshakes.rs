@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use rhumb_trust::x509::{self, IdentityError};
+use rhumb_trust::x509::IdentityError;
 use rhumb_wire::datagram::{LANES, SessionParameters};
 
 use super::{Endpoint, Event};
@@ -144,7 +144,7 @@ impl Endpoint {
                 output => {
                     let Progress::Handshaking(evidence) = &mut exchange.progress else { continue };
                     match output {
-                        Output::Certificate(der) => evidence.claim = Some(x509::read(der)),
+                        Output::Claim(claim) => evidence.claim = Some(claim),
                         Output::Keys(keys) => evidence.keys = keys,
                         _ => evidence.connected = true,
                     }
