@@ -194,7 +194,9 @@ fn small_messages() -> Vec<Vec<u8>> {
 
 fn rib_messages() -> Vec<Vec<u8>> {
     let (metadata, certificates, name) = (metadata(), certificates(), Name([1; 32]));
-    let absence = certificates.last().cloned().expect("there is one of each statement");
+    let is_absence = |it: &&Certificate| matches!(it.statement, Statement::Absence { .. });
+    let absence = certificates.iter().find(is_absence);
+    let absence = absence.cloned().expect("there is one of each statement");
     let requests = [
         RibRequestBody::LookUpRoute(name),
         RibRequestBody::LookUpMetadata(name),
