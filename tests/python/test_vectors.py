@@ -29,9 +29,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors"
 FILES = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.json"))}
 ROLES = {"node": 1, "router": 2, "rib": 3, "domain": 4, "capsule": 5}
 ALGORITHMS = {"P-256": 1, "Ed25519": 2}
-TYPES = {"route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6}
+TYPES = {"export": 1, "route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6}
 RIGHTS = {"join": 1, "carry": 2, "publish": 4, "admit": 8}
-SUBJECTS = {"route": "via", "absence": "subject", "service": "server", "member": "member"}
+SUBJECTS = {"route": "via", "export": "via", "absence": "subject", "service": "server", "member": "member"}
 
 
 def turned(mapping):
@@ -119,7 +119,7 @@ class CertificateForm:
         found = Certificate.parse(octets)
         found.verify(PARTIES[found.issuer])
         fields = {
-            "type": turned(TYPES)[found.type],
+            "type": "export" if found.is_export else turned(TYPES)[found.type],
             "sequence": found.sequence,
             "not_before_s": found.not_before_s,
             "not_after_s": found.not_after_s,
@@ -132,6 +132,8 @@ class CertificateForm:
             fields["rights"] = [name for name, right in RIGHTS.items() if found.rights & right]
         if found.destination is not None:
             fields["destination"] = str(found.destination)
+        if found.is_export:
+            fields["up_to"] = name_text(found.up_to)
         if found.address is not None:
             fields["ip"], fields["port"] = found.address
         return fields
@@ -148,6 +150,8 @@ class CertificateForm:
             Name.from_text(fields["issuer"]),
             optional_name(subject),
             optional_name(fields.get("destination")),
+            fields["type"] == "export",
+            optional_name(fields.get("up_to")),
             address,
             rights,
         )
@@ -204,6 +208,8 @@ class ChainForm:
             "routers": [str(name) for name in chain.path[1 if is_served else 0:]],
             "locator": ip_and_port,
             "destination": name_text(chain.destination),
+            "up_to": [str(name) for name in chain.bounds],
+            "exported": chain.exported,
             "not_after_s": chain.not_after_s,
         }
 
@@ -488,6 +494,7 @@ FORMS = {
     "RIB request": RibForm(rib.Request, {
         rib.LOOK_UP_ROUTE: ("name",),
         rib.LOOK_UP_METADATA: ("name",),
+        rib.LOOK_UP_EXPORT: ("name",),
         rib.PUBLISH: ("metadata", "certificates"),
         rib.GONE: ("name", "sequence"),
     }),
@@ -496,6 +503,8 @@ FORMS = {
         rib.ABSENT: ("certificates",),
         rib.REFUSED: ("refusal", "certificates"),
         rib.CHANGED: ("name", "metadata", "certificates"),
+        rib.FOUND_BEYOND: ("name", "level", "metadata", "certificates"),
+        rib.CHANGED_BEYOND: ("name", "level", "metadata", "certificates"),
         rib.STORE: ("store",),
     }),
     "payload": PayloadForm(),

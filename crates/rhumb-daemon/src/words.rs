@@ -32,6 +32,11 @@ impl Labels {
             Statement::Route { via, scope: Scope::Destination(peer) } => {
                 format!("{} may carry my traffic to and from {} only", self.of(via), self.of(peer))
             }
+            Statement::Route { via, scope: Scope::ByDomain { up_to } } => {
+                let bound = up_to.map(|domain| format!(", no further than {}", self.of(domain)));
+                let bound = bound.unwrap_or_default();
+                format!("I am known outside by {}{bound}", self.of(via))
+            }
             Statement::Locator(locator) => format!("I am reached at {}", locator.address()),
             Statement::Service { server } => format!("{} may answer for me", self.of(server)),
             Statement::Withdrawal => "what I said before no longer holds".to_owned(),

@@ -103,6 +103,7 @@ mod tests {
     fn the_stated_length_of_an_empty_answer_is_right() {
         let body = RibResponseBody::Found {
             name: Name([0; 32]),
+            level: 0,
             metadata: Vec::new(),
             certificates: Vec::new(),
         };

@@ -192,6 +192,7 @@ impl<S: Store> Rib<S> {
         match body {
             RibRequestBody::LookUpRoute(name) => self.look_up_route(asker, id, name, now_s),
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
+            RibRequestBody::LookUpExport(name) => self.absent(asker, id, name, now_s),
             RibRequestBody::Publish { metadata, certificates } => {
                 match self.take_order(asker, id, metadata, certificates, now_s) {
                     Ok(order) => Outcome::Staged(order),
@@ -338,12 +339,18 @@ impl<S: Store> Rib<S> {
             for certificate in &certificates {
                 self.subscriptions.add(subscriber, certificate.issuer, now_s);
             }
-            return Some(RibResponseBody::Changed { name: subject, metadata, certificates });
+            return Some(RibResponseBody::Changed {
+                name: subject,
+                level: 0,
+                metadata,
+                certificates,
+            });
         }
         let entry = self.store.entry(&subject).ok().flatten()?;
         let withdrawal = entry.withdrawal(now_s)?.clone();
         Some(RibResponseBody::Changed {
             name: subject,
+            level: 0,
             metadata: vec![entry.metadata().clone()],
             certificates: vec![withdrawal],
         })
@@ -380,6 +387,7 @@ impl<S: Store> Rib<S> {
                 id,
                 body: RibResponseBody::Found {
                     name,
+                    level: 0,
                     metadata: trail.metadata,
                     certificates: trail.certificates,
                 },
@@ -414,7 +422,7 @@ impl<S: Store> Rib<S> {
         let (metadata, certificates) = (vec![metadata], Vec::new());
         self.found(RibResponse {
             id,
-            body: RibResponseBody::Found { name, metadata, certificates },
+            body: RibResponseBody::Found { name, level: 0, metadata, certificates },
         })
     }
 

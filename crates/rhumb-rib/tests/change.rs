@@ -43,7 +43,7 @@ impl Scene {
         let rib = &mut self.directory.rib;
         std::iter::from_fn(|| rib.poll_change(now))
             .map(|push| match push.response.body {
-                RibResponseBody::Changed { name, certificates, metadata } => {
+                RibResponseBody::Changed { name, certificates, metadata, .. } => {
                     assert!(!metadata.is_empty());
                     (push.asker, push.response.id, name, certificates)
                 }

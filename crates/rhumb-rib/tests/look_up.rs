@@ -168,6 +168,7 @@ fn metadata_is_found_by_name() {
     let name = holder.name();
     let found = RibResponseBody::Found {
         name,
+        level: 0,
         metadata: vec![holder.metadata()],
         certificates: Vec::new(),
     };
@@ -182,6 +183,7 @@ fn a_directory_answers_about_itself() {
     let name = directory.identity.name();
     let found = RibResponseBody::Found {
         name,
+        level: 0,
         metadata: vec![(**directory.identity.metadata()).clone()],
         certificates: Vec::new(),
     };

@@ -209,13 +209,13 @@ impl Liar {
             (Lie::Forge { via }, RibResponseBody::Found { certificates, metadata, .. }) => {
                 let metadata = metadata.clone();
                 let certificates = forged(certificates, via);
-                Some(RibResponseBody::Found { name, metadata, certificates })
+                Some(RibResponseBody::Found { name, level: 0, metadata, certificates })
             }
             (Lie::ServeOld, _) => heard(&|heard| heard == name).map(|(_, body)| body.clone()),
             (Lie::ServeAnother, _) => match heard(&|heard| heard != name) {
                 Some((_, RibResponseBody::Found { metadata, certificates, .. })) => {
                     let (metadata, certificates) = (metadata.clone(), certificates.clone());
-                    Some(RibResponseBody::Found { name, metadata, certificates })
+                    Some(RibResponseBody::Found { name, level: 0, metadata, certificates })
                 }
                 _ => None,
             },

@@ -41,7 +41,7 @@ impl Switch {
             self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
-        if let RibResponseBody::Changed { name, metadata, certificates } = body {
+        if let RibResponseBody::Changed { name, metadata, certificates, .. } = body {
             self.handle_change(from, id, name, metadata, certificates, now);
             return None;
         }
@@ -74,7 +74,7 @@ impl Switch {
         match (question, body) {
             (
                 Question::Route(name),
-                RibResponseBody::Found { name: found, metadata, certificates },
+                RibResponseBody::Found { name: found, metadata, certificates, .. },
             ) if name == found => {
                 self.learn_metadata(metadata);
                 for certificate in &certificates {

@@ -268,7 +268,7 @@ fn nothing_older_forged_or_foreign_is_taken_over() {
         .borrow()
         .iter()
         .filter_map(|body| match body {
-            RibResponseBody::Found { name, metadata, certificates } if *name == to => {
+            RibResponseBody::Found { name, metadata, certificates, .. } if *name == to => {
                 Some((metadata.clone(), certificates.clone()))
             }
             _ => None,
@@ -281,7 +281,12 @@ fn nothing_older_forged_or_foreign_is_taken_over() {
     let router = world.routers[1].switch.name();
     let changed = |id, certificates| RibResponse {
         id: RequestId(id),
-        body: RibResponseBody::Changed { name: to, metadata: metadata.clone(), certificates },
+        body: RibResponseBody::Changed {
+            name: to,
+            level: 0,
+            metadata: metadata.clone(),
+            certificates,
+        },
     };
     let mut forged = certificates.clone();
     forged[0].sequence += 1_000_000;

@@ -170,7 +170,7 @@ fn lies_install_nothing_and_cost_no_more_than_the_hedge() {
                 let other = last.replace(truth.clone());
                 match other {
                     Some(RibResponseBody::Found { metadata, certificates, .. }) => {
-                        Some(RibResponseBody::Found { name, metadata, certificates })
+                        Some(RibResponseBody::Found { name, level: 0, metadata, certificates })
                     }
                     _ => Some(truth),
                 }

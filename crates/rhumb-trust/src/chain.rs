@@ -75,6 +75,26 @@ impl Chain {
         match self.scope {
             Scope::Any => true,
             Scope::Destination(destination) => destination == peer,
+            // How far outside is for who is there to judge: `bounds`.
+            Scope::ByDomain { .. } => true,
+        }
+    }
+
+    /// The domains in each of which the chain may be known and used: by exports that go no further.
+    pub fn bounds(&self) -> impl Iterator<Item = Name> {
+        self.certificates.iter().filter_map(|certificate| match certificate.statement {
+            Statement::Route { scope: Scope::ByDomain { up_to }, .. } => up_to,
+            _ => None,
+        })
+    }
+
+    /// How many certificates at the chain's beginning may show
+    /// outside of a domain: exports, and a service before them.
+    pub fn exported_len(&self) -> usize {
+        let is_export = |it: &Certificate| it.statement.exports_by().is_some();
+        match self.certificates.iter().rposition(is_export) {
+            Some(last) => last + 1,
+            None => 0,
         }
     }
 
@@ -128,6 +148,12 @@ pub enum ChainError {
     /// A statement that grants no right to carry, or an address before the end.
     #[error("certificate {} grants no right to carry", .at + 1)]
     NotARoute {
+        /// Which one.
+        at: usize,
+    },
+    /// A name is exported behind a router that is inside.
+    #[error("certificate {} exports what one before it shows the inside of", .at + 1)]
+    InsideShown {
         /// Which one.
         at: usize,
     },
@@ -189,6 +215,7 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         return Err(ChainError::WrongOrigin { issuer: first.issuer });
     }
     let mut narrowest = Scope::Any;
+    let mut is_inside = false;
     let mut expected = origin;
     for (at, certificate) in certificates.iter().enumerate() {
         if certificate.issuer != expected {
@@ -207,9 +234,15 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         if certificates[..=at].iter().any(|earlier| earlier.issuer == next) {
             return Err(ChainError::Loop { at });
         }
+        let is_export = certificate.statement.exports_by().is_some();
+        let is_route = matches!(certificate.statement, Statement::Route { .. });
+        if is_export && is_inside {
+            return Err(ChainError::InsideShown { at });
+        }
+        is_inside |= is_route && !is_export;
         narrowest = match (narrowest, certificate.statement.scope()) {
+            (narrow, Scope::Any | Scope::ByDomain { .. }) => narrow,
             (Scope::Any, scope) => scope,
-            (narrow, Scope::Any) => narrow,
             (a, b) if a == b => a,
             _ => return Err(ChainError::ScopesExclude { at }),
         };

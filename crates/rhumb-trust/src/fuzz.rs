@@ -45,8 +45,20 @@ fn is_believed(data: &[u8]) -> bool {
         assert!(now_s <= certificate.not_after_s + CLOCK_SKEW_S);
         assert!(chain.not_after_s() <= certificate.not_after_s);
         let scope = certificate.statement.scope();
-        assert!(scope == Scope::Any || scope == chain.scope(), "a scope was widened");
+        match scope {
+            Scope::Any => {}
+            Scope::Destination(_) => assert_eq!(scope, chain.scope(), "a scope was widened"),
+            Scope::ByDomain { up_to } => {
+                assert!(up_to.is_none_or(|name| chain.bounds().any(|it| it == name)));
+            }
+        }
     }
+    let exported = statements.iter().map(|(it, _)| it.statement.exports_by().is_some());
+    let inside = exported.skip(chain.exported_len());
+    assert!(inside.into_iter().all(|is_export| !is_export), "an export behind the inside");
+    let shown = &chain.certificates()[..chain.exported_len()];
+    let only_exports = shown.iter().skip(usize::from(chain.server().is_some()));
+    assert!(only_exports.into_iter().all(|it| it.statement.exports_by().is_some()));
     let mut names: Vec<Name> = chain.routers().chain(chain.server()).chain([origin]).collect();
     let all = names.len();
     names.sort_unstable();
@@ -107,10 +119,14 @@ impl Parties {
         let [issuer, kind, subject, peer, signer, begins, at, change] = *step;
         let party = |number: u8| &self.0[usize::from(number % PARTIES_LEN)];
         let (issuer, subject, signer) = (party(issuer), party(subject), party(signer));
-        let statement = match kind % 6 {
+        let statement = match kind % 7 {
             0 | 1 => Statement::Route { via: subject.name, scope: Scope::Any },
             2 => {
                 Statement::Route { via: subject.name, scope: Scope::Destination(party(peer).name) }
+            }
+            6 => {
+                let up_to = (peer % 2 == 0).then(|| party(peer).name);
+                Statement::Route { via: subject.name, scope: Scope::ByDomain { up_to } }
             }
             3 => Statement::Service { server: subject.name },
             4 => {

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
 //! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member |
-//! | 2 | 1 | scope: 0 any peer, 1 one destination (routes only, otherwise 0) |
+//! | 2 | 1 | scope: 0 any peer, 1 one destination, 2 by a domain (routes only, otherwise 0) |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
@@ -13,7 +13,7 @@
 //! | 28 | 32 | issuer |
 //! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers; member: who belongs |
 //! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
-//! | 92 | 32 | route of scope 1: the destination |
+//! | 92 | 32 | route of scope 1: the destination; of scope 2: the outermost domain in which it is known, or zeros |
 //! | 92 | 4 | member: its rights, a bit each |
 //! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
 //!
@@ -152,6 +152,14 @@ impl Statement {
         }
     }
 
+    /// The domain by which its issuer is known outside of it, by an export.
+    pub fn exports_by(&self) -> Option<Name> {
+        match *self {
+            Self::Route { via, scope: Scope::ByDomain { .. } } => Some(via),
+            _ => None,
+        }
+    }
+
     /// The narrowest scope of traffic that the statement leaves.
     pub fn scope(&self) -> Scope {
         match *self {
@@ -168,6 +176,12 @@ pub enum Scope {
     Any,
     /// Traffic with one other name only.
     Destination(Name),
+    /// By way of a trust domain, which is whom the route names: it may
+    /// carry the issuer's traffic to and from its outside.
+    ByDomain {
+        /// The outermost domain in which this may be known and used; `None` for everywhere.
+        up_to: Option<Name>,
+    },
 }
 
 /// A UDP address that a packet can be sent to: a unicast address and a port that is not zero.
@@ -268,6 +282,11 @@ impl Certificate {
             (1, 1) => {
                 Statement::Route { via: reader.name()?, scope: Scope::Destination(reader.name()?) }
             }
+            (1, 2) => {
+                let (via, up_to) = (reader.name()?, reader.name()?);
+                let up_to = (up_to != NO_DOMAIN).then_some(up_to);
+                Statement::Route { via, scope: Scope::ByDomain { up_to } }
+            }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
             (2..=6, 1..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
@@ -293,7 +312,9 @@ impl Certificate {
             Statement::Route { scope: Scope::Any, .. }
             | Statement::Absence { .. }
             | Statement::Service { .. } => Name::LEN,
-            Statement::Route { scope: Scope::Destination(_), .. } => 2 * Name::LEN,
+            Statement::Route { scope: Scope::Destination(_) | Scope::ByDomain { .. }, .. } => {
+                2 * Name::LEN
+            }
             Statement::Locator(_) => LOCATOR_LEN,
             Statement::Withdrawal => 0,
             Statement::Member { .. } => Name::LEN + RIGHTS_LEN,
@@ -331,6 +352,7 @@ impl Certificate {
         let (kind, scope) = match self.statement {
             Statement::Route { scope: Scope::Any, .. } => (1, 0),
             Statement::Route { scope: Scope::Destination(_), .. } => (1, 1),
+            Statement::Route { scope: Scope::ByDomain { .. }, .. } => (1, 2),
             Statement::Locator(_) => (2, 0),
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
@@ -345,8 +367,12 @@ impl Certificate {
         match self.statement {
             Statement::Route { via, scope } => {
                 out.extend_from_slice(&via.0);
-                if let Scope::Destination(destination) = scope {
-                    out.extend_from_slice(&destination.0);
+                match scope {
+                    Scope::Any => {}
+                    Scope::Destination(name) => out.extend_from_slice(&name.0),
+                    Scope::ByDomain { up_to } => {
+                        out.extend_from_slice(&up_to.unwrap_or(NO_DOMAIN).0);
+                    }
                 }
             }
             Statement::Locator(locator) => emit_locator(locator, out),
@@ -383,6 +409,8 @@ pub const SIGNATURE_LEN: usize = 64;
 pub const MAX_CHAIN: usize = 8;
 
 const VERSION: u8 = 1;
+/// Where a route by a domain names no outermost one: no metadata are known to hash to this.
+const NO_DOMAIN: Name = Name([0; Name::LEN]);
 const ISSUER_END: usize = 60;
 const LOCATOR_LEN: usize = 18;
 const RIGHTS_LEN: usize = 4;
@@ -401,6 +429,9 @@ pub(crate) mod tests {
             any_name().prop_map(|via| Statement::Route { via, scope: Scope::Any }),
             (any_name(), any_name())
                 .prop_map(|(via, to)| Statement::Route { via, scope: Scope::Destination(to) }),
+            (any_name(), proptest::option::of(any_name())).prop_map(|(via, up_to)| {
+                Statement::Route { via, scope: Scope::ByDomain { up_to } }
+            }),
             (any::<IpAddr>(), any::<u16>())
                 .prop_filter_map("usable", |(ip, port)| Locator::new(SocketAddr::new(ip, port)))
                 .prop_map(Statement::Locator),

@@ -15,14 +15,18 @@
 //! | request: acknowledge a change | 4 | nothing |
 //! | request: which store | 5 | nothing |
 //! | request: gone | 6 | name, sequence (8 bytes): the name that this route of sequence leads here is not here any more |
+//! | request: look up an export | 7 | name |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
 //! | response: refused | 4 | refusal (1 byte); after "superseded" a certificate list: the newer statement, or nothing where it is not known |
 //! | response: changed | 5 | name, metadata list, certificate list, which is not empty |
 //! | response: store | 6 | identity of the store (16 bytes) |
+//! | response: found beyond | 7 | level (1 byte, 1 to 8), then as found |
+//! | response: changed beyond | 8 | level (1 byte, 1 to 8), then as changed |
 //!
-//! A metadata list is a count (1 byte), then per item a length (2 bytes)
+//! The level is how many domains further out the answer was found: 0 in the RIB's own, which the
+//! kinds without it say. A metadata list is a count (1 byte), then per item a length (2 bytes)
 //! and the encoding. Certificates travel as in every PDU. Nothing in an
 //! answer is to be believed before it is verified.
 
@@ -67,6 +71,8 @@ pub enum RibRequestBody {
     Acknowledge,
     /// Which store the RIB has.
     WhichStore,
+    /// The certificates by which a name is known outside of the RIB's domain, as far as that.
+    LookUpExport(Name),
     /// A name is not at the router any more that its route leads to, who says so. Not answered.
     Gone {
         /// The name.
@@ -92,6 +98,8 @@ pub enum RibResponseBody {
     Found {
         /// The name that was asked for.
         name: Name,
+        /// How many domains further out it was found: 0 in the RIB's own.
+        level: u8,
         /// Metadata of the name and of the issuers below.
         metadata: Vec<Metadata>,
         /// The certificates that lead from the name outward.
@@ -111,6 +119,8 @@ pub enum RibResponseBody {
     Changed {
         /// Whose statements changed.
         name: Name,
+        /// How many domains further out it is: 0 in the RIB's own.
+        level: u8,
         /// Metadata of the issuers below.
         metadata: Vec<Metadata>,
         /// The certificates that lead from the name outward
@@ -168,6 +178,7 @@ impl RibRequest {
             },
             4 => RibRequestBody::Acknowledge,
             5 => RibRequestBody::WhichStore,
+            7 => RibRequestBody::LookUpExport(reader.name()?),
             6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
@@ -187,6 +198,10 @@ impl RibRequest {
             }
             RibRequestBody::LookUpMetadata(name) => {
                 emit_head(2, self.id, out);
+                out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::LookUpExport(name) => {
+                emit_head(7, self.id, out);
                 out.extend_from_slice(&name.0);
             }
             RibRequestBody::Publish { metadata, certificates } => {
@@ -215,7 +230,8 @@ impl RibResponse {
         let kind = reader.u8()?;
         let id = RequestId(reader.u32()?);
         let body = match kind {
-            1 => RibResponseBody::Found {
+            1 | 7 => RibResponseBody::Found {
+                level: if kind == 7 { read_level(&mut reader)? } else { 0 },
                 name: reader.name()?,
                 metadata: Metadata::read_list(&mut reader)?,
                 certificates: Certificate::read_list(&mut reader)?,
@@ -240,14 +256,15 @@ impl RibResponse {
                 }
                 refusal => RibResponseBody::Refused(refusal),
             },
-            5 => {
+            5 | 8 => {
+                let level = if kind == 8 { read_level(&mut reader)? } else { 0 };
                 let name = reader.name()?;
                 let metadata = Metadata::read_list(&mut reader)?;
                 let certificates = Certificate::read_list(&mut reader)?;
                 if certificates.is_empty() {
                     return Err(WireError::NotCanonical("change"));
                 }
-                RibResponseBody::Changed { name, metadata, certificates }
+                RibResponseBody::Changed { name, level, metadata, certificates }
             }
             6 => RibResponseBody::Store(StoreId(reader.array()?)),
             value => return Err(WireError::UnknownVariant { field: "response", value }),
@@ -262,10 +279,17 @@ impl RibResponse {
     /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
-            RibResponseBody::Found { name, metadata, certificates }
-            | RibResponseBody::Changed { name, metadata, certificates } => {
-                let kind = if matches!(self.body, RibResponseBody::Found { .. }) { 1 } else { 5 };
-                emit_head(kind, self.id, out);
+            RibResponseBody::Found { name, level, metadata, certificates }
+            | RibResponseBody::Changed { name, level, metadata, certificates } => {
+                let found = matches!(self.body, RibResponseBody::Found { .. });
+                match (*level, found) {
+                    (0, true) => emit_head(1, self.id, out),
+                    (0, false) => emit_head(5, self.id, out),
+                    (beyond, _) => {
+                        emit_head(if found { 7 } else { 8 }, self.id, out);
+                        out.push(beyond);
+                    }
+                }
                 out.extend_from_slice(&name.0);
                 Metadata::emit_list(metadata, out);
                 Certificate::emit_list(certificates, out);
@@ -364,6 +388,16 @@ impl fmt::Display for Refusal {
     }
 }
 
+fn read_level(reader: &mut Reader<'_>) -> Result<u8, WireError> {
+    match reader.u8()? {
+        level @ 1..=MAX_LEVEL => Ok(level),
+        _ => Err(WireError::NotCanonical("level")),
+    }
+}
+
+/// As many domains as a chain could show on its way out.
+pub const MAX_LEVEL: u8 = crate::certificate::MAX_CHAIN as u8;
+
 fn emit_head(kind: u8, id: RequestId, out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&id.0.to_be_bytes());
@@ -395,6 +429,7 @@ mod tests {
         let body = prop_oneof![
             any_name().prop_map(RibRequestBody::LookUpRoute),
             any_name().prop_map(RibRequestBody::LookUpMetadata),
+            any_name().prop_map(RibRequestBody::LookUpExport),
             lists().prop_map(|(metadata, certificates)| RibRequestBody::Publish {
                 metadata,
                 certificates
@@ -407,9 +442,11 @@ mod tests {
 
     fn any_response() -> impl Strategy<Value = RibResponse> {
         let body = prop_oneof![
-            (any_name(), lists()).prop_map(|(name, (metadata, certificates))| {
-                RibResponseBody::Found { name, metadata, certificates }
-            }),
+            (any_name(), 0..=MAX_LEVEL, lists()).prop_map(
+                |(name, level, (metadata, certificates))| {
+                    RibResponseBody::Found { name, level, metadata, certificates }
+                }
+            ),
             (any_certificate(), any_name()).prop_map(|(absence, subject)| {
                 let statement = Statement::Absence { subject };
                 RibResponseBody::Absent(Certificate { statement, ..absence })
@@ -418,11 +455,11 @@ mod tests {
             any::<[u8; 16]>().prop_map(|id| RibResponseBody::Store(StoreId(id))),
             (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
-            (any_name(), lists(), any_certificate()).prop_map(
-                |(name, (metadata, mut certificates), first)| {
+            (any_name(), 0..=MAX_LEVEL, lists(), any_certificate()).prop_map(
+                |(name, level, (metadata, mut certificates), first)| {
                     certificates.truncate(MAX_CHAIN - 1);
                     certificates.push(first);
-                    RibResponseBody::Changed { name, metadata, certificates }
+                    RibResponseBody::Changed { name, level, metadata, certificates }
                 }
             ),
         ];
@@ -454,12 +491,23 @@ mod tests {
     fn a_change_to_nothing_is_refused() {
         let body = RibResponseBody::Changed {
             name: Name([7; 32]),
+            level: 0,
             metadata: Vec::new(),
             certificates: Vec::new(),
         };
         let mut data = Vec::new();
         RibResponse { id: RequestId(1), body }.emit(&mut data);
         assert_eq!(RibResponse::parse(&data), Err(WireError::NotCanonical("change")));
+    }
+
+    #[test]
+    fn a_level_of_none_or_of_more_than_a_chain_shows_is_refused() {
+        let found = |level: u8| [&[7, 0, 0, 0, 1, level][..], &[7; 32], &[0, 0]].concat();
+        assert!(RibResponse::parse(&found(MAX_LEVEL)).is_ok());
+        for level in [0, MAX_LEVEL + 1] {
+            let refused = RibResponse::parse(&found(level));
+            assert_eq!(refused, Err(WireError::NotCanonical("level")));
+        }
     }
 
     proptest! {

@@ -210,10 +210,11 @@ fn rib_messages() -> Vec<Vec<u8>> {
     let responses = [
         RibResponseBody::Changed {
             name,
+            level: 2,
             metadata: metadata.clone(),
             certificates: certificates.clone(),
         },
-        RibResponseBody::Found { name, metadata, certificates },
+        RibResponseBody::Found { name, level: 0, metadata, certificates },
         RibResponseBody::Absent(absence),
         RibResponseBody::Stored,
         RibResponseBody::Refused(Refusal::BadSignature),

@@ -21,6 +21,8 @@ MOST_IN_A_LIST = 8
 _VERSION = 1
 _SIGNED_PREFIX = b"rhumb certificate v1\0"
 _SIGNATURE_LENGTH = 64
+# In place of the outermost domain, where an export is known everywhere.
+_EVERYWHERE = bytes(NAME_LENGTH)
 
 Address = Tuple[str, int]
 
@@ -38,6 +40,10 @@ class Certificate:
     subject: Optional[Name] = None
     # The only destination that a route of scope 1 is for.
     destination: Optional[Name] = None
+    # Whether a route is an export: its `via` is a domain, which carries to and from its outside.
+    is_export: bool = False
+    # The outermost domain in which an export is known.
+    up_to: Optional[Name] = None
     # A locator's IP address and UDP port.
     address: Optional[Address] = None
     # What a member may do.
@@ -67,7 +73,7 @@ class Certificate:
             raise Untrusted("certificate: expired")
 
     def _statement(self) -> bytes:
-        scope = 0 if self.destination is None else 1
+        scope = 2 if self.is_export else 0 if self.destination is None else 1
         parts = [bytes([_VERSION, self.type, scope, 0])]
         parts += [n.to_bytes(8, "big") for n in (self.sequence, self.not_before_s, self.not_after_s)]
         parts += [self.issuer.octets]
@@ -75,6 +81,8 @@ class Certificate:
             parts += [self.subject.octets]
         if self.destination is not None:
             parts += [self.destination.octets]
+        if self.is_export:
+            parts += [_EVERYWHERE if self.up_to is None else self.up_to.octets]
         if self.address is not None:
             parts += [_encode_address(self.address)]
         if self.rights is not None:
@@ -89,7 +97,7 @@ class Certificate:
         reader.expect(b"\0", "reserved byte of a certificate")
         if not ROUTE <= type_ <= MEMBER:
             raise Malformed("certificate: type")
-        if scope > 1 or (scope == 1 and type_ != ROUTE):
+        if scope > 2 or (scope > 0 and type_ != ROUTE):
             raise Malformed("certificate: scope")
         sequence, not_before_s, not_after_s = (reader.integer(8) for _ in range(3))
         if not_after_s < not_before_s:
@@ -97,11 +105,23 @@ class Certificate:
         issuer = _read_name(reader)
         subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER) else None
         destination = _read_name(reader) if scope == 1 else None
+        up_to = _read_name(reader) if scope == 2 else None
         address = _read_address(reader) if type_ == LOCATOR else None
         rights = _read_rights(reader) if type_ == MEMBER else None
         signature = reader.take(_SIGNATURE_LENGTH)
         return cls(
-            type_, sequence, not_before_s, not_after_s, issuer, subject, destination, address, rights, signature
+            type_,
+            sequence,
+            not_before_s,
+            not_after_s,
+            issuer,
+            subject,
+            destination,
+            scope == 2,
+            None if up_to is None or up_to.octets == _EVERYWHERE else up_to,
+            address,
+            rights,
+            signature,
         )
 
     @classmethod

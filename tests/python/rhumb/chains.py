@@ -20,6 +20,10 @@ class Chain:
     address: Optional[Address]
     # The only name that the origin may exchange traffic with over this chain, if it is so narrow.
     destination: Optional[Name]
+    # The domains in each of which the chain may be known.
+    bounds: Tuple[Name, ...]
+    # How many certificates at its beginning may show outside of a domain.
+    exported: int
     not_after_s: int
 
 
@@ -38,7 +42,9 @@ def verify(
             raise Untrusted(f"chain: no metadata of {certificate.issuer}")
         certificate.verify(issuer)
     not_after_s = min(c.not_after_s for c in certificates)
-    return Chain(origin, path, certificates[-1].address, destination, not_after_s)
+    bounds = tuple(c.up_to for c in certificates if c.up_to is not None)
+    exported = max((at + 1 for at, c in enumerate(certificates) if c.is_export), default=0)
+    return Chain(origin, path, certificates[-1].address, destination, bounds, exported, not_after_s)
 
 
 def _check_structure(
@@ -48,6 +54,7 @@ def _check_structure(
         raise Untrusted("chain: length")
     path = []
     destination = None
+    is_inside = False
     expected_issuer = origin
     for position, certificate in enumerate(certificates):
         if certificate.issuer != expected_issuer:
@@ -60,6 +67,9 @@ def _check_structure(
         is_service = certificate.type == SERVICE and position == 0 and not is_last
         if (certificate.type != ROUTE and not is_service) or certificate.subject is None:
             raise Untrusted("chain: a certificate that does not belong")
+        if certificate.is_export and is_inside:
+            raise Untrusted("chain: an export behind what is inside")
+        is_inside = is_inside or (certificate.type == ROUTE and not certificate.is_export)
         if certificate.destination is not None:
             if destination not in (None, certificate.destination):
                 raise Untrusted("chain: two different destinations")

@@ -11,7 +11,9 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
+LOOK_UP_EXPORT = 7
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
+FOUND_BEYOND, CHANGED_BEYOND = 7, 8
 
 STORE_LENGTH = 16
 
@@ -32,6 +34,9 @@ REFUSALS = {
 }
 
 _MOST_METADATA = 9
+_MOST_LEVELS = 8
+# What has a chain from a name outward.
+_CHAINS = (FOUND, CHANGED, FOUND_BEYOND, CHANGED_BEYOND)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Request:
         """Reads the data of a RibRequest PDU."""
         reader = Reader(data, "RIB request")
         kind, identifier = reader.integer(1), reader.integer(4)
-        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA):
+        if kind in (LOOK_UP_ROUTE, LOOK_UP_METADATA, LOOK_UP_EXPORT):
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)))
         elif kind == PUBLISH:
             listed = tuple(read_metadata(reader))
@@ -90,13 +95,17 @@ class Response:
     refusal: int = 0
     # Which store the RIB has.
     store: bytes = b""
+    # How many domains further out it was found.
+    level: int = 0
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
         data = bytes([self.kind]) + self.identifier.to_bytes(4, "big")
-        if self.kind in (FOUND, CHANGED):
+        if self.kind in (FOUND_BEYOND, CHANGED_BEYOND):
+            data += bytes([self.level])
+        if self.kind in _CHAINS:
             data += self.name.octets + encode_metadata(self.metadata)
-        if self.kind in (FOUND, ABSENT, CHANGED):
+        if self.kind in (ABSENT, *_CHAINS):
             data += certificates.encode_list(self.certificates)
         if self.kind == REFUSED:
             data += bytes([self.refusal])
@@ -109,10 +118,14 @@ class Response:
         """Reads the data of a RibResponse PDU. Nothing in it is verified yet."""
         reader = Reader(data, "RIB response")
         kind, identifier = reader.integer(1), reader.integer(4)
-        if kind in (FOUND, CHANGED):
+        if kind in _CHAINS:
+            level = reader.integer(1) if kind in (FOUND_BEYOND, CHANGED_BEYOND) else 0
+            if kind in (FOUND_BEYOND, CHANGED_BEYOND) and not 1 <= level <= _MOST_LEVELS:
+                raise Malformed("RIB response: level")
             name, metadata = Name(reader.take(NAME_LENGTH)), tuple(read_metadata(reader))
-            response = cls(kind, identifier, name, metadata, tuple(certificates.read_list(reader)))
-            if kind == CHANGED and not response.certificates:
+            listed = tuple(certificates.read_list(reader))
+            response = cls(kind, identifier, name, metadata, listed, level=level)
+            if kind in (CHANGED, CHANGED_BEYOND) and not response.certificates:
                 raise Malformed("RIB response: changed to nothing")
         elif kind == ABSENT:
             listed = tuple(certificates.read_list(reader))

@@ -10,7 +10,7 @@ use super::names::on_p256;
 use super::parties::{LIFETIME_S, NOW_S, Parties, Party, SEQUENCE};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
-    let Parties { alice, bob, near, rib, capsule, domain, .. } = parties;
+    let Parties { alice, far, bob, near, rib, capsule, domain, .. } = parties;
     let route = alice.route(near);
     let locator = near.locator("192.0.2.1:7460");
     let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
@@ -22,6 +22,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("withdrawal", alice.says_at(Statement::Withdrawal, SEQUENCE + 1, one_second)),
         ("absence", rib.says(Statement::Absence { subject: bob.name })),
         ("service", capsule.service(alice)),
+        ("export", alice.export(domain, None)),
+        ("export up to a domain", alice.export(domain, Some(far))),
         ("member", domain.member(near, Rights::JOIN.and(Rights::CARRY))),
         ("route signed with P-256", signed_with_p256(parties)),
     ] {
@@ -183,8 +185,13 @@ fn fields(certificate: &Certificate) -> Value {
     match certificate.statement {
         Statement::Route { via, scope } => {
             (fields["type"], fields["via"]) = (json!("route"), json!(via.to_string()));
-            if let Scope::Destination(destination) = scope {
-                fields["destination"] = json!(destination.to_string());
+            match scope {
+                Scope::Any => {}
+                Scope::Destination(name) => fields["destination"] = json!(name.to_string()),
+                Scope::ByDomain { up_to } => {
+                    fields["type"] = json!("export");
+                    fields["up_to"] = json!(up_to.map(|name| name.to_string()));
+                }
             }
         }
         Statement::Locator(locator) => {

@@ -16,7 +16,7 @@ struct Question<'a> {
 }
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
-    let Parties { alice, bob, near, far, capsule, .. } = parties;
+    let Parties { alice, bob, near, far, capsule, domain, rib, .. } = parties;
     let good = [
         ("one route", alice.name, vec![alice.route(near)]),
         ("two routes", alice.name, vec![alice.route(near), near.route(far)]),
@@ -31,6 +31,16 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
             vec![capsule.service(alice), alice.route(near), near.locator("[2001:db8::1]:7460")],
         ),
         ("a locator alone", near.name, vec![near.locator("192.0.2.1:7460")]),
+        (
+            "by a domain and the domain around it, to a border",
+            alice.name,
+            vec![alice.export(domain, Some(far)), domain.export(far, None), far.route(near)],
+        ),
+        (
+            "a service whose server is exported",
+            capsule.name,
+            vec![capsule.service(alice), alice.export(domain, Some(rib)), domain.route(near)],
+        ),
         ("for one destination", alice.name, vec![alice.route_for(near, bob), near.route(far)]),
     ];
     for (name, origin, certificates) in good {
@@ -67,6 +77,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("a withdrawal", vec![first.clone(), near.says(Statement::Withdrawal)]),
         ("an absence", vec![alice.says(Statement::Absence { subject: near.name })]),
         ("two destinations", vec![alice.route_for(near, bob), near.route_for(far, rib)]),
+        ("an export behind a route", vec![first.clone(), near.export(far, None)]),
         ("a service alone", vec![alice.service(near)]),
         ("a service and a locator", vec![alice.service(near), near.locator("192.0.2.1:1")]),
         ("a service in the middle", vec![first.clone(), near.service(far), far.route(bob)]),
@@ -97,7 +108,7 @@ impl Question<'_> {
     fn fields(&self, chain: &Chain) -> Value {
         let routers: Vec<String> = chain.routers().map(|name| name.to_string()).collect();
         let destination = match chain.scope() {
-            Scope::Any => None,
+            Scope::Any | Scope::ByDomain { .. } => None,
             Scope::Destination(name) => Some(name.to_string()),
         };
         json!({
@@ -107,6 +118,8 @@ impl Question<'_> {
             "routers": routers,
             "locator": chain.locator().map(|locator| locator.address().to_string()),
             "destination": destination,
+            "up_to": chain.bounds().map(|name| name.to_string()).collect::<Vec<_>>(),
+            "exported": chain.exported_len(),
             "not_after_s": chain.not_after_s(),
         })
     }

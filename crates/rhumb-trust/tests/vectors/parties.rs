@@ -101,6 +101,11 @@ impl Party {
         self.says(Statement::Route { via: via.name, scope: Scope::Destination(destination.name) })
     }
 
+    pub(crate) fn export(&self, domain: &Self, up_to: Option<&Self>) -> Certificate {
+        let up_to = up_to.map(|outermost| outermost.name);
+        self.says(Statement::Route { via: domain.name, scope: Scope::ByDomain { up_to } })
+    }
+
     pub(crate) fn locator(&self, address: &str) -> Certificate {
         self.says(Statement::Locator(Locator::new(address.parse().unwrap()).unwrap()))
     }

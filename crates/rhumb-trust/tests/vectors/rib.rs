@@ -1,9 +1,10 @@
 //! Section 8: every request to a RIB and every response.
 
 use rhumb_wire::rib::{
-    Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId,
+    MAX_LEVEL, Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
+    StoreId,
 };
-use rhumb_wire::{Certificate, Statement};
+use rhumb_wire::{Certificate, Name, Statement};
 use serde_json::{Value, json};
 
 use super::certificates;
@@ -29,6 +30,7 @@ fn requests(parties: &Parties, file: &mut File) {
         ("publish a withdrawal", order(vec![], vec![alice.says(Statement::Withdrawal)])),
         ("acknowledge", RibRequestBody::Acknowledge),
         ("which store", RibRequestBody::WhichStore),
+        ("look up an export", RibRequestBody::LookUpExport(alice.name)),
         ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
         let fields = match &body {
@@ -41,6 +43,7 @@ fn requests(parties: &Parties, file: &mut File) {
             }),
             RibRequestBody::Acknowledge => json!({"kind": 4}),
             RibRequestBody::WhichStore => json!({"kind": 5}),
+            RibRequestBody::LookUpExport(name) => json!({"kind": 7, "name": name.to_string()}),
             RibRequestBody::Gone { name, sequence } => {
                 json!({"kind": 6, "name": name.to_string(), "sequence": sequence})
             }
@@ -56,18 +59,29 @@ fn responses(parties: &Parties, file: &mut File) {
     let (name, metadata) = (alice.name, vec![alice.metadata.clone(), near.metadata.clone()]);
     let certificates = vec![alice.route(near), near.locator("192.0.2.1:7460")];
     let withdrawal = vec![alice.says(Statement::Withdrawal)];
-    let found = |metadata, certificates| RibResponseBody::Found { name, metadata, certificates };
-    let changed =
-        |metadata, certificates| RibResponseBody::Changed { name, metadata, certificates };
+    let found = |level, metadata, certificates| RibResponseBody::Found {
+        name,
+        level,
+        metadata,
+        certificates,
+    };
+    let changed = |level, metadata, certificates| RibResponseBody::Changed {
+        name,
+        level,
+        metadata,
+        certificates,
+    };
     let absence = rib.says(Statement::Absence { subject: bob.name });
     for (name, body) in [
-        ("found", found(metadata.clone(), certificates.clone())),
-        ("found metadata", found(vec![alice.metadata.clone()], vec![])),
+        ("found", found(0, metadata.clone(), certificates.clone())),
+        ("found beyond", found(2, metadata.clone(), certificates.clone())),
+        ("found metadata", found(0, vec![alice.metadata.clone()], vec![])),
         ("absent", RibResponseBody::Absent(absence)),
         ("stored", RibResponseBody::Stored),
         ("store", RibResponseBody::Store(StoreId(*b"sixteen of bytes"))),
-        ("changed", changed(metadata, certificates)),
-        ("changed: withdrawn", changed(vec![], withdrawal)),
+        ("changed", changed(0, metadata.clone(), certificates.clone())),
+        ("changed beyond", changed(MAX_LEVEL, metadata, certificates)),
+        ("changed: withdrawn", changed(0, vec![], withdrawal)),
     ] {
         let fields = response_fields(&body);
         file.good("8", "RIB response", name, &identified(fields), &emitted(body));
@@ -84,17 +98,22 @@ fn responses(parties: &Parties, file: &mut File) {
 }
 
 fn response_fields(body: &RibResponseBody) -> Value {
-    let listed = |kind: u8, name: &rhumb_wire::Name, metadata: &[_], certificates: &[_]| {
-        json!({
-            "kind": kind,
+    let listed = |kinds: [u8; 2], name: &Name, level: u8, metadata: &[_], certificates: &[_]| {
+        let is_beyond = level > 0;
+        let mut fields = json!({
+            "kind": kinds[usize::from(is_beyond)],
             "name": name.to_string(),
             "metadata": names::hexes(metadata),
             "certificates": certificates::hexes(certificates),
-        })
+        });
+        if is_beyond {
+            fields["level"] = json!(level);
+        }
+        fields
     };
     match body {
-        RibResponseBody::Found { name, metadata, certificates } => {
-            listed(1, name, metadata, certificates)
+        RibResponseBody::Found { name, level, metadata, certificates } => {
+            listed([1, 7], name, *level, metadata, certificates)
         }
         RibResponseBody::Absent(absence) => {
             json!({"kind": 2, "certificates": certificates::hexes(std::slice::from_ref(absence))})
@@ -112,8 +131,8 @@ fn response_fields(body: &RibResponseBody) -> Value {
             "refusal": Refusal::Superseded as u8,
             "certificates": certificates::hexes(std::slice::from_ref(newer)),
         }),
-        RibResponseBody::Changed { name, metadata, certificates } => {
-            listed(5, name, metadata, certificates)
+        RibResponseBody::Changed { name, level, metadata, certificates } => {
+            listed([5, 8], name, *level, metadata, certificates)
         }
     }
 }
@@ -123,10 +142,10 @@ fn refusals(parties: &Parties, file: &mut File) {
     let mut look_up = Vec::new();
     RibRequest { id: RequestId(7), body: RibRequestBody::LookUpRoute(alice.name) }
         .emit(&mut look_up);
-    let unknown = [&[7], &look_up[1..]].concat();
+    let unknown = [&[8], &look_up[1..]].concat();
     let long = [&look_up[..], &[0]].concat();
     let short = look_up[..36].to_vec();
-    for (name, bytes) in [("kind 7", unknown), ("a byte too many", long), ("cut short", short)] {
+    for (name, bytes) in [("kind 8", unknown), ("a byte too many", long), ("cut short", short)] {
         file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
     }
     let mut not_an_absence = vec![2, 0, 0, 0, 7];

@@ -29,7 +29,7 @@ impl<'a> Directory<'a> {
     pub(crate) fn look_up(&mut self, name: Name) -> Outcome<Option<Verified<Chain>>> {
         let mut keys = HashMap::new();
         let certificates = match self.request(RibRequestBody::LookUpRoute(name))? {
-            RibResponseBody::Found { name: of, metadata, certificates } if of == name => {
+            RibResponseBody::Found { name: of, metadata, certificates, .. } if of == name => {
                 keys.extend(metadata.iter().map(|metadata| (name_of(metadata), metadata.key)));
                 certificates
             }
