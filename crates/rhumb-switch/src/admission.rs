@@ -7,20 +7,19 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use rhumb_directory::{Chance, Fill, Swept, Table};
 use rhumb_link::SessionId;
 use rhumb_trust::{Access, Now, Standing, Who};
 use rhumb_wire::{Metadata, Name};
 
 use crate::Switch;
 use crate::budgets::{Budgets, Cost};
-use crate::chance::Chance;
 use crate::config::Config;
 use crate::event::Event;
 use crate::grants::{Acceptance, Grant};
 use crate::joining::Joining;
 use crate::neighbour::Neighbour;
 use crate::status::{RefusedStatus, Wanted};
-use crate::table::{Fill, Swept, Table};
 use crate::tables::sweep_after;
 
 /// What peers have proven to us and we to them, and how they are treated.

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::Question;
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Now, fingerprint_of, lasts_too_long, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
@@ -28,7 +29,6 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey,
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
 use crate::changes::Grounds;
-use crate::directory::Question;
 use crate::flows::{Flow, Marks, NextLabel, Ready, TELL_LABEL_AGAIN_MS, split_names};
 use crate::grants::{Acceptance, Grant};
 use crate::job::{HeldPdu, Task};

@@ -5,6 +5,7 @@
 //! in on, and exists only because that session proved its right to the source. An answer is taken
 //! only from the flow's own next hop.
 
+use rhumb_directory::Question;
 use rhumb_link::SessionId;
 use rhumb_trust::{Now, StatementError, Verified};
 use rhumb_wire::flow::FlowAccept;
@@ -13,7 +14,6 @@ use rhumb_wire::pdu::{Label, LabelledHeader, LabelledPdu};
 use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Statement};
 
 use crate::budgets::Cost;
-use crate::directory::Question;
 use crate::flows::{flow_key, split_names};
 use crate::grants::Grant;
 use crate::job::Task;

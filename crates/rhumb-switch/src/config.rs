@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use rhumb_directory::Remote;
 use rhumb_trust::Access;
-use rhumb_wire::Name;
 
 use crate::Network;
 
@@ -37,15 +37,6 @@ pub struct Config {
     pub access: Access,
     /// The secure links below. Other routers are watched whatever is said there.
     pub link: rhumb_link::Config,
-}
-
-/// Another party to connect to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remote {
-    /// Where it is.
-    pub address: SocketAddr,
-    /// Who it must prove to be; anybody when not given.
-    pub name: Option<Name>,
 }
 
 impl Default for Config {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rhumb_directory::until;
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
 use rhumb_wire::accept::Accept;
@@ -14,7 +15,6 @@ use crate::grants::Grant;
 use crate::job::{Done, HeldPdu, Outcome, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::routes::{Attached, NotAttached};
-use crate::table::until;
 use crate::{DropReason, Switch};
 
 // Advertisements and acceptances.

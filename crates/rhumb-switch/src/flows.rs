@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashTable};
+use rhumb_directory::{Eviction, Fill};
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::pdu::{Frame, Label, LabelledHeader};
@@ -19,8 +20,6 @@ use rhumb_wire::{Name, PduHeader};
 
 use crate::LISTED;
 use crate::changes::{Grounds, Seen};
-use crate::eviction::Eviction;
-use crate::table::Fill;
 
 /// All flows of a worker.
 pub(crate) struct Flows<S = SessionId> {

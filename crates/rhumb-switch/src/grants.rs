@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::Expires;
 use rhumb_trust::{Chain, Verified};
 use rhumb_wire::Name;
-
-use crate::table::Expires;
 
 /// The proof that a session's peer may carry for a source.
 #[derive(Debug, Clone)]

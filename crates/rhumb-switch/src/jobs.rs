@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use rhumb_directory::Fill;
 use rhumb_link::{Rate, SessionId, Source, TokenBucket, TokenBuckets};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::nack::{Nack, Reason};
@@ -15,7 +16,6 @@ use rhumb_wire::{Name, Pdu};
 
 use crate::job::{HeldPdu, Job, Task};
 use crate::saved::Import;
-use crate::table::Fill;
 use crate::turns::{Payer, Pushed, Turns};
 use crate::{DropReason, Switch};
 

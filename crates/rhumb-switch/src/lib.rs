@@ -28,11 +28,11 @@
 //! |---|---|---|
 //! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
 //! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets` | who may carry for whom, how peers are treated, what they may cost us |
-//! | peering | `peering`, `upstreams`, `kept`, `reach` | sessions that this router begins, and where to it may |
+//! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
 //! | transit | `transit`, `border`, `stamps` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it |
 //! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
-//! | directory | `directory`, `doubts` | the RIB client: sessions, questions, publications; ways that somebody complains of |
+//! | directory | `rhumb_directory` | the RIB client: sessions, questions, publications; ways that somebody complains of |
 //! | routes | `routes`, `tables`, `newest`, `changes` | where names are; what is shared by the switches of a process; what changed, and when |
 //!
 //! | file | what happens there |
@@ -44,7 +44,6 @@
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `saved` | routes that outlive the process |
 //! | `status` | what a switch tells about itself |
-//! | `table`, `eviction`, `chance` | a table that cannot grow beyond its bound, and what goes when it is full |
 
 #![forbid(unsafe_code)]
 
@@ -53,16 +52,12 @@ mod admit;
 mod answer;
 mod border;
 mod budgets;
-mod chance;
 mod changes;
 mod config;
 mod control;
 mod counters;
-mod directory;
-mod doubts;
 mod drop_reason;
 mod event;
-mod eviction;
 mod fast_path;
 mod flows;
 mod forward;
@@ -71,7 +66,6 @@ mod hand_over;
 mod job;
 mod jobs;
 mod joining;
-mod kept;
 mod neighbour;
 mod newest;
 mod passes;
@@ -86,7 +80,6 @@ mod stamps;
 mod standing_by;
 mod status;
 mod switch;
-mod table;
 mod tables;
 mod transit;
 mod turns;
@@ -96,7 +89,7 @@ mod workers;
 pub use border::{Border, PDU_PROTOCOL, short_address};
 pub use config::{
     Config, DEFAULT_LEASE_S, DEFAULT_MAX_FLOWS, DEFAULT_MAX_GRANTS, DEFAULT_MAX_PUBLICATIONS,
-    DEFAULT_MAX_ROUTES, Remote,
+    DEFAULT_MAX_ROUTES,
 };
 pub use counters::Counters;
 pub use drop_reason::DropReason;
@@ -105,6 +98,7 @@ pub use fast_path::{FastPath, MAX_HAND_OVERS};
 pub use hand_over::{HandOver, Order};
 pub use job::{Done, Job};
 pub use reach::{Network, NotANetwork};
+pub use rhumb_directory::Remote;
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{

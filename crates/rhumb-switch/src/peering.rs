@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::reconnect_delay;
 use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Name;
@@ -16,7 +17,6 @@ use rhumb_wire::Name;
 use crate::Switch;
 use crate::config::Config;
 use crate::event::Event;
-use crate::kept::reconnect_delay;
 use crate::reach::{NoWay, Reach, Way};
 use crate::upstreams::{UpstreamState, Upstreams};
 

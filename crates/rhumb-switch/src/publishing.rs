@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::{PublishOutcome, Table, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Identity, Now, Verified, Window};
 use rhumb_wire::certificate::Locator;
@@ -17,11 +18,8 @@ use rhumb_wire::rib::{Refusal, RequestId, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader, Scope, Statement};
 
 use crate::config::Config;
-use crate::directory::PublishOutcome;
 use crate::event::Event;
 use crate::job::HeldPdu;
-use crate::table::Table;
-use crate::table::until;
 use crate::{DropReason, Switch};
 
 /// Our word, and what RIBs are asked to keep.

@@ -15,10 +15,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::{Expires, Table};
 use rhumb_link::{Rate, Source, TokenBuckets};
 
 use crate::Config;
-use crate::table::{Expires, Table};
 
 /// Where we may connect to because a route says so.
 pub(crate) struct Reach {

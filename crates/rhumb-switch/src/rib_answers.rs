@@ -13,16 +13,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rhumb_directory::{Answered, NoAnswer, Question, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
 use rhumb_wire::rib::{RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
-use crate::directory::{Answered, NoAnswer, Question};
 use crate::event::Event;
 use crate::job::{Heard, Task};
 use crate::routes::Attached;
-use crate::table::until;
 use crate::{DropReason, Switch};
 
 // Answers.

@@ -11,13 +11,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Verified};
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
-use crate::chance::Chance;
 use crate::changes::Seen;
-use crate::table::{Expires, Fill, Swept, Table};
 use crate::tables::{Known, Tables, Way};
 
 pub(crate) struct Routes {

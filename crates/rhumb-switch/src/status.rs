@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rhumb_directory::Fill;
 use rhumb_trust::Now;
 use rhumb_wire::{Certificate, Name, Role, Statement};
 use serde::{Serialize, Serializer};
@@ -13,7 +14,6 @@ use serde::{Serialize, Serializer};
 use crate::Switch;
 use crate::counters::Counters;
 use crate::flows::split_names;
-use crate::table::Fill;
 use crate::tables::Fills;
 
 /// A switch as it stands.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rhumb_directory::Directory;
 use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Identity, LABEL, Now};
 use rhumb_wire::{Batch, Certificate, Name, PduHeader};
@@ -10,7 +11,6 @@ use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 use crate::Config;
 use crate::admission::Admission;
 use crate::counters::Counters;
-use crate::directory::Directory;
 use crate::event::Event;
 use crate::flows::split_names;
 use crate::jobs::Jobs;

@@ -20,14 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
 use rhumb_trust::{Chain, Standing, Verified, name_of};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use crate::Config;
-use crate::chance::Chance;
 use crate::changes::Changes;
 use crate::newest::Newest;
-use crate::table::{Expires, Fill, Swept, Table};
 
 /// What is known of the world: ways to names, names that are absent, what each issuer
 /// said last, and metadata. Switches of one process share it by an [`Arc`], so that

@@ -17,9 +17,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
+use rhumb_directory::Fill;
 use rhumb_link::{SessionId, Source};
-
-use crate::table::Fill;
 
 /// Who pays for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,10 +14,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rhumb_directory::{Kept, Remote};
 use rhumb_link::{AttemptId, SessionId};
-
-use crate::Remote;
-use crate::kept::Kept;
 
 pub(crate) struct Upstreams {
     /// The preferred one first.

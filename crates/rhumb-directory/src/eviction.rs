@@ -14,7 +14,7 @@
 //! [`Eviction::evict`] and [`Eviction::enter_again`].
 
 /// Places of a table, from 0 on without gaps, in two queues.
-pub(crate) struct Eviction {
+pub struct Eviction {
     links: Vec<Link>,
     queues: [Queue; 2],
     fresh_share: usize,
@@ -35,12 +35,11 @@ struct Queue {
 }
 
 impl Eviction {
-    #[cfg(test)]
     /// Bytes for each place.
-    pub(crate) const BYTES_A_PLACE: usize = size_of::<Link>();
+    pub const BYTES_A_PLACE: usize = size_of::<Link>();
 
     /// The order of a table that is full with `bound` places.
-    pub(crate) fn new(bound: usize) -> Self {
+    pub fn new(bound: usize) -> Self {
         let empty = Queue { oldest: NOWHERE, newest: NOWHERE, len: 0 };
         Self { links: Vec::new(), queues: [empty; 2], fresh_share: bound / FRESH_SHARE }
     }
@@ -48,7 +47,7 @@ impl Eviction {
     /// One place more, after all others, for something new. While there is room, the oldest
     /// of the fresh are asked one at a time, so that those in use have settled, and been
     /// used again, by the time the table is full.
-    pub(crate) fn push(&mut self, mut take_used: impl FnMut(u32) -> bool) {
+    pub fn push(&mut self, mut take_used: impl FnMut(u32) -> bool) {
         let place = self.links.len() as u32;
         self.links.push(Link { older: NOWHERE, newer: NOWHERE, queue: FRESH });
         self.append(place, FRESH);
@@ -62,7 +61,7 @@ impl Eviction {
 
     /// A place to be given away. `take_used` tells whether what is at a
     /// place was used since it was last asked about.
-    pub(crate) fn evict(&mut self, mut take_used: impl FnMut(u32) -> bool) -> u32 {
+    pub fn evict(&mut self, mut take_used: impl FnMut(u32) -> bool) -> u32 {
         for step in 0..2 * MAX_STEPS {
             let (fresh, settled) = (self.queues[0], self.queues[1]);
             let place = match step {
@@ -85,12 +84,12 @@ impl Eviction {
     }
 
     /// Something new is at the place that was given away.
-    pub(crate) fn enter_again(&mut self, place: u32) {
+    pub fn enter_again(&mut self, place: u32) {
         self.append(place, FRESH);
     }
 
     /// Removes a place; the last one takes its number.
-    pub(crate) fn swap_remove(&mut self, place: u32) {
+    pub fn swap_remove(&mut self, place: u32) {
         self.unlink(place);
         let last = (self.links.len() - 1) as u32;
         if place != last {

@@ -69,7 +69,7 @@ impl Directory {
 
     /// A RIB said which store it has, or that it cannot
     /// tell. Whether it is another one than before.
-    pub(crate) fn store_told(&mut self, replica: usize, store: Option<StoreId>) -> bool {
+    pub fn store_told(&mut self, replica: usize, store: Option<StoreId>) -> bool {
         let Some(seen) = self.stores.by_replica.get_mut(replica) else { return false };
         seen.again_at = None;
         let Some(store) = store else { return false };
@@ -77,7 +77,7 @@ impl Directory {
     }
 
     /// Notes names that are to be published at a RIB again.
-    pub(crate) fn publish_anew(&mut self, replica: usize, names: Vec<Name>, now: Instant) {
+    pub fn publish_anew(&mut self, replica: usize, names: Vec<Name>, now: Instant) {
         let stores = &mut self.stores;
         stores.behind.retain(|(behind, _)| *behind != replica);
         stores.behind.extend(names.into_iter().map(|name| (replica, name)));
@@ -85,7 +85,7 @@ impl Directory {
     }
 
     /// The next that are to be published again, and where.
-    pub(crate) fn take_behind(&mut self, now: Instant) -> Vec<(usize, Name)> {
+    pub fn take_behind(&mut self, now: Instant) -> Vec<(usize, Name)> {
         if self.stores.behind_due.is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -96,7 +96,7 @@ impl Directory {
     }
 
     /// Publishes at one RIB what is stored at the others, as far as they are to have it at all.
-    pub(crate) fn publish_at(
+    pub fn publish_at(
         &mut self,
         replica: usize,
         metadata: Arc<Metadata>,

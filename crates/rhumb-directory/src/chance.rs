@@ -4,12 +4,13 @@
 //! Whoever knows the seed knows them all, so they are good for
 //! samples and for nothing that must stay secret.
 
-pub(crate) struct Chance(u64);
+/// A row of such numbers.
+pub struct Chance(u64);
 
 impl Chance {
     /// Chances for one purpose; those of other purposes follow from the
     /// same secret and have nothing to do with them.
-    pub(crate) fn new(secret: &[u8; 32], purpose: u64) -> Self {
+    pub fn new(secret: &[u8; 32], purpose: u64) -> Self {
         let words = secret
             .chunks_exact(8)
             .map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
@@ -29,7 +30,7 @@ impl Chance {
     }
 
     /// A number below `bound`, which is at most 2^32.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         (((self.next_u64() >> 32) * bound as u64) >> 32) as usize
     }
 }

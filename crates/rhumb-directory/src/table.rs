@@ -16,7 +16,8 @@ use rhumb_trust::Now;
 use crate::chance::Chance;
 use crate::eviction::Eviction;
 
-pub(crate) struct Table<K, V> {
+/// At most so many entries; a new one takes the place of what is not in use.
+pub struct Table<K, V> {
     entries: Vec<Entry<K, V>>,
     places: HashTable<u32>,
     eviction: Eviction,
@@ -31,13 +32,13 @@ struct Entry<K, V> {
 }
 
 /// What ends by itself.
-pub(crate) trait Expires {
+pub trait Expires {
     /// Whether it is of no use any more.
     fn is_over(&self, now: Instant) -> bool;
 }
 
 /// The moment at which a certificate's last second has passed, on the monotonic clock.
-pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
+pub fn until(not_after_s: u64, now: Now) -> Instant {
     // Bounded, so that a statement for a million years cannot overflow the clock.
     let left_s = not_after_s.saturating_add(1).saturating_sub(now.unix_s()).min(MAX_LEFT_S);
     now.instant + Duration::from_secs(left_s)
@@ -45,9 +46,11 @@ pub(crate) fn until(not_after_s: u64, now: Now) -> Instant {
 
 /// How full a table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fill {
-    pub(crate) used: usize,
-    pub(crate) bound: usize,
+pub struct Fill {
+    /// So many are there.
+    pub used: usize,
+    /// So many have room.
+    pub bound: usize,
 }
 
 impl std::ops::AddAssign for Fill {
@@ -58,14 +61,13 @@ impl std::ops::AddAssign for Fill {
 }
 
 impl<K: Eq + Hash, V> Table<K, V> {
-    #[cfg(test)]
     /// Bytes for each entry, without what a value points to: the lists may have twice the room they
     /// need, the index is at least 7/16 full, with a byte of its own for each place.
-    pub(crate) const MAX_BYTES_AN_ENTRY: usize =
+    pub const MAX_BYTES_AN_ENTRY: usize =
         2 * (size_of::<Entry<K, V>>() + Eviction::BYTES_A_PLACE) + (size_of::<u32>() + 1) * 16 / 7;
 
     /// A table of at most `bound` entries (at least one).
-    pub(crate) fn new(bound: usize) -> Self {
+    pub fn new(bound: usize) -> Self {
         let bound = bound.clamp(1, MAX_PLACES);
         Self {
             entries: Vec::new(),
@@ -77,7 +79,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
     }
 
     /// The value of a key, and marks it as used.
-    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get(&mut self, key: &K) -> Option<&mut V> {
         let place = self.place_of(key)?;
         let entry = &mut self.entries[place];
         entry.used = true;
@@ -85,12 +87,12 @@ impl<K: Eq + Hash, V> Table<K, V> {
     }
 
     /// The value of a key, without marking it as used.
-    pub(crate) fn peek(&self, key: &K) -> Option<&V> {
+    pub fn peek(&self, key: &K) -> Option<&V> {
         Some(&self.entries[self.place_of(key)?].value)
     }
 
     /// Enters a value, or replaces that of the key. A new one counts as used from the next time on.
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    pub fn insert(&mut self, key: K, value: V) {
         if let Some(place) = self.place_of(&key) {
             self.entries[place].value = value;
             return;
@@ -116,20 +118,24 @@ impl<K: Eq + Hash, V> Table<K, V> {
         self.places.insert_unique(hash, place, rehash);
     }
 
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    /// Takes an entry out.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let place = self.place_of(key)?;
         Some(self.remove_place(place).1)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().map(|entry| (&entry.key, &entry.value))
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether one more takes another's place.
+    pub fn is_full(&self) -> bool {
         self.entries.len() >= self.bound
     }
 
-    pub(crate) fn fill(&self) -> Fill {
+    /// How full it is.
+    pub fn fill(&self) -> Fill {
         Fill { used: self.entries.len(), bound: self.bound }
     }
 
@@ -164,7 +170,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
 impl<K: Eq + Hash, V: Expires> Table<K, V> {
     /// As [`Table::get`], of what is not over; what is, is removed.
-    pub(crate) fn current(&mut self, key: &K, now: Instant) -> Option<&mut V> {
+    pub fn current(&mut self, key: &K, now: Instant) -> Option<&mut V> {
         let place = self.place_of(key)?;
         if self.entries[place].value.is_over(now) {
             self.remove_place(place);
@@ -175,9 +181,9 @@ impl<K: Eq + Hash, V: Expires> Table<K, V> {
         Some(&mut entry.value)
     }
 
-    /// Removes what is over among [`SAMPLE`] entries at random, again while it is more than a
-    /// quarter of them, up to [`MAX_SAMPLES`] times (GDP paper, section 4.4).
-    pub(crate) fn sweep(&mut self, chance: &mut Chance, now: Instant) -> Swept {
+    /// Removes what is over among 20 entries at random, again while it is more than a
+    /// quarter of them, up to 4 times (GDP paper, section 4.4).
+    pub fn sweep(&mut self, chance: &mut Chance, now: Instant) -> Swept {
         let mut removed = 0;
         for _ in 0..MAX_SAMPLES {
             let mut over = 0;
@@ -199,10 +205,11 @@ impl<K: Eq + Hash, V: Expires> Table<K, V> {
 
 /// What a sweep came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Swept {
-    pub(crate) removed: usize,
+pub struct Swept {
+    /// So many are gone.
+    pub removed: usize,
     /// The last sample was still full of what is over.
-    pub(crate) goes_on: bool,
+    pub goes_on: bool,
 }
 
 impl std::ops::AddAssign for Swept {

@@ -55,7 +55,7 @@ enum Progress {
 
 /// What an answer means to whoever publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PublishOutcome {
+pub enum PublishOutcome {
     /// The first RIB has stored it.
     Published,
     /// Every RIB that can be asked refuses it.

@@ -37,9 +37,10 @@ use publications::Publications;
 use replica::Replica;
 use stores::Stores;
 
-pub(crate) use publications::PublishOutcome;
+pub use publications::PublishOutcome;
 
-pub(crate) struct Directory {
+/// The RIBs that are asked and told, and what is under way with them.
+pub struct Directory {
     replicas: Vec<Replica>,
     next_id: u32,
     requests: HashMap<RequestId, Request>,
@@ -68,9 +69,12 @@ struct Request {
     sent_at: Instant,
 }
 
+/// What a RIB is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Question {
+pub enum Question {
+    /// The way to this name.
     Route(Name),
+    /// What belongs to this name.
     Metadata(Name),
     /// The statements of this issuer are to be stored.
     Publish(Name),
@@ -80,7 +84,7 @@ pub(crate) enum Question {
 
 /// What a response answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub enum Answered {
     /// The question, and the number of the RIB.
     Question(Question, usize),
     /// Another RIB was quicker, or the question was given up.
@@ -91,7 +95,7 @@ pub(crate) enum Answered {
 
 /// Why an answer does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoAnswer {
+pub enum NoAnswer {
     /// It did not verify, or was about something else: the RIB is not to be believed.
     Refused,
     /// It was older than what is known: the RIB lies, or has not heard of it yet.
@@ -102,12 +106,9 @@ pub(crate) enum NoAnswer {
 
 // Sessions.
 impl Directory {
-    pub(crate) fn new(
-        ribs: &[Remote],
-        max_watched: usize,
-        max_publications: usize,
-        now: Instant,
-    ) -> Self {
+    /// These RIBs, of which at most so many names are watched, and with which the statements of at
+    /// most so many issuers are kept published.
+    pub fn new(ribs: &[Remote], max_watched: usize, max_publications: usize, now: Instant) -> Self {
         Self {
             replicas: ribs.iter().map(|&remote| Replica::new(remote, now)).collect(),
             next_id: 0,
@@ -129,27 +130,23 @@ impl Directory {
 
     /// RIBs that want to be connected to now. The caller reports
     /// each attempt with [`Directory::connecting`].
-    pub(crate) fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
+    pub fn connect_due(&self, now: Instant) -> Vec<(usize, Remote)> {
         let ribs = self.replicas.iter().enumerate();
         ribs.filter_map(|(index, rib)| Some((index, rib.kept.connect_due(now)?))).collect()
     }
 
-    pub(crate) fn connecting(&mut self, index: usize, attempt: AttemptId) {
+    /// An attempt to reach a RIB has begun.
+    pub fn connecting(&mut self, index: usize, attempt: AttemptId) {
         self.replicas[index].kept.connecting(attempt);
     }
 
     /// Whether a complaint about the way to a name is a reason to ask for a newer one.
-    pub(crate) fn is_worth_asking(&mut self, name: Name, now: Instant) -> bool {
+    pub fn is_worth_asking(&mut self, name: Name, now: Instant) -> bool {
         self.doubts.is_worth_asking(name, now)
     }
 
     /// Whether `attempt` was to a RIB, which is ready now.
-    pub(crate) fn established(
-        &mut self,
-        attempt: AttemptId,
-        session: SessionId,
-        now: Instant,
-    ) -> bool {
+    pub fn established(&mut self, attempt: AttemptId, session: SessionId, now: Instant) -> bool {
         let is_first = !self.is_ready();
         let Some(index) = self.connecting_replica(attempt) else { return false };
         let rib = &mut self.replicas[index];
@@ -164,7 +161,7 @@ impl Directory {
     }
 
     /// Whether `attempt` was to a RIB; it is tried again later.
-    pub(crate) fn failed(&mut self, attempt: AttemptId, now: Instant) -> Option<SocketAddr> {
+    pub fn failed(&mut self, attempt: AttemptId, now: Instant) -> Option<SocketAddr> {
         let index = self.connecting_replica(attempt)?;
         let rib = &mut self.replicas[index];
         rib.kept.failed(now);
@@ -173,7 +170,7 @@ impl Directory {
 
     /// Whether the session was to a RIB; it is connected to again,
     /// and what it was asked goes to others at once.
-    pub(crate) fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
+    pub fn closed(&mut self, session: SessionId, now: Instant) -> Option<SocketAddr> {
         let index = self.replicas.iter().position(|rib| rib.session() == Some(session))?;
         let rib = &mut self.replicas[index];
         rib.kept.closed(now);
@@ -191,23 +188,23 @@ impl Directory {
     }
 
     /// The number of the RIB at the other end of a session.
-    pub(crate) fn is_rib(&self, session: SessionId) -> bool {
+    pub fn is_rib(&self, session: SessionId) -> bool {
         self.replicas.iter().any(|rib| rib.session() == Some(session))
     }
 
     /// How long the RIB that is asked first takes to answer, if it ever did.
-    pub(crate) fn answer_time(&self) -> Option<Duration> {
+    pub fn answer_time(&self) -> Option<Duration> {
         let ready = self.replicas.iter().filter(|rib| rib.session().is_some());
         ready.filter_map(|rib| rib.times.measured()).min()
     }
 
     /// Whether any RIB can be asked.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.replicas.iter().any(|rib| rib.session().is_some())
     }
 
     /// Each RIB's address and session, and for how long it has answered nothing that it was asked.
-    pub(crate) fn ribs(
+    pub fn ribs(
         &self,
         now: Instant,
     ) -> impl Iterator<Item = (SocketAddr, Option<SessionId>, Option<Duration>)> {
@@ -216,7 +213,7 @@ impl Directory {
     }
 
     /// The next RIB that has begun to leave unanswered what it is asked.
-    pub(crate) fn poll_silent(&mut self, now: Instant) -> Option<SocketAddr> {
+    pub fn poll_silent(&mut self, now: Instant) -> Option<SocketAddr> {
         let rib = self.replicas.iter_mut().find_map(|rib| rib.silence.is_news(now).then_some(rib));
         rib.map(|rib| rib.kept.address())
     }
@@ -229,23 +226,23 @@ impl Directory {
 // Questions.
 impl Directory {
     /// Asks where a name is, unless that is being asked already. Whether it is being asked now.
-    pub(crate) fn look_up_route(&mut self, name: Name, now: Instant) -> bool {
+    pub fn look_up_route(&mut self, name: Name, now: Instant) -> bool {
         self.look_up(Question::Route(name), now)
     }
 
     /// Asks for a name's metadata, unless that is being
     /// asked already. Whether it is being asked now.
-    pub(crate) fn look_up_metadata(&mut self, name: Name, now: Instant) -> bool {
+    pub fn look_up_metadata(&mut self, name: Name, now: Instant) -> bool {
         self.look_up(Question::Metadata(name), now)
     }
 
     /// Whether this is being asked already.
-    pub(crate) fn is_asking(&self, question: &Question) -> bool {
+    pub fn is_asking(&self, question: &Question) -> bool {
         self.inquiries.contains(question)
     }
 
     /// Asks, unless that is being asked already. Whether it is being asked now.
-    pub(crate) fn look_up(&mut self, question: Question, now: Instant) -> bool {
+    pub fn look_up(&mut self, question: Question, now: Instant) -> bool {
         if self.inquiries.contains(&question) {
             return true;
         }
@@ -258,12 +255,7 @@ impl Directory {
     }
 
     /// The question that a response from `session` answers, if it is still open.
-    pub(crate) fn take_answered(
-        &mut self,
-        id: RequestId,
-        session: SessionId,
-        now: Instant,
-    ) -> Answered {
+    pub fn take_answered(&mut self, id: RequestId, session: SessionId, now: Instant) -> Answered {
         if self.requests.get(&id).is_none_or(|request| request.session != session) {
             return Answered::Nothing;
         }
@@ -281,7 +273,7 @@ impl Directory {
     }
 
     /// A question is answered, and the answer is good.
-    pub(crate) fn settle(&mut self, question: &Question) {
+    pub fn settle(&mut self, question: &Question) {
         // Whoever denied what another one has proven is asked last for a while.
         for replica in self.inquiries.deniers(question) {
             self.replicas[replica].times.penalise();
@@ -290,13 +282,7 @@ impl Directory {
     }
 
     /// A RIB says that there is no answer, for as long as it says.
-    pub(crate) fn deny(
-        &mut self,
-        question: Question,
-        replica: usize,
-        until: Instant,
-        now: Instant,
-    ) {
+    pub fn deny(&mut self, question: Question, replica: usize, until: Instant, now: Instant) {
         let hedge = self.replicas.iter().map(|rib| rib.times.hedge_after()).max();
         let believed_at = now + hedge.unwrap_or_default();
         let step = self.inquiries.note_denied(&question, replica, until, believed_at);
@@ -304,7 +290,7 @@ impl Directory {
     }
 
     /// A RIB's answer does not count.
-    pub(crate) fn fail(&mut self, question: Question, replica: usize, why: NoAnswer, now: Instant) {
+    pub fn fail(&mut self, question: Question, replica: usize, why: NoAnswer, now: Instant) {
         if why != NoAnswer::Unverified {
             self.replicas[replica].times.penalise();
         }
@@ -318,7 +304,7 @@ impl Directory {
     }
 
     /// The next name that no RIB knows, and until when.
-    pub(crate) fn poll_absence(&mut self) -> Option<(Name, Instant)> {
+    pub fn poll_absence(&mut self) -> Option<(Name, Instant)> {
         self.absences.pop_front()
     }
 
@@ -390,18 +376,18 @@ impl Directory {
 // Publications.
 impl Directory {
     /// Whether there is room to keep an issuer's statements published.
-    pub(crate) fn can_publish(&self, issuer: &Name) -> bool {
+    pub fn can_publish(&self, issuer: &Name) -> bool {
         self.publications.has_room(issuer)
     }
 
     /// How many issuers' statements are kept published.
-    pub(crate) fn publications(&self) -> usize {
+    pub fn publications(&self) -> usize {
         self.publications.len()
     }
 
     /// Keeps the newest statements of an issuer published, `until` they
     /// end. The caller has seen that there is room.
-    pub(crate) fn publish(
+    pub fn publish(
         &mut self,
         metadata: Arc<Metadata>,
         certificates: Vec<Certificate>,
@@ -420,7 +406,7 @@ impl Directory {
     }
 
     /// What a RIB's answer to a publication means.
-    pub(crate) fn published(
+    pub fn published(
         &mut self,
         issuer: Name,
         (replica, id): (usize, RequestId),
@@ -450,7 +436,7 @@ impl Directory {
 impl Directory {
     /// Whether a RIB tells us of changes of `name`, as far as we know. Whoever asks wants it to, so
     /// the name counts as in use from its answer on.
-    pub(crate) fn is_watched(&mut self, name: &Name) -> bool {
+    pub fn is_watched(&mut self, name: &Name) -> bool {
         match self.watched.get(name) {
             Some(epoch) => *epoch == Some(self.epoch),
             None => {
@@ -461,7 +447,7 @@ impl Directory {
     }
 
     /// A RIB answered something about `name`, and will tell us when it changes.
-    pub(crate) fn note_watched(&mut self, name: Name) {
+    pub fn note_watched(&mut self, name: Name) {
         match self.watched.get(&name) {
             Some(epoch) => *epoch = Some(self.epoch),
             None => self.watched.insert(name, Some(self.epoch)),
@@ -469,23 +455,24 @@ impl Directory {
     }
 
     /// Marks names as in use, of which RIBs shall go on to tell us changes.
-    pub(crate) fn keep_watched(&mut self, names: impl IntoIterator<Item = Name>) {
+    pub fn keep_watched(&mut self, names: impl IntoIterator<Item = Name>) {
         for name in names {
             self.watched.get(&name);
         }
     }
 
-    pub(crate) fn watched_fill(&self) -> Fill {
+    /// How many names are watched.
+    pub fn watched_fill(&self) -> Fill {
         self.watched.fill()
     }
 
     /// Whether since the last call a session ended in which RIBs told us of changes.
-    pub(crate) fn take_unwatched(&mut self) -> bool {
+    pub fn take_unwatched(&mut self) -> bool {
         std::mem::take(&mut self.is_unwatched)
     }
 
     /// Tells the RIBs that a name is not here any more, to where its route of this sequence leads.
-    pub(crate) fn tell_gone(&mut self, name: Name, sequence: u64) {
+    pub fn tell_gone(&mut self, name: Name, sequence: u64) {
         let ready: Vec<SessionId> = self.replicas.iter().filter_map(Replica::session).collect();
         for session in ready {
             let id = RequestId(self.next_id);
@@ -497,7 +484,7 @@ impl Directory {
     }
 
     /// Tells a RIB that its change has arrived.
-    pub(crate) fn acknowledge(&mut self, session: SessionId, id: RequestId) {
+    pub fn acknowledge(&mut self, session: SessionId, id: RequestId) {
         let mut data = Vec::new();
         RibRequest { id, body: RibRequestBody::Acknowledge }.emit(&mut data);
         self.queue.push_back((session, data));
@@ -512,12 +499,12 @@ impl Directory {
 // Time, and what is sent.
 impl Directory {
     /// The next request to send: the session and the data of the PDU.
-    pub(crate) fn poll_request(&mut self) -> Option<(SessionId, Vec<u8>)> {
+    pub fn poll_request(&mut self) -> Option<(SessionId, Vec<u8>)> {
         self.queue.pop_front()
     }
 
     /// Repeats, hedges and gives up what is due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, question)) = self.timers.first()
             && at <= now
         {
@@ -542,7 +529,8 @@ impl Directory {
         }
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    /// When [`Directory::handle_timeout`] and [`Directory::connect_due`] are to be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let reconnect = self.replicas.iter().filter_map(|rib| rib.kept.retry_at());
         let backlog = self.publications.backlog_due();

@@ -8,7 +8,8 @@ use rhumb_link::{AttemptId, SessionId};
 
 use crate::Remote;
 
-pub(crate) struct Kept {
+/// Another party, and how far the session with it is.
+pub struct Kept {
     remote: Remote,
     state: State,
     /// In a row; a session that was lost counts as one.
@@ -22,26 +23,28 @@ enum State {
 }
 
 impl Kept {
-    pub(crate) fn new(remote: Remote, now: Instant) -> Self {
+    /// A party to which a session is wanted at once.
+    pub fn new(remote: Remote, now: Instant) -> Self {
         Self { remote, state: State::Waiting { until: now }, failures: 0 }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
         self.remote.address
     }
 
     /// The session with it, if there is one.
-    pub(crate) fn session(&self) -> Option<SessionId> {
+    pub fn session(&self) -> Option<SessionId> {
         self.ready().map(|(session, _)| session)
     }
 
     /// Since when it is there.
-    pub(crate) fn there_since(&self) -> Option<Instant> {
+    pub fn there_since(&self) -> Option<Instant> {
         self.ready().map(|(_, since)| since)
     }
 
     /// When it wants to be connected to.
-    pub(crate) fn retry_at(&self) -> Option<Instant> {
+    pub fn retry_at(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { until } => Some(until),
             _ => None,
@@ -49,32 +52,34 @@ impl Kept {
     }
 
     /// What to connect to now, if that is wanted.
-    pub(crate) fn connect_due(&self, now: Instant) -> Option<Remote> {
+    pub fn connect_due(&self, now: Instant) -> Option<Remote> {
         self.retry_at().filter(|at| *at <= now).map(|_| self.remote)
     }
 
-    pub(crate) fn connecting(&mut self, attempt: AttemptId) {
+    /// An attempt has begun.
+    pub fn connecting(&mut self, attempt: AttemptId) {
         self.state = State::Connecting(attempt);
     }
 
     /// Whether this attempt is under way to it.
-    pub(crate) fn is_attempted(&self, attempt: AttemptId) -> bool {
+    pub fn is_attempted(&self, attempt: AttemptId) -> bool {
         matches!(self.state, State::Connecting(its) if its == attempt)
     }
 
-    pub(crate) fn established(&mut self, session: SessionId, now: Instant) {
+    /// The attempt has come to a session.
+    pub fn established(&mut self, session: SessionId, now: Instant) {
         self.state = State::Ready { session, since: now };
         self.failures = 0;
     }
 
     /// An attempt failed; it is tried again later.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    pub fn failed(&mut self, now: Instant) {
         self.failures += 1;
         self.state = State::Waiting { until: now + reconnect_delay(self.failures) };
     }
 
     /// The session has ended; it is connected to again.
-    pub(crate) fn closed(&mut self, now: Instant) {
+    pub fn closed(&mut self, now: Instant) {
         self.failures = 0;
         self.failed(now);
     }
@@ -89,6 +94,6 @@ impl Kept {
 
 /// 100 ms, doubled per failure up to 3.2 s: what restarts
 /// is found soon, what is gone costs little.
-pub(crate) fn reconnect_delay(failures: u32) -> Duration {
+pub fn reconnect_delay(failures: u32) -> Duration {
     Duration::from_millis(100) * 2u32.pow(failures.clamp(1, 6) - 1)
 }
