@@ -12,22 +12,21 @@
 //! INVARIANT: an [`AdCert`] is signed by the key of its metadata. Whether it holds now, and for
 //! whom, is for [`AdCert::check`] to say.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use data_encoding::HEXLOWER;
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
-use crate::verify::{check_signature, check_window, name_of};
+use crate::verify::check_window;
+use crate::words::{self, Fault, MAX_FILE_LEN, Words};
 use crate::{Identity, StatementError, Window};
 
 /// An owner's word that a server answers for its name, and the owner's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdCert {
-    metadata: Arc<Metadata>,
-    certificate: Certificate,
+    /// One certificate.
+    words: Words,
     server: Name,
 }
 
@@ -60,16 +59,13 @@ impl AdCert {
         if server == certificate.issuer {
             return Err(AdCertError::NoServer);
         }
-        if name_of(&metadata) != certificate.issuer {
-            return Err(AdCertError::Statement(StatementError::WrongMetadata));
-        }
-        check_signature(&certificate, &metadata.key).map_err(AdCertError::Statement)?;
-        Ok(Self { metadata: Arc::new(metadata), certificate, server })
+        let words = Words::new(metadata, vec![certificate]).map_err(AdCertError::Statement)?;
+        Ok(Self { words, server })
     }
 
     /// Whose name is served.
     pub fn owner(&self) -> Name {
-        self.certificate.issuer
+        self.certificate().issuer
     }
 
     /// Who answers for it.
@@ -79,12 +75,12 @@ impl AdCert {
 
     /// What the owner's name is the hash of.
     pub fn metadata(&self) -> &Arc<Metadata> {
-        &self.metadata
+        self.words.metadata()
     }
 
     /// What the owner signed.
     pub fn certificate(&self) -> &Certificate {
-        &self.certificate
+        &self.words.certificates()[0]
     }
 
     /// Whether `server` may answer by it at `now_s`, give or take
@@ -97,16 +93,12 @@ impl AdCert {
             let (owner, named) = (self.owner(), self.server);
             return Err(AdCertError::OtherServer { owner, named, actual: server });
         }
-        check_window(&self.certificate, now_s).map_err(AdCertError::Statement)
+        check_window(self.certificate(), now_s).map_err(AdCertError::Statement)
     }
 
     /// The text of its file.
     pub fn to_text(&self) -> String {
-        let metadata = HEXLOWER.encode(&self.metadata.emit());
-        let mut certificate = Vec::with_capacity(self.certificate.emitted_len());
-        self.certificate.emit(&mut certificate);
-        let certificate = HEXLOWER.encode(&certificate);
-        format!("{MAGIC}\nname {}\nmetadata {metadata}\ncertificate {certificate}\n", self.owner())
+        self.words.to_text(MAGIC)
     }
 
     /// Reads the text of a file.
@@ -114,31 +106,12 @@ impl AdCert {
     /// # Errors
     /// When it is none, or what it says is not signed by whom it says.
     pub fn from_text(text: &str) -> Result<Self, AdCertError> {
-        let mut lines = text.lines();
-        if lines.next() != Some(MAGIC) {
-            return Err(AdCertError::Malformed { line: 1 });
-        }
-        let mut field = |label: &str, line: usize| {
-            let malformed = AdCertError::Malformed { line };
-            let found = lines.next().and_then(|text| text.strip_prefix(label)?.strip_prefix(' '));
-            found.ok_or(malformed)
-        };
-        let (name, metadata, certificate) =
-            (field("name", 2)?, field("metadata", 3)?, field("certificate", 4)?);
-        let bytes = |hex: &str, line| {
-            HEXLOWER.decode(hex.as_bytes()).map_err(|_| AdCertError::Malformed { line })
-        };
-        let metadata = Metadata::parse(&bytes(metadata, 3)?)
-            .map_err(|_| AdCertError::Malformed { line: 3 })?;
-        if name.parse() != Ok(name_of(&metadata)) {
-            return Err(AdCertError::Malformed { line: 2 });
-        }
-        let certificate = Certificate::parse(&bytes(certificate, 4)?)
-            .map_err(|_| AdCertError::Malformed { line: 4 })?;
-        if lines.next().is_some() {
-            return Err(AdCertError::Malformed { line: 5 });
-        }
-        Self::new(metadata, certificate)
+        let words = Words::from_text(text, MAGIC, 1).map_err(|fault| match fault {
+            Fault::Line(line) => AdCertError::Malformed { line },
+            Fault::Statement(error) => AdCertError::Statement(error),
+        })?;
+        let certificate = words.certificates()[0].clone();
+        Self::new((**words.metadata()).clone(), certificate)
     }
 
     /// Writes a new file, durably.
@@ -147,10 +120,7 @@ impl AdCert {
     /// When the file exists or cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), AdCertError> {
         let io_error = |source| AdCertError::File { path: path.to_owned(), source };
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error)?;
-        file.write_all(self.to_text().as_bytes()).map_err(io_error)?;
-        file.sync_all().map_err(io_error)
+        words::write_new(path, &self.to_text()).map_err(io_error)
     }
 
     /// Reads a file.
@@ -159,11 +129,8 @@ impl AdCert {
     /// When it cannot be read, and as [`AdCert::from_text`].
     pub fn load(path: &Path) -> Result<Self, AdCertError> {
         let io_error = |source| AdCertError::File { path: path.to_owned(), source };
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(io_error)?;
-        file.take(MAX_FILE_LEN).read_to_end(&mut bytes).map_err(io_error)?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| AdCertError::Malformed { line: 1 })?;
-        Self::from_text(text)
+        let text = words::read(path, MAX_FILE_LEN).map_err(io_error)?;
+        Self::from_text(&text.ok_or(AdCertError::Malformed { line: 1 })?)
     }
 }
 
@@ -211,8 +178,6 @@ fn damage(line: usize) -> String {
 }
 
 const MAGIC: &str = "rhumb-adcert 1";
-/// Several times the largest file.
-const MAX_FILE_LEN: u64 = 16 * 1024;
 
 #[cfg(test)]
 mod tests {

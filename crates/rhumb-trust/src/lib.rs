@@ -9,8 +9,8 @@
 //!    the same for one certificate that stands alone.
 //! 4. [`AdCert`] is an owner's word for a server in a form to hand
 //!    over, and [`save_key`] writes a key to a file.
-//! 5. [`Membership`] is a trust domain's word for a member, and [`Access`] says how a service
-//!    treats whom.
+//! 5. [`Membership`] is a trust domain's word for a member, [`Delegation`] for its border router
+//!    and the domain around it, and [`Access`] says how a service treats whom.
 //! 6. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
@@ -21,6 +21,7 @@
 mod access;
 mod ad_cert;
 mod chain;
+mod delegation;
 mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
@@ -30,17 +31,19 @@ mod lifetime;
 mod membership;
 mod now;
 mod verify;
+mod words;
 pub mod x509;
 
 pub use access::{Access, LABEL, Rule, Standing, Who};
 pub use ad_cert::{AdCert, AdCertError};
 pub use chain::{Chain, ChainError, verify_chain};
+pub use delegation::{Delegation, DelegationError, Export};
 pub use error::TrustError;
 pub use identity::{Identity, Window};
 pub use key_file::{Passphrase, load_key, save_key};
 pub use lifetime::{
-    MAX_LIFETIME_S, MAX_MEMBERSHIP_LIFETIME_S, MAX_SERVICE_LIFETIME_S, lasts_too_long,
-    max_lifetime_s,
+    MAX_DELEGATION_LIFETIME_S, MAX_LIFETIME_S, MAX_MEMBERSHIP_LIFETIME_S, MAX_SERVICE_LIFETIME_S,
+    lasts_too_long, max_lifetime_s,
 };
 pub use membership::{MAX_DEPTH, Membership, MembershipError};
 pub use now::Now;

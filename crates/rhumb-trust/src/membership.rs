@@ -14,8 +14,7 @@
 //! INVARIANT: a [`Membership`] has the structure of one. Whether its signatures are its issuers',
 //! it holds now, and for whom, is for [`Membership::check`] to say.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -23,7 +22,7 @@ use data_encoding::HEXLOWER;
 use rhumb_wire::{Certificate, Metadata, Name, Rights, Role, Statement, WireError};
 
 use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, name_of};
-use crate::{Identity, StatementError, Window, lasts_too_long};
+use crate::{Identity, StatementError, Window, lasts_too_long, words};
 
 /// Certificates that lead from a domain to a member, with their issuers' metadata.
 #[derive(Debug, Clone)]
@@ -199,10 +198,7 @@ impl Membership {
     /// When the file exists or cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), MembershipError> {
         let io_error = |source| MembershipError::File { path: path.to_owned(), source };
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error)?;
-        file.write_all(self.to_text().as_bytes()).map_err(io_error)?;
-        file.sync_all().map_err(io_error)
+        words::write_new(path, &self.to_text()).map_err(io_error)
     }
 
     /// Reads a file.
@@ -211,12 +207,8 @@ impl Membership {
     /// When it cannot be read, and as [`Membership::from_text`].
     pub fn load(path: &Path) -> Result<Self, MembershipError> {
         let io_error = |source| MembershipError::File { path: path.to_owned(), source };
-        let mut bytes = Vec::new();
-        let file = File::open(path).map_err(io_error)?;
-        file.take(MAX_FILE_LEN).read_to_end(&mut bytes).map_err(io_error)?;
-        let text =
-            std::str::from_utf8(&bytes).map_err(|_| MembershipError::Malformed { line: 1 })?;
-        Self::from_text(text)
+        let text = words::read(path, MAX_FILE_LEN).map_err(io_error)?;
+        Self::from_text(&text.ok_or(MembershipError::Malformed { line: 1 })?)
     }
 }
 

@@ -2,5 +2,6 @@
 //! files run side by side.
 
 mod chain;
+mod delegation;
 mod membership;
 mod vectors;
