@@ -1,6 +1,7 @@
 //! What an operator may set. Every default is a named constant with its reason.
 
 use rhumb_trust::Access;
+use rhumb_wire::Name;
 use rhumb_wire::rib::StoreId;
 
 use crate::Held;
@@ -13,6 +14,8 @@ pub struct Config {
     /// store that was there all the time from an older one that took its place meanwhile, and what
     /// is there already costs a look only.
     pub store: StoreId,
+    /// The trust domain whose names it knows, if it is of one.
+    pub domain: Option<Name>,
     /// Whom it serves, and who has a share that no stranger can touch.
     pub access: Access,
     /// Most names with an entry. Names that are known
@@ -54,6 +57,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             store: StoreId::default(),
+            domain: None,
             access: Access::default(),
             max_names: MAX_NAMES,
             max_bytes: MAX_BYTES,

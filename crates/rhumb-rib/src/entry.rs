@@ -1,8 +1,8 @@
 //! All that a RIB knows of one name, and which of its holder's statements is in force.
 //!
-//! An entry has one register per kind of statement: route, locator, withdrawal. A register holds
-//! the statement of the highest sequence; a withdrawal also covers every route and locator of its
-//! own or a lower sequence. So the order in which statements arrive does not matter: whichever way
+//! An entry has one register per kind of statement: route, locator, export, withdrawal. A register
+//! holds the statement of the highest sequence; a withdrawal also covers every other one of its own
+//! or a lower sequence. So the order in which statements arrive does not matter: whichever way
 //! they come, the same ones are in force in the end.
 //!
 //! INVARIANT: the highest sequence of each register is remembered after its statement has
@@ -14,7 +14,7 @@
 
 use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
 use rhumb_wire::rib::Refusal;
-use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
 
 use crate::Share;
 
@@ -28,6 +28,8 @@ pub struct Entry {
     pub(crate) route: Register,
     pub(crate) locator: Register,
     pub(crate) withdrawal: Register,
+    /// By which domain the name is known outside of it.
+    pub(crate) export: Register,
 }
 
 /// The newest statement of one kind by one issuer.
@@ -47,6 +49,7 @@ pub(crate) enum Register {
 pub(crate) struct Standing {
     route: Option<Statement>,
     locator: Option<Statement>,
+    export: Option<Statement>,
     withdrawn_to: Option<u64>,
 }
 
@@ -71,6 +74,7 @@ impl Entry {
             route: Register::Empty,
             locator: Register::Empty,
             withdrawal: Register::Empty,
+            export: Register::Empty,
         }
     }
 
@@ -104,12 +108,18 @@ impl Entry {
         self.locator.in_force(now_s)
     }
 
+    /// The export in force, if any.
+    pub fn export(&self, now_s: u64) -> Option<&Certificate> {
+        self.export.in_force(now_s)
+    }
+
     /// What the entry tells whoever asks, but for how long it holds: renewals change nothing of it.
     pub(crate) fn standing(&self, now_s: u64) -> Standing {
         let said = |register: &Register| register.in_force(now_s).map(|held| held.statement);
         Standing {
             route: said(&self.route),
             locator: said(&self.locator),
+            export: said(&self.export),
             withdrawn_to: self.withdrawal(now_s).map(|withdrawal| withdrawal.sequence),
         }
     }
@@ -149,6 +159,7 @@ impl Entry {
     ) -> Result<Admission, Refusal> {
         let covered_to = self.withdrawal.sequence();
         let register = match certificate.statement {
+            Statement::Route { scope: Scope::ByDomain { .. }, .. } => &mut self.export,
             // A name is found through one of them at a time: the newer one.
             Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
@@ -169,6 +180,7 @@ impl Entry {
         if certificate.statement == Statement::Withdrawal {
             self.route.withdraw(certificate.sequence);
             self.locator.withdraw(certificate.sequence);
+            self.export.withdraw(certificate.sequence);
         }
         self.publisher = publisher;
         let began_s = certificate.not_before_s.max(now_s);
@@ -207,6 +219,7 @@ impl Entry {
     /// unless all that is left of it is its sequence.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
         let register = match certificate.statement {
+            Statement::Route { scope: Scope::ByDomain { .. }, .. } => &self.export,
             Statement::Route { .. } | Statement::Service { .. } => &self.route,
             Statement::Locator(_) => &self.locator,
             _ => &self.withdrawal,
@@ -228,7 +241,8 @@ impl Entry {
     /// their sequences; `false` when there are none.
     pub(crate) fn trim(&mut self, now_s: u64) -> bool {
         let mut trimmed = false;
-        for register in [&mut self.route, &mut self.locator, &mut self.withdrawal] {
+        let Self { route, locator, withdrawal, export, .. } = self;
+        for register in [route, locator, withdrawal, export] {
             if register.has_expired(now_s) {
                 register.forget();
                 trimmed = true;
@@ -299,7 +313,6 @@ pub fn max_lifetime_s(statement: &Statement, issuer: Role, share: Share) -> u64 
 mod tests {
     use super::*;
     use rhumb_trust::{Identity, Window};
-    use rhumb_wire::Scope;
     use rhumb_wire::certificate::Locator;
 
     const NOW_S: u64 = 1_000_000;
@@ -387,6 +400,29 @@ mod tests {
         assert_eq!(admit(&mut entry, &route), Err(Refusal::Superseded));
         assert_eq!(admit(&mut entry, &holder.withdrawal(4)), Err(Refusal::Superseded));
         assert_eq!(admit(&mut entry, &holder.route(6)), Ok(Admission::Stored));
+    }
+
+    #[test]
+    fn an_export_stands_beside_a_route_and_a_withdrawal_covers_both() {
+        let holder = Holder::new();
+        let mut entry = holder.entry();
+        let export = |via, sequence| {
+            let scope = Scope::ByDomain { up_to: None };
+            holder.say(Statement::Route { via: Name([via; 32]), scope }, sequence)
+        };
+        let (route, first, second) = (holder.route(5), export(7, 3), export(8, 4));
+        for certificate in [&route, &first, &second] {
+            assert_eq!(admit(&mut entry, certificate), Ok(Admission::Stored));
+        }
+        assert_eq!((entry.route(NOW_S), entry.export(NOW_S)), (Some(&route), Some(&second)));
+        assert_eq!(admit(&mut entry, &first), Err(Refusal::Superseded));
+        assert_eq!(entry.newer_than(&first), Some(&second));
+        assert_eq!(admit(&mut entry, &holder.withdrawal(5)), Ok(Admission::Stored));
+        assert_eq!((entry.route(NOW_S), entry.export(NOW_S)), (None, None));
+        assert_eq!(admit(&mut entry, &export(8, 5)), Err(Refusal::Superseded));
+        assert_eq!(admit(&mut entry, &export(8, 6)), Ok(Admission::Stored));
+        assert!(entry.trim(NOW_S + 600 + CLOCK_SKEW_S + 1));
+        assert_eq!(entry.export, Register::Floor(6));
     }
 
     #[test]

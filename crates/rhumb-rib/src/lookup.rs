@@ -1,15 +1,16 @@
 //! From a name outward: the statements that lead to it, each issued by whom the one before names.
 //!
 //! The trail ends at an address, or where nothing more is known: who asks may be one of the routers
-//! in it. It is cut where it would not verify (a name twice, destinations that exclude each other)
+//! in it. It is cut where it would not verify (a name twice, destinations that exclude each other,
+//! an export behind a router)
 //! and where it would not fit an answer, so what is returned is the longest beginning that is of
 //! use. It takes at most [`MAX_CHAIN`] reads.
 
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
-use crate::RibError;
 use crate::store::{Cached, Store};
+use crate::{Entry, RibError};
 
 /// Statements from a name outward, and the metadata of their issuers as far as there was room.
 #[derive(Debug, Default)]
@@ -19,31 +20,69 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Follows `name` outward through the entries of `store`, in
-    /// an answer of at most `max_answer_len` bytes.
+    /// Follows `name` outward through the entries of `store`, in an answer of at most
+    /// `max_answer_len` bytes. What is exported by `domain`, the directory's own, is for those
+    /// outside: here the name's own route leads to it, or nothing.
     pub(crate) fn follow<S: Store>(
         store: &mut Cached<S>,
+        domain: Option<Name>,
         name: Name,
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
+        let mut narrowest = Narrowest::default();
+        Self::walk(store, name, max_answer_len, |entry, certificates| {
+            if let Some(locator) = entry.locator(now_s) {
+                return Some((locator, None));
+            }
+            let export = || {
+                let export = entry.export(now_s);
+                export.filter(|export| export.statement.exports_by() != domain)
+            };
+            let route = entry.route(now_s).or_else(export)?;
+            let via = permitted(route, certificates, &mut narrowest)?;
+            Some((route, Some(via)))
+        })
+    }
+
+    /// Follows the exports of `name` as far as `domain`: what may show of the way to it outside of
+    /// that. Nothing if they do not come to it.
+    pub(crate) fn exports<S: Store>(
+        store: &mut Cached<S>,
+        domain: Name,
+        name: Name,
+        max_answer_len: usize,
+        now_s: u64,
+    ) -> Result<Self, RibError> {
+        let mut narrowest = Narrowest::default();
+        let trail = Self::walk(store, name, max_answer_len, |entry, certificates| {
+            let export = entry.export(now_s)?;
+            let via = permitted(export, certificates, &mut narrowest)?;
+            Some((export, Some(via).filter(|via| *via != domain)))
+        })?;
+        let reaches = trail.certificates.last().and_then(|last| last.statement.exports_by());
+        Ok(if reaches == Some(domain) { trail } else { Self::default() })
+    }
+
+    /// Walks from entry to entry: `step` says by which certificate, and who issues the next one.
+    fn walk<S: Store>(
+        store: &mut Cached<S>,
+        name: Name,
+        max_answer_len: usize,
+        mut step: impl for<'a> FnMut(
+            &'a Entry,
+            &[Certificate],
+        ) -> Option<(&'a Certificate, Option<Name>)>,
+    ) -> Result<Self, RibError> {
         let mut room = max_answer_len.max(MIN_ANSWER_LEN) - FOUND_LEN;
         let mut certificates = Vec::new();
         let mut entries = Vec::new();
-        let mut scope = Scope::Any;
         let mut next = Some(name);
         while let Some(at) = next
             && certificates.len() < MAX_CHAIN
             && let Some(entry) = store.entry(&at)?
         {
-            let step = match (entry.locator(now_s), entry.route(now_s)) {
-                (Some(locator), _) => Some((locator, None)),
-                (None, Some(route)) => {
-                    permitted(route, &certificates, &mut scope).map(|via| (route, Some(via)))
-                }
-                (None, None) => None,
-            };
-            let Some((certificate, via)) = step else { break };
+            let Some((certificate, via)) = step(&entry, &certificates) else { break };
             let Some(left) = room.checked_sub(certificate.emitted_len()) else { break };
             room = left;
             certificates.push(certificate.clone());
@@ -72,19 +111,36 @@ impl Trail {
 }
 
 /// Whom `route` hands on to, unless the trail would not verify with it.
-fn permitted(route: &Certificate, before: &[Certificate], narrowest: &mut Scope) -> Option<Name> {
+fn permitted(
+    route: &Certificate,
+    before: &[Certificate],
+    narrowest: &mut Narrowest,
+) -> Option<Name> {
     let via = route.statement.hands_on_to()?;
     let loops = via == route.issuer || before.iter().any(|certificate| certificate.issuer == via);
     if loops {
         return None;
     }
-    *narrowest = match (*narrowest, route.statement.scope()) {
-        (Scope::Any, scope) => scope,
-        (narrow, Scope::Any) => narrow,
-        (a, b) if a == b => a,
-        _ => return None,
-    };
+    match route.statement.scope() {
+        Scope::ByDomain { .. } if narrowest.is_inside => return None,
+        Scope::Destination(peer) if narrowest.peer.is_some_and(|other| other != peer) => {
+            return None;
+        }
+        Scope::Destination(peer) => narrowest.peer = Some(peer),
+        Scope::Any | Scope::ByDomain { .. } => {}
+    }
+    let is_route = matches!(route.statement, Statement::Route { .. });
+    narrowest.is_inside |= is_route && route.statement.exports_by().is_none();
     Some(via)
+}
+
+/// What the certificates of a trail leave to those behind them.
+#[derive(Default)]
+struct Narrowest {
+    /// The only name that traffic may be with.
+    peer: Option<Name>,
+    /// A router was named, behind which nothing is exported.
+    is_inside: bool,
 }
 
 /// Bytes of a found answer without its items: kind, identifier, name, two counts.

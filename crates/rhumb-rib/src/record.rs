@@ -2,17 +2,18 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | version, 2 |
+//! | 0 | 1 | version: 2, or 3 with an export |
 //! | 1 | 8 | keep until, seconds since 1970 |
 //! | 9 | 32 | publisher |
 //! | 41 | 9 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros |
 //! | 50 | 2 | length of the metadata |
 //! | 52 | .. | metadata |
-//! | .. | .. | three registers: route, locator, withdrawal |
+//! | .. | .. | registers: route, locator, withdrawal; in version 3 export |
 //!
 //! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a
 //! length (2 bytes) and a certificate. Version 1 has no share: its entries count as a
-//! stranger's of 0.0.0.0. Integers are big-endian. A store never holds anything that was not
+//! stranger's of 0.0.0.0. A name that was never exported has a record of version 2, as before there
+//! were exports. Integers are big-endian. A store never holds anything that was not
 //! verified, so bytes that do not parse are damage.
 
 use rhumb_link::Source;
@@ -27,7 +28,7 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let metadata = self.metadata.emit();
         let mut out = Vec::with_capacity(METADATA + metadata.len() + 2 * Certificate::MAX_LEN);
-        out.push(VERSION);
+        out.push(if self.was_exported() { WITH_EXPORT } else { VERSION });
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
         out.extend_from_slice(&encode_share(self.share));
@@ -35,6 +36,9 @@ impl Entry {
         out.extend_from_slice(&metadata);
         for register in [&self.route, &self.locator, &self.withdrawal] {
             encode_register(register, &mut out);
+        }
+        if self.was_exported() {
+            encode_register(&self.export, &mut out);
         }
         out
     }
@@ -47,7 +51,13 @@ impl Entry {
             Register::Floor(_) => 1 + 8,
             Register::Holds(certificate) => 1 + 2 + certificate.emitted_len(),
         };
-        METADATA + self.metadata.emit().len() + registers.map(of_register).iter().sum::<usize>()
+        let of_export = if self.was_exported() { of_register(&self.export) } else { 0 };
+        let registers = registers.map(of_register).iter().sum::<usize>() + of_export;
+        METADATA + self.metadata.emit().len() + registers
+    }
+
+    fn was_exported(&self) -> bool {
+        self.export != Register::Empty
     }
 
     /// Reads a record back; `None` when it is damaged.
@@ -60,7 +70,14 @@ impl Entry {
         let (route, rest) = decode_register(rest)?;
         let (locator, rest) = decode_register(rest)?;
         let (withdrawal, rest) = decode_register(rest)?;
-        let kinds_fit = route.is_of(|statement| statement.hands_on_to().is_some())
+        let (export, rest) = match version {
+            WITH_EXPORT => decode_register(rest)?,
+            _ => (Register::Empty, rest),
+        };
+        let is_export = |statement: &Statement| statement.exports_by().is_some();
+        let kinds_fit = route.is_of(|it| it.hands_on_to().is_some() && !is_export(it))
+            && export.is_of(is_export)
+            && (export != Register::Empty || version != WITH_EXPORT)
             && locator.is_of(|statement| matches!(statement, Statement::Locator(_)))
             && withdrawal.is_of(|statement| matches!(statement, Statement::Withdrawal));
         (rest.is_empty() && kinds_fit).then_some(())?;
@@ -72,6 +89,7 @@ impl Entry {
             route,
             locator,
             withdrawal,
+            export,
         })
     }
 }
@@ -113,7 +131,7 @@ fn encode_share(share: Share) -> [u8; SHARE_LEN] {
 fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, &[u8])> {
     match version {
         1 => return Some((Share::Stranger(Source::V4([0; 4])), bytes)),
-        VERSION => {}
+        VERSION | WITH_EXPORT => {}
         _ => return None,
     }
     let (encoded, rest) = bytes.split_first_chunk::<SHARE_LEN>()?;
@@ -163,6 +181,7 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 const VERSION: u8 = 2;
+const WITH_EXPORT: u8 = 3;
 const PUBLISHER: usize = 9;
 const SHARE: usize = 41;
 const SHARE_LEN: usize = 7;
@@ -198,11 +217,14 @@ mod tests {
     fn any_entry() -> impl Strategy<Value = Entry> {
         let route =
             Statement::Route { via: Name([1; 32]), scope: Scope::Destination(Name([2; 32])) };
+        let scope = Scope::ByDomain { up_to: Some(Name([5; 32])) };
+        let export = Statement::Route { via: Name([4; 32]), scope };
         let locator = Locator::new("192.0.2.1:4000".parse().unwrap()).unwrap();
         let registers = (
             register(route),
             register(Statement::Locator(locator)),
             register(Statement::Withdrawal),
+            register(export),
         );
         let share = prop_oneof![
             Just(Share::Admitted),
@@ -212,7 +234,12 @@ mod tests {
         let role = prop_oneof![Just(Role::Node), Just(Role::Capsule)];
         let held = (any::<u64>(), any::<[u8; 32]>(), share);
         (held, role, "[a-z]{0,9}", registers).prop_map(
-            |((keep_until_s, publisher, share), role, label, (route, locator, withdrawal))| Entry {
+            |(
+                (keep_until_s, publisher, share),
+                role,
+                label,
+                (route, locator, withdrawal, export),
+            )| Entry {
                 metadata: Metadata::new(role, PublicKey::Ed25519([7; 32]), 5)
                     .with_attribute("label", &label)
                     .unwrap(),
@@ -222,6 +249,7 @@ mod tests {
                 route,
                 locator,
                 withdrawal,
+                export,
             },
         )
     }
@@ -232,9 +260,11 @@ mod tests {
             let mut bytes = entry.encode();
             prop_assert_eq!(entry.encoded_len(), bytes.len());
             prop_assert_eq!(footprint_of(&bytes), Some(Footprint::of(&entry)));
-            let old = [&[1], &bytes[1..SHARE], &bytes[SHARE + SHARE_LEN..]].concat();
+            let before_exports = Entry { export: Register::Empty, ..entry.clone() };
+            let old = before_exports.encode();
+            let old = [&[1], &old[1..SHARE], &old[SHARE + SHARE_LEN..]].concat();
             let share = Share::Stranger(Source::V4([0; 4]));
-            prop_assert_eq!(Entry::decode(&old), Some(Entry { share, ..entry.clone() }));
+            prop_assert_eq!(Entry::decode(&old), Some(Entry { share, ..before_exports }));
             prop_assert_eq!(footprint_of(&old).map(|it| it.share), Some(share));
             prop_assert_eq!(Entry::decode(&bytes), Some(entry));
             for cut in 0..bytes.len() {
@@ -243,7 +273,7 @@ mod tests {
             bytes.push(0);
             prop_assert_eq!(Entry::decode(&bytes), None);
             bytes.pop();
-            bytes[0] = VERSION + 1;
+            bytes[0] = WITH_EXPORT + 1;
             prop_assert_eq!(Entry::decode(&bytes), None);
         }
 
@@ -251,6 +281,9 @@ mod tests {
         fn a_statement_in_another_kinds_register_is_damage(a in any_entry()) {
             let swapped = Entry { route: a.withdrawal.clone(), withdrawal: a.route.clone(), ..a.clone() };
             let holds = |r: &Register| matches!(r, Register::Holds(_));
+            let unbound = Entry { route: a.export.clone(), export: a.route.clone(), ..a.clone() };
+            let is_damaged = holds(&unbound.route) || holds(&unbound.export);
+            prop_assert_eq!(Entry::decode(&unbound.encode()).is_none(), is_damaged);
             let damaged = holds(&swapped.route) || holds(&swapped.withdrawal);
             prop_assert_eq!(Entry::decode(&swapped.encode()).is_none(), damaged);
         }

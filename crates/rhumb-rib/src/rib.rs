@@ -192,7 +192,7 @@ impl<S: Store> Rib<S> {
         match body {
             RibRequestBody::LookUpRoute(name) => self.look_up_route(asker, id, name, now_s),
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
-            RibRequestBody::LookUpExport(name) => self.absent(asker, id, name, now_s),
+            RibRequestBody::LookUpExport(name) => self.look_up_export(asker, id, name, now_s),
             RibRequestBody::Publish { metadata, certificates } => {
                 match self.take_order(asker, id, metadata, certificates, now_s) {
                     Ok(order) => Outcome::Staged(order),
@@ -327,7 +327,8 @@ impl<S: Store> Rib<S> {
     fn change_for(&mut self, asker: &Name, subject: Name, now_s: u64) -> Option<RibResponseBody> {
         let subscriber = self.subscriptions.subscriber(asker, &subject, now_s)?;
         let max_answer_len = subscriber.max_answer_len.min(self.config.max_answer_len);
-        let trail = Trail::follow(&mut self.store, subject, max_answer_len, now_s);
+        let trail =
+            Trail::follow(&mut self.store, self.config.domain, subject, max_answer_len, now_s);
         let Trail { metadata, certificates } = match trail {
             Ok(trail) => trail,
             Err(error) => {
@@ -372,26 +373,16 @@ impl<S: Store> Rib<S> {
 
     fn look_up_route(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
         let max_answer_len = asker.max_answer_len.min(self.config.max_answer_len);
-        let trail = match Trail::follow(&mut self.store, name, max_answer_len, now_s) {
-            Ok(trail) => trail,
-            Err(error) => {
-                let refusal = self.store_failed(error);
-                return self.refuse(id, refusal);
-            }
-        };
+        let trail =
+            match Trail::follow(&mut self.store, self.config.domain, name, max_answer_len, now_s) {
+                Ok(trail) => trail,
+                Err(error) => {
+                    let refusal = self.store_failed(error);
+                    return self.refuse(id, refusal);
+                }
+            };
         if trail.is_way() {
-            for certificate in &trail.certificates {
-                self.subscriptions.add(asker.subscriber(), certificate.issuer, now_s);
-            }
-            return self.found(RibResponse {
-                id,
-                body: RibResponseBody::Found {
-                    name,
-                    level: 0,
-                    metadata: trail.metadata,
-                    certificates: trail.certificates,
-                },
-            });
+            return self.found_trail(asker, id, name, trail, now_s);
         }
         // Who asks holds a session with us, and needs no route; so
         // what we know of ourselves is not an absence.
@@ -399,6 +390,38 @@ impl<S: Store> Rib<S> {
             return self.found_metadata(id, name, (**self.identity.metadata()).clone());
         }
         self.absent(asker, id, name, now_s)
+    }
+
+    /// By which certificates a name is known outside of this directory's domain.
+    fn look_up_export(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
+        let max_answer_len = asker.max_answer_len.min(self.config.max_answer_len);
+        let Some(domain) = self.config.domain else {
+            return self.absent(asker, id, name, now_s);
+        };
+        match Trail::exports(&mut self.store, domain, name, max_answer_len, now_s) {
+            Ok(trail) if trail.certificates.is_empty() => self.absent(asker, id, name, now_s),
+            Ok(trail) => self.found_trail(asker, id, name, trail, now_s),
+            Err(error) => {
+                let refusal = self.store_failed(error);
+                self.refuse(id, refusal)
+            }
+        }
+    }
+
+    fn found_trail(
+        &mut self,
+        asker: Asker,
+        id: RequestId,
+        name: Name,
+        trail: Trail,
+        now_s: u64,
+    ) -> Outcome {
+        for certificate in &trail.certificates {
+            self.subscriptions.add(asker.subscriber(), certificate.issuer, now_s);
+        }
+        let Trail { metadata, certificates } = trail;
+        let body = RibResponseBody::Found { name, level: 0, metadata, certificates };
+        self.found(RibResponse { id, body })
     }
 
     fn look_up_metadata(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {

@@ -10,6 +10,7 @@ mod change;
 mod deferred;
 mod durability;
 mod expiry;
+mod exports;
 mod file;
 mod floods;
 mod forged;
