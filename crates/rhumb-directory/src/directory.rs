@@ -37,7 +37,7 @@ use publications::Publications;
 use replica::Replica;
 use stores::Stores;
 
-pub use publications::PublishOutcome;
+pub use publications::{Kind, PublishOutcome, Slot};
 
 /// The RIBs that are asked and told, and what is under way with them.
 pub struct Directory {
@@ -58,7 +58,7 @@ pub struct Directory {
     epoch: u64,
     is_unwatched: bool,
     doubts: Doubts,
-    absences: VecDeque<(Name, Instant)>,
+    concluded: VecDeque<(Question, Option<Instant>)>,
     queue: VecDeque<(SessionId, Vec<u8>)>,
 }
 
@@ -76,8 +76,8 @@ pub enum Question {
     Route(Name),
     /// What belongs to this name.
     Metadata(Name),
-    /// The statements of this issuer are to be stored.
-    Publish(Name),
+    /// The statements of this slot are to be stored.
+    Publish(Slot),
     /// Which store this RIB has.
     Store(usize),
 }
@@ -123,7 +123,7 @@ impl Directory {
             epoch: 0,
             is_unwatched: false,
             doubts: Doubts::new(),
-            absences: VecDeque::new(),
+            concluded: VecDeque::new(),
             queue: VecDeque::new(),
         }
     }
@@ -278,7 +278,7 @@ impl Directory {
         for replica in self.inquiries.deniers(question) {
             self.replicas[replica].times.penalise();
         }
-        self.close(question);
+        self.end(question);
     }
 
     /// A RIB says that there is no answer, for as long as it says.
@@ -303,9 +303,10 @@ impl Directory {
         }
     }
 
-    /// The next name that no RIB knows, and until when.
-    pub fn poll_absence(&mut self) -> Option<(Name, Instant)> {
-        self.absences.pop_front()
+    /// The next question that ended without an answer that counts. If that is because no RIB knows
+    /// the name, until when.
+    pub fn poll_concluded(&mut self) -> Option<(Question, Option<Instant>)> {
+        self.concluded.pop_front()
     }
 
     /// Goes one step on with a question.
@@ -361,13 +362,16 @@ impl Directory {
     }
 
     fn conclude_absent(&mut self, question: Question, until: Instant) {
-        if let Question::Route(name) = question {
-            self.absences.push_back((name, until));
-        }
-        self.close(&question);
+        self.concluded.push_back((question, Some(until)));
+        self.end(&question);
     }
 
     fn close(&mut self, question: &Question) {
+        self.concluded.push_back((*question, None));
+        self.end(question);
+    }
+
+    fn end(&mut self, question: &Question) {
         self.inquiries.close(question);
         self.set_timer(*question, None);
     }
@@ -394,41 +398,39 @@ impl Directory {
         until: Instant,
         now: Instant,
     ) {
-        let Some(issuer) = certificates.first().map(|certificate| certificate.issuer) else {
-            return;
-        };
+        let Some(slot) = certificates.first().map(Slot::of) else { return };
         let first_id = RequestId(self.next_id);
         let replicas = self.replicas.len();
-        self.publications.insert(issuer, metadata, certificates, until, first_id, replicas);
+        self.publications.insert(slot, metadata, certificates, until, first_id, replicas);
         for replica in 0..replicas {
-            self.send_publication(issuer, replica, now);
+            self.send_publication(slot, replica, now);
         }
     }
 
     /// What a RIB's answer to a publication means.
     pub fn published(
         &mut self,
-        issuer: Name,
+        slot: Slot,
         (replica, id): (usize, RequestId),
         answer: Result<(), Refusal>,
         now: Instant,
     ) -> PublishOutcome {
         let ready: Vec<bool> = self.replicas.iter().map(|rib| rib.session().is_some()).collect();
         let is_ready = |replica: usize| ready[replica];
-        let outcome = self.publications.answered(&issuer, (replica, id), answer, now, is_ready);
-        let due = self.publications.due(&issuer);
-        self.set_timer(Question::Publish(issuer), due);
+        let outcome = self.publications.answered(&slot, (replica, id), answer, now, is_ready);
+        let due = self.publications.due(&slot);
+        self.set_timer(Question::Publish(slot), due);
         outcome
     }
 
-    fn send_publication(&mut self, issuer: Name, replica: usize, now: Instant) {
+    fn send_publication(&mut self, slot: Slot, replica: usize, now: Instant) {
         if self.replicas[replica].session().is_none() {
-            self.publications.wait_for(&issuer, replica);
-        } else if let Some(body) = self.publications.send(&issuer, replica, now) {
-            self.send(replica, Question::Publish(issuer), body, now);
+            self.publications.wait_for(&slot, replica);
+        } else if let Some(body) = self.publications.send(&slot, replica, now) {
+            self.send(replica, Question::Publish(slot), body, now);
         }
-        let due = self.publications.due(&issuer);
-        self.set_timer(Question::Publish(issuer), due);
+        let due = self.publications.due(&slot);
+        self.set_timer(Question::Publish(slot), due);
     }
 }
 
@@ -509,11 +511,11 @@ impl Directory {
             && at <= now
         {
             self.set_timer(question, None);
-            if let Question::Publish(issuer) = question {
-                for replica in self.publications.repeats(&issuer, now) {
-                    self.send_publication(issuer, replica, now);
+            if let Question::Publish(slot) = question {
+                for replica in self.publications.repeats(&slot, now) {
+                    self.send_publication(slot, replica, now);
                 }
-                let due = self.publications.due(&issuer);
+                let due = self.publications.due(&slot);
                 self.set_timer(question, due);
                 continue;
             }
@@ -524,8 +526,8 @@ impl Directory {
             self.take(question, step, now);
         }
         self.ask_stores_again(now);
-        for (replica, issuer) in self.publications.take_backlog(now) {
-            self.send_publication(issuer, replica, now);
+        for (replica, slot) in self.publications.take_backlog(now) {
+            self.send_publication(slot, replica, now);
         }
     }
 

@@ -21,7 +21,7 @@ mod remote;
 mod table;
 
 pub use chance::Chance;
-pub use directory::{Answered, Directory, NoAnswer, PublishOutcome, Question};
+pub use directory::{Answered, Directory, Kind, NoAnswer, PublishOutcome, Question, Slot};
 pub use eviction::Eviction;
 pub use kept::{Kept, reconnect_delay};
 pub use remote::Remote;

@@ -186,6 +186,7 @@ impl Entry {
         let began_s = certificate.not_before_s.max(now_s);
         let longest_s = match (self.metadata.role, share) {
             (Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,
+            (Role::Domain, Share::Admitted) => MAX_DELEGATION_LIFETIME_S,
             (_, Share::Admitted) => MAX_LIFETIME_S,
             (_, Share::Stranger(_)) => MAX_STRANGERS_LIFETIME_S,
         };
@@ -293,7 +294,7 @@ impl Register {
     }
 }
 
-pub use rhumb_trust::{MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
+pub use rhumb_trust::{MAX_DELEGATION_LIFETIME_S, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
 
 /// The longest that a stranger's statement may last, one hour, so
 /// that what strangers fill is soon free again.
@@ -304,6 +305,7 @@ pub const MAX_STRANGERS_LIFETIME_S: u64 = 60 * 60;
 pub fn max_lifetime_s(statement: &Statement, issuer: Role, share: Share) -> u64 {
     match (statement, issuer, share) {
         (Statement::Service { .. }, Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,
+        (Statement::Route { .. }, Role::Domain, Share::Admitted) => MAX_DELEGATION_LIFETIME_S,
         (_, _, Share::Admitted) => MAX_LIFETIME_S,
         (_, _, Share::Stranger(_)) => MAX_STRANGERS_LIFETIME_S,
     }
@@ -496,6 +498,22 @@ mod tests {
         let admitted = Share::Admitted;
         assert_eq!(max_lifetime_s(&service(1), Role::Node, admitted), MAX_LIFETIME_S);
         assert_eq!(max_lifetime_s(&Statement::Withdrawal, Role::Capsule, admitted), MAX_LIFETIME_S);
+    }
+
+    #[test]
+    fn a_domains_older_word_for_its_border_never_comes_back() {
+        let domain = Holder::of(Role::Domain);
+        let mut entry = domain.entry();
+        let route = Statement::Route { via: Name([1; 32]), scope: Scope::Any };
+        let long = max_lifetime_s(&route, Role::Domain, Share::Admitted);
+        assert_eq!(long, MAX_DELEGATION_LIFETIME_S);
+        let old = domain.0.certify(route, 1, Window::starting(NOW_S, long)).unwrap();
+        admit(&mut entry, &domain.route(2)).unwrap();
+        let forgotten_s = entry.keep_until_s() + 1;
+        assert!(check_window(&old, forgotten_s - 1).is_ok());
+        assert!(check_window(&old, forgotten_s).is_err());
+        let share = Share::Stranger(rhumb_link::Source::V4([192, 0, 2, 1]));
+        assert_eq!(max_lifetime_s(&route, Role::Domain, share), MAX_STRANGERS_LIFETIME_S);
     }
 
     #[test]

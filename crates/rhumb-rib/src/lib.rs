@@ -44,8 +44,8 @@ pub use admission::RefusedAsker;
 pub use config::Config;
 pub use counters::{Counters, DropReason};
 pub use entry::{
-    Admission, Entry, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S, MAX_STRANGERS_LIFETIME_S,
-    max_lifetime_s,
+    Admission, Entry, MAX_DELEGATION_LIFETIME_S, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S,
+    MAX_STRANGERS_LIFETIME_S, max_lifetime_s,
 };
 pub use error::RibError;
 pub use rib::commit::{Commit, Committed};

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_directory::{PublishOutcome, Table, until};
+use rhumb_directory::{PublishOutcome, Slot, Table, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Identity, Now, Verified, Window};
 use rhumb_wire::certificate::Locator;
@@ -181,7 +181,7 @@ impl Switch {
 
     pub(crate) fn handle_published(
         &mut self,
-        issuer: Name,
+        slot: Slot,
         request: (usize, RequestId),
         body: &RibResponseBody,
         now: Now,
@@ -192,7 +192,8 @@ impl Switch {
             RibResponseBody::Superseded(newer) => (Err(Refusal::Superseded), Some(newer)),
             _ => return self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
         };
-        match self.directory.published(issuer, request, answer, now.instant) {
+        let issuer = slot.issuer;
+        match self.directory.published(slot, request, answer, now.instant) {
             PublishOutcome::Published => self.published(issuer, now),
             PublishOutcome::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
             PublishOutcome::GoesOn => {}

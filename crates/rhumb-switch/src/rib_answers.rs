@@ -45,8 +45,8 @@ impl Switch {
             return None;
         }
         match self.directory.take_answered(id, from, now.instant) {
-            Answered::Question(Question::Publish(issuer), replica) => {
-                self.handle_published(issuer, (replica, id), &body, now);
+            Answered::Question(Question::Publish(slot), replica) => {
+                self.handle_published(slot, (replica, id), &body, now);
             }
             Answered::Question(Question::Store(_), replica) => {
                 self.handle_store(replica, &body, now);
@@ -299,8 +299,10 @@ impl Switch {
 
     /// What the directory has made up its mind about.
     pub(crate) fn take_conclusions(&mut self) {
-        while let Some((name, until)) = self.directory.poll_absence() {
-            self.routes.tables().learn_absence(name, until);
+        while let Some((question, absent_until)) = self.directory.poll_concluded() {
+            if let (Question::Route(name), Some(until)) = (question, absent_until) {
+                self.routes.tables().learn_absence(name, until);
+            }
         }
         if self.directory.take_unwatched() {
             self.routes.ask_again();

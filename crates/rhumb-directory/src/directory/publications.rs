@@ -3,7 +3,7 @@
 //!
 //! 1. A publication goes to all RIBs that are ready, and to the others when they are.
 //! 2. It is repeated at each until that one has stored it, or refuses it for good.
-//! 3. It ends when all have, when a newer one of the same issuer
+//! 3. It ends when all have, when a newer one of the same issuer and kind
 //!    takes its place, or with its certificates.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_wire::rib::{Refusal, RequestId, RibRequestBody};
-use rhumb_wire::{Certificate, Metadata, Name};
+use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 pub(super) struct Publications {
-    /// In the order of names, so that a world of one seed lives one life.
-    by_issuer: BTreeMap<Name, Publication>,
+    /// In an order, so that a world of one seed lives one life.
+    by_slot: BTreeMap<Slot, Publication>,
     bound: usize,
     /// What RIBs are to be sent when there is time: after they
-    /// became ready. Each name once per RIB at most.
-    backlog: VecDeque<(usize, Name)>,
+    /// became ready. Each slot once per RIB at most.
+    backlog: VecDeque<(usize, Slot)>,
     backlog_due: Option<Instant>,
 }
 
-/// Statements of one issuer that all RIBs are to hold.
+/// Statements of one slot that all RIBs are to hold.
 struct Publication {
     metadata: Arc<Metadata>,
     certificates: Vec<Certificate>,
@@ -53,6 +53,38 @@ enum Progress {
     Refused,
 }
 
+/// What one publication is of: the next one of the same slot takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot {
+    /// Who says it.
+    pub issuer: Name,
+    /// What is said.
+    pub kind: Kind,
+}
+
+/// What issuers say, as far as one does not take another's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Which way the issuer is reached, by a route or a server, or that it is not any more.
+    Way,
+    /// Where it is.
+    Locator,
+    /// By which domain it is known outside.
+    Export,
+}
+
+impl Slot {
+    /// Where a statement belongs.
+    pub fn of(certificate: &Certificate) -> Self {
+        let kind = match certificate.statement {
+            Statement::Locator(_) => Kind::Locator,
+            statement if statement.exports_by().is_some() => Kind::Export,
+            _ => Kind::Way,
+        };
+        Self { issuer: certificate.issuer, kind }
+    }
+}
+
 /// What an answer means to whoever publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublishOutcome {
@@ -67,22 +99,24 @@ pub enum PublishOutcome {
 impl Publications {
     /// Those of at most `bound` issuers.
     pub(super) fn new(bound: usize) -> Self {
-        let (by_issuer, backlog) = (BTreeMap::new(), VecDeque::new());
-        Self { by_issuer, bound, backlog, backlog_due: None }
+        let (by_slot, backlog) = (BTreeMap::new(), VecDeque::new());
+        Self { by_slot, bound, backlog, backlog_due: None }
     }
 
     /// Whether statements of `issuer` can be taken: in place of its earlier ones always.
     pub(super) fn has_room(&self, issuer: &Name) -> bool {
-        self.by_issuer.len() < self.bound || self.by_issuer.contains_key(issuer)
+        let of_issuer = |kind| Slot { issuer: *issuer, kind };
+        let mut known = self.by_slot.range(of_issuer(Kind::Way)..=of_issuer(Kind::Export));
+        self.by_slot.len() < self.bound || known.next().is_some()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_issuer.len()
+        self.by_slot.len()
     }
 
     pub(super) fn insert(
         &mut self,
-        issuer: Name,
+        slot: Slot,
         metadata: Arc<Metadata>,
         certificates: Vec<Certificate>,
         until: Instant,
@@ -91,19 +125,19 @@ impl Publications {
     ) {
         let at = vec![Progress::Due; replicas];
         let fresh = Publication { metadata, certificates, until, first_id, at, is_stored: false };
-        self.by_issuer.insert(issuer, fresh);
+        self.by_slot.insert(slot, fresh);
     }
 
-    /// A RIB has lost the statements of `issuer` that are stored everywhere: `stored` says which.
+    /// A RIB has lost the statements of a slot that are stored everywhere: `stored` says which.
     /// What is still on its way goes there as it is.
     pub(super) fn lost(
         &mut self,
-        issuer: Name,
+        slot: Slot,
         (replica, replicas): (usize, usize),
         first_id: RequestId,
         stored: impl FnOnce() -> (Arc<Metadata>, Vec<Certificate>, Instant),
     ) {
-        let publication = self.by_issuer.entry(issuer).or_insert_with(|| {
+        let publication = self.by_slot.entry(slot).or_insert_with(|| {
             let (metadata, certificates, until) = stored();
             let at = vec![Progress::Stored; replicas];
             Publication { metadata, certificates, until, first_id, at, is_stored: true }
@@ -116,11 +150,11 @@ impl Publications {
         // What is left from the last time that it was
         // ready would be sent twice, and more each time.
         self.backlog.retain(|(behind, _)| *behind != replica);
-        for (issuer, publication) in &mut self.by_issuer {
+        for (slot, publication) in &mut self.by_slot {
             let progress = &mut publication.at[replica];
             if !matches!(progress, Progress::Stored | Progress::Refused) {
                 *progress = Progress::Due;
-                self.backlog.push_back((replica, *issuer));
+                self.backlog.push_back((replica, *slot));
             }
         }
         if !self.backlog.is_empty() {
@@ -129,7 +163,7 @@ impl Publications {
     }
 
     /// The next that is to be sent from the backlog, to whom.
-    pub(super) fn take_backlog(&mut self, now: Instant) -> Vec<(usize, Name)> {
+    pub(super) fn take_backlog(&mut self, now: Instant) -> Vec<(usize, Slot)> {
         if self.backlog_due.is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -142,14 +176,14 @@ impl Publications {
         self.backlog_due
     }
 
-    /// What to send about `issuer` to a RIB now; none when that one has it, or it has ended.
+    /// What to send of `slot` to a RIB now; none when that one has it, or it has ended.
     pub(super) fn send(
         &mut self,
-        issuer: &Name,
+        slot: &Slot,
         replica: usize,
         now: Instant,
     ) -> Option<RibRequestBody> {
-        let publication = self.by_issuer.get_mut(issuer).filter(|p| p.until > now)?;
+        let publication = self.by_slot.get_mut(slot).filter(|p| p.until > now)?;
         let tries = match publication.at[replica] {
             Progress::Due => 0,
             Progress::Sent { tries, .. } | Progress::Postponed { tries, .. } => tries,
@@ -164,10 +198,10 @@ impl Publications {
     }
 
     /// The RIBs at which it is time to repeat a publication. It is dropped when it has ended.
-    pub(super) fn repeats(&mut self, issuer: &Name, now: Instant) -> Vec<usize> {
-        let Some(publication) = self.by_issuer.get(issuer) else { return Vec::new() };
+    pub(super) fn repeats(&mut self, slot: &Slot, now: Instant) -> Vec<usize> {
+        let Some(publication) = self.by_slot.get(slot) else { return Vec::new() };
         if publication.until <= now {
-            self.by_issuer.remove(issuer);
+            self.by_slot.remove(slot);
             return Vec::new();
         }
         let is_due = |progress: &Progress| progress.again_at().is_some_and(|at| at <= now);
@@ -175,28 +209,28 @@ impl Publications {
     }
 
     /// A RIB cannot be reached: it is sent what it lacks when it is ready again.
-    pub(super) fn wait_for(&mut self, issuer: &Name, replica: usize) {
-        if let Some(publication) = self.by_issuer.get_mut(issuer) {
+    pub(super) fn wait_for(&mut self, slot: &Slot, replica: usize) {
+        if let Some(publication) = self.by_slot.get_mut(slot) {
             publication.at[replica] = Progress::Due;
         }
     }
 
     /// When a publication is to be looked at again.
-    pub(super) fn due(&self, issuer: &Name) -> Option<Instant> {
-        let publication = self.by_issuer.get(issuer)?;
+    pub(super) fn due(&self, slot: &Slot) -> Option<Instant> {
+        let publication = self.by_slot.get(slot)?;
         publication.at.iter().filter_map(Progress::again_at).chain([publication.until]).min()
     }
 
     /// A RIB answered request `id`. `is_ready` says of a RIB whether it can be asked.
     pub(super) fn answered(
         &mut self,
-        issuer: &Name,
+        slot: &Slot,
         (replica, id): (usize, RequestId),
         answer: Result<(), Refusal>,
         now: Instant,
         is_ready: impl Fn(usize) -> bool,
     ) -> PublishOutcome {
-        let Some(publication) = self.by_issuer.get_mut(issuer) else {
+        let Some(publication) = self.by_slot.get_mut(slot) else {
             return PublishOutcome::GoesOn;
         };
         let Progress::Sent { tries, .. } = publication.at[replica] else {
@@ -224,7 +258,7 @@ impl Publications {
         };
         let is_over = matches!(outcome, PublishOutcome::Refused(_)) || publication.is_over();
         if is_over {
-            self.by_issuer.remove(issuer);
+            self.by_slot.remove(slot);
         }
         outcome
     }
@@ -271,9 +305,13 @@ mod tests {
         Name([number; 32])
     }
 
+    fn way(issuer: Name) -> Slot {
+        Slot { issuer, kind: Kind::Way }
+    }
+
     fn insert(publications: &mut Publications, issuer: Name, until: Instant) {
         let metadata = Metadata::new(Role::Node, PublicKey::Ed25519([1; 32]), 0);
-        publications.insert(issuer, metadata.into(), Vec::new(), until, RequestId(0), 2);
+        publications.insert(way(issuer), metadata.into(), Vec::new(), until, RequestId(0), 2);
     }
 
     #[test]
@@ -296,13 +334,13 @@ mod tests {
         assert_eq!(publications.backlog.len(), 6);
         // What all have, or what has ended, makes room.
         for replica in 0..2 {
-            assert!(publications.send(&name(0), replica, now).is_some());
-            publications.answered(&name(0), (replica, RequestId(0)), Ok(()), now, |_| true);
+            assert!(publications.send(&way(name(0)), replica, now).is_some());
+            publications.answered(&way(name(0)), (replica, RequestId(0)), Ok(()), now, |_| true);
         }
         assert!(publications.has_room(&name(3)));
         insert(&mut publications, name(3), until);
         assert!(!publications.has_room(&name(4)));
-        assert!(publications.repeats(&name(1), until).is_empty());
+        assert!(publications.repeats(&way(name(1)), until).is_empty());
         assert!(publications.has_room(&name(4)));
     }
 }

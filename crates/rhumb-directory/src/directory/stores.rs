@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rhumb_wire::rib::{RequestId, RibRequestBody, StoreId};
 use rhumb_wire::{Certificate, Metadata, Name};
 
-use super::{Directory, Question};
+use super::{Directory, Question, Slot};
 
 pub(super) struct Stores {
     by_replica: Vec<Seen>,
@@ -104,15 +104,15 @@ impl Directory {
         until: Instant,
         now: Instant,
     ) {
-        let issuer = certificate.issuer;
-        if !self.publications.has_room(&issuer) {
+        let slot = Slot::of(&certificate);
+        if !self.publications.has_room(&slot.issuer) {
             return;
         }
         let first_id = RequestId(self.next_id);
         let replicas = self.replicas.len();
         self.publications
-            .lost(issuer, (replica, replicas), first_id, || (metadata, vec![certificate], until));
-        self.send_publication(issuer, replica, now);
+            .lost(slot, (replica, replicas), first_id, || (metadata, vec![certificate], until));
+        self.send_publication(slot, replica, now);
     }
 }
 
