@@ -76,6 +76,8 @@ pub enum Question {
     Route(Name),
     /// What belongs to this name.
     Metadata(Name),
+    /// By which domains is this name known outside, as far as that of the RIBs asked?
+    Export(Name),
     /// The statements of this slot are to be stored.
     Publish(Slot),
     /// Which store this RIB has.
@@ -346,6 +348,7 @@ impl Directory {
         let body = match question {
             Question::Route(name) => RibRequestBody::LookUpRoute(name),
             Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
+            Question::Export(name) => RibRequestBody::LookUpExport(name),
             Question::Publish(_) | Question::Store(_) => return false,
         };
         let next = self

@@ -85,3 +85,28 @@ fn a_way_is_cut_where_a_router_would_be_exported() {
     assert_eq!(exports_of(&mut rib, router.name()), []);
     assert_eq!(exports_of(&mut Directory::new(), router.name()), []);
 }
+
+#[test]
+fn where_a_name_is_and_by_which_domain_it_is_known_are_taken_together() {
+    let (domain, name, router) = (Holder::of(Role::Domain), Holder::new(), Holder::new());
+    let mut inside = rib_of(&domain);
+    inside.tell(&router, router.locator(1)).unwrap();
+    let (route, export) = (name.route(router.name(), 1), name.export(domain.name(), 2));
+    inside.publish(&[&name, &router], vec![route.clone(), export.clone()]).unwrap();
+    assert_eq!(inside.found(name.name())[0], route);
+    assert_eq!(exports_of(&mut inside, name.name()), std::slice::from_ref(&export));
+    // The same again, and one of them renewed.
+    let renewed = name.export(domain.name(), 3);
+    inside.publish(&[&name, &router], vec![route.clone(), renewed.clone()]).unwrap();
+    assert_eq!(exports_of(&mut inside, name.name()), [renewed]);
+    // In no other order, and not of two names.
+    let wrong = [
+        vec![export, route.clone()],
+        vec![route.clone(), route.clone()],
+        vec![route, router.export(domain.name(), 3)],
+    ];
+    for certificates in wrong {
+        let refused = inside.publish(&[&name, &router], certificates);
+        assert_eq!(refused, Err(rhumb_wire::rib::Refusal::Malformed));
+    }
+}

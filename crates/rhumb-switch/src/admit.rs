@@ -55,9 +55,22 @@ pub(crate) struct Stop {
     nack: Reason,
 }
 
+impl NextHop {
+    /// The same for what is beyond it, by a way that is to be asked for again at `until` and rests
+    /// on these grounds.
+    fn toward(mut self, until: Instant, grounds: Grounds) -> Self {
+        self.grounds.merge(grounds);
+        Self { until: self.until.min(until), last: false, ..self }
+    }
+}
+
 impl Stop {
-    fn new(drop: DropReason, nack: Reason) -> Self {
+    pub(crate) fn new(drop: DropReason, nack: Reason) -> Self {
         Self { drop, nack }
+    }
+
+    fn gone() -> Self {
+        Self::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS))
     }
 }
 
@@ -265,7 +278,7 @@ impl Switch {
         let Some(grant) = grant.filter(|grant| !news(grant)) else {
             if self.is_inquiry(from, pdu) {
                 // Whatever is missing is sought now; the rest is for when the peer has joined.
-                let _ = self.next_hop(source, pdu.destination(), from, now);
+                let _ = self.next_hop((source, pdu.destination()), from, now);
                 return Ok(None);
             }
             return self.submit_chain(from, pdu, now).map(|()| None);
@@ -278,7 +291,7 @@ impl Switch {
             self.accept(from, source, grant.chain.not_after_s(), pdu.tag(), false, now);
             return Ok(None);
         }
-        let next = self.next_hop(source, pdu.destination(), from, now)?;
+        let next = self.next_hop((source, pdu.destination()), from, now)?;
         self.enter_flow(from, pdu, &grant, &next, as_of, now)
     }
 
@@ -425,7 +438,7 @@ impl Switch {
 
     /// What is known of how long a look-up takes: the answer of the RIB
     /// that is asked first, and its verification.
-    fn look_up_takes_ms(&self) -> u16 {
+    pub(crate) fn look_up_takes_ms(&self) -> u16 {
         match self.directory.answer_time() {
             Some(time) => expected_ms(time + self.jobs.time()),
             None => RETRY_AFTER_FIRST_LOOK_UP_MS,
@@ -446,8 +459,7 @@ impl Switch {
     /// Step 2: where a destination is from here.
     fn next_hop(
         &mut self,
-        source: Name,
-        destination: Name,
+        (source, destination): (Name, Name),
         from: SessionId,
         now: Now,
     ) -> Result<NextHop, Stop> {
@@ -457,24 +469,27 @@ impl Switch {
         let (hop, until, address, holder, is_direct) =
             match self.routes.find(&destination, now.instant) {
                 Found::Attached { session, until, scope } => {
-                    return match is_within(scope, source) {
-                        true => Ok(NextHop { session, until, last: true, grounds }),
-                        false => Err(self.out_of_scope(from)),
-                    };
+                    let next = NextHop { session, until, last: true, grounds };
+                    let is_within = is_within(scope, source);
+                    return is_within.then_some(next).ok_or_else(|| self.out_of_scope(from));
                 }
-                Found::Way(Way { chain, flow_until, wants_refresh }) => {
+                Found::Way(Way { chain, level, flow_until, wants_refresh }) => {
                     if wants_refresh {
                         self.refresh(destination, now);
                     }
                     if !chain.permits(source) {
                         return Err(self.out_of_scope(from));
                     }
+                    self.rest_on(&chain, &mut grounds);
+                    if let Some(gateway) = self.gateway(level).filter(|it| *it != destination) {
+                        let border = self.next_hop((source, gateway), from, now);
+                        return border.map(|it| it.toward(flow_until, grounds));
+                    }
                     // A router that is itself in the chain hands on to whoever named
                     // it; any other starts at the far end.
                     let hop = chain.toward_origin(self.name()).or(chain.last_router());
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
-                    self.rest_on(&chain, &mut grounds);
                     let hop = hop.unwrap_or(destination);
                     (hop, flow_until, chain.locator(), chain.holder(), is_direct)
                 }
@@ -549,8 +564,7 @@ impl Switch {
         as_of: u64,
         now: Now,
     ) -> Result<Option<SessionId>, Stop> {
-        let gone = || Stop::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS));
-        let max_datagram_len = self.room_to(next.session).ok_or_else(gone)?;
+        let max_datagram_len = self.room_to(next.session).ok_or_else(Stop::gone)?;
         self.check_capability(next.session, pdu, now)?;
         let (grounds, renewed_as_of) = self.grounds(grant, next, now);
         let is_guarded = self.is_foreign(from) || self.stamps_for(next.session);
@@ -606,7 +620,7 @@ impl Switch {
                 false => Ok(Some(next.session)),
             };
         }
-        let chain = self.chain_to_present(grant, next.session, now).ok_or_else(gone)?;
+        let chain = self.chain_to_present(grant, (from, next.session), now)?;
         let path: Vec<Name> = grant.chain.routers().collect();
         let presented = Acceptance { until: None, presented_at: now.instant, path };
         self.admission.note_presented(pdu.source(), next.session, presented);
@@ -684,19 +698,25 @@ impl Switch {
         }
     }
 
-    /// The grant's chain and our own certificate for the next router. `None`
-    /// when that would be too long or we cannot sign.
+    /// The grant's chain, or what of it shows outside of our domain, and our own certificate for
+    /// the next router. None when that would be too long or we cannot sign.
     fn chain_to_present(
         &mut self,
         grant: &Grant,
-        next: SessionId,
+        (from, next): (SessionId, SessionId),
         now: Now,
-    ) -> Option<Vec<Certificate>> {
-        let router = self.plane.peer(next)?.name;
-        let own = self.publishing.delegation_to(router, now)?;
+    ) -> Result<Vec<Certificate>, Stop> {
+        if self.is_outside(next, now) {
+            return self.chain_outside(grant, (from, next), now);
+        }
+        let router = self.plane.peer(next).map(|peer| peer.name);
+        let own = router.and_then(|router| self.publishing.delegation_to(router, now));
         let mut chain = grant.chain.certificates().to_vec();
-        chain.push(own);
-        (chain.len() <= MAX_CHAIN).then_some(chain)
+        chain.extend(own.filter(|_| chain.len() < MAX_CHAIN));
+        match chain.len() > grant.chain.certificates().len() {
+            true => Ok(chain),
+            false => Err(Stop::gone()),
+        }
     }
 
     /// Sends a PDU on with other certificates than it came with.

@@ -214,12 +214,14 @@ impl Switch {
         if pdu.action() == Action::Pong {
             return Some(flow.ingress);
         }
-        let Ok((nack, evidence)) = Nack::parse_with_metadata(pdu.data()) else {
+        let Ok((told, evidence)) = Nack::parse_with_metadata(pdu.data()) else {
             self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
-        self.note_capability_nack(from, &nack, now);
-        match nack.reason {
+        self.note_capability_nack(from, &told, now);
+        let is_cut = told.reporter.is_some() && self.is_outside(flow.ingress, now);
+        let nack = if is_cut { Nack { reporter: None, ..told } } else { told };
+        let on = match nack.reason {
             // The next router lost or refuses what we presented; it is ours to present again, and
             // the source only has to resend.
             Reason::NotAuthorised
@@ -256,7 +258,15 @@ impl Switch {
                 Some(flow.ingress)
             }
             _ => Some(flow.ingress),
+        };
+        if let (Some(ingress), true) = (on, is_cut) {
+            // Outside of our domain it is told why, and not by which router of the inside.
+            let about =
+                PduHeader { tag: pdu.tag(), ..PduHeader::new(Action::Data, source, destination) };
+            self.send_nack(ingress, about, nack, now);
+            return None;
         }
+        on
     }
 
     /// Answers a ping addressed to this router itself.

@@ -132,6 +132,11 @@ impl Grounds {
         grounds
     }
 
+    /// All that others rest on, too.
+    pub(crate) fn merge(&mut self, others: Self) {
+        others.0.into_iter().filter(|bucket| *bucket != ALL).for_each(|bucket| self.add(bucket));
+    }
+
     /// One more name to rest on. Where they become too many, any change is one of these grounds.
     pub(crate) fn add(&mut self, bucket: Bucket) {
         if self.0.contains(&bucket) {

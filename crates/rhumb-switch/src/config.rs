@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use rhumb_directory::Remote;
 use rhumb_trust::Access;
 
-use crate::Network;
+use crate::{Domain, Network};
 
 /// What a switch is told at its start.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub struct Config {
     pub locators: Vec<Network>,
     /// Who may join, and with which standing; RIBs and upstream are admitted whatever is said here.
     pub access: Access,
+    /// The trust domain that it belongs to, if any.
+    pub domain: Option<Domain>,
     /// The secure links below. Other routers are watched whatever is said there.
     pub link: rhumb_link::Config,
 }
@@ -52,6 +54,7 @@ impl Default for Config {
             max_publications: DEFAULT_MAX_PUBLICATIONS,
             locators: Vec::new(),
             access: Access::default(),
+            domain: None,
             link: rhumb_link::Config::default(),
         }
     }

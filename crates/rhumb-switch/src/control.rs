@@ -30,8 +30,10 @@ impl Switch {
             self.refuse_advertisement(from, pdu.header(), DropReason::BadCertificate, now);
             return None;
         };
-        if let [Certificate { statement: Statement::Withdrawal, .. }] = certificates[..] {
-            return self.submit_withdrawal(from, pdu, certificates, now);
+        if let [only] = &certificates[..]
+            && (only.statement == Statement::Withdrawal || only.statement.exports_by().is_some())
+        {
+            return self.submit_own_word(from, pdu, only.clone(), now);
         }
         // Repeated because our Accept was lost, or the RIB has
         // not answered yet: nothing to verify again.
@@ -49,21 +51,27 @@ impl Switch {
         None
     }
 
-    fn submit_withdrawal(
+    /// What a peer says of its own name alone: that it leaves, or by
+    /// which domain it is known outside.
+    fn submit_own_word(
         &mut self,
         from: SessionId,
         pdu: &Pdu<'_>,
-        certificates: Vec<Certificate>,
+        certificate: Certificate,
         now: Now,
     ) -> Option<SessionId> {
         let issuer =
             self.plane.peer(from).filter(|p| p.name == pdu.source()).map(|p| p.metadata.clone());
-        let (Some(issuer), Some(certificate)) = (issuer, certificates.into_iter().next()) else {
+        let Some(issuer) = issuer else {
             self.refuse_advertisement(from, pdu.header(), DropReason::NotAuthorised, now);
             return None;
         };
         let request = HeldPdu { session: from, pdu: pdu.as_bytes().to_vec() };
-        if !self.queue_job(Some(from), Task::Withdrawal { request, certificate, issuer }, now) {
+        let task = match certificate.statement {
+            Statement::Withdrawal => Task::Withdrawal { request, certificate, issuer },
+            _ => Task::Export { request, certificate, issuer },
+        };
+        if !self.queue_job(Some(from), task, now) {
             self.plane.drop_pdu(DropReason::Overloaded);
         }
         None
@@ -142,6 +150,12 @@ impl Switch {
         now: Now,
     ) {
         self.plane.drop_pdu(DropReason::Superseded);
+        // Where a name of the inside is now is for nobody outside to see.
+        let shows_inside = newer.statement.exports_by().is_none();
+        if shows_inside && self.is_outside(to, now) {
+            let nack = Nack { reason: Reason::Superseded, reporter: None };
+            return self.send_nack(to, about, nack, now);
+        }
         self.nack_superseded(to, about, newer, now);
     }
 }
@@ -171,13 +185,17 @@ impl Switch {
             Outcome::Route { told, destination, result } => {
                 self.route_verified(told, destination, result, now);
             }
-            Outcome::Absence { replica, destination, result } => {
-                self.absence_verified(replica, destination, result, now);
+            Outcome::Absence { replica, question, result } => {
+                self.absence_verified(replica, question, result, now);
             }
             Outcome::Change { result } => self.change_verified(result, now),
             Outcome::Newer { session, result } => self.newer_verified(session, result, now),
             Outcome::Withdrawal { request, issuer, result } => match result {
                 Ok(certificate) => self.withdrawn(&request, issuer, &certificate, now),
+                Err(error) => self.not_admitted(&request, window_or_bad(error), now),
+            },
+            Outcome::Export { request, issuer, result } => match result {
+                Ok(export) => self.export_verified(&request, issuer, &export, now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
             Outcome::Handshake(done) => {
@@ -196,6 +214,9 @@ impl Switch {
         let session = request.session;
         if self.plane.peer(session).is_none() {
             return;
+        }
+        if !self.is_within_bounds(&chain) {
+            return self.not_admitted(&request, DropReason::OutOfBounds, now);
         }
         // Good when it was made, but its origin has moved or withdrawn since.
         if let Some(newer) = self.routes.tables().newer_than(&chain) {
@@ -267,12 +288,14 @@ impl Switch {
         let until_s = chain.not_after_s();
         let keys_of = self.plane.peer(session).map_or(now.instant, |peer| peer.renewed_at);
         let before = self.routes.attached_mut(&name).filter(|before| before.session == session);
+        let before_export = before.as_ref().and_then(|before| before.export.clone());
         let former = before.and_then(|before| before.said_before(keys_of));
         let attached = Attached {
             session,
             until: until(until_s, now),
             until_s,
             certificates: chain.certificates().to_vec(),
+            export: before_export,
             scope: chain.scope(),
             published: false,
             tag: about.tag,
@@ -302,7 +325,8 @@ impl Switch {
         self.accept(session, name, until_s, about.tag, false, now);
         if let Some(metadata) = metadata {
             self.publishing.await_publication(name, session, about.tag);
-            self.publish(metadata, chain.certificates()[0].clone(), now);
+            let words = self.routes.attached_mut(&name).map(|attached| attached.words());
+            self.publish(metadata, words.unwrap_or_default(), now);
         }
         true
     }
@@ -397,7 +421,7 @@ impl Switch {
             return self.send_nack(request.session, pdu.header(), nack, now);
         }
         self.publishing.await_publication(name, request.session, pdu.tag());
-        self.publish(issuer, certificate.clone(), now);
+        self.publish(issuer, vec![certificate.clone()], now);
     }
 }
 

@@ -63,6 +63,10 @@ pub enum DropReason {
     LocatorRefused,
     /// A certificate lasts longer than any of its kind may.
     LastsTooLong,
+    /// A chain that may not be known here: it is exported to domains only that we are not in.
+    OutOfBounds,
+    /// For outside of our domain, from a name that did not export itself by it.
+    NotExported,
 }
 
 impl DropReason {

@@ -51,6 +51,11 @@ pub enum Event {
         /// The name.
         name: Name,
     },
+    /// A name that is attached here is to be known outside of this router's domain.
+    Exported {
+        /// The name.
+        name: Name,
+    },
     /// A name took itself back.
     Left {
         /// The name.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::{
     Chain, ChainError, StatementError, Verified, fingerprint_of, verify_chain, verify_statement,
@@ -34,12 +35,14 @@ pub(crate) enum Task {
     Admit { request: HeldPdu, origin: Name, certificates: Vec<Certificate>, keys: Keys },
     /// Do these certificates lead to `destination`?
     Route { told: Heard, destination: Name, certificates: Vec<Certificate>, keys: Keys },
-    /// Did the RIB of this number say that there is no route to `destination`?
-    Absence { replica: usize, destination: Name, certificate: Certificate, rib: Arc<Metadata> },
+    /// Did the RIB of this number say that there is no answer to the question?
+    Absence { replica: usize, question: Question, certificate: Certificate, rib: Arc<Metadata> },
     /// Does an issuer say so, as the RIB on `session` tells?
     Change { certificate: Certificate, issuer: Arc<Metadata> },
     /// Did an issuer say something newer than what we presented, as the router on `session` shows?
     Newer { session: SessionId, certificate: Certificate, issuer: Arc<Metadata> },
+    /// Does the holder of the name, which is attached, say by which domain it is known outside?
+    Export { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
     /// The next step of a handshake that somebody began.
@@ -61,7 +64,7 @@ pub(crate) enum Outcome {
     },
     Absence {
         replica: usize,
-        destination: Name,
+        question: Question,
         result: Result<Verified<Certificate>, StatementError>,
     },
     Change {
@@ -69,6 +72,11 @@ pub(crate) enum Outcome {
     },
     Newer {
         session: SessionId,
+        result: Result<Verified<Certificate>, StatementError>,
+    },
+    Export {
+        request: HeldPdu,
+        issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
     },
     Withdrawal {
@@ -79,15 +87,28 @@ pub(crate) enum Outcome {
     Handshake(HandshakeDone),
 }
 
-/// From where a route came to our ears.
+/// From where a route came to our ears; found so many domains further out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// We asked, and the RIB of this number answered.
-    Answer { replica: usize },
+    Answer { replica: usize, level: u8 },
+    /// We asked by which domains a name is known outside, and the RIB of this number answered.
+    Export { replica: usize },
     /// It changed, and the RIB on this session says so unasked.
-    Change { session: SessionId },
+    Change { session: SessionId, level: u8 },
     /// An earlier run of ours saved it.
-    Saved,
+    Saved { level: u8 },
+}
+
+impl Heard {
+    /// The question about this name that it answers, and which RIB does.
+    pub(crate) fn answers(self, name: Name) -> Option<(Question, usize)> {
+        match self {
+            Self::Answer { replica, .. } => Some((Question::Route(name), replica)),
+            Self::Export { replica } => Some((Question::Export(name), replica)),
+            Self::Change { .. } | Self::Saved { .. } => None,
+        }
+    }
 }
 
 /// The PDU that waits for a verification, and where it came from.
@@ -113,9 +134,9 @@ impl Job {
                 destination,
                 result: verify_chain(destination, certificates, |name| key_of(&keys, name), now_s),
             },
-            Task::Absence { replica, destination, certificate, rib } => Outcome::Absence {
+            Task::Absence { replica, question, certificate, rib } => Outcome::Absence {
                 replica,
-                destination,
+                question,
                 result: verify_statement(&certificate, &rib, now_s),
             },
             Task::Change { certificate, issuer } => {
@@ -124,6 +145,11 @@ impl Job {
             Task::Newer { session, certificate, issuer } => {
                 Outcome::Newer { session, result: verify_statement(&certificate, &issuer, now_s) }
             }
+            Task::Export { request, certificate, issuer } => Outcome::Export {
+                request,
+                result: verify_statement(&certificate, &issuer, now_s),
+                issuer,
+            },
             Task::Withdrawal { request, certificate, issuer } => Outcome::Withdrawal {
                 request,
                 result: verify_statement(&certificate, &issuer, now_s),

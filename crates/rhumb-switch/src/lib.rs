@@ -30,7 +30,7 @@
 //! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets` | who may carry for whom, how peers are treated, what they may cost us |
 //! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
-//! | transit | `transit`, `border`, `stamps` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it |
+//! | transit | `transit`, `border`, `stamps`, `domain` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it; what the inside shows outside |
 //! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
 //! | directory | `rhumb_directory` | the RIB client: sessions, questions, publications; ways that somebody complains of |
 //! | routes | `routes`, `tables`, `newest`, `changes` | where names are; what is shared by the switches of a process; what changed, and when |
@@ -56,6 +56,7 @@ mod changes;
 mod config;
 mod control;
 mod counters;
+mod domain;
 mod drop_reason;
 mod event;
 mod fast_path;
@@ -92,6 +93,7 @@ pub use config::{
     DEFAULT_MAX_ROUTES,
 };
 pub use counters::Counters;
+pub use domain::Domain;
 pub use drop_reason::DropReason;
 pub use event::Event;
 pub use fast_path::{FastPath, MAX_HAND_OVERS};

@@ -18,6 +18,8 @@ pub(crate) struct Newest {
     /// Or the word for a server: a name is found through one of them at a time.
     route: Option<Box<Certificate>>,
     locator: Option<Box<Certificate>>,
+    /// By which domain it is known outside: apart from where it is inside.
+    export: Option<Box<Certificate>>,
     /// Statements up to its sequence are withdrawn.
     withdrawal: Option<Box<Certificate>>,
 }
@@ -30,10 +32,13 @@ impl Newest {
             return false;
         }
         let register = match certificate.statement {
+            Statement::Route { .. } if certificate.statement.exports_by().is_some() => {
+                &mut self.export
+            }
             Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => {
-                for register in [&mut self.route, &mut self.locator] {
+                for register in [&mut self.route, &mut self.locator, &mut self.export] {
                     register.take_if(|said| said.sequence <= certificate.sequence);
                 }
                 self.withdrawal = Some(Box::new(certificate.clone()));
@@ -78,6 +83,7 @@ impl Newest {
 
     fn said(&self, certificate: &Certificate) -> Option<&Certificate> {
         match certificate.statement {
+            _ if certificate.statement.exports_by().is_some() => self.export.as_deref(),
             Statement::Route { .. } | Statement::Service { .. } => self.route.as_deref(),
             Statement::Locator(_) => self.locator.as_deref(),
             _ => None,
@@ -106,7 +112,9 @@ pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
         (Statement::Withdrawal, _) => true,
         (Statement::Locator(_), Statement::Locator(_)) => newer.statement != older.statement,
         (newer, older) => {
-            newer != older && newer.hands_on_to().is_some() && older.hands_on_to().is_some()
+            let both_hand_on = newer.hands_on_to().is_some() && older.hands_on_to().is_some();
+            let both_in_or_out = newer.exports_by().is_some() == older.exports_by().is_some();
+            newer != older && both_hand_on && both_in_or_out
         }
     };
     of_one_kind && newer.issuer == older.issuer && newer.sequence >= older.sequence
@@ -127,6 +135,11 @@ mod tests {
 
     fn route(via: u8, sequence: u64) -> Certificate {
         says(Statement::Route { via: Name([via; 32]), scope: Scope::Any }, sequence)
+    }
+
+    fn export(domain: u8, sequence: u64) -> Certificate {
+        let scope = Scope::ByDomain { up_to: None };
+        says(Statement::Route { via: Name([domain; 32]), scope }, sequence)
     }
 
     fn locator(sequence: u64) -> Certificate {
@@ -150,6 +163,20 @@ mod tests {
         assert!(!newest.take(&route(1, 6)), "nothing older comes back");
         assert!(newest.newer_than(&route(2, 7)).is_none());
         assert!(newest.newer_than(&locator(1)).is_none(), "each kind for itself");
+    }
+
+    #[test]
+    fn by_which_domain_a_name_is_known_says_nothing_of_where_it_is() {
+        let mut newest = Newest::default();
+        newest.take(&route(1, 5));
+        assert!(!newest.take(&export(8, 6)));
+        assert!(newest.newer_than(&route(1, 5)).is_none());
+        assert!(newest.take(&route(2, 7)), "it has moved inside");
+        assert!(newest.newer_than(&export(8, 6)).is_none());
+        assert!(newest.take(&export(9, 8)), "another domain");
+        assert_eq!(newest.newer_than(&export(8, 6)), Some(&export(9, 8)));
+        assert!(newest.take(&says(Statement::Withdrawal, 8)));
+        assert!(newest.newer_than(&export(9, 8)).is_some());
     }
 
     #[test]

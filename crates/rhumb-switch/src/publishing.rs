@@ -169,14 +169,23 @@ impl Switch {
         let upstream = upstream.map(|peer| peer.name);
         if let Some(certificate) = self.publishing.certify_own(upstream, now) {
             let metadata = self.publishing.metadata().clone();
-            self.publish(metadata, certificate, now);
+            self.publish(metadata, vec![certificate], now);
+        }
+        let words = self.transit.place().and_then(|place| place.words(now.unix_s()));
+        if let Some((metadata, words)) = words.filter(|(_, words)| !words.is_empty()) {
+            self.publish(metadata, words, now);
         }
     }
 
-    /// Keeps a statement published at every RIB until it ends.
-    pub(crate) fn publish(&mut self, metadata: Arc<Metadata>, certificate: Certificate, now: Now) {
-        let end = until(certificate.not_after_s, now);
-        self.directory.publish(metadata, vec![certificate], end, now.instant);
+    /// Keeps statements of one issuer published at every RIB until the first of them ends.
+    pub(crate) fn publish(
+        &mut self,
+        metadata: Arc<Metadata>,
+        certificates: Vec<Certificate>,
+        now: Now,
+    ) {
+        let end = until(certificates.iter().map(|it| it.not_after_s).min().unwrap_or(0), now);
+        self.directory.publish(metadata, certificates, end, now.instant);
     }
 
     pub(crate) fn handle_published(
@@ -234,11 +243,12 @@ impl Switch {
     pub(crate) fn publish_behind(&mut self, now: Now) {
         for (replica, name) in self.directory.take_behind(now.instant) {
             let Some(attached) = self.routes.attached_mut(&name) else { continue };
-            let Some(certificate) = attached.certificates.first().cloned() else { continue };
+            let words = attached.words();
+            let Some(end_s) = words.iter().map(|it| it.not_after_s).min() else { continue };
             // Whose metadata are forgotten is published again with its next renewal.
             if let Some(metadata) = self.metadata_of(&name) {
-                let end = until(certificate.not_after_s, now);
-                self.directory.publish_at(replica, metadata, certificate, end, now.instant);
+                let end = until(end_s, now);
+                self.directory.publish_at(replica, metadata, words, end, now.instant);
             }
         }
     }

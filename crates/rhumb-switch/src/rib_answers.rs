@@ -40,8 +40,9 @@ impl Switch {
             self.plane.drop_pdu(DropReason::MalformedPdu);
             return None;
         };
-        if let RibResponseBody::Changed { name, metadata, certificates, .. } = body {
-            self.handle_change(from, id, name, metadata, certificates, now);
+        if let RibResponseBody::Changed { name, level, metadata, certificates } = body {
+            let told = Heard::Change { session: from, level };
+            self.handle_change((from, id), told, name, metadata, certificates, now);
             return None;
         }
         match self.directory.take_answered(id, from, now.instant) {
@@ -73,16 +74,26 @@ impl Switch {
         match (question, body) {
             (
                 Question::Route(name),
-                RibResponseBody::Found { name: found, metadata, certificates, .. },
+                RibResponseBody::Found { name: found, level, metadata, certificates },
             ) if name == found => {
                 self.learn_metadata(metadata);
                 for certificate in &certificates {
                     self.directory.note_watched(certificate.issuer);
                 }
-                self.submit_route(Heard::Answer { replica }, name, certificates, now);
+                self.submit_route(Heard::Answer { replica, level }, name, certificates, now);
             }
-            (Question::Route(name), RibResponseBody::Absent(absence)) => {
-                self.submit_absence(from, replica, name, absence, now);
+            (
+                Question::Export(name),
+                RibResponseBody::Found { name: found, level: 0, metadata, certificates },
+            ) if name == found => {
+                self.learn_metadata(metadata);
+                for certificate in &certificates {
+                    self.directory.note_watched(certificate.issuer);
+                }
+                self.submit_route(Heard::Export { replica }, name, certificates, now);
+            }
+            (Question::Route(_) | Question::Export(_), RibResponseBody::Absent(absence)) => {
+                self.submit_absence(from, replica, question, absence, now);
             }
             (Question::Metadata(name), RibResponseBody::Found { metadata, .. })
                 if metadata.iter().any(|metadata| name_of(metadata) == name) =>
@@ -123,7 +134,7 @@ impl Switch {
         now: Now,
     ) -> bool {
         let session = match told {
-            Heard::Change { session } => Some(session),
+            Heard::Change { session, .. } => Some(session),
             _ => None,
         };
         let submitted = match self.keys_of(&certificates, now) {
@@ -133,8 +144,7 @@ impl Switch {
             }
             None => false,
         };
-        if let (Heard::Answer { replica }, false) = (told, submitted) {
-            let question = Question::Route(destination);
+        if let (Some((question, replica)), false) = (told.answers(destination), submitted) {
             self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
         }
         submitted
@@ -162,11 +172,13 @@ impl Switch {
         &mut self,
         from: SessionId,
         replica: usize,
-        destination: Name,
+        question: Question,
         certificate: Certificate,
         now: Now,
     ) {
-        let question = Question::Route(destination);
+        let (Question::Route(destination) | Question::Export(destination)) = question else {
+            return;
+        };
         let Some(rib) = self.plane.peer(from) else { return };
         let about_it = matches!(certificate.statement, Statement::Absence { subject } if subject == destination);
         if !about_it || certificate.issuer != rib.name {
@@ -174,7 +186,7 @@ impl Switch {
             return self.refuse_answer(question, replica, now);
         }
         let rib = rib.metadata.clone();
-        if !self.queue_job(None, Task::Absence { replica, destination, certificate, rib }, now) {
+        if !self.queue_job(None, Task::Absence { replica, question, certificate, rib }, now) {
             self.directory.fail(question, replica, NoAnswer::Unverified, now.instant);
         }
     }
@@ -187,32 +199,47 @@ impl Switch {
         result: Result<Verified<Chain>, ChainError>,
         now: Now,
     ) {
+        let within = result.as_ref().is_ok_and(|chain| self.is_within_bounds(chain));
         let (taken, why_not) = match result {
-            Ok(chain) => {
+            Ok(chain) if within => {
                 self.plane.counters_mut().chains_accepted += 1;
                 (self.take_route(told, chain, now), NoAnswer::Old)
             }
-            Err(_) => {
+            Ok(_) | Err(_) => {
                 self.plane.counters_mut().chains_refused += 1;
                 (false, NoAnswer::Refused)
             }
         };
         match told {
-            Heard::Answer { .. } if taken => self.directory.settle(&Question::Route(destination)),
-            Heard::Answer { replica } => {
+            Heard::Answer { .. } | Heard::Export { .. } => {
+                let Some((question, replica)) = told.answers(destination) else { return };
+                if taken {
+                    return self.directory.settle(&question);
+                }
                 self.plane.counters_mut().rib_answers_refused += 1;
-                let question = Question::Route(destination);
                 self.directory.fail(question, replica, why_not, now.instant);
             }
             Heard::Change { .. } if taken => self.plane.counters_mut().rib_changes += 1,
             Heard::Change { .. } => self.plane.counters_mut().rib_answers_refused += 1,
-            Heard::Saved => self.plane.counters_mut().routes_restored += u64::from(taken),
+            Heard::Saved { .. } => self.plane.counters_mut().routes_restored += u64::from(taken),
         }
     }
 
     /// Takes over a verified route. Whether it is not older than what is known.
     fn take_route(&mut self, told: Heard, chain: Verified<Chain>, now: Now) -> bool {
         let name = chain.origin();
+        let level = match told {
+            Heard::Export { .. } => {
+                let is_current = self.routes.tables().admits(&chain);
+                if let Some(place) = self.transit.place_mut().filter(|_| is_current) {
+                    place.learn_export(&chain, now);
+                }
+                return is_current;
+            }
+            Heard::Answer { level, .. } | Heard::Change { level, .. } | Heard::Saved { level } => {
+                level
+            }
+        };
         if matches!(told, Heard::Change { .. }) {
             if !self.routes.tables().admits(&chain) {
                 return false;
@@ -233,13 +260,17 @@ impl Switch {
             self.routes.catch_up();
         }
         let end = until(chain.not_after_s(), now);
-        self.routes.learn(chain, end, now.instant)
+        self.routes.learn((chain, level), end, now.instant)
     }
 
     /// Detaches a name that has said since it was attached that
     /// another router carries for it. Whether it has.
     pub(crate) fn leave_if_moved(&mut self, newer: &Certificate, now: Now) -> bool {
         let name = newer.issuer;
+        if newer.statement.exports_by().is_some() {
+            // It is known outside so, and attached where it was.
+            return false;
+        }
         let moved = |attached: &&mut Attached| {
             let differs = |own: &Certificate| own.statement != newer.statement;
             attached.sequence() < newer.sequence
@@ -273,11 +304,10 @@ impl Switch {
     pub(crate) fn absence_verified(
         &mut self,
         replica: usize,
-        destination: Name,
+        question: Question,
         result: Result<Verified<Certificate>, StatementError>,
         now: Now,
     ) {
-        let question = Question::Route(destination);
         match result {
             Ok(absence) => {
                 let end = until(absence.not_after_s, now).min(now.instant + MAX_ABSENCE);
@@ -300,8 +330,11 @@ impl Switch {
     /// What the directory has made up its mind about.
     pub(crate) fn take_conclusions(&mut self) {
         while let Some((question, absent_until)) = self.directory.poll_concluded() {
-            if let (Question::Route(name), Some(until)) = (question, absent_until) {
-                self.routes.tables().learn_absence(name, until);
+            let Some(until) = absent_until else { continue };
+            match (question, self.transit.place_mut()) {
+                (Question::Route(name), _) => self.routes.tables().learn_absence(name, until),
+                (Question::Export(name), Some(place)) => place.learn_no_export(name, until),
+                _ => {}
             }
         }
         if self.directory.take_unwatched() {
@@ -314,8 +347,8 @@ impl Switch {
 impl Switch {
     fn handle_change(
         &mut self,
-        from: SessionId,
-        id: RequestId,
+        (from, id): (SessionId, RequestId),
+        told: Heard,
         name: Name,
         metadata: Vec<Metadata>,
         certificates: Vec<Certificate>,
@@ -327,6 +360,9 @@ impl Switch {
             return;
         }
         self.learn_metadata(metadata);
+        if let Some(place) = self.transit.place_mut() {
+            place.forget_export(&name);
+        }
         // Somebody else answers for the name now, and where they are is not known yet.
         let is_lone_service =
             matches!(&certificates[..], [Certificate { statement: Statement::Service { .. }, .. }]);
@@ -336,7 +372,7 @@ impl Switch {
             for certificate in &certificates {
                 self.directory.note_watched(certificate.issuer);
             }
-            self.submit_route(Heard::Change { session: from }, name, certificates, now)
+            self.submit_route(told, name, certificates, now)
         } else {
             self.submit_statement(from, first.clone(), now)
         };

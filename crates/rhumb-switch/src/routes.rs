@@ -35,6 +35,8 @@ pub(crate) struct Attached {
     /// What was verified: the holder's word for us, or its
     /// word for a server and the server's for us.
     pub(crate) certificates: Vec<Certificate>,
+    /// By which domain it is known outside, if it is.
+    pub(crate) export: Option<Box<Certificate>>,
     /// Whose traffic it takes, by that word.
     pub(crate) scope: Scope,
     /// Whether a RIB holds the holder's word durably.
@@ -48,6 +50,11 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
+    /// What RIBs are to keep of it: where it is, and by which domain it is known outside.
+    pub(crate) fn words(&self) -> Vec<Certificate> {
+        self.certificates.first().into_iter().chain(self.export.as_deref()).cloned().collect()
+    }
+
     /// Orders what the holder says about where it is.
     pub(crate) fn sequence(&self) -> u64 {
         self.certificates.first().map_or(0, |certificate| certificate.sequence)
@@ -230,8 +237,13 @@ impl Routes {
     }
 
     /// As [`Tables::learn`].
-    pub(crate) fn learn(&mut self, chain: Verified<Chain>, until: Instant, now: Instant) -> bool {
-        let learnt = self.tables.learn(chain, until, now);
+    pub(crate) fn learn(
+        &mut self,
+        way: (Verified<Chain>, u8),
+        until: Instant,
+        now: Instant,
+    ) -> bool {
+        let learnt = self.tables.learn(way, until, now);
         self.catch_up();
         learnt
     }

@@ -3,11 +3,11 @@
 //! | size | field |
 //! |---|---|
 //! | 4 | `RHRS` |
-//! | 1 | version, 1 |
+//! | 1 | version: 2; 1 has no levels |
 //! | 4 | number of metadata |
 //! | 4 | number of chains |
 //! | .. | per metadata: length (2 bytes), encoding |
-//! | .. | per chain: length (2 bytes), certificate list |
+//! | .. | per chain: level (1 byte), length (2 bytes), certificate list |
 //!
 //! INVARIANT: nothing that is read back is believed before
 //! it is verified again, as if a RIB had said it.
@@ -29,7 +29,14 @@ pub struct SavedRoutes {
 }
 
 #[derive(Debug, Clone)]
-enum SavedChain {
+struct SavedChain {
+    kept: Kept,
+    /// How many domains further out it was found.
+    level: u8,
+}
+
+#[derive(Debug, Clone)]
+enum Kept {
     /// Shared with the table it is saved from, so that saving costs the worker next to nothing.
     Verified(Arc<Verified<Chain>>),
     Read(Vec<Certificate>),
@@ -39,6 +46,7 @@ enum SavedChain {
 #[derive(Debug)]
 pub(crate) struct Import {
     certificates: Vec<Certificate>,
+    level: u8,
     now_s: u64,
 }
 
@@ -85,6 +93,7 @@ impl SavedRoutes {
         for chain in &self.chains {
             list.clear();
             Certificate::emit_list(chain.certificates(), &mut list);
+            out.push(chain.level);
             append_counted(&list, &mut out);
         }
         out
@@ -97,11 +106,12 @@ impl SavedRoutes {
     pub fn parse(bytes: &[u8]) -> Result<Self, SavedRoutesError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(SavedRoutesError::Foreign)?;
         let damaged = |rest: &[u8]| SavedRoutesError::Damaged { at: bytes.len() - rest.len() };
-        match rest.first() {
-            Some(&VERSION) => {}
+        let has_levels = match rest.first() {
+            Some(&VERSION) => true,
+            Some(&VERSION_WITHOUT_LEVELS) => false,
             Some(version) => return Err(SavedRoutesError::UnknownVersion(*version)),
             None => return Err(damaged(rest)),
-        }
+        };
         let mut rest = &rest[1..];
         let mut count = || {
             let (count, tail) = rest.split_first_chunk().ok_or(damaged(rest))?;
@@ -117,9 +127,15 @@ impl SavedRoutes {
             rest = tail;
         }
         for _ in 0..chain_count {
+            let mut level = 0;
+            if has_levels {
+                let (first, tail) = rest.split_first().ok_or(damaged(rest))?;
+                level = *first;
+                rest = tail;
+            }
             let (item, tail) = split_counted(rest).ok_or(damaged(rest))?;
             let certificates = Certificate::parse_list(item).map_err(|_| damaged(rest))?;
-            saved.chains.push(SavedChain::Read(certificates));
+            saved.chains.push(SavedChain { kept: Kept::Read(certificates), level });
             rest = tail;
         }
         if rest.is_empty() { Ok(saved) } else { Err(damaged(rest)) }
@@ -128,9 +144,9 @@ impl SavedRoutes {
 
 impl SavedChain {
     fn certificates(&self) -> &[Certificate] {
-        match self {
-            Self::Verified(chain) => chain.certificates(),
-            Self::Read(certificates) => certificates,
+        match &self.kept {
+            Kept::Verified(chain) => chain.certificates(),
+            Kept::Read(certificates) => certificates,
         }
     }
 }
@@ -139,10 +155,12 @@ impl Switch {
     /// The routes that are in force, to be kept for a next
     /// run. Work: a few dozen nanoseconds for each.
     pub fn export_routes(&mut self, now: Now) -> SavedRoutes {
-        let verified =
-            self.routes.tables().chains(now.instant).into_iter().map(SavedChain::Verified);
+        let saved = |kept, level| SavedChain { kept, level };
+        let verified = self.routes.tables().chains(now.instant).into_iter();
+        let verified = verified.map(|(chain, level)| saved(Kept::Verified(chain), level));
         // Those of an earlier run that there was no time for yet are not lost.
-        let waiting = self.jobs.imports().map(|i| SavedChain::Read(i.certificates.clone()));
+        let waiting =
+            self.jobs.imports().map(|i| saved(Kept::Read(i.certificates.clone()), i.level));
         let chains: Vec<SavedChain> = verified.chain(waiting).collect();
         let mut metadata: HashMap<Name, Arc<Metadata>> = HashMap::new();
         for certificate in chains.iter().flat_map(SavedChain::certificates) {
@@ -167,25 +185,24 @@ impl Switch {
         for metadata in saved.metadata {
             self.routes.tables().learn_metadata(metadata);
         }
-        let imports = saved.chains.into_iter().take(self.routes.bound()).map(|chain| match chain {
-            SavedChain::Read(certificates) => Import { certificates, now_s },
-            SavedChain::Verified(chain) => {
-                Import { certificates: chain.certificates().to_vec(), now_s }
-            }
+        let imports = saved.chains.into_iter().take(self.routes.bound()).map(|chain| {
+            let (certificates, level) = (chain.certificates().to_vec(), chain.level);
+            Import { certificates, level, now_s }
         });
         self.jobs.import(imports);
     }
 
     /// A job for one of the routes to take over, if no other work waits.
     pub(crate) fn next_import(&mut self) -> Option<Job> {
-        while let Some(Import { certificates, now_s }) = self.jobs.take_import() {
+        while let Some(Import { certificates, level, now_s }) = self.jobs.take_import() {
             let destination = certificates[0].issuer;
             let keys: Vec<_> = certificates
                 .iter()
                 .filter_map(|c| Some((c.issuer, self.metadata_of(&c.issuer)?.key)))
                 .collect();
             if keys.len() == certificates.len() {
-                let task = Task::Route { told: Heard::Saved, destination, certificates, keys };
+                let told = Heard::Saved { level };
+                let task = Task::Route { told, destination, certificates, keys };
                 return Some(Job { task, now_s, brought_at: None });
             }
         }
@@ -204,4 +221,5 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 const MAGIC: &[u8] = b"RHRS";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_LEVELS: u8 = 1;

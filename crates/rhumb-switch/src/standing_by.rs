@@ -55,7 +55,7 @@ impl Switch {
         let Some(metadata) = self.metadata_of(&name) else { return };
         let certificate = chain.certificates()[0].clone();
         self.publishing.stand_by(request, chain, tag);
-        self.publish(metadata, certificate, now);
+        self.publish(metadata, vec![certificate], now);
         self.flush_requests(now);
     }
 

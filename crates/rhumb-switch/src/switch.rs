@@ -11,6 +11,7 @@ use rhumb_wire::{Batch, Certificate, Name, PduHeader};
 use crate::Config;
 use crate::admission::Admission;
 use crate::counters::Counters;
+use crate::domain::Place;
 use crate::event::Event;
 use crate::flows::split_names;
 use crate::jobs::Jobs;
@@ -69,11 +70,13 @@ impl Switch {
         link.watch_peers = WatchPeers::Infrastructure;
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         endpoint.set_access(config.access.clone(), now);
+        let place = config.domain.clone();
+        let place = place.map(|it| Place::new(it, identity.name(), config.max_grants));
         let mut switch = Self {
             plane: Plane::new(endpoint, &config),
             peering: Peering::new(&config, now.instant),
             publishing: Publishing::new(identity, &config, now.instant),
-            transit: Transit::default(),
+            transit: Transit::new(place),
             jobs: Jobs::new(now.instant),
             directory: Directory::new(
                 &config.ribs,

@@ -26,6 +26,7 @@ use rhumb_wire::{Action, Batch, Name, Pdu};
 
 use crate::border::{Border, PDU_PROTOCOL, is_stamped, short_addresses, told};
 use crate::budgets::Cost;
+use crate::domain::Place;
 use crate::event::Event;
 use crate::flows::Ready;
 use crate::stamps::Stamps;
@@ -44,6 +45,8 @@ pub(crate) struct Transit {
     border: Option<Box<Border>>,
     /// What peers demand of us.
     stamps: Option<Box<Stamps>>,
+    /// The trust domain that this router belongs to, if it was told of one.
+    place: Option<Box<Place>>,
     /// When it was last told that a peer does not take what it got.
     told_at: Option<Instant>,
     /// Whether there are stamped PDUs in the present group; and those, as the verifier sees them.
@@ -53,6 +56,20 @@ pub(crate) struct Transit {
 }
 
 impl Transit {
+    pub(crate) fn new(place: Option<Place>) -> Self {
+        Self { place: place.map(Box::new), ..Self::default() }
+    }
+
+    /// The trust domain that this router belongs to, if it was told of one.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_deref()
+    }
+
+    /// The same, to learn more of it.
+    pub(crate) fn place_mut(&mut self) -> Option<&mut Place> {
+        self.place.as_deref_mut()
+    }
+
     /// Whether anything is demanded of foreign peers.
     pub(crate) fn demands(&self) -> bool {
         self.border.is_some()

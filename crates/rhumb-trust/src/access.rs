@@ -74,10 +74,15 @@ impl Default for Access {
 }
 
 impl Who<'_> {
-    fn belongs_to(&self, domain: &Name, rights: Rights) -> bool {
+    /// Whether he belongs to a domain, whatever he may do there.
+    pub fn is_member_of(&self, domain: &Name) -> bool {
+        self.belongs_to(domain, |_| true)
+    }
+
+    fn belongs_to(&self, domain: &Name, has_rights: impl Fn(Rights) -> bool) -> bool {
         self.membership.is_some_and(|membership| {
-            membership.domain() == *domain
-                && membership.rights().hold(rights)
+            membership.is_of(domain)
+                && has_rights(membership.rights())
                 && membership.check(self.name, self.now_s).is_ok()
         })
     }
@@ -100,7 +105,9 @@ impl Rule {
         self.name.is_none_or(|expected| expected == *who.name)
             && self.role.is_none_or(|expected| expected == who.metadata.role)
             && self.label.as_ref().is_none_or(|expected| label == Some(expected))
-            && self.domain.is_none_or(|(domain, rights)| who.belongs_to(&domain, rights))
+            && self
+                .domain
+                .is_none_or(|(domain, rights)| who.belongs_to(&domain, |has| has.hold(rights)))
     }
 }
 

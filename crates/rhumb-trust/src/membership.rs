@@ -106,6 +106,14 @@ impl Membership {
         self.certificates[0].issuer
     }
 
+    /// Whether this domain is the one that it is of, or one that that admitted, by which the member
+    /// belongs to both.
+    pub fn is_of(&self, domain: &Name) -> bool {
+        let of_role = self.issuers.iter().map(|issuer| issuer.role == Role::Domain);
+        let mut issuers = self.certificates.iter().map(|it| it.issuer).zip(of_role);
+        issuers.any(|(issuer, is_domain)| is_domain && issuer == *domain)
+    }
+
     /// Who belongs to it.
     pub fn member(&self) -> Name {
         self.member

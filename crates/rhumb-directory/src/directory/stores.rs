@@ -100,18 +100,18 @@ impl Directory {
         &mut self,
         replica: usize,
         metadata: Arc<Metadata>,
-        certificate: Certificate,
+        certificates: Vec<Certificate>,
         until: Instant,
         now: Instant,
     ) {
-        let slot = Slot::of(&certificate);
+        let Some(slot) = certificates.first().map(Slot::of) else { return };
         if !self.publications.has_room(&slot.issuer) {
             return;
         }
         let first_id = RequestId(self.next_id);
         let replicas = self.replicas.len();
         self.publications
-            .lost(slot, (replica, replicas), first_id, || (metadata, vec![certificate], until));
+            .lost(slot, (replica, replicas), first_id, || (metadata, certificates, until));
         self.send_publication(slot, replica, now);
     }
 }

@@ -50,8 +50,14 @@ impl Verification {
 
     fn check(&self) -> Result<(), Refusal> {
         let now_s = self.order.now_s;
+        let one = |(certificate, issuer): (&Certificate, &_)| {
+            verify_statement(certificate, issuer, now_s).map(|_| ()).map_err(refusal_of)
+        };
         if let ([certificate], [issuer]) = (&self.certificates[..], &self.issuers[..]) {
-            return verify_statement(certificate, issuer, now_s).map(|_| ()).map_err(refusal_of);
+            return one((certificate, issuer));
+        }
+        if is_place_and_export(&self.certificates) {
+            return self.certificates.iter().zip(&self.issuers).try_for_each(one);
         }
         let origin = self.certificates[0].issuer;
         let keys: HashMap<Name, _> =
@@ -196,11 +202,16 @@ impl<S: Store> Rib<S> {
         certificates: &[Certificate],
         now_s: u64,
     ) -> Result<(Vec<Draft>, Vec<Metadata>), Refusal> {
-        let mut drafts = Vec::new();
+        let mut drafts: Vec<Draft> = Vec::new();
         let mut issuers = Vec::with_capacity(certificates.len());
         for certificate in certificates {
             let name = certificate.issuer;
-            let (mut entry, before) = self.draft_of(name, publisher, sent)?;
+            // Of two statements of one issuer the second adds to what the first has changed.
+            let drafted = drafts.iter().position(|draft| draft.name == name);
+            let (mut entry, before) = match drafted.map(|at| drafts.remove(at)) {
+                Some(Draft { entry, before, .. }) => (entry, before),
+                None => self.draft_of(name, publisher, sent)?,
+            };
             check_lifetime(certificate, entry.metadata(), share)?;
             issuers.push(entry.metadata.clone());
             let admission = match entry.admit_for(share, certificate, publisher, now_s) {
@@ -209,7 +220,7 @@ impl<S: Store> Rib<S> {
                 }
                 admission => admission?,
             };
-            if admission == Admission::Stored {
+            if admission == Admission::Stored || drafted.is_some() {
                 drafts.push(Draft { name, entry, before });
             }
         }
@@ -261,7 +272,8 @@ impl<S: Store> Rib<S> {
     }
 }
 
-/// One statement that can be published, or several that form a chain.
+/// One statement that can be published, or several that form a chain; or where a name is, and by
+/// which domain it is known outside.
 fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     let is_none =
         |it: &Statement| matches!(it, Statement::Absence { .. } | Statement::Member { .. });
@@ -276,7 +288,19 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
         [.., last] => last.statement != Statement::Withdrawal,
     };
     let to_itself = certificates.iter().any(|c| c.statement.hands_on_to() == Some(c.issuer));
-    if linked && ends_well && !to_itself { Ok(()) } else { Err(Refusal::Malformed) }
+    if (linked && ends_well || is_place_and_export(certificates)) && !to_itself {
+        Ok(())
+    } else {
+        Err(Refusal::Malformed)
+    }
+}
+
+fn is_place_and_export(certificates: &[Certificate]) -> bool {
+    let [place, export] = certificates else { return false };
+    place.issuer == export.issuer
+        && place.statement.hands_on_to().is_some()
+        && place.statement.exports_by().is_none()
+        && export.statement.exports_by().is_some()
 }
 
 /// What lasts longer than anything may is refused for that before all else: it might also begin

@@ -1,0 +1,211 @@
+//! This router's place in a trust domain, and what of the inside it shows (GDP paper, section 6.1).
+//!
+//! Domains nest. What was found in this router's own domain is carried inside; what was found
+//! further out goes by a border: of its own domain, or, at such a border, of the domain around it.
+//! A border shows a router outside only by which domain a source is known there: exports, then its
+//! own domain's word for it. So whoever did not export itself does not leave its domain, and no
+//! domain carries between others unless it is around one of them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rhumb_directory::{Expires, Question, Table, until};
+use rhumb_link::SessionId;
+use rhumb_trust::{Chain, Now, Verified};
+use rhumb_wire::certificate::MAX_CHAIN;
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
+
+use crate::admit::Stop;
+use crate::event::Event;
+use crate::grants::Grant;
+use crate::job::HeldPdu;
+use crate::jobs::RETRY_WHEN_BUSY_MS;
+use crate::{DropReason, Switch};
+
+/// The trust domain that a router belongs to.
+#[derive(Debug, Clone)]
+pub struct Domain {
+    /// Its name.
+    pub name: Name,
+    /// The domains around it, the nearest first.
+    pub around: Vec<Name>,
+    /// What the domain says and this router publishes, with the domain's metadata: that the router
+    /// is a border of it, and by which domain around it is known outside.
+    pub words: Vec<(Arc<Metadata>, Certificate)>,
+}
+
+/// What a switch knows of its domain.
+pub(crate) struct Place {
+    domain: Domain,
+    /// The domain's word that this router is a border of it.
+    border: Option<Certificate>,
+    /// By which certificates names of the inside are known outside.
+    exports: Table<Name, Exported>,
+}
+
+/// Certificates from a name to this router's domain; none where the name is not exported.
+struct Exported {
+    certificates: Vec<Certificate>,
+    until: Instant,
+}
+
+impl Place {
+    pub(crate) fn new(domain: Domain, router: Name, bound: usize) -> Self {
+        let is_border = |it: &&Certificate| {
+            it.issuer == domain.name
+                && it.statement == Statement::Route { via: router, scope: Scope::Any }
+        };
+        let border = domain.words.iter().map(|(_, word)| word).find(is_border).cloned();
+        Self { border, exports: Table::new(bound), domain }
+    }
+
+    /// The domain by whose border a destination is reached that was found so
+    /// many domains further out; none where this router goes there itself.
+    pub(crate) fn gateway(&self, level: u8) -> Option<Name> {
+        match (&self.border, level) {
+            (_, 0) | (Some(_), 1) => None,
+            (None, _) => Some(self.domain.name),
+            (Some(_), _) => self.domain.around.first().copied(),
+        }
+    }
+
+    fn is_within(&self, domain: &Name) -> bool {
+        self.domain.name == *domain || self.domain.around.contains(domain)
+    }
+
+    /// What the domain says, for RIBs to keep: in one order, since it has one issuer.
+    pub(crate) fn words(&self, now_s: u64) -> Option<(Arc<Metadata>, Vec<Certificate>)> {
+        let (metadata, _) = self.domain.words.first()?;
+        let words = self.domain.words.iter().map(|(_, word)| word.clone());
+        Some((metadata.clone(), words.filter(|word| word.not_after_s > now_s).collect()))
+    }
+
+    /// Takes over by which certificates a name is known outside.
+    pub(crate) fn learn_export(&mut self, chain: &Verified<Chain>, now: Now) {
+        let is_ours = chain.last_router() == Some(self.domain.name);
+        let certificates = if is_ours { chain.certificates().to_vec() } else { Vec::new() };
+        let exported = Exported { certificates, until: until(chain.not_after_s(), now) };
+        self.exports.insert(chain.origin(), exported);
+    }
+
+    /// RIBs know of no export of a name, and shall not be asked again before then.
+    pub(crate) fn learn_no_export(&mut self, name: Name, until: Instant) {
+        self.exports.insert(name, Exported { certificates: Vec::new(), until });
+    }
+
+    /// What was known of a name's export is asked for anew.
+    pub(crate) fn forget_export(&mut self, name: &Name) {
+        self.exports.remove(name);
+    }
+}
+
+impl Expires for Exported {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+}
+
+impl Switch {
+    /// Whether a chain may be known here: none of its exports is for a domain that we are not in.
+    pub(crate) fn is_within_bounds(&self, chain: &Chain) -> bool {
+        let place = self.transit.place();
+        chain.bounds().all(|domain| place.is_some_and(|place| place.is_within(&domain)))
+    }
+
+    /// Whether a session's peer is outside of this router's domain, of which this router is a
+    /// border: a router that shows no membership of it.
+    pub(crate) fn is_outside(&self, session: SessionId, now: Now) -> bool {
+        let Some(place) = self.transit.place().filter(|place| place.border.is_some()) else {
+            return false;
+        };
+        self.plane.peer(session).is_some_and(|peer| {
+            peer.metadata.role == Role::Router
+                && !peer.who(now.unix_s()).is_member_of(&place.domain.name)
+        })
+    }
+
+    /// The domain by whose border a destination is reached that was found so many domains out.
+    pub(crate) fn gateway(&self, level: u8) -> Option<Name> {
+        self.transit.place().and_then(|place| place.gateway(level))
+    }
+
+    /// The chain by which a router outside may know the source of a grant: its exports as far as
+    /// this domain, the domain's word for this router, and ours for the next one.
+    pub(crate) fn chain_outside(
+        &mut self,
+        grant: &Grant,
+        (from, next): (SessionId, SessionId),
+        now: Now,
+    ) -> Result<Vec<Certificate>, Stop> {
+        let known = &grant.chain;
+        let shown = known.exported_len().max(usize::from(known.server().is_some()));
+        let mut chain = known.certificates()[..shown].to_vec();
+        let last = chain.last().and_then(|it| it.statement.hands_on_to());
+        let by = last.unwrap_or(known.origin());
+        let Some(place) = self.transit.place() else { return Err(no_way()) };
+        let (own, border) = (place.domain.name, place.border.clone());
+        if by != own {
+            chain.extend(self.exports_of(by, from, now)?);
+        }
+        chain.extend(border);
+        let next = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
+        chain.extend(self.publishing.delegation_to(next, now));
+        let leads_back = chain.iter().any(|it| it.issuer == next);
+        match chain.len() <= MAX_CHAIN && !leads_back {
+            true => Ok(chain),
+            false => Err(no_way()),
+        }
+    }
+
+    fn exports_of(
+        &mut self,
+        name: Name,
+        from: SessionId,
+        now: Now,
+    ) -> Result<Vec<Certificate>, Stop> {
+        let place = self.transit.place_mut().ok_or_else(no_way)?;
+        if let Some(exported) = place.exports.current(&name, now.instant) {
+            let is_exported = !exported.certificates.is_empty();
+            return is_exported.then(|| exported.certificates.clone()).ok_or_else(|| {
+                Stop::new(DropReason::NotExported, Reason::Unreachable(RETRY_EXPORT_MS))
+            });
+        }
+        self.ask(from, Question::Export(name), now);
+        self.flush_requests(now);
+        Err(Stop::new(DropReason::RoutePending, Reason::NotYet(self.look_up_takes_ms())))
+    }
+
+    /// A name that is attached here says by which domain it is known outside.
+    pub(crate) fn export_verified(
+        &mut self,
+        request: &HeldPdu,
+        issuer: Arc<Metadata>,
+        export: &Verified<Certificate>,
+        now: Now,
+    ) {
+        let Ok(pdu) = rhumb_wire::Pdu::parse(&request.pdu) else { return };
+        let (name, session) = (export.issuer, request.session);
+        let is_ours = |place: &Place| export.statement.exports_by() == Some(place.domain.name);
+        let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
+        let Some(attached) = attached.filter(|_| self.transit.place().is_some_and(is_ours)) else {
+            let nack = Nack { reason: Reason::NotAuthorised, reporter: Some(self.name()) };
+            return self.send_nack(session, pdu.header(), nack, now);
+        };
+        attached.export = Some(Box::new((**export).clone()));
+        let (words, until_s) = (attached.words(), attached.until_s);
+        self.routes.note(export);
+        self.publishing.await_publication(name, session, pdu.tag());
+        self.accept(session, name, until_s, pdu.tag(), false, now);
+        self.publish(issuer, words, now);
+        self.plane.tell(Event::Exported { name });
+    }
+}
+
+/// A source cannot be shown outside: its chain would be too long, or lead back.
+fn no_way() -> Stop {
+    Stop::new(DropReason::Unreachable, Reason::Unreachable(RETRY_WHEN_BUSY_MS))
+}
+
+/// As long as RIBs' word holds that there is no export, about.
+const RETRY_EXPORT_MS: u16 = 1000;
