@@ -1,5 +1,6 @@
 //! What an operator may set. Every default is a named constant with its reason.
 
+use rhumb_directory::Remote;
 use rhumb_trust::Access;
 use rhumb_wire::Name;
 use rhumb_wire::rib::StoreId;
@@ -16,6 +17,17 @@ pub struct Config {
     pub store: StoreId,
     /// The trust domain whose names it knows, if it is of one.
     pub domain: Option<Name>,
+    /// The RIBs of the domain around, which know what is outside; nearest first.
+    pub parents: Vec<Remote>,
+    /// Most names of which it is remembered what those RIBs said.
+    pub max_beyond: usize,
+    /// Most look-ups in a second that are handed on to them for one that was admitted.
+    pub climbs_per_admitted_per_s: u32,
+    /// Most look-ups in a second that are handed on for all strangers of one source.
+    pub climbs_per_source_per_s: u32,
+    /// Most look-ups in a second that are handed on for all strangers; twice as many for all who
+    /// were admitted.
+    pub climbs_per_s: u32,
     /// Whom it serves, and who has a share that no stranger can touch.
     pub access: Access,
     /// Most names with an entry. Names that are known
@@ -58,6 +70,11 @@ impl Default for Config {
         Self {
             store: StoreId::default(),
             domain: None,
+            parents: Vec::new(),
+            max_beyond: MAX_BEYOND,
+            climbs_per_admitted_per_s: CLIMBS_PER_ADMITTED_PER_S,
+            climbs_per_source_per_s: CLIMBS_PER_SOURCE_PER_S,
+            climbs_per_s: CLIMBS_PER_S,
             access: Access::default(),
             max_names: MAX_NAMES,
             max_bytes: MAX_BYTES,
@@ -94,6 +111,7 @@ impl Config {
             strangers_percent,
             cached_entries: by_memory(CACHED_ENTRIES),
             cached_absences: by_memory(CACHED_ABSENCES),
+            max_beyond: by_memory(MAX_BEYOND),
             max_subscriptions: by_memory(MAX_SUBSCRIPTIONS),
             max_subscriptions_per_asker: by_memory(MAX_SUBSCRIPTIONS_PER_ASKER),
             ..Self::default()
@@ -116,6 +134,15 @@ impl Config {
     }
 }
 
+/// About 60 MB when full: a chain of four with its metadata.
+const MAX_BEYOND: usize = 1 << 15;
+/// With what strangers have less than the 1,000 absences a second that a RIB signs for one asker,
+/// which is what the domain around takes this one for.
+const CLIMBS_PER_ADMITTED_PER_S: u32 = 250;
+/// Of the strangers' part, for one source.
+const CLIMBS_PER_SOURCE_PER_S: u32 = 50;
+/// A quarter of what the domain around answers, whatever strangers ask.
+const CLIMBS_PER_S: u32 = 250;
 /// What the bounds below that are kept in memory are for: a third of it, and as much for the pages
 /// of the store and for sessions.
 const MEMORY: u64 = 512 << 20;

@@ -11,6 +11,18 @@ pub struct Counters {
     pub lookups_found: u64,
     /// Look-ups answered by a signed absence.
     pub lookups_absent: u64,
+    /// Look-ups that were found by the domain around.
+    pub lookups_found_beyond: u64,
+    /// Questions asked of the domain around.
+    pub climbs: u64,
+    /// Answers and changes of the domain around that did not verify.
+    pub beyond_refused: u64,
+    /// Changes that the domain around told, and that hold.
+    pub beyond_changes: u64,
+    /// Statements handed to the domain around.
+    pub passed_up: u64,
+    /// Statements that the domain around refused.
+    pub passed_up_refused: u64,
     /// Absences signed; the other answers of absence came from memory.
     pub absences_signed: u64,
     /// Orders to publish that were acknowledged.
@@ -97,8 +109,8 @@ pub enum DropReason {
     ForeignSource,
     /// The request is too short to be answered.
     UnreadableRequest,
-    /// Who asks, all strangers of its source, or all together,
-    /// have used up the signatures of this second.
+    /// Who asks, all strangers of its source, or all together, have used up the signatures of this
+    /// second, or what is asked of the domain around for them.
     OverBudget,
     /// Too many orders wait; the publisher repeats this one.
     TooManyOrders,
@@ -110,6 +122,8 @@ pub enum DropReason {
     Unsendable,
     /// The RIB does not serve who acknowledges.
     NotAuthorised,
+    /// An answer to nothing that was asked of the domain around.
+    UnexpectedAnswer,
 }
 
 impl DropReason {

@@ -113,6 +113,25 @@ impl Entry {
         self.export.in_force(now_s)
     }
 
+    /// Whether any of it is of a kind that may be known outside of its domain.
+    pub(crate) fn may_show(&self) -> bool {
+        let is_service = match &self.route {
+            Register::Holds(held) => matches!(held.statement, Statement::Service { .. }),
+            _ => false,
+        };
+        is_service
+            || matches!(self.export, Register::Holds(_))
+            || matches!(self.locator, Register::Holds(_))
+    }
+
+    /// The router that the newest route names.
+    pub(crate) fn any_via(&self) -> Option<Name> {
+        match &self.route {
+            Register::Holds(held) => held.statement.hands_on_to(),
+            _ => None,
+        }
+    }
+
     /// What the entry tells whoever asks, but for how long it holds: renewals change nothing of it.
     pub(crate) fn standing(&self, now_s: u64) -> Standing {
         let said = |register: &Register| register.in_force(now_s).map(|held| held.statement);

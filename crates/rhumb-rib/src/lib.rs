@@ -3,14 +3,16 @@
 //!
 //! Holders of names publish signed statements: who may carry their traffic, where they are, that
 //! what they said before no longer holds. Routers ask for the chain of such statements that leads
-//! to a name. Nothing is stored before it is verified, nothing is acknowledged before it is
-//! durable, and whoever asks verifies again.
+//! to a name. What a directory does not know it asks of the domain around its own, which it tells
+//! what is to be known there. Nothing is stored before it is verified, nothing is acknowledged
+//! before it is durable, and whoever asks verifies again.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`Rib`] | the directory: requests in, answers out; no sockets, no clock |
 //! | [`server`] | the directory behind a secure endpoint: batches of datagrams in and out |
 //! | [`store`] | where entries live: one file that survives `kill -9`, or memory |
+//! | `beyond`, `upward` | the domain around: what it was asked and said, and what it is told |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
 
@@ -19,6 +21,7 @@
 mod absence;
 mod admission;
 mod allowance;
+mod beyond;
 mod civil_clock;
 mod config;
 mod counters;
@@ -39,6 +42,7 @@ mod share;
 mod signatures;
 pub mod store;
 mod subscriptions;
+mod upward;
 
 pub use admission::RefusedAsker;
 pub use config::Config;
@@ -49,7 +53,7 @@ pub use entry::{
 };
 pub use error::RibError;
 pub use rib::commit::{Commit, Committed};
-pub use rib::publish::{Verdict, Verification};
+pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};
 pub use server::Server;
 pub use share::{Account, Footprint, Held, Moves, Share};

@@ -74,35 +74,51 @@ impl Trail {
             &[Certificate],
         ) -> Option<(&'a Certificate, Option<Name>)>,
     ) -> Result<Self, RibError> {
-        let mut room = max_answer_len.max(MIN_ANSWER_LEN) - FOUND_LEN;
         let mut certificates = Vec::new();
-        let mut entries = Vec::new();
+        let mut metadata = Vec::new();
         let mut next = Some(name);
         while let Some(at) = next
             && certificates.len() < MAX_CHAIN
             && let Some(entry) = store.entry(&at)?
         {
             let Some((certificate, via)) = step(&entry, &certificates) else { break };
-            let Some(left) = room.checked_sub(certificate.emitted_len()) else { break };
-            room = left;
-            certificates.push(certificate.clone());
-            entries.push(entry);
+            let certificate = certificate.clone();
+            certificates.push(certificate);
+            metadata.push(entry.metadata().clone());
             next = via;
         }
-        let mut metadata = Vec::new();
-        for entry in entries {
-            let len = METADATA_HEAD_LEN + entry.metadata().emit().len();
-            let Some(left) = room.checked_sub(len) else { break };
-            room = left;
-            metadata.push(entry.metadata().clone());
+        Ok(Self { metadata, certificates }.cut(max_answer_len))
+    }
+
+    /// As much of it as fits an answer of so many bytes: certificates first.
+    pub(crate) fn cut(mut self, max_answer_len: usize) -> Self {
+        let mut room = max_answer_len.max(MIN_ANSWER_LEN) - FOUND_LEN;
+        let mut fits = |len: usize| {
+            let left = room.checked_sub(len);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let fitting = self.certificates.iter().take_while(|it| fits(it.emitted_len())).count();
+        self.certificates.truncate(fitting);
+        let len_of = |metadata: &Metadata| METADATA_HEAD_LEN + metadata.emit().len();
+        let mut fitting = self.metadata.iter().take_while(|it| fits(len_of(it))).count();
+        if self.certificates.is_empty() {
+            // An answer about metadata is of no use without.
+            fitting = fitting.max(1);
         }
-        Ok(Self { metadata, certificates })
+        self.metadata.truncate(fitting);
+        self
     }
 
     /// Whether the name is reached this way: that a server answers
     /// for it says nothing of where the server is.
     pub(crate) fn is_way(&self) -> bool {
-        match &self.certificates[..] {
+        Self::leads(&self.certificates)
+    }
+
+    /// As [`Trail::is_way`], of certificates alone.
+    pub(crate) fn leads(certificates: &[Certificate]) -> bool {
+        match certificates {
             [] => false,
             [only] => !matches!(only.statement, Statement::Service { .. }),
             _ => true,
@@ -143,8 +159,8 @@ struct Narrowest {
     is_inside: bool,
 }
 
-/// Bytes of a found answer without its items: kind, identifier, name, two counts.
-const FOUND_LEN: usize = 1 + 4 + Name::LEN + 1 + 1;
+/// Bytes of a found answer without its items: kind, identifier, level, name, two counts.
+const FOUND_LEN: usize = 1 + 4 + 1 + Name::LEN + 1 + 1;
 /// Bytes before each metadata: its length.
 const METADATA_HEAD_LEN: usize = 2;
 /// An answer of one certificate of any kind: with less, nothing could be answered at all.
@@ -159,7 +175,7 @@ mod tests {
     fn the_stated_length_of_an_empty_answer_is_right() {
         let body = RibResponseBody::Found {
             name: Name([0; 32]),
-            level: 0,
+            level: 1,
             metadata: Vec::new(),
             certificates: Vec::new(),
         };

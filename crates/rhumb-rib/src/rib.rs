@@ -12,14 +12,18 @@
 //! INVARIANT: whatever was acknowledged as stored, or something newer by the same issuer, is found
 //! until it expires, also after the process was killed.
 
+mod climb;
 pub(crate) mod commit;
+mod pass_up;
 mod place;
 pub(crate) mod publish;
+pub(crate) mod verification;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rhumb_directory::Question;
 use rhumb_link::Source;
 use rhumb_trust::{Access, Identity, Now, Standing, Who};
 use rhumb_wire::rib::{
@@ -31,6 +35,7 @@ use self::commit::{Staged, UnderWay};
 use self::publish::NotTaken;
 use crate::absence::Absences;
 use crate::admission::{Admission, RefusedAsker};
+use crate::beyond::Beyond;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::gone::Gone;
@@ -59,6 +64,12 @@ pub struct Rib<S> {
     pub(crate) swept_to: Option<Name>,
     pub(crate) answers: VecDeque<(OrderId, RibResponse)>,
     pub(crate) next_order: u64,
+    /// The domain around, if there is one.
+    pub(crate) beyond: Option<Box<Beyond>>,
+    /// Whose turn it is to be verified.
+    pub(crate) told_is_next: bool,
+    /// Those that wait for an answer and get none.
+    pub(crate) abandoned: Vec<OrderId>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) gone: Gone,
     pushes: Pushes,
@@ -98,7 +109,9 @@ pub struct Asker {
 pub enum Outcome {
     /// The answer.
     Answer(RibResponse),
-    /// An order that may be good, to be answered by [`Rib::commit`] or [`Rib::poll_answer`].
+    /// An order that may be good, to be answered by [`Rib::commit`] or [`Rib::poll_answer`]; or a
+    /// look-up that was handed on to the domain around, to be answered by the latter, unless
+    /// [`Rib::poll_abandoned`] says that it is not.
     Staged(OrderId),
     /// Something that wants no answer.
     Noted,
@@ -154,6 +167,9 @@ impl<S: Store> Rib<S> {
             swept_to: None,
             answers: VecDeque::new(),
             next_order: 0,
+            beyond: None,
+            told_is_next: false,
+            abandoned: Vec::new(),
             subscriptions: Subscriptions::new(Bounds {
                 known_per_asker: config.max_subscriptions_per_asker,
                 absent_per_asker: config.max_absent_subscriptions_per_asker,
@@ -166,6 +182,13 @@ impl<S: Store> Rib<S> {
             admission: Admission::new(config.access.clone()),
             identity,
             config,
+        }
+    }
+
+    /// Goes to the RIBs of the domain around from now on, if there are any.
+    pub fn look_beyond(&mut self, now: Instant) {
+        if self.config.domain.is_some() && !self.config.parents.is_empty() {
+            self.beyond = Some(Box::new(Beyond::new(&self.config, now)));
         }
     }
 
@@ -347,6 +370,9 @@ impl<S: Store> Rib<S> {
                 certificates,
             });
         }
+        if let Some(change) = self.change_beyond(subject, max_answer_len, now_s) {
+            return Some(change);
+        }
         let entry = self.store.entry(&subject).ok().flatten()?;
         let withdrawal = entry.withdrawal(now_s)?.clone();
         Some(RibResponseBody::Changed {
@@ -389,7 +415,7 @@ impl<S: Store> Rib<S> {
         if name == self.name() {
             return self.found_metadata(id, name, (**self.identity.metadata()).clone());
         }
-        self.absent(asker, id, name, now_s)
+        self.climb(asker, id, Question::Route(name), now_s)
     }
 
     /// By which certificates a name is known outside of this directory's domain.
@@ -433,7 +459,7 @@ impl<S: Store> Rib<S> {
                 self.subscriptions.add(asker.subscriber(), name, now_s);
                 self.found_metadata(id, name, entry.metadata().clone())
             }
-            Ok(None) => self.absent(asker, id, name, now_s),
+            Ok(None) => self.climb(asker, id, Question::Metadata(name), now_s),
             Err(error) => {
                 let refusal = self.store_failed(error);
                 self.refuse(id, refusal)

@@ -16,7 +16,12 @@
 //! then runs what [`Server::poll_verification`] and [`Server::poll_commit`] hand out
 //! elsewhere, so that look-ups never wait for it.
 //!
+//! What misses here is asked of the RIBs of the domain around, if there is one, over sessions that
+//! this end begins (`parents`): whoever waits for that is answered when they have.
+//!
 //! Whatever else comes in is dropped and counted by [`DropReason`].
+
+mod parents;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -76,9 +81,11 @@ impl<S: Store> Server<S> {
     ) -> Result<Self, LinkError> {
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         endpoint.set_access(config.access.clone(), now);
+        let mut rib = Rib::new(identity, store, config);
+        rib.look_beyond(now.instant);
         Ok(Self {
             endpoint,
-            rib: Rib::new(identity, store, config),
+            rib,
             waiting: HashMap::new(),
             work_is_deferred: false,
             clock: CivilClock::new(now),
@@ -119,6 +126,9 @@ impl<S: Store> Server<S> {
     /// Work: [`SWEEP_BUDGET`] entries at most.
     pub fn handle_timeout(&mut self, now: Now) {
         self.endpoint.handle_timeout(now.instant);
+        if let Some(beyond) = &mut self.rib.beyond {
+            beyond.directory.handle_timeout(now.instant);
+        }
         if self.sweep_at <= now.instant {
             self.sweep_at = now.instant + SWEEP_INTERVAL;
             self.sweep(now);
@@ -179,7 +189,9 @@ impl<S: Store> Server<S> {
 
     /// When to call [`Server::handle_timeout`]; the sweep sees to it that this is never far off.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let due = [self.endpoint.poll_timeout(), self.rib.poll_timeout(), Some(self.sweep_at)];
+        let beyond = self.rib.beyond.as_ref().and_then(|beyond| beyond.poll_timeout());
+        let rib = self.rib.poll_timeout();
+        let due = [self.endpoint.poll_timeout(), rib, beyond, Some(self.sweep_at)];
         due.into_iter().flatten().min()
     }
 
@@ -254,9 +266,15 @@ impl<S: Store> Server<S> {
 
     /// Whatever is to be done after anything happened.
     fn advance(&mut self, now: Now) {
-        self.take_events();
+        self.take_events(now.instant);
+        self.connect_parents(now.instant);
         if !self.work_is_deferred {
             self.rib.work();
+        }
+        self.rib.advance(now);
+        self.send_to_parents(now);
+        while let Some(id) = self.rib.poll_abandoned() {
+            self.waiting.remove(&id);
         }
         while let Some((id, response)) = self.rib.poll_answer() {
             if let Some(path) = self.waiting.remove(&id) {
@@ -301,7 +319,8 @@ impl<S: Store> Server<S> {
         now: Now,
     ) -> Result<Option<(ReturnPath, RibResponse)>, DropReason> {
         let pdu = Pdu::parse(bytes).map_err(|_| DropReason::MalformedPdu)?;
-        if pdu.action() != Action::RibRequest {
+        let is_answer = pdu.action() == Action::RibResponse && self.is_parent(session);
+        if pdu.action() != Action::RibRequest && !is_answer {
             return Err(DropReason::NotARequest);
         }
         if pdu.destination() != self.rib.name() {
@@ -310,6 +329,10 @@ impl<S: Store> Server<S> {
         let peer = self.endpoint.peer(session).ok_or(DropReason::RefusedByLink)?;
         if pdu.source() != peer.name {
             return Err(DropReason::ForeignSource);
+        }
+        if is_answer {
+            self.rib.hear(session, pdu.data(), now);
+            return Ok(None);
         }
         let overhead = RECORD_OVERHEAD + PduHeader::LEN;
         let max_answer_len = usize::from(peer.max_datagram_len).saturating_sub(overhead);
@@ -335,23 +358,32 @@ impl<S: Store> Server<S> {
             tag: path.tag,
             ..PduHeader::new(Action::RibResponse, self.rib.name(), path.asker)
         };
+        self.send_pdu(path.session, header, &data, now);
+    }
+
+    fn send_pdu(&mut self, session: SessionId, header: PduHeader, data: &[u8], now: Now) {
         self.buffer.clear();
         self.buffer.resize(RecordHeader::LEN, 0);
-        header.emit(&data, &[], &mut self.buffer).expect(
+        header.emit(data, &[], &mut self.buffer).expect(
             "invariant: an answer is shorter than 65,535 bytes, by the bounds of its lists",
         );
         self.buffer.resize(self.buffer.len() + RECORD_OVERHEAD - RecordHeader::LEN, 0);
-        match self.endpoint.seal(path.session, &mut self.buffer, now.instant) {
+        match self.endpoint.seal(session, &mut self.buffer, now.instant) {
             Ok(to) => self.outgoing.push(to, &self.buffer),
             Err(_) => self.rib.counters.count_drop(DropReason::Unsendable),
         }
     }
 
-    fn take_events(&mut self) {
+    fn take_events(&mut self, now: Instant) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Established { .. } => self.rib.counters.sessions_established += 1,
-                Event::Closed { peer, .. } => {
+                Event::Established { session, attempt, .. } => {
+                    self.rib.counters.sessions_established += 1;
+                    self.parent_established(session, attempt, now);
+                }
+                Event::Failed { attempt, .. } => self.parent_failed(attempt, now),
+                Event::Closed { session, peer, .. } => {
+                    self.parent_closed(session, now);
                     self.rib.counters.sessions_closed += 1;
                     if self.endpoint.session_of(&peer).is_none() {
                         self.rib.forget_asker(&peer);

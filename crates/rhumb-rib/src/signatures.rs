@@ -9,7 +9,7 @@
 use crate::allowance::Allowance;
 use crate::fair::FairQueue;
 use crate::generations::Generations;
-use crate::rib::publish::Verification;
+use crate::rib::publish::Unverified;
 use crate::share::Payer;
 use rhumb_wire::{Certificate, Name};
 
@@ -30,8 +30,8 @@ impl Budgets {
 /// Orders whose signatures are to be checked.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    admitted: FairQueue<Verification>,
-    strangers: FairQueue<Verification>,
+    admitted: FairQueue<Unverified>,
+    strangers: FairQueue<Unverified>,
     /// Admitted ones taken since one of a stranger was.
     in_a_row: u32,
 }
@@ -53,24 +53,24 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn push(&mut self, payer: Payer, asker: Name, verification: Verification) {
+    pub(crate) fn push(&mut self, payer: Payer, asker: Name, order: Unverified) {
         match payer {
-            Payer::Admitted(_) => self.admitted.push(payer, asker, verification),
-            Payer::Stranger(_) => self.strangers.push(payer, asker, verification),
+            Payer::Admitted(_) => self.admitted.push(payer, asker, order),
+            Payer::Stranger(_) => self.strangers.push(payer, asker, order),
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Verification> {
+    pub(crate) fn pop(&mut self) -> Option<Unverified> {
         let (first, second) = match self.in_a_row < ADMITTED_IN_A_ROW {
             true => (&mut self.admitted, &mut self.strangers),
             false => (&mut self.strangers, &mut self.admitted),
         };
-        let (payer, verification) = first.pop().or_else(|| second.pop())?;
+        let (payer, order) = first.pop().or_else(|| second.pop())?;
         self.in_a_row = match payer {
             Payer::Admitted(_) => self.in_a_row.saturating_add(1),
             Payer::Stranger(_) => 0,
         };
-        Some(verification)
+        Some(order)
     }
 }
 

@@ -6,6 +6,7 @@ mod world;
 
 mod absence;
 mod access;
+mod beyond;
 mod change;
 mod deferred;
 mod durability;
@@ -16,6 +17,7 @@ mod floods;
 mod forged;
 mod look_up;
 mod model;
+mod pass_up;
 mod quota;
 mod sequence;
 mod server;

@@ -194,6 +194,7 @@ impl<S: Store> Rib<S> {
             (Ok(()), Purpose::Orders(staged)) => {
                 self.counters.commits += 1;
                 self.stored(staged);
+                self.note_committed(&changes);
                 for name in moved {
                     self.push_to_subscribers(name);
                 }

@@ -3,7 +3,7 @@
 //! 1. Shape, windows, rules, lifetimes, known keys,
 //!    sequences, quotas: all cheap, so they come first.
 //! 2. Signatures, within the payer's budget and in its turn, as a
-//!    [`Verification`] that another thread can run; not again for the very
+//!    [`Verification`](crate::Verification) that another thread can run; not again for the very
 //!    statements that are stored already, or were found forged.
 //! 3. The order joins those staged before it, and sees what they change;
 //!    what came in between is checked once more.
@@ -25,9 +25,9 @@ use crate::share::Payer;
 use crate::store::Store;
 use crate::{DropReason, Entry, Footprint, MAX_SERVICE_LIFETIME_S, RibError, Share};
 
-/// The signatures of an order, to be checked by whoever has the time.
+/// An order whose signatures are to be checked by whoever has the time.
 #[derive(Debug)]
-pub struct Verification {
+pub(crate) struct Unverified {
     order: Order,
     sent: HashMap<Name, Metadata>,
     certificates: Vec<Certificate>,
@@ -35,20 +35,9 @@ pub struct Verification {
     issuers: Vec<Metadata>,
 }
 
-/// What became of a [`Verification`].
-#[derive(Debug)]
-pub struct Verdict {
-    verification: Verification,
-    result: Result<(), Refusal>,
-}
-
-impl Verification {
+impl Unverified {
     /// Does the work: 60 µs for each certificate.
-    pub fn run(self) -> Verdict {
-        Verdict { result: self.check(), verification: self }
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         let now_s = self.order.now_s;
         let one = |(certificate, issuer): (&Certificate, &_)| {
             verify_statement(certificate, issuer, now_s).map(|_| ()).map_err(refusal_of)
@@ -137,29 +126,22 @@ impl<S: Store> Rib<S> {
             if !self.order_budgets.take(payer, certificates.len() as u32, per_s, now_s) {
                 return Err(NotTaken::Refused(Refusal::QuotaExceeded));
             }
-            let verification = Verification { order, sent, certificates, issuers };
+            let verification = Unverified { order, sent, certificates, issuers };
             self.verifications.push(payer, asker.name, verification);
         }
         self.next_order += 1;
         Ok(id)
     }
 
-    /// The next order whose signatures are to be checked.
-    pub fn poll_verification(&mut self) -> Option<Verification> {
-        let verification = self.verifications.pop()?;
-        self.verifications_under_way += 1;
-        Some(verification)
-    }
-
-    /// Takes back what became of a verification: the order is staged, or refused.
-    pub fn handle_verified(&mut self, verdict: Verdict) {
+    /// An order was verified: it is staged, or refused.
+    pub(crate) fn order_verified(&mut self, unverified: Unverified, result: Result<(), Refusal>) {
         self.verifications_under_way = self.verifications_under_way.saturating_sub(1);
-        let Verification { order, sent, certificates, .. } = verdict.verification;
-        if verdict.result == Err(Refusal::BadSignature) {
+        let Unverified { order, sent, certificates, .. } = unverified;
+        if result == Err(Refusal::BadSignature) {
             self.forgeries.note(&certificates);
         }
         let by = (order.publisher, order.share);
-        let staged = verdict.result.and_then(|()| {
+        let staged = result.and_then(|()| {
             let (mut drafts, _) = self.draft(by, &sent, &certificates, order.now_s)?;
             self.place(order.publisher, order.share, &mut drafts)?;
             Ok(drafts)

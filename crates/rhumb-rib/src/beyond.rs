@@ -1,0 +1,303 @@
+//! What the domain around knows, as far as it was asked: the RIBs of that domain, the look-ups that
+//! wait for their answers, and what they said, until it ends.
+//!
+//! 1. A look-up that misses here is put to them once, however many ask: [`Beyond::enter`].
+//! 2. What they answer is verified before anything is made of it: [`Told`].
+//! 3. It is remembered and told to whoever asks next, while those RIBs tell of changes; when they
+//!    are away, until it ends: [`Beyond::recall`].
+//!
+//! INVARIANT: strangers, of whatever number, have no more than their part of what is asked in a
+//! second and of the places to wait in; so those who were admitted are always heard.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rhumb_directory::{Directory, Kind, Question, Slot, Table};
+use rhumb_link::SessionId;
+use rhumb_trust::{name_of, verify_chain, verify_statement};
+use rhumb_wire::rib::RequestId;
+use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Statement};
+
+use crate::allowance::Allowance;
+use crate::config::Config;
+use crate::lookup::Trail;
+use crate::share::Payer;
+use crate::signatures::Budgets;
+use crate::upward::Upward;
+use crate::{Asker, OrderId};
+
+pub(crate) struct Beyond {
+    pub(crate) directory: Directory,
+    pub(crate) upward: Upward,
+    /// The RIBs that there are sessions with.
+    parents: HashMap<SessionId, Arc<Metadata>>,
+    remembered: Table<Name, Remembered>,
+    metadata: Table<Name, (u8, Metadata)>,
+    /// The newest of each slot that changed: what rests on an older one is asked for again.
+    newest: Table<Slot, u64>,
+    climbers: HashMap<Question, Vec<Climber>>,
+    places: [usize; 2],
+    to_ask: VecDeque<Question>,
+    pub(crate) unverified: VecDeque<Told>,
+    pub(crate) verified: VecDeque<(Told, bool)>,
+    budgets: Budgets,
+    of_kind: [Allowance; 2],
+}
+
+/// Somebody who waits for what the domain around says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Climber {
+    pub(crate) order: OrderId,
+    pub(crate) request: RequestId,
+    pub(crate) asker: Asker,
+}
+
+/// What was found, by how many domains further out.
+#[derive(Debug, Clone)]
+pub(crate) struct Remembered {
+    pub(crate) level: u8,
+    pub(crate) metadata: Vec<Metadata>,
+    pub(crate) certificates: Vec<Certificate>,
+}
+
+/// What a RIB of the domain around said, to be verified.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) heard: Heard,
+    pub(crate) name: Name,
+    pub(crate) what: Remembered,
+    pub(crate) keys: Vec<(Name, PublicKey)>,
+    pub(crate) now_s: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Answer { replica: usize },
+    Absence { replica: usize, rib: Arc<Metadata> },
+    Change,
+}
+
+impl Told {
+    /// Whether every signature of it does.
+    pub(crate) fn holds(&self) -> bool {
+        let certificates = &self.what.certificates;
+        let alone = match &certificates[..] {
+            [only] if only.statement.hands_on_to().is_none() => Some(only),
+            [only] if matches!(only.statement, Statement::Service { .. }) => Some(only),
+            _ => None,
+        };
+        let issuer = match &self.heard {
+            Heard::Absence { rib, .. } => Some(&**rib),
+            _ => self.what.metadata.iter().find(|metadata| name_of(metadata) == self.name),
+        };
+        match (alone, issuer, &self.heard) {
+            (Some(only), Some(issuer), Heard::Absence { .. } | Heard::Change) => {
+                verify_statement(only, issuer, self.now_s).is_ok()
+            }
+            (_, _, Heard::Absence { .. }) => false,
+            _ => {
+                let keys: HashMap<Name, PublicKey> = self.keys.iter().copied().collect();
+                let key_of = |name: &Name| keys.get(name).copied();
+                verify_chain(self.name, certificates.clone(), key_of, self.now_s).is_ok()
+            }
+        }
+    }
+}
+
+impl Beyond {
+    /// For a directory that has these RIBs around it, of which nothing is known yet.
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let bound = config.max_beyond;
+        Self {
+            directory: Directory::new(&config.parents, bound, MAX_PUBLICATIONS, now),
+            upward: Upward::new(bound),
+            parents: HashMap::new(),
+            remembered: Table::new(bound),
+            metadata: Table::new(bound),
+            newest: Table::new(bound),
+            climbers: HashMap::new(),
+            places: [0; 2],
+            to_ask: VecDeque::new(),
+            unverified: VecDeque::new(),
+            verified: VecDeque::new(),
+            budgets: Budgets::new(),
+            of_kind: [Allowance::default(); 2],
+        }
+    }
+
+    /// There is a session with one of the RIBs.
+    pub(crate) fn joined(&mut self, session: SessionId, metadata: Arc<Metadata>) {
+        self.parents.insert(session, metadata);
+    }
+
+    pub(crate) fn left(&mut self, session: SessionId) {
+        self.parents.remove(&session);
+    }
+
+    /// Who the RIB at the other end of a session is.
+    pub(crate) fn parent(&self, session: SessionId) -> Option<&Arc<Metadata>> {
+        self.parents.get(&session)
+    }
+
+    /// Whether one of the RIBs has this name.
+    pub(crate) fn is_parent(&self, name: &Name) -> bool {
+        self.parents.values().any(|metadata| name_of(metadata) == *name)
+    }
+
+    /// Whether one more question may be asked for `payer`, which is counted if so.
+    pub(crate) fn may_ask(&mut self, payer: Payer, config: &Config, now_s: u64) -> bool {
+        let (kind, each, all) = match payer {
+            Payer::Admitted(_) => (0, config.climbs_per_admitted_per_s, 2 * config.climbs_per_s),
+            Payer::Stranger(_) => (1, config.climbs_per_source_per_s, config.climbs_per_s),
+        };
+        self.budgets.take(payer, 1, each, now_s) && self.of_kind[kind].take(1, all, now_s)
+    }
+
+    pub(crate) fn is_climbing(&self, question: &Question) -> bool {
+        self.climbers.contains_key(question)
+    }
+
+    /// Has somebody wait for the answer to a question, which is asked if it is a new one. Returns
+    /// whose place it takes: its own of an earlier request. `None` when there is no place.
+    pub(crate) fn enter(
+        &mut self,
+        question: Question,
+        climber: Climber,
+    ) -> Option<Option<OrderId>> {
+        let is_new = !self.climbers.contains_key(&question);
+        let kind = kind_of(&climber.asker);
+        if let Some(waiting) = self.climbers.get_mut(&question)
+            && let Some(place) = waiting.iter_mut().find(|it| it.asker.name == climber.asker.name)
+        {
+            return Some(Some(std::mem::replace(place, climber).order));
+        }
+        if self.places[kind] >= MAX_CLIMBERS / 2 {
+            return None;
+        }
+        self.places[kind] += 1;
+        self.climbers.entry(question).or_default().push(climber);
+        if is_new {
+            self.to_ask.push_back(question);
+        }
+        Some(None)
+    }
+
+    /// The next question to ask.
+    pub(crate) fn next_to_ask(&mut self) -> Option<Question> {
+        self.to_ask.pop_front()
+    }
+
+    /// All who wait for the answer to a question, which wait no longer.
+    pub(crate) fn take_climbers(&mut self, question: &Question) -> Vec<Climber> {
+        let climbers = self.climbers.remove(question).unwrap_or_default();
+        for climber in &climbers {
+            self.places[kind_of(&climber.asker)] -= 1;
+        }
+        climbers
+    }
+
+    /// What is remembered that answers a question. While the RIBs are there, only what they tell
+    /// changes of.
+    pub(crate) fn recall(&mut self, question: &Question, now_s: u64) -> Option<Remembered> {
+        let is_alone = !self.directory.is_ready();
+        match question {
+            Question::Route(name) => {
+                let is_watched = self.directory.is_watched(name);
+                self.in_force(name, now_s).filter(|it| it.is_way() && (is_watched || is_alone))
+            }
+            Question::Metadata(name) => {
+                let (level, metadata) = self.metadata.get(name)?.clone();
+                Some(Remembered { level, metadata: vec![metadata], certificates: Vec::new() })
+            }
+            Question::Publish(_) | Question::Store(_) => None,
+        }
+    }
+
+    /// What is remembered of a name and holds, be it that it was withdrawn.
+    pub(crate) fn in_force(&mut self, name: &Name, now_s: u64) -> Option<Remembered> {
+        let remembered = self.remembered.get(name)?;
+        let holds = |it: &Certificate| it.not_after_s >= now_s;
+        let certificates = &remembered.certificates;
+        if certificates.iter().all(holds)
+            && certificates.iter().all(|it| is_newest(&self.newest, it))
+        {
+            return Some(remembered.clone());
+        }
+        self.remembered.remove(name);
+        None
+    }
+
+    /// Whether nothing newer is known than any of these certificates.
+    pub(crate) fn is_newest(&self, certificates: &[Certificate]) -> bool {
+        certificates.iter().all(|certificate| is_newest(&self.newest, certificate))
+    }
+
+    pub(crate) fn remember(&mut self, name: Name, what: Remembered) {
+        self.learn_metadata(what.level, &what.metadata);
+        self.remembered.insert(name, what);
+    }
+
+    pub(crate) fn learn_metadata(&mut self, level: u8, list: &[Metadata]) {
+        for metadata in list {
+            self.metadata.insert(name_of(metadata), (level, metadata.clone()));
+        }
+    }
+
+    pub(crate) fn metadata_of(&self, name: &Name) -> Option<&Metadata> {
+        self.metadata.peek(name).map(|(_, metadata)| metadata)
+    }
+
+    /// Notes what changed, of which everything older holds no longer.
+    pub(crate) fn note_newest(&mut self, certificate: &Certificate) {
+        let Slot { issuer, kind } = Slot::of(certificate);
+        if certificate.statement == Statement::Withdrawal {
+            for kind in [Kind::Way, Kind::Locator, Kind::Export] {
+                self.newest.insert(Slot { issuer, kind }, certificate.sequence.saturating_add(1));
+            }
+        } else {
+            self.newest.insert(Slot { issuer, kind }, certificate.sequence);
+        }
+    }
+
+    /// Puts something that was told behind what is to be verified, if there is room.
+    pub(crate) fn verify(&mut self, told: Told) -> bool {
+        let has_room = self.unverified.len() < MAX_UNVERIFIED;
+        if has_room {
+            self.unverified.push_back(told);
+        }
+        has_room
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.directory.poll_timeout().into_iter().chain(self.upward.due()).min()
+    }
+}
+
+impl Remembered {
+    /// Whether a name is reached this way.
+    pub(crate) fn is_way(&self) -> bool {
+        let withdrawn = |it: &Certificate| it.statement == Statement::Withdrawal;
+        !self.certificates.iter().any(withdrawn) && Trail::leads(&self.certificates)
+    }
+}
+
+fn is_newest(newest: &Table<Slot, u64>, certificate: &Certificate) -> bool {
+    // A withdrawal is noted under one more than its own.
+    let own = match certificate.statement {
+        Statement::Withdrawal => certificate.sequence.saturating_add(1),
+        _ => certificate.sequence,
+    };
+    newest.peek(&Slot::of(certificate)).is_none_or(|newest| *newest <= own)
+}
+
+fn kind_of(asker: &Asker) -> usize {
+    usize::from(matches!(Payer::of(asker), Payer::Stranger(_)))
+}
+
+/// Each waits for three seconds at most; half of the places are strangers'.
+const MAX_CLIMBERS: usize = 1 << 13;
+/// A second of a core's work, and what more is told is repeated.
+const MAX_UNVERIFIED: usize = 1 << 12;
+/// Statements that wait for the RIBs to take them: 32 MB when full.
+const MAX_PUBLICATIONS: usize = 1 << 15;

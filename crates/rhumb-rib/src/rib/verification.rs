@@ -1,0 +1,82 @@
+//! Signatures to be checked by whoever has the time: those of orders, and those of what the domain
+//! around has said. The two take turns, so that neither waits for a flood of the other.
+
+use rhumb_wire::rib::Refusal;
+
+use super::Rib;
+use super::publish::Unverified;
+use crate::beyond::Told;
+use crate::store::Store;
+
+/// Signatures to be checked, on any thread.
+#[derive(Debug)]
+pub struct Verification(Task);
+
+#[derive(Debug)]
+enum Task {
+    Order(Box<Unverified>),
+    Told(Box<Told>),
+}
+
+/// What became of a [`Verification`].
+#[derive(Debug)]
+pub struct Verdict(Checked);
+
+#[derive(Debug)]
+enum Checked {
+    Order(Box<Unverified>, Result<(), Refusal>),
+    Told(Box<Told>, bool),
+}
+
+impl Verification {
+    /// Does the work: 60 µs for each certificate.
+    pub fn run(self) -> Verdict {
+        Verdict(match self.0 {
+            Task::Order(order) => {
+                let result = order.check();
+                Checked::Order(order, result)
+            }
+            Task::Told(told) => {
+                let holds = told.holds();
+                Checked::Told(told, holds)
+            }
+        })
+    }
+}
+
+impl<S: Store> Rib<S> {
+    /// The next signatures to be checked.
+    pub fn poll_verification(&mut self) -> Option<Verification> {
+        self.told_is_next = !self.told_is_next;
+        if self.told_is_next
+            && let Some(told) = self.next_told()
+        {
+            return Some(told);
+        }
+        match self.verifications.pop() {
+            Some(order) => {
+                self.verifications_under_way += 1;
+                Some(Verification(Task::Order(Box::new(order))))
+            }
+            None => self.next_told(),
+        }
+    }
+
+    fn next_told(&mut self) -> Option<Verification> {
+        let told = self.beyond.as_mut()?.unverified.pop_front()?;
+        Some(Verification(Task::Told(Box::new(told))))
+    }
+
+    /// Takes back what became of a verification: an order is staged or refused, what the domain
+    /// around said is believed or not when [`Rib::advance`] is called next.
+    pub fn handle_verified(&mut self, verdict: Verdict) {
+        match verdict.0 {
+            Checked::Order(order, result) => self.order_verified(*order, result),
+            Checked::Told(told, holds) => {
+                if let Some(beyond) = &mut self.beyond {
+                    beyond.verified.push_back((*told, holds));
+                }
+            }
+        }
+    }
+}
