@@ -357,6 +357,6 @@ impl<S: Store> Rib<S> {
 fn name_in(question: &Question) -> Option<Name> {
     match question {
         Question::Route(name) | Question::Metadata(name) => Some(*name),
-        Question::Publish(_) | Question::Store(_) => None,
+        Question::Export(_) | Question::Publish(_) | Question::Store(_) => None,
     }
 }

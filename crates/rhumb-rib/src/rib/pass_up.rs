@@ -45,7 +45,7 @@ impl<S: Store> Rib<S> {
                 let end = until(certificate.not_after_s, now);
                 if let Some(beyond) = &mut self.beyond {
                     let directory = &mut beyond.directory;
-                    directory.publish_at(replica, metadata, certificate, end, now.instant);
+                    directory.publish_at(replica, metadata, vec![certificate], end, now.instant);
                 }
             }
         }
