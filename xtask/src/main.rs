@@ -18,6 +18,7 @@ mod packages;
 mod passed;
 mod pictures;
 mod process;
+mod products;
 mod programs;
 mod report;
 mod test;

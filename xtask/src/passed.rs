@@ -3,6 +3,11 @@
 //! A program is unchanged while it, the programs that it may start, and all files of the project
 //! that are no Rust code (vectors, pages, settings, recordings) have the size and the time of
 //! change that they had. Cargo writes a program anew whenever code that it is made of has changed.
+//!
+//! The one binary of all commands is made of all crates, so for tests of a product the sources of
+//! what the product is made of stand in its place ([`Product`]), and of their own program its
+//! content: cargo links it anew without need.
+//!
 //! What else the machine has, such as another version of a foreign router, is not looked at:
 //! `cargo xtask test --again` runs everything.
 
@@ -15,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::process::{self, Echo};
+use crate::products::Product;
 use crate::programs::Program;
 
 /// What is known from earlier runs.
@@ -22,12 +28,13 @@ pub(crate) struct Passed {
     file: PathBuf,
     /// By program: its state then, and how many tests it has.
     programs: BTreeMap<String, (String, usize)>,
-    /// The state of what is not code; without it nothing is known to be unchanged.
-    files: Option<String>,
+    /// Each file of the project, with its stamp; without them nothing is known to be unchanged.
+    files: Option<Vec<(String, Option<String>)>>,
 }
 
 impl Passed {
-    /// What was kept; nothing if it cannot be read.
+    /// What was kept; nothing if it cannot be read. Done before cargo builds, so that a source that
+    /// changes meanwhile is seen to have changed by the next run.
     pub(crate) fn load(root: &Path, target_directory: &Path) -> Self {
         let file = target_directory.join("passed.json");
         let text = std::fs::read_to_string(&file).unwrap_or_default();
@@ -63,28 +70,40 @@ impl Passed {
     }
 
     fn state(&self, program: &Program) -> Option<String> {
-        let mut state = self.files.clone()?;
+        let product = Product::of(&program.name);
+        let mut state = self.stamps(product)?;
+        if product.is_some() {
+            let content = std::fs::read(&program.executable).ok()?;
+            let _ = write!(state, " {:016x}", fnv(&content));
+            return Some(state);
+        }
         for path in std::iter::once(&program.executable).chain(&program.starts) {
             state.push_str(&stamp(path)?);
         }
         Some(state)
     }
+
+    /// The stamps of all files that are no Rust code, and of what the product is made of, in short.
+    fn stamps(&self, product: Option<&Product>) -> Option<String> {
+        let counts = |name: &str| {
+            !name.ends_with(".rs") || product.is_some_and(|product| product.is_made_of(name))
+        };
+        let mut all = String::new();
+        for (name, stamp) in self.files.as_ref()?.iter().filter(|(name, _)| counts(name)) {
+            let _ = write!(all, "{name}{stamp:?}");
+        }
+        Some(format!("{:016x}", fnv(all.as_bytes())))
+    }
 }
 
-/// Size and time of change of every file of the project that is no Rust code, in short.
-fn files(root: &Path) -> Option<String> {
+/// Size and time of change of every file of the project.
+fn files(root: &Path) -> Option<Vec<(String, Option<String>)>> {
     let mut command = Command::new("git");
     command.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
     let finished = process::run(&mut command, LIST_DEADLINE, Echo::Kept).ok()?;
-    if !finished.succeeded() {
-        return None;
-    }
-    let mut all = String::new();
-    for name in finished.output.lines().filter(|name| !name.ends_with(".rs")) {
-        // What was deleted and not committed has no stamp, and is a change, too.
-        let _ = write!(all, "{name}{:?}", stamp(&root.join(name)));
-    }
-    Some(format!("{:016x}", fnv(all.as_bytes())))
+    // What was deleted and not committed has no stamp, and is a change, too.
+    let with_stamp = |name: &str| (name.to_owned(), stamp(&root.join(name)));
+    finished.succeeded().then(|| finished.output.lines().map(with_stamp).collect())
 }
 
 fn stamp(path: &Path) -> Option<String> {
@@ -105,47 +124,91 @@ const LIST_DEADLINE: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn program(folder: &Path) -> Program {
-        let path = |name: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, "as it is").expect("a file can be written");
-            path
-        };
-        Program {
-            name: "a all".to_owned(),
-            folder: folder.to_owned(),
-            executable: path("all"),
-            starts: vec![path("daemon")],
+    /// A program in a folder of its own, with what it starts, and what is known of it.
+    struct Case {
+        folder: PathBuf,
+        program: Program,
+        passed: Passed,
+    }
+
+    impl Case {
+        fn new(name: &str) -> Self {
+            let own = format!("rhumb-passed-{}-{}", name.replace(' ', "-"), std::process::id());
+            let folder = std::env::temp_dir().join(own);
+            std::fs::create_dir_all(&folder).expect("a folder can be made");
+            let path = |name: &str| {
+                let path = folder.join(name);
+                write(&path, "as it is");
+                path
+            };
+            let program = Program {
+                name: name.to_owned(),
+                folder: folder.clone(),
+                executable: path("all"),
+                starts: vec![path("daemon")],
+            };
+            let files = ["README.md", "crates/rhumb-switch/src/lib.rs", "crates/rhumb/src/main.rs"];
+            let files = files.map(|name| (name.to_owned(), Some(" 1 2".to_owned())));
+            let passed = Passed {
+                file: folder.join("passed.json"),
+                programs: BTreeMap::new(),
+                files: Some(files.to_vec()),
+            };
+            Self { folder, program, passed }
         }
+
+        /// Whether it is run again after `change`, and has passed before it.
+        fn is_run_again_after(&mut self, change: impl FnOnce(&mut Passed, &Program)) -> bool {
+            self.passed.remember(&self.program, 7);
+            assert_eq!(self.passed.tests_of(&self.program), Some(7));
+            change(&mut self.passed, &self.program);
+            self.passed.tests_of(&self.program).is_none()
+        }
+    }
+
+    impl Drop for Case {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// Another time of change of the file of that number.
+    fn change(passed: &mut Passed, number: usize) {
+        passed.files.as_mut().expect("files")[number].1 = Some(" 1 3".to_owned());
+    }
+
+    fn write(path: &Path, text: &str) {
+        std::fs::write(path, text).expect("a file can be written");
     }
 
     #[test]
     fn a_program_is_run_again_when_it_or_what_it_starts_or_reads_has_changed() {
-        let folder = std::env::temp_dir().join(format!("rhumb-passed-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder can be made");
-        let program = program(&folder);
-        let mut passed = Passed {
-            file: folder.join("passed.json"),
-            programs: BTreeMap::new(),
-            files: Some("files".to_owned()),
-        };
-        assert_eq!(passed.tests_of(&program), None);
-        passed.remember(&program, 7);
-        assert_eq!(passed.tests_of(&program), Some(7));
-        passed.save().expect("a file can be written");
-        let loaded = Passed::load(Path::new("/nowhere/at/all"), &folder);
-        assert_eq!(loaded.programs, passed.programs);
-        // Without git nothing is known of the files.
-        assert_eq!(loaded.tests_of(&program), None);
+        let mut case = Case::new("a all");
+        assert_eq!(case.passed.tests_of(&case.program), None);
+        assert!(case.is_run_again_after(|_, program| write(&program.executable, "other")));
+        assert!(case.is_run_again_after(|_, program| write(&program.starts[0], "other")));
+        assert!(case.is_run_again_after(|passed, _| change(passed, 0)));
+        // Of code that is not read, what cargo builds of it tells.
+        assert!(!case.is_run_again_after(|passed, _| change(passed, 1)));
 
-        for changed in [&program.executable, &program.starts[0]] {
-            passed.remember(&program, 7);
-            std::fs::write(changed, "as it was not").expect("a file can be written");
-            assert_eq!(passed.tests_of(&program), None, "{}", changed.display());
-        }
-        passed.remember(&program, 7);
-        passed.files = Some("others".to_owned());
-        assert_eq!(passed.tests_of(&program), None);
-        std::fs::remove_dir_all(&folder).expect("our own folder");
+        case.passed.save().expect("a file can be written");
+        let loaded = Passed::load(Path::new("/nowhere/at/all"), &case.folder);
+        assert_eq!(loaded.programs, case.passed.programs);
+        // Without git nothing is known of the files.
+        assert_eq!(loaded.tests_of(&case.program), None);
+    }
+
+    #[test]
+    fn tests_of_a_product_are_run_again_when_it_or_they_have_changed_and_not_for_the_others() {
+        let mut case = Case::new("rhumb sixpack");
+        assert!(case.is_run_again_after(|_, program| write(&program.executable, "other")));
+        assert!(case.is_run_again_after(|passed, _| change(passed, 0)));
+        assert!(case.is_run_again_after(|passed, _| change(passed, 2)));
+        // The switch changes, and with it the binary; cargo links the tests anew, as they were.
+        assert!(!case.is_run_again_after(|passed, program| {
+            change(passed, 1);
+            write(&program.starts[0], "with another switch");
+            write(&program.executable, "other");
+        }));
     }
 }

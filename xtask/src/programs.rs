@@ -60,11 +60,11 @@ impl Program {
 
 /// Builds and runs all programs; with `again` also those that passed and are unchanged since.
 pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome {
+    let mut passed = Passed::load(root, target_directory);
     let programs = match build(root) {
         Ok(programs) => programs,
         Err(problem) => return Outcome::failed(format!("tests: {problem}")),
     };
-    let mut passed = Passed::load(root, target_directory);
     let mut outcome = Outcome::default();
     let mut programs_to_run = Vec::new();
     for program in programs {

@@ -13,6 +13,7 @@ mod fuzz_targets;
 mod licences;
 mod links;
 mod modules;
+mod products;
 mod rust_files;
 mod source;
 mod text;
@@ -86,6 +87,7 @@ fn check(root: &Path) -> Findings {
     crates::check(&tree, &mut findings);
     fuzz_targets::check(&tree, &mut findings);
     commands::check(&tree, &mut findings);
+    products::check(&tree, &mut findings);
     circles::check(&tree, &mut findings);
     drop_reasons::check(&tree, &mut findings);
     threats::check(&tree, &mut findings);

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 /// A router beside the network's own, with more options.
 fn router(place: &Place, network: &Network, more: &[&str]) -> (Running, Value) {

@@ -14,7 +14,8 @@ use crate::attackers::{
     ATTACKER, AtRate, Flow, Publisher, Stranger, fill, forge_certificates, joins, lower_ttl,
     ping_random_names, publish_locators,
 };
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 /// For one join, on a machine that is busy with everything else.
 const PATIENCE: Duration = Duration::from_secs(15);

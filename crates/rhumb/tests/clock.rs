@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::harness::{Network, Place, remote};
+use crate::harness::{Place, remote};
+use crate::network::Network;
 
 #[test]
 fn a_router_whose_clock_is_a_day_off_says_so_once_and_shows_it() {

@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Network, Place};
+use crate::harness::Place;
+use crate::network::Network;
 
 fn http(admin: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(admin).unwrap();

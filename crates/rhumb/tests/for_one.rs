@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use crate::harness::{Network, Place};
+use crate::harness::Place;
+use crate::network::Network;
 
 #[test]
 fn who_joins_for_one_name_hears_from_no_other() {

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::attackers::{OpenSsl, spoof_hellos};
-use crate::harness::{Network, Place};
+use crate::harness::Place;
+use crate::network::Network;
 
 /// Hellos a second, if the machine has time for them.
 const RATE: u64 = 20_000;

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use crate::harness::{Network, Place, Running};
+use crate::harness::{Place, Running};
+use crate::network::Network;
 
 /// Runs everything once with this filter and returns all log lines of RIB, router and both nodes,
 /// with the names and key files involved.

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Network, Place, Run, remote};
+use crate::harness::{Place, Run, remote};
 use crate::namespaces::Namespace;
+use crate::network::Network;
 
 /// A translator of addresses between one node and a router, that forgets the node now and then: the
 /// router sees it at another port, and what goes to the former one is lost.

@@ -5,7 +5,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{Network, Place};
+use crate::harness::Place;
+use crate::network::Network;
 
 const BOOK: &str = ".local/share/rhumb/names.toml";
 

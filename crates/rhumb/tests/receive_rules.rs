@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
-use harness::{Network, Place, Run};
+use harness::{Place, Run};
 
 use crate::harness;
+use crate::network::Network;
 
 struct Rig {
     place: Place,

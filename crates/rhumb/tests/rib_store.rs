@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 /// Far less than half a lease of ten minutes, after which everything
 /// is published anyway; far more than it takes.

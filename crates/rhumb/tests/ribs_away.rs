@@ -5,7 +5,8 @@
 
 use std::net::UdpSocket;
 
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 /// A port that nobody has at the moment.
 fn free_address() -> String {

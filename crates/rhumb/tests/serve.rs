@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::{Name, Role};
 
-use crate::harness::{Network, Place, remote};
+use crate::harness::{Place, remote};
+use crate::network::Network;
 
 /// The owner lets `server` answer for `capsule.key` by the AdCert in `file`.
 fn certify(place: &Place, server: &str, file: &str) {

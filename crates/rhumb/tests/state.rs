@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 const ANY: &str = "127.0.0.1:0";
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Network, Place, Running, remote};
+use crate::harness::{Place, Running, remote};
+use crate::network::Network;
 
 #[test]
 fn files_arrive_under_names_of_their_own() {

@@ -1,7 +1,8 @@
 //! Two processes with one key at one router: both are told, once and in plain words; the later one
 //! goes on and the other one ends.
 
-use crate::harness::{Network, Place};
+use crate::harness::Place;
+use crate::network::Network;
 
 #[test]
 fn of_two_processes_with_one_key_the_later_one_goes_on_and_the_other_one_ends() {

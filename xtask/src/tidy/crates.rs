@@ -57,7 +57,7 @@ fn check_manifest(tree: &Tree, folder: &str, findings: &mut Findings) {
     check_tests(tree, folder, &manifest, findings);
 }
 
-/// A crate's tests are one program, `tests/all.rs`, or named in the manifest: each program more has
+/// A crate's tests are one program, `tests/all.rs`, or few named in the manifest: each one more has
 /// to be linked. Cargo then looks for none by itself, so a file that nobody names would never run.
 fn check_tests(tree: &Tree, folder: &str, manifest: &Table, findings: &mut Findings) {
     let tests = format!("{folder}/tests/");
@@ -84,7 +84,10 @@ fn check_tests(tree: &Tree, folder: &str, manifest: &Table, findings: &mut Findi
     let named: Vec<_> = texts.flat_map(str::lines).collect();
     for name in programs.iter().filter(|name| *name != "all" && !is_target(name)) {
         if !named.contains(&format!("mod {name};").as_str()) {
-            findings.refuse(&format!("{tests}{name}.rs"), "is never run: name it in tests/all.rs");
+            findings.refuse(
+                &format!("{tests}{name}.rs"),
+                "is never run: name it in a program of tests",
+            );
         }
     }
 }

@@ -132,50 +132,6 @@ impl Place {
     }
 }
 
-/// A RIB and a router that runs with it.
-pub(crate) struct Network {
-    pub(crate) rib: Running,
-    pub(crate) router: Running,
-    pub(crate) rib_ready: Value,
-    pub(crate) router_ready: Value,
-}
-
-impl Network {
-    /// Starts both in `place`, with keys `rib.key` and `router.key`.
-    pub(crate) fn start(place: &Place) -> Self {
-        Self::start_with(place, |_| {})
-    }
-
-    /// As [`Network::start`], after `prepare` had a look at each command.
-    pub(crate) fn start_with(place: &Place, prepare: impl Fn(&mut Command)) -> Self {
-        Self::start_at(place, "127.0.0.1:0", prepare)
-    }
-
-    /// As [`Network::start_with`], listening on `any`.
-    pub(crate) fn start_at(place: &Place, any: &str, prepare: impl Fn(&mut Command)) -> Self {
-        place.keygen("rib", "rib.key");
-        place.keygen("router", "router.key");
-        let key = "--key";
-        let mut rib = place.start_with(
-            &["rib", "--listen", any, "--admin", any, key, "rib.key", "--store", "rib.redb"],
-            &prepare,
-        );
-        let rib_ready = rib.next_object();
-        let to_rib = remote(&rib_ready);
-        let mut router = place.start_with(
-            &["router", "--listen", any, "--admin", any, key, "router.key", "--rib", &to_rib],
-            &prepare,
-        );
-        let router_ready = router.next_object();
-        Self { rib, router, rib_ready, router_ready }
-    }
-
-    /// `NAME@ADDR` of the router.
-    pub(crate) fn router(&self) -> String {
-        remote(&self.router_ready)
-    }
-}
-
 /// `NAME@ADDR` of a ready line.
 pub(crate) fn remote(ready: &Value) -> String {
     format!("{}@{}", ready["name"].as_str().unwrap(), ready["address"].as_str().unwrap())

@@ -1,0 +1,44 @@
+//! All tests of this crate that see from outside what leads by name, and what reaches more than one
+//! product, as one program: it is linked once, and its files run side by side.
+
+// What tests share.
+mod attackers;
+mod harness;
+mod namespaces;
+mod network;
+mod stamping;
+mod waypoints;
+#[path = "../../rhumb-io/tests/wire/mod.rs"]
+mod wire;
+
+mod access;
+mod admin_socket;
+mod attacks;
+mod border;
+mod capture;
+mod cli;
+mod clock;
+mod config;
+mod daemons;
+mod demo;
+mod discovery;
+mod domains;
+mod for_one;
+mod hello_flood;
+mod logs;
+mod mobility;
+mod names;
+mod path_mtu;
+mod privileges;
+mod python_client;
+mod receive_rules;
+mod rib_store;
+mod ribs_away;
+mod serve;
+mod state;
+mod tours;
+mod two_nodes;
+mod two_processes;
+mod upstreams;
+mod workers;
+mod xdp;
