@@ -62,6 +62,11 @@ impl Rig {
         Some(rig)
     }
 
+    /// So many of them; they know nothing of each other.
+    fn several(count: usize, mtu: u32) -> Option<Vec<Self>> {
+        (0..count).map(|_| Self::new(mtu)).collect()
+    }
+
     /// The middle link takes so many bytes from now on.
     fn set_mtu(&self, mtu: u32) {
         for namespace in &self.between {
@@ -188,27 +193,34 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn a_path_of_1400_bytes_that_tells_nobody_carries_a_file_both_ways() {
-    let Some(rig) = Rig::new(1400) else { return };
+    // 1400 less the headers of IP and UDP. Both mostly wait, so they do it at the same time.
+    let families = [("10.9.1.2:0", 1372), ("[2001:db8:1::2]:0", 1352)];
+    let Some(rigs) = Rig::several(families.len(), 1400) else { return };
+    std::thread::scope(|scope| {
+        for (rig, (listen, size)) in rigs.iter().zip(families) {
+            scope.spawn(move || carry_both_ways(rig, listen, size));
+        }
+    });
+}
+
+fn carry_both_ways(rig: &Rig, listen: &str, size: u64) {
     write_file(&rig.place, "large", 4_000_000);
-    // 1400 less the headers of IP and UDP.
-    for (listen, size) in [("10.9.1.2:0", 1372), ("[2001:db8:1::2]:0", 1352)] {
-        let (_rib, _router, ready) = rig.start_router(listen, &[]);
-        let more = ["--router", &remote(&ready)];
-        let folder = |way: &str| format!("{way} {size}");
-        Transfer::begin(&rig, &rig.nodes, &rig.host, &more, &folder("up")).end();
-        Transfer::begin(&rig, &rig.host, &rig.nodes, &more, &folder("down")).end();
-        let receive = [&["receive", "--dir", "."][..], &more].concat();
-        let mut idle = rig.place.start_in(rig.nodes.id(), &receive);
-        idle.next_object();
-        wait_until("the size is found", || sizes(&rig.status(&ready)).contains(&size));
-    }
+    let (_rib, _router, ready) = rig.start_router(listen, &[]);
+    let more = ["--router", &remote(&ready)];
+    Transfer::begin(rig, &rig.nodes, &rig.host, &more, "up").end();
+    Transfer::begin(rig, &rig.host, &rig.nodes, &more, "down").end();
+    let receive = [&["receive", "--dir", "."][..], &more].concat();
+    let mut idle = rig.place.start_in(rig.nodes.id(), &receive);
+    idle.next_object();
+    wait_until("the size is found", || sizes(&rig.status(&ready)).contains(&size));
 }
 
 #[test]
 fn a_path_that_shrinks_in_the_middle_of_a_file_carries_the_rest() {
-    let Some(rig) = Rig::new(1500) else { return };
+    let cases = [("up", 1300), ("down", 1300), ("up", 1280), ("down", 1280)];
+    let Some(rigs) = Rig::several(cases.len(), 1500) else { return };
     let slow = "tc qdisc add dev far root tbf rate 60mbit burst 64k latency 30ms";
-    for namespace in &rig.between {
+    for namespace in rigs.iter().flat_map(|rig| &rig.between) {
         let net = format!("--net=/proc/{}/ns/net", namespace.id());
         let limited = Command::new("nsenter").args([&net, "sh", "-c", slow]).output();
         if !limited.is_ok_and(|output| output.status.success()) {
@@ -218,21 +230,26 @@ fn a_path_that_shrinks_in_the_middle_of_a_file_carries_the_rest() {
             return;
         }
     }
-    write_file(&rig.place, "large", 40_000_000);
-    for (way, mtu) in [("up", 1300), ("down", 1300), ("up", 1280), ("down", 1280)] {
-        rig.set_mtu(1500);
-        let (_rib, _router, ready) = rig.start_router("10.9.1.2:0", &[]);
-        let counter = |name: &str| rig.status(&ready)["counters"][name].as_u64().unwrap();
-        let (from, to) =
-            if way == "up" { (&rig.nodes, &rig.host) } else { (&rig.host, &rig.nodes) };
-        let more = ["--router", &remote(&ready)];
-        let transfer = Transfer::begin(&rig, from, to, &more, &format!("{way} {mtu}"));
-        wait_until("the file is under way", || counter("forwarded_pdus") > 3000);
-        wait_until("both have the largest size", || sizes(&rig.status(&ready)) == [1452, 1452]);
-        rig.set_mtu(mtu);
-        transfer.end();
-        wait_until(&format!("{way}: the path is narrow"), || counter("paths_narrowed") >= 1);
-    }
+    // All at the same time: each mostly waits for somebody to find that the path is narrow.
+    std::thread::scope(|scope| {
+        for (rig, (way, mtu)) in rigs.iter().zip(cases) {
+            scope.spawn(move || shrink_in_the_middle(rig, way, mtu));
+        }
+    });
+}
+
+fn shrink_in_the_middle(rig: &Rig, way: &str, mtu: u32) {
+    write_file(&rig.place, "large", 30_000_000);
+    let (_rib, _router, ready) = rig.start_router("10.9.1.2:0", &[]);
+    let counter = |name: &str| rig.status(&ready)["counters"][name].as_u64().unwrap();
+    let (from, to) = if way == "up" { (&rig.nodes, &rig.host) } else { (&rig.host, &rig.nodes) };
+    let more = ["--router", &remote(&ready)];
+    let transfer = Transfer::begin(rig, from, to, &more, "inbox");
+    wait_until("the file is under way", || counter("forwarded_pdus") > 3000);
+    wait_until("both have the largest size", || sizes(&rig.status(&ready)) == [1452, 1452]);
+    rig.set_mtu(mtu);
+    transfer.end();
+    wait_until(&format!("{way}: the path is narrow"), || counter("paths_narrowed") >= 1);
 }
 
 #[test]

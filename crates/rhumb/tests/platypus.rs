@@ -6,6 +6,7 @@
 mod harness;
 mod keyzone;
 mod namespaces;
+mod pages;
 mod stamping;
 mod waypoints;
 #[path = "../../rhumb-io/tests/wire/mod.rs"]
@@ -15,6 +16,7 @@ mod capability;
 mod key_resolver;
 mod keyserver;
 mod line;
+mod platypus_tour;
 mod stamp;
 mod stamp_daemon;
 mod stamp_failover;

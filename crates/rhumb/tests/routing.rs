@@ -6,6 +6,7 @@ mod attackers;
 mod harness;
 mod namespaces;
 mod network;
+mod pages;
 mod stamping;
 mod waypoints;
 #[path = "../../rhumb-io/tests/wire/mod.rs"]
