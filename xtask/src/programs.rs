@@ -2,8 +2,8 @@
 //!
 //! Flow: 1. build, and learn which programs there are; 2. leave out those that passed and are
 //! unchanged since; 3. run what starts processes, which mostly waits, and beside it, with what it
-//! leaves of the processors, all others; 4. run by themselves those that measure time; 5. run the
-//! tests of documentation.
+//! leaves of the processors, all others and then the tests of documentation; 4. run by themselves
+//! those that measure time.
 //!
 //! Invariant: a program is remembered as passed only if none of its tests failed or skipped itself.
 
@@ -39,10 +39,8 @@ impl Program {
     }
 
     fn command(&self, is_in_the_background: bool) -> Command {
-        let mut command = if is_in_the_background && process::is_installed("nice") {
-            let mut command = Command::new("nice");
-            command.args(["-n", "5"]).arg(&self.executable);
-            command
+        let mut command = if is_in_the_background {
+            in_the_background(&self.executable)
         } else {
             Command::new(&self.executable)
         };
@@ -80,11 +78,12 @@ pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome 
         programs_to_run.into_iter().partition(Program::is_alone);
     let (of_processes, others): (Vec<_>, Vec<_>) =
         beside.into_iter().partition(|program| !program.starts.is_empty());
-    let (rest, mut ran) = std::thread::scope(|scope| {
-        let background = scope.spawn(|| run_all(&others, true));
+    let ((rest, of_documentation), mut ran) = std::thread::scope(|scope| {
+        let background = scope.spawn(|| (run_all(&others, true), documentation(root)));
         let ran = run_all(&of_processes, false);
         (background.join().expect("invariant: running programs does not panic"), ran)
     });
+    outcome.add(of_documentation);
     ran.extend(rest);
     ran.extend(run_all(&alone, false));
 
@@ -104,7 +103,6 @@ pub(crate) fn run(root: &Path, target_directory: &Path, again: bool) -> Outcome 
     if let Err(problem) = passed.save() {
         println!("what passed will be run again next time: {problem}");
     }
-    outcome.add(documentation(root));
     outcome
 }
 
@@ -198,11 +196,13 @@ fn program_in(message: &Value) -> Option<(bool, Program)> {
     Some((is_test, Program { name, folder, executable, starts: Vec::new() }))
 }
 
+/// Beside programs that run, so at a lower priority.
 fn documentation(root: &Path) -> Outcome {
-    let mut command = Command::new(cargo());
+    let mut command = in_the_background(cargo().as_ref());
     command.current_dir(root).args(["test", "--workspace", "--doc", "--no-fail-fast"]);
-    match process::run(&mut command, DEADLINE, Echo::Shown) {
+    match process::run(&mut command, DEADLINE, Echo::Kept) {
         Ok(finished) => {
+            println!("\n-- documentation:\n{}", finished.output);
             let mut outcome = test_output::read(&finished.output);
             if !finished.succeeded() && outcome.failures.is_empty() {
                 outcome.failures.push(format!("tests: cargo test --doc {}", finished.end));
@@ -211,6 +211,16 @@ fn documentation(root: &Path) -> Outcome {
         }
         Err(problem) => Outcome::failed(format!("tests: {problem}")),
     }
+}
+
+/// The program, so that it takes what others leave of the processors.
+fn in_the_background(program: &Path) -> Command {
+    if !process::is_installed("nice") {
+        return Command::new(program);
+    }
+    let mut command = Command::new("nice");
+    command.args(["-n", "5"]).arg(program);
+    command
 }
 
 fn processors() -> usize {
