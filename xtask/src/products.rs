@@ -32,6 +32,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
         unreached: &[
             "rhumb-bgp",
             "rhumb-channel",
+            "rhumb-directory",
             "rhumb-exchange",
             "rhumb-link",
             "rhumb-member",
@@ -46,6 +47,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
         programs: &["sixpack", "alone"],
         unreached: &[
             "rhumb-capability",
+            "rhumb-directory",
             "rhumb-keyserver",
             "rhumb-link",
             "rhumb-node",
