@@ -751,9 +751,10 @@ fn is_within(scope: Scope, peer: Name) -> bool {
     matches!(scope, Scope::Any) || scope == Scope::Destination(peer)
 }
 
-/// The header of the chain that goes ahead of a PDU.
+/// The header of the chain that goes ahead of a PDU: to the next router and no further, so it is
+/// taken there even if the PDU's own TTL, a trace's, will not last for another one.
 fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
-    let (action, ttl, tag) = (Action::Advertise, of.ttl() - 1, CHAIN_AHEAD_TAG);
+    let (action, ttl, tag) = (Action::Advertise, (of.ttl() - 1).max(2), CHAIN_AHEAD_TAG);
     PduHeader { action, ttl, tag, ..of.header() }
 }
 

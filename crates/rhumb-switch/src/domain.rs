@@ -144,7 +144,8 @@ impl Switch {
         let last = chain.last().and_then(|it| it.statement.hands_on_to());
         let by = last.unwrap_or(known.origin());
         let Some(place) = self.transit.place() else { return Err(no_way()) };
-        let (own, border) = (place.domain.name, place.border.clone());
+        let Domain { name: own, around, .. } = place.domain.clone();
+        let border = place.border.clone();
         if by != own {
             chain.extend(self.exports_of(by, from, now)?);
         }
@@ -152,6 +153,9 @@ impl Switch {
         let next = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
         chain.extend(self.publishing.delegation_to(next, now));
         let leads_back = chain.iter().any(|it| it.issuer == next);
+        if chain.iter().filter_map(bound_of).any(|bound| !around.contains(&bound)) {
+            return Err(not_exported());
+        }
         match chain.len() <= MAX_CHAIN && !leads_back {
             true => Ok(chain),
             false => Err(no_way()),
@@ -167,9 +171,7 @@ impl Switch {
         let place = self.transit.place_mut().ok_or_else(no_way)?;
         if let Some(exported) = place.exports.current(&name, now.instant) {
             let is_exported = !exported.certificates.is_empty();
-            return is_exported.then(|| exported.certificates.clone()).ok_or_else(|| {
-                Stop::new(DropReason::NotExported, Reason::Unreachable(RETRY_EXPORT_MS))
-            });
+            return is_exported.then(|| exported.certificates.clone()).ok_or_else(not_exported);
         }
         self.ask(from, Question::Export(name), now);
         self.flush_requests(now);
@@ -200,6 +202,19 @@ impl Switch {
         self.publish(issuer, words, now);
         self.plane.tell(Event::Exported { name });
     }
+}
+
+/// The domain beyond which an export is not to be known.
+fn bound_of(certificate: &Certificate) -> Option<Name> {
+    match certificate.statement.scope() {
+        Scope::ByDomain { up_to } => up_to,
+        _ => None,
+    }
+}
+
+/// A source is not exported by this domain, or not as far as to the outside of it.
+fn not_exported() -> Stop {
+    Stop::new(DropReason::NotExported, Reason::Unreachable(RETRY_EXPORT_MS))
 }
 
 /// A source cannot be shown outside: its chain would be too long, or lead back.

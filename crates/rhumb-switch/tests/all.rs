@@ -17,6 +17,7 @@ mod known_flows;
 mod labels;
 mod learning;
 mod misses;
+mod nested;
 mod path;
 mod reach;
 mod recovery;

@@ -117,6 +117,19 @@ impl World {
         self.replicas.len() - 1
     }
 
+    /// A RIB of a domain of its own; routers are told of it by [`World::remote_of`].
+    pub fn rib_of(&mut self, identity: Arc<Identity>, config: rhumb_rib::Config) -> usize {
+        let address = SocketAddr::from(([10, 0, 0, 10 + self.replicas.len() as u8], 4000));
+        let rib = RibStation::with(self, address, identity, config);
+        self.replicas.push(rib);
+        self.replicas.len() - 1
+    }
+
+    pub fn remote_of(&self, replica: usize) -> Remote {
+        let RibStation { address, name, .. } = &self.replicas[replica];
+        Remote { address: *address, name: Some(*name) }
+    }
+
     /// A RIB that lies, for routers made from now on, which ask it first.
     pub fn liar(&mut self, lie: Lie) -> usize {
         let address = SocketAddr::from(([10, 0, 0, 100 + self.liars.len() as u8], 4000));
@@ -168,6 +181,16 @@ impl World {
     ) -> usize {
         let upstreams = upstream.into_iter().collect();
         let config = Config { ribs: self.remotes(), upstreams, locator, ..self.config.clone() };
+        self.router_with(identity, address, config)
+    }
+
+    /// A router that is told all of this, and nothing of the world's own RIBs.
+    pub fn router_with(
+        &mut self,
+        identity: Arc<Identity>,
+        address: SocketAddr,
+        config: Config,
+    ) -> usize {
         let secret = self.secret();
         let switch = match &self.tables {
             Some(tables) => {
@@ -212,7 +235,7 @@ impl World {
         self.node_with(identity, router, |_| {})
     }
 
-    fn node_with(
+    pub fn node_with(
         &mut self,
         identity: Arc<Identity>,
         router: usize,
@@ -349,6 +372,8 @@ pub struct Stranger {
     pub session: Option<SessionId>,
     /// PDUs that came: header and data.
     pub inbox: Vec<(PduHeader, Vec<u8>)>,
+    /// All that came, opened.
+    pub heard: Vec<u8>,
     /// The certificates that came with NACKs.
     pub shown: Vec<Certificate>,
     /// The reasons of NACKs that came in labelled form.
@@ -378,6 +403,13 @@ impl Stranger {
         Self::connected(world, at, identity)
     }
 
+    /// As [`Stranger::new`], to a RIB of a domain.
+    pub fn at(world: &mut World, replica: usize) -> Self {
+        let at = world.replicas[replica].address;
+        let identity = world.identity(Role::Router);
+        Self::connected(world, at, identity)
+    }
+
     fn connected(world: &mut World, at: SocketAddr, identity: Arc<Identity>) -> Self {
         let address = SocketAddr::from(([10, 0, 3, 1], 5000 + u16::from(world.seeds)));
         let config = rhumb_link::Config::default();
@@ -390,6 +422,7 @@ impl Stranger {
             identity,
             session: None,
             inbox: Vec::new(),
+            heard: Vec::new(),
             shown: Vec::new(),
             labelled_nacks: Vec::new(),
             address,
@@ -528,6 +561,7 @@ impl Stranger {
                         else {
                             continue;
                         };
+                        self.heard.extend_from_slice(&datagram[opened.plaintext.clone()]);
                         match Frame::parse(&datagram[opened.plaintext]) {
                             Ok(Frame::Full(pdu)) => {
                                 if pdu.action() == Action::Nack {
@@ -564,9 +598,17 @@ impl Stranger {
 impl RibStation {
     fn new(world: &mut World, address: SocketAddr) -> Self {
         let identity = world.identity(Role::Rib);
+        Self::with(world, address, identity, rhumb_rib::Config::default())
+    }
+
+    fn with(
+        world: &mut World,
+        address: SocketAddr,
+        identity: Arc<Identity>,
+        config: rhumb_rib::Config,
+    ) -> Self {
         let name = identity.name();
-        let secret = world.secret();
-        let (config, link) = (rhumb_rib::Config::default(), rhumb_link::Config::default());
+        let (secret, link) = (world.secret(), rhumb_link::Config::default());
         let server =
             Server::new(identity.clone(), Memory::default(), config, link, secret, world.now);
         let wire = world.network.endpoint(address).unwrap();

@@ -1,0 +1,329 @@
+//! Trust domains within domains: what is exported is reached from everywhere, by borders; nothing
+//! else leaves; and nobody outside learns anything of the inside.
+//!
+//! Two domains lie in a third, and in one of them lies a fourth. Each has a RIB, an
+//! interior router and a border router, but for the outermost, which has a RIB alone:
+//!
+//! ```text
+//! world ── sea ── port: interior, border
+//!   │       └──── interior, border
+//!   └───── land: interior, border
+//! ```
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_switch::{Config, Domain, DropReason};
+use rhumb_trust::{Access, Identity, Membership, Rule, Standing, Window};
+use rhumb_wire::metadata::Metadata;
+use rhumb_wire::nack::Reason;
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
+use rhumb_wire::{Action, Certificate, Name, PduHeader, Rights, Role, Scope, Statement};
+
+use crate::world::{Stranger, World};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LIFETIME_S: u64 = 24 * 3600;
+
+/// A domain with its RIB and its routers.
+struct Station {
+    identity: Arc<Identity>,
+    /// By which it is a member of the domains around it, too.
+    membership: Option<Membership>,
+    around: Vec<Name>,
+    rib: usize,
+    interior: usize,
+    border: usize,
+}
+
+struct Nest {
+    world: World,
+    sea: Station,
+    land: Station,
+    port: Station,
+}
+
+fn says(world: &World, issuer: &Identity, statement: Statement, number: u64) -> Certificate {
+    let is_domain = issuer.metadata().role == Role::Domain;
+    let window = Window::starting(world.now.unix_s(), if is_domain { LIFETIME_S } else { 600 });
+    issuer.certify(statement, world.now.unix_ms + number, window).unwrap()
+}
+
+fn admit(
+    world: &World,
+    domain: &Identity,
+    by: Option<&Membership>,
+    member: Name,
+    rights: Rights,
+) -> Membership {
+    let window = Window::starting(world.now.unix_s(), LIFETIME_S);
+    Membership::sign(domain, by, member, rights, world.now.unix_ms, window).unwrap()
+}
+
+/// What a RIB of a domain is told: it serves everybody, and members have room of their own.
+fn rib_of(domain: Name) -> rhumb_rib::Config {
+    let mut config = rhumb_rib::Config::default();
+    config.domain = Some(domain);
+    let members = Rule::of_domain(domain, Rights::PUBLISH, Standing::Admitted);
+    config.access = Access { rules: vec![members], otherwise: Standing::Stranger };
+    config
+}
+
+impl Station {
+    fn new(world: &mut World, number: u8, parent: (&Identity, Option<&Self>, usize)) -> Self {
+        let (around_it, station, parents_rib) = parent;
+        let identity = world.identity(Role::Domain);
+        let all = Rights::from_bits(15).unwrap();
+        let by = station.and_then(|it| it.membership.as_ref());
+        let membership = admit(world, around_it, by, identity.name(), all);
+        let further = station.map_or(&[][..], |it| &it.around);
+        let around: Vec<Name> = [&[around_it.name()], further].concat();
+        let mut config = rib_of(identity.name());
+        config.parents = vec![world.remote_of(parents_rib)];
+        let rib = Identity::generate(Role::Rib, 0).unwrap();
+        let member = admit(world, &identity, Some(&membership), rib.name(), Rights::PUBLISH);
+        let rib = Arc::new(rib.with_membership(member).unwrap());
+        let rib = world.rib_of(rib, config);
+        let mut router = |number: u8, is_border: bool| {
+            let router = Identity::generate(Role::Router, 0).unwrap();
+            let name = router.name();
+            let rights = Rights::CARRY.and(Rights::PUBLISH);
+            let member = admit(world, &identity, Some(&membership), name, rights);
+            let router = Arc::new(router.with_membership(member).unwrap());
+            let address = SocketAddr::from(([10, 0, 1, number], 4000));
+            let metadata: Arc<Metadata> = identity.metadata().clone();
+            let border = Statement::Route { via: name, scope: Scope::Any };
+            let scope = Scope::ByDomain { up_to: None };
+            let export = Statement::Route { via: around_it.name(), scope };
+            let words = [says(world, &identity, border, 0), says(world, &identity, export, 1)];
+            let words = words.into_iter().filter(|_| is_border);
+            let words = words.map(|word| (metadata.clone(), word)).collect();
+            let domain = Some(Domain { name: identity.name(), around: around.clone(), words });
+            let (ribs, locator) = (vec![world.remote_of(rib)], Some(address));
+            world.router_with(
+                router,
+                address,
+                Config { ribs, locator, domain, ..Config::default() },
+            )
+        };
+        let (interior, border) = (router(2 * number, false), router(2 * number + 1, true));
+        Self { identity, membership: Some(membership), around, rib, interior, border }
+    }
+
+    fn name(&self) -> Name {
+        self.identity.name()
+    }
+}
+
+impl Nest {
+    fn new() -> Self {
+        let mut world = World::new();
+        world.rib = None;
+        let outermost = world.identity(Role::Domain);
+        let rib = world.identity(Role::Rib);
+        let rib = world.rib_of(rib, rib_of(outermost.name()));
+        let sea = Station::new(&mut world, 1, (&outermost, None, rib));
+        let land = Station::new(&mut world, 2, (&outermost, None, rib));
+        let port = Station::new(&mut world, 3, (&sea.identity, Some(&sea), sea.rib));
+        world.run(3 * SECOND);
+        Self { world, sea, land, port }
+    }
+
+    fn node(&mut self, router: usize) -> usize {
+        self.world.node(router)
+    }
+
+    /// A node that says that it is known outside, by this domain.
+    fn exported(&mut self, station: fn(&Self) -> &Station, up_to: Option<Name>) -> usize {
+        let (domain, rib, at) = (station(self).name(), station(self).rib, station(self).interior);
+        let identity = self.world.identity(Role::Node);
+        let node = self.world.node_of(identity.clone(), at);
+        self.world.run(SECOND);
+        let scope = Scope::ByDomain { up_to };
+        let export = says(&self.world, &identity, Statement::Route { via: domain, scope }, 0);
+        let body = RibRequestBody::Publish {
+            metadata: vec![(**identity.metadata()).clone()],
+            certificates: vec![export],
+        };
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(1), body }.emit(&mut data);
+        let mut publisher = Stranger::at(&mut self.world, rib);
+        let to = self.world.remote_of(rib).name.unwrap();
+        let header = PduHeader::new(Action::RibRequest, publisher.name(), to);
+        publisher.send(&mut self.world, header, &data, &[]);
+        self.world.run(2 * SECOND);
+        assert!(self.world.nodes[node].core.is_joined());
+        node
+    }
+
+    /// Nodes inside of the innermost domain and of the one on the other side, known everywhere.
+    fn far_apart(&mut self) -> (usize, usize) {
+        (self.exported(|nest| &nest.port, None), self.exported(|nest| &nest.land, None))
+    }
+
+    /// Whether what `from` sends to `to` arrives.
+    fn arrives(&mut self, from: usize, to: usize) -> bool {
+        let before = self.world.nodes[to].received.len();
+        self.world.send(from, to, b"to whom it concerns");
+        self.world.run(3 * SECOND);
+        self.world.nodes[to].received.len() > before
+    }
+
+    fn dropped(&self, station: &Station, reason: DropReason) -> u64 {
+        self.world.dropped(station.border, reason)
+    }
+
+    /// Names of what nobody outside of the domain around the innermost one is to know.
+    fn inside(&self) -> Vec<Name> {
+        let routers = [self.port.interior, self.port.border, self.sea.interior];
+        let routers = routers.map(|it| self.world.routers[it].switch.name());
+        let ribs = [self.port.rib, self.sea.rib].map(|it| self.world.remote_of(it).name.unwrap());
+        routers.into_iter().chain(ribs).collect()
+    }
+}
+
+fn contains(bytes: &[u8], name: &Name) -> bool {
+    bytes.windows(Name::LEN).any(|window| window == name.0)
+}
+
+#[test]
+fn what_is_exported_is_reached_three_domains_away_and_answers() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    assert!(nest.arrives(a, b) && nest.arrives(b, a));
+    // Interior routers meet nobody but those of their own domain.
+    for (station, peers) in [(&nest.port, 1), (&nest.land, 1)] {
+        let sessions = nest.world.routers[station.interior].switch.status(nest.world.now).sessions;
+        let routers: Vec<_> = sessions.iter().filter(|it| it.role == Role::Router).collect();
+        assert_eq!(routers.len(), peers, "{routers:?}");
+        let border = nest.world.routers[station.border].switch.name();
+        assert!(routers.iter().all(|it| it.peer == border));
+    }
+    // And flows get their labels as within one domain.
+    nest.world.warm_up(a, b);
+    let before = nest.world.counters(nest.sea.border).flows_looked_into_again;
+    nest.world.warm_up(a, b);
+    assert_eq!(nest.world.counters(nest.sea.border).flows_looked_into_again, before);
+}
+
+#[test]
+fn what_is_not_exported_neither_leaves_nor_is_found() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    let (home, land) = (nest.node(nest.port.interior), nest.node(nest.land.interior));
+    assert!(nest.arrives(a, home) && nest.arrives(home, a), "inside they are reached");
+    assert!(!nest.arrives(home, b), "it may not leave");
+    assert!(nest.dropped(&nest.port, DropReason::NotExported) > 0);
+    assert!(!nest.arrives(b, home) && !nest.arrives(a, land), "nobody outside finds them");
+}
+
+#[test]
+fn an_export_goes_no_further_than_it_says() {
+    let mut nest = Nest::new();
+    let sea = nest.sea.name();
+    let (_, b) = nest.far_apart();
+    let bounded = nest.exported(|nest| &nest.port, Some(sea));
+    let neighbour = nest.node(nest.sea.interior);
+    assert!(nest.arrives(bounded, neighbour), "the domain around knows it");
+    assert!(nest.arrives(neighbour, bounded));
+    assert!(!nest.arrives(b, bounded), "and nobody further out");
+    assert!(!nest.arrives(bounded, b), "nor does it get there");
+    assert!(nest.dropped(&nest.sea, DropReason::NotExported) > 0);
+}
+
+#[test]
+fn a_border_that_shows_what_it_must_not_is_refused() {
+    let mut nest = Nest::new();
+    let (_, b) = nest.far_apart();
+    let mut border = Stranger::new(&mut nest.world, nest.land.border, Role::Router);
+    let via = nest.world.routers[nest.land.border].switch.name();
+    let (name, domain) = (nest.world.identity(Role::Node), nest.world.identity(Role::Domain));
+    let shown = |up_to, number, world: &World| {
+        let scope = Scope::ByDomain { up_to };
+        let by = Statement::Route { via: border.name(), scope: Scope::Any };
+        let export = Statement::Route { via: domain.name(), scope };
+        [says(world, &name, export, number), says(world, &domain, by, 0), border.route(via, world)]
+    };
+    let mut metadata = Vec::new();
+    let issuers = [&name, &domain].map(|it| (**it.metadata()).clone());
+    Metadata::emit_list(&issuers, &mut metadata);
+    let header = PduHeader::new(Action::Advertise, name.name(), nest.world.name(b));
+    let bounded = shown(Some(nest.port.name()), 0, &nest.world);
+    let own = shown(Some(nest.land.name()), 1, &nest.world);
+    let anywhere = shown(None, 2, &nest.world);
+    border.send(&mut nest.world, header, &metadata, &bounded);
+    assert_eq!(nest.dropped(&nest.land, DropReason::OutOfBounds), 1);
+    assert!(!border.inbox.iter().any(|(header, _)| header.action == Action::Accept));
+    // What is for where it comes to is taken.
+    for chain in [own, anywhere] {
+        border.inbox.clear();
+        border.send(&mut nest.world, header, &metadata, &chain);
+        assert!(border.inbox.iter().any(|(header, _)| header.action == Action::Accept));
+    }
+    assert_eq!(nest.dropped(&nest.land, DropReason::OutOfBounds), 1);
+}
+
+#[test]
+fn a_domain_carries_for_nobody_but_its_own() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    assert!(nest.arrives(a, b));
+    // A router of nobody's domain brings what may not pass.
+    let mut foreign = Stranger::new(&mut nest.world, nest.sea.border, Role::Router);
+    let via = nest.world.routers[nest.sea.border].switch.name();
+    let route = foreign.route(via, &nest.world);
+    let header = PduHeader::new(Action::Data, foreign.name(), nest.world.name(b));
+    for _ in 0..5 {
+        let certificates = std::slice::from_ref(&route);
+        foreign.send(&mut nest.world, header, b"for somebody else", certificates);
+        nest.world.run(SECOND);
+    }
+    assert!(nest.dropped(&nest.sea, DropReason::NotExported) > 0);
+    assert_eq!(nest.world.nodes[b].received.len(), 1, "what a sent, and nothing else");
+}
+
+#[test]
+fn nobody_outside_learns_anything_of_the_inside() {
+    let mut nest = Nest::new();
+    let (a, _) = nest.far_apart();
+    // It hears all that leaves, opened.
+    let mut outsider = Stranger::new(&mut nest.world, nest.sea.border, Role::Router);
+    let to = nest.world.name(a);
+    // It asks for what is exported, and pings and traces it.
+    let via = nest.world.routers[nest.sea.border].switch.name();
+    let route = outsider.route(via, &nest.world);
+    let join = PduHeader::new(Action::Advertise, outsider.name(), via);
+    outsider.send(&mut nest.world, join, &[], std::slice::from_ref(&route));
+    nest.world.run(SECOND);
+    for ttl in [64, 3, 2] {
+        let header = PduHeader { ttl, tag: 7, ..PduHeader::new(Action::Ping, outsider.name(), to) };
+        for _ in 0..8 {
+            let certificates = std::slice::from_ref(&route);
+            outsider.send(&mut nest.world, header, &[0; 1000], certificates);
+            nest.world.run(SECOND);
+            outsider.settle(&mut nest.world);
+        }
+    }
+    let pongs = outsider.inbox.iter().filter(|(header, _)| header.action == Action::Pong).count();
+    let nacks = outsider.nacks();
+    assert!(pongs > 0 && nacks.contains(&Reason::TtlExceeded), "{pongs}, {nacks:?}");
+    for name in nest.inside() {
+        assert!(!contains(&outsider.heard, &name), "a name of the inside");
+    }
+    assert!(contains(&outsider.heard, &via), "the border itself is known");
+}
+
+#[test]
+fn who_leaves_is_soon_not_found_from_anywhere() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    assert!(nest.arrives(b, a));
+    let now = nest.world.now;
+    nest.world.nodes[a].core.leave(now);
+    nest.world.run(SECOND);
+    assert!(!nest.arrives(b, a));
+    let unreachable = nest.world.dropped(nest.land.interior, DropReason::Unreachable);
+    assert!(unreachable > 0);
+}
