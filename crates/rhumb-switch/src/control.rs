@@ -151,7 +151,8 @@ impl Switch {
     ) {
         self.plane.drop_pdu(DropReason::Superseded);
         // Where a name of the inside is now is for nobody outside to see.
-        let shows_inside = newer.statement.exports_by().is_none();
+        let is_own = self.plane.peer(to).is_some_and(|peer| peer.name == newer.issuer);
+        let shows_inside = newer.statement.exports_by().is_none() && !is_own;
         if shows_inside && self.is_outside(to, now) {
             let nack = Nack { reason: Reason::Superseded, reporter: None };
             return self.send_nack(to, about, nack, now);

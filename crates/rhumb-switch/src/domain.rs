@@ -14,9 +14,10 @@ use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Now, Verified};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use crate::admit::Stop;
+use crate::budgets::Cost;
 use crate::event::Event;
 use crate::grants::Grant;
 use crate::job::HeldPdu;
@@ -113,16 +114,12 @@ impl Switch {
         chain.bounds().all(|domain| place.is_some_and(|place| place.is_within(&domain)))
     }
 
-    /// Whether a session's peer is outside of this router's domain, of which this router is a
-    /// border: a router that shows no membership of it.
+    /// Whether a session's peer is outside of this router's domain: it shows no membership of it.
+    /// Roles say nothing, since everybody chooses his own.
     pub(crate) fn is_outside(&self, session: SessionId, now: Now) -> bool {
-        let Some(place) = self.transit.place().filter(|place| place.border.is_some()) else {
-            return false;
-        };
-        self.plane.peer(session).is_some_and(|peer| {
-            peer.metadata.role == Role::Router
-                && !peer.who(now.unix_s()).is_member_of(&place.domain.name)
-        })
+        let Some(place) = self.transit.place() else { return false };
+        let who = self.plane.peer(session).map(|peer| peer.who(now.unix_s()));
+        who.is_some_and(|who| !who.is_member_of(&place.domain.name))
     }
 
     /// The domain by whose border a destination is reached that was found so many domains out.
@@ -145,11 +142,11 @@ impl Switch {
         let by = last.unwrap_or(known.origin());
         let Some(place) = self.transit.place() else { return Err(no_way()) };
         let Domain { name: own, around, .. } = place.domain.clone();
-        let border = place.border.clone();
+        let Some(border) = place.border.clone() else { return Err(outside()) };
         if by != own {
             chain.extend(self.exports_of(by, from, now)?);
         }
-        chain.extend(border);
+        chain.push(border);
         let next = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
         chain.extend(self.publishing.delegation_to(next, now));
         let leads_back = chain.iter().any(|it| it.issuer == next);
@@ -188,6 +185,12 @@ impl Switch {
     ) {
         let Ok(pdu) = rhumb_wire::Pdu::parse(&request.pdu) else { return };
         let (name, session) = (export.issuer, request.session);
+        if !self.directory.can_publish(&name) || !self.may_cost(session, Cost::Publication, now) {
+            self.plane.drop_pdu(DropReason::Overloaded);
+            let reason = Reason::Overloaded(RETRY_WHEN_BUSY_MS);
+            let nack = Nack { reason, reporter: Some(self.name()) };
+            return self.send_nack(session, pdu.header(), nack, now);
+        }
         let is_ours = |place: &Place| export.statement.exports_by() == Some(place.domain.name);
         let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
         let Some(attached) = attached.filter(|_| self.transit.place().is_some_and(is_ours)) else {
@@ -215,6 +218,11 @@ fn bound_of(certificate: &Certificate) -> Option<Name> {
 /// A source is not exported by this domain, or not as far as to the outside of it.
 fn not_exported() -> Stop {
     Stop::new(DropReason::NotExported, Reason::Unreachable(RETRY_EXPORT_MS))
+}
+
+/// The next router is outside of our domain, of which this router is no border.
+fn outside() -> Stop {
+    Stop::new(DropReason::NextHopOutside, Reason::Unreachable(RETRY_WHEN_BUSY_MS))
 }
 
 /// A source cannot be shown outside: its chain would be too long, or lead back.

@@ -67,6 +67,8 @@ pub enum DropReason {
     OutOfBounds,
     /// For outside of our domain, from a name that did not export itself by it.
     NotExported,
+    /// The next router is outside of our domain, of which this router is no border.
+    NextHopOutside,
 }
 
 impl DropReason {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rhumb_switch::{Config, Domain, DropReason};
 use rhumb_trust::{Access, Identity, Membership, Rule, Standing, Window};
+use rhumb_wire::certificate::Locator;
 use rhumb_wire::metadata::Metadata;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
@@ -40,6 +41,8 @@ struct Station {
 
 struct Nest {
     world: World,
+    /// That of the outermost domain.
+    rib: usize,
     sea: Station,
     land: Station,
     port: Station,
@@ -128,7 +131,7 @@ impl Nest {
         let land = Station::new(&mut world, 2, (&outermost, None, rib));
         let port = Station::new(&mut world, 3, (&sea.identity, Some(&sea), sea.rib));
         world.run(3 * SECOND);
-        Self { world, sea, land, port }
+        Self { world, rib, sea, land, port }
     }
 
     fn node(&mut self, router: usize) -> usize {
@@ -147,6 +150,12 @@ impl Nest {
             metadata: vec![(**identity.metadata()).clone()],
             certificates: vec![export],
         };
+        self.publish(rib, body);
+        assert!(self.world.nodes[node].core.is_joined());
+        node
+    }
+
+    fn publish(&mut self, rib: usize, body: RibRequestBody) {
         let mut data = Vec::new();
         RibRequest { id: RequestId(1), body }.emit(&mut data);
         let mut publisher = Stranger::at(&mut self.world, rib);
@@ -154,8 +163,6 @@ impl Nest {
         let header = PduHeader::new(Action::RibRequest, publisher.name(), to);
         publisher.send(&mut self.world, header, &data, &[]);
         self.world.run(2 * SECOND);
-        assert!(self.world.nodes[node].core.is_joined());
-        node
     }
 
     /// Nodes inside of the innermost domain and of the one on the other side, known everywhere.
@@ -326,4 +333,29 @@ fn who_leaves_is_soon_not_found_from_anywhere() {
     assert!(!nest.arrives(b, a));
     let unreachable = nest.world.dropped(nest.land.interior, DropReason::Unreachable);
     assert!(unreachable > 0);
+}
+
+#[test]
+fn who_calls_itself_a_node_is_shown_no_more_than_a_router() {
+    let mut nest = Nest::new();
+    let (a, _) = nest.far_apart();
+    // Nobody's role is more than its own word.
+    let mut tap = Stranger::new(&mut nest.world, nest.land.border, Role::Node);
+    let lure = nest.world.identity(Role::Node);
+    let locator = Statement::Locator(Locator::new(tap.address).unwrap());
+    let route = Statement::Route { via: tap.name(), scope: Scope::Any };
+    let certificates =
+        vec![says(&nest.world, &lure, route, 0), says(&nest.world, &tap.identity, locator, 0)];
+    let metadata = [&lure, &tap.identity].map(|it| (**it.metadata()).clone()).to_vec();
+    nest.publish(nest.rib, RibRequestBody::Publish { metadata, certificates });
+    for _ in 0..8 {
+        let (now, to) = (nest.world.now, lure.name());
+        nest.world.nodes[a].core.send(to, 7, b"for the lure", now).unwrap();
+        nest.world.run(SECOND);
+        tap.settle(&mut nest.world);
+    }
+    assert!(contains(&tap.heard, &nest.world.name(a)), "it hears what is for it");
+    for name in nest.inside() {
+        assert!(!contains(&tap.heard, &name), "a name of the inside");
+    }
 }
