@@ -359,3 +359,21 @@ fn who_calls_itself_a_node_is_shown_no_more_than_a_router() {
         assert!(!contains(&tap.heard, &name), "a name of the inside");
     }
 }
+
+#[test]
+fn a_look_up_three_domains_away_asks_each_level_once_and_then_nobody() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    let asked = |nest: &Nest| {
+        [nest.port.rib, nest.sea.rib].map(|it| nest.world.replicas[it].server.counters().climbs)
+    };
+    assert!(nest.arrives(a, b));
+    // The way to the border of the domain around is asked for once, too.
+    assert_eq!(asked(&nest), [2, 1]);
+    let another = nest.exported(|nest| &nest.land, None);
+    assert!(nest.arrives(a, another));
+    assert_eq!(asked(&nest), [3, 2], "cold: one question at each level");
+    let neighbour = nest.exported(|nest| &nest.port, None);
+    assert!(nest.arrives(neighbour, b) && nest.arrives(neighbour, another));
+    assert_eq!(asked(&nest), [3, 2], "warm: none");
+}
