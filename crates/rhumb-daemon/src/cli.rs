@@ -210,6 +210,13 @@ pub struct RibArguments {
     /// The store, made if missing [default: rib.redb]
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
+    /// The trust domain whose names it knows
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub(crate) domain: Option<Name>,
+    /// A RIB of the domain around that one, which is asked for what is not known here, and told
+    /// what exports itself; may be repeated
+    #[arg(long, value_name = "NAME@ADDR", value_parser = names::parse_remote)]
+    pub(crate) parent: Vec<Remote>,
     /// The largest datagram to send or receive, in bytes of UDP payload; a path
     /// that takes less is found out [default: 1452]
     #[arg(long, value_name = "BYTES", value_parser = max_datagram_parser())]

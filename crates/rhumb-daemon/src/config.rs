@@ -64,6 +64,10 @@ pub struct RibSettings {
     pub key: PathBuf,
     /// The file of its directory, made if missing.
     pub store: PathBuf,
+    /// The trust domain whose names it knows.
+    pub domain: Option<Name>,
+    /// The RIBs of the domain around.
+    pub parents: Vec<Remote>,
     /// What strangers may make its sessions hold.
     pub limits: Limits,
     /// What its directory may take of disk and memory.
@@ -207,7 +211,19 @@ impl ConfigFile {
             Some(listen) => Some(listen),
             None => self.parsed(raw.listen.as_ref(), parse_address)?,
         };
+        let domain = match flags.domain {
+            Some(domain) => Some(domain),
+            None => self.parsed(raw.domain.as_ref(), parse_name)?,
+        };
+        let parents = self.remotes(&flags.parent, raw.parent.as_ref())?;
+        if domain.is_none() && !parents.is_empty() {
+            return Err(Failure::setup_text(
+                "a RIB below another one is of a domain of its own; give --domain NAME",
+            ));
+        }
         Ok(RibSettings {
+            domain,
+            parents,
             listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT)),
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
             store: flags

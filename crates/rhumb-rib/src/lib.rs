@@ -52,6 +52,7 @@ pub use entry::{
     MAX_STRANGERS_LIFETIME_S, max_lifetime_s,
 };
 pub use error::RibError;
+pub use rhumb_directory::Remote;
 pub use rib::commit::{Commit, Committed};
 pub use rib::verification::{Verdict, Verification};
 pub use rib::{Asker, Fill, OrderId, Outcome, Push, Rib};

@@ -33,6 +33,7 @@ mod path_mtu;
 mod privileges;
 mod python_client;
 mod receive_rules;
+mod rib_parent;
 mod rib_store;
 mod ribs_away;
 mod serve;

@@ -13,7 +13,7 @@ use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};
 use rhumb_rib::Server;
 use rhumb_rib::store::Embedded;
-use rhumb_rib::{Commit, Committed, RibError, Verdict, Verification};
+use rhumb_rib::{Commit, Committed, Remote, RibError, Verdict, Verification};
 use rhumb_trust::Now;
 use rhumb_wire::rib::StoreId;
 use rhumb_wire::{Batch, Role};
@@ -42,6 +42,9 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
     config.store = StoreId(*key::fresh_secret()?.first_chunk().expect("invariant: 16 of 32 bytes"));
     let mut disk = store.share();
     config.access = settings.access.access.clone();
+    config.domain = settings.domain;
+    let parents = settings.parents.iter();
+    config.parents = parents.map(|it| Remote { address: it.address, name: it.name }).collect();
     let mut server =
         Server::new(identity, store, config, link, secret, now).map_err(Failure::setup)?;
     server.defer_work();
@@ -54,6 +57,7 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         address,
         started: now.instant,
         fullness: Fullness::new(now.instant),
+        parents_there: vec![false; settings.parents.len()],
     };
     if settings.access.admits_nobody() && !address.ip().is_loopback() {
         tracing::warn!(
@@ -80,6 +84,8 @@ struct Directory {
     address: SocketAddr,
     started: Instant,
     fullness: Fullness,
+    /// Of which RIBs of the domain around it was last said that they are there.
+    parents_there: Vec<bool>,
 }
 
 impl Service for Directory {
@@ -105,6 +111,14 @@ impl Service for Directory {
             && let Ok(fill) = self.server.fill()
         {
             self.fullness.note(&fill, now.instant);
+        }
+        let parents = self.server.parents(now.instant);
+        for ((address, name, _), was_there) in parents.zip(&mut self.parents_there) {
+            match (name, std::mem::replace(was_there, name.is_some())) {
+                (Some(name), false) => tracing::info!(%name, %address, "RIB of the domain around"),
+                (None, true) => tracing::warn!(%address, "lost a RIB of the domain around"),
+                _ => {}
+            }
         }
         if let Some(error) = self.server.poll_error() {
             log(&error);

@@ -49,6 +49,12 @@ fn status<S: Store>(
             })
         })
         .collect();
+    let parents: Vec<Value> = server
+        .parents(now.instant)
+        .map(|(address, name, silent)| {
+            json!({"address": address, "name": name, "silent_s": silent.map(|it| it.as_secs())})
+        })
+        .collect();
     json!({
         "role": "rib",
         "name": server.name(),
@@ -57,6 +63,8 @@ fn status<S: Store>(
         "stored_names": stored_names,
         "store": fill.as_ref().map(store),
         "sessions": sessions,
+        "domain": server.config().domain,
+        "parents": parents,
         "refused": server.refused().map(|it| refused(&it, now)).collect::<Vec<_>>(),
         "counters": counters,
         "subscriptions": server.subscriptions(),
@@ -97,7 +105,12 @@ fn refused(refused: &RefusedAsker, now: Now) -> Value {
 
 fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Reading> {
     let counters = server.counters();
-    let lookups = [("found", counters.lookups_found), ("absent", counters.lookups_absent)];
+    let lookups = [
+        ("found", counters.lookups_found - counters.lookups_found_beyond),
+        ("found_beyond", counters.lookups_found_beyond),
+        ("absent", counters.lookups_absent),
+    ];
+    let passed = [("sent", counters.passed_up), ("refused", counters.passed_up_refused)];
     let changes =
         [("acknowledged", counters.changes_acknowledged), ("given_up", counters.changes_given_up)];
     let bounds = [
@@ -108,6 +121,8 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
     let mut metrics = vec![
         LOOKUPS.by("answer", lookups),
         PUBLISHES.is(counters.publishes_stored),
+        CLIMBS.is(counters.climbs),
+        PASSED_UP.by("fate", passed),
         COMMITS.is(counters.commits),
         STORE_FAILURES.is(counters.store_failures),
         CHANGES.by("fate", changes),
@@ -165,6 +180,16 @@ const LOOKUPS: Metric =
 const PUBLISHES: Metric = Metric::counter(
     "rhumb_rib_stored_publishes_total",
     "Orders to publish that were acknowledged.",
+);
+/// Compare with look-ups that were `found_beyond`: how much is remembered.
+const CLIMBS: Metric = Metric::counter(
+    "rhumb_rib_asked_beyond_total",
+    "Questions asked of the RIBs of the domain around.",
+);
+/// `refused` needs a look at the rules of the RIBs of the domain around.
+const PASSED_UP: Metric = Metric::counter(
+    "rhumb_rib_passed_up_statements_total",
+    "Statements handed on to the RIBs of the domain around, and those that were refused there.",
 );
 /// Divide [`PUBLISHES`] by this: orders that share a commit.
 const COMMITS: Metric = Metric::counter("rhumb_rib_commits_total", "Transactions written.");
