@@ -285,6 +285,8 @@ impl Remembered {
 fn is_newest(newest: &Table<Slot, u64>, certificate: &Certificate) -> bool {
     // A withdrawal is noted under one more than its own.
     let own = match certificate.statement {
+        // An older server takes the place of a newer one that is gone: the RIBs say when.
+        Statement::Service { .. } => return true,
         Statement::Withdrawal => certificate.sequence.saturating_add(1),
         _ => certificate.sequence,
     };
@@ -301,3 +303,42 @@ const MAX_CLIMBERS: usize = 1 << 13;
 const MAX_UNVERIFIED: usize = 1 << 12;
 /// Statements that wait for the RIBs to take them: 32 MB when full.
 const MAX_PUBLICATIONS: usize = 1 << 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_trust::{Identity, Window};
+    use rhumb_wire::{Role, Scope};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
+    fn what_is_older_than_a_change_is_not_told_but_for_a_server_that_steps_in() {
+        let mut beyond = Beyond::new(&Config::default(), Instant::now());
+        let holder = Identity::generate(Role::Node, 0).unwrap();
+        let say = |statement, sequence| {
+            holder.certify(statement, sequence, Window::starting(1000, 600)).unwrap()
+        };
+        let route =
+            |sequence| say(Statement::Route { via: Name([1; 32]), scope: Scope::Any }, sequence);
+        let remember = |beyond: &mut Beyond, certificate: &Certificate| {
+            let certificates = vec![certificate.clone()];
+            beyond.remember(
+                holder.name(),
+                Remembered { level: 1, metadata: Vec::new(), certificates },
+            );
+            beyond.in_force(&holder.name(), 1000).is_some()
+        };
+        assert!(remember(&mut beyond, &route(5)));
+        assert!(beyond.in_force(&holder.name(), 1600).is_some());
+        assert!(beyond.in_force(&holder.name(), 1601).is_none(), "it has ended");
+        beyond.note_newest(&route(7));
+        assert!(!remember(&mut beyond, &route(6)));
+        assert!(remember(&mut beyond, &route(7)));
+        let withdrawal = say(Statement::Withdrawal, 7);
+        beyond.note_newest(&withdrawal);
+        assert!(!remember(&mut beyond, &route(7)));
+        assert!(remember(&mut beyond, &withdrawal));
+        assert!(remember(&mut beyond, &route(8)));
+        assert!(remember(&mut beyond, &say(Statement::Service { server: Name([2; 32]) }, 3)));
+    }
+}

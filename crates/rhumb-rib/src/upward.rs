@@ -67,6 +67,11 @@ impl Upward {
         self.walk.filter(|_| self.queue.is_empty())
     }
 
+    /// Everything is to be looked at again: what is not remembered to be outside goes there.
+    pub(crate) fn walk_again(&mut self) {
+        self.walk = Some(None);
+    }
+
     /// The walk has come to here, or to the end.
     pub(crate) fn walked_to(&mut self, name: Option<Name>) {
         self.walk = name.map(Some);

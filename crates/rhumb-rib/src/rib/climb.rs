@@ -170,6 +170,7 @@ impl<S: Store> Rib<S> {
                 if beyond.directory.store_told(replica, store) {
                     let names = beyond.upward.issuers();
                     beyond.directory.publish_anew(replica, names, now.instant);
+                    beyond.upward.walk_again();
                 }
             }
             Answered::Question(question, replica) => {
