@@ -59,6 +59,9 @@ fn the_domain_around_is_told_what_is_to_be_known_there_and_not_a_byte_more() {
         (&domain, domain.export(parent.name(), 2), true),
         (&hidden, hidden.withdrawal(3), false),
         (&elsewhere, elsewhere.withdrawal(3), true),
+        // Something of a kind that may show, beside a withdrawal that may not.
+        (&inner, inner.withdrawal(5), false),
+        (&inner, inner.locator(6), false),
     ];
     let mut told = Vec::new();
     for (holder, certificate, _) in &said {
