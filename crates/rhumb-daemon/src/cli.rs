@@ -106,6 +106,8 @@ pub enum Command {
     Trace(TraceArguments),
     /// Show what a running RIB, router, key server or waypoint is doing
     Status(StatusArguments),
+    /// Say what a name may do at a running router, and why, or what it lacks
+    Why(WhyArguments),
     /// Run a key server: gives Platypus keys to principals over DNS, and takes them back
     Keyserver(KeyserverArguments),
     /// Make, restrict, show and take back Platypus capabilities
@@ -420,6 +422,18 @@ pub struct StatusArguments {
     /// Show a router's newest flows: who sends to whom. `--json` always does
     #[arg(long)]
     pub flows: bool,
+}
+
+/// `rhumb why`
+#[derive(Debug, Args)]
+pub struct WhyArguments {
+    /// The name
+    #[arg(value_parser = names::parse)]
+    pub name: Name,
+    /// The admin socket or address of the router [default: from the configuration file, or else the
+    /// only socket at the usual place]
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub admin: Option<Admin>,
 }
 
 fn max_datagram_parser() -> clap::builder::RangedI64ValueParser<u16> {

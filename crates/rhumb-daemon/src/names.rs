@@ -48,7 +48,7 @@ pub fn label_of(name: Name) -> Option<String> {
 }
 
 /// `text` with the label behind each name in it that the book has.
-pub(crate) fn with_labels(text: &str) -> String {
+pub fn with_labels(text: &str) -> String {
     let of = |word: &str| word.parse().ok().and_then(label_of);
     let mut shown = String::with_capacity(text.len());
     for part in text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {

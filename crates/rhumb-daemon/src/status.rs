@@ -12,8 +12,15 @@ use crate::failure::{Failure, Outcome};
 use crate::names;
 use crate::output::Form;
 
-/// Asks the daemon at `admin`, or else the one that the file or the usual place names.
+/// Shows what the daemon at `admin` is doing, or else the one that the file or the usual place
+/// names.
 pub fn ask(admin: Option<Admin>, with_flows: bool, file: &ConfigFile, form: Form) -> Outcome {
+    form.print(&Report { status: of(admin, file)?, with_flows });
+    Ok(())
+}
+
+/// What the daemon at `admin` tells, or else the one that the file or the usual place names.
+pub fn of(admin: Option<Admin>, file: &ConfigFile) -> Outcome<Value> {
     let admin = match admin {
         Some(admin) => admin,
         None => match file.any_admin()? {
@@ -21,7 +28,7 @@ pub fn ask(admin: Option<Admin>, with_flows: bool, file: &ConfigFile, form: Form
             None => Admin::find()?,
         },
     };
-    let status = fetch(&admin).map_err(|error| {
+    fetch(&admin).map_err(|error| {
         Failure::setup_text(match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
                 format!("admin socket {admin} answers its own user and root only ({error})")
@@ -31,9 +38,7 @@ pub fn ask(admin: Option<Admin>, with_flows: bool, file: &ConfigFile, form: Form
                 kind(&admin)
             ),
         })
-    })?;
-    form.print(&Report { status, with_flows });
-    Ok(())
+    })
 }
 
 /// Prints a status that was had in another way.

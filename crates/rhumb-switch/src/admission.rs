@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use rhumb_directory::{Chance, Fill, Swept, Table};
 use rhumb_link::SessionId;
-use rhumb_trust::{Access, Now, Standing, Who};
+use rhumb_trust::{Access, Now, Standing, Treatment, Who};
 use rhumb_wire::{Metadata, Name};
 
 use crate::Switch;
@@ -232,6 +232,17 @@ impl Switch {
         })
     }
 
+    /// How the peer of a session is treated, and why.
+    pub(crate) fn treatment(&self, session: SessionId, now: Now) -> Treatment {
+        let peer = self.plane.peer(session);
+        let by_rules = peer.map(|peer| self.admission.joining.explain(&peer.who(now.unix_s())));
+        match (self.standing_of(session, now), by_rules) {
+            (standing, Some(by_rules)) if by_rules.standing == standing => by_rules,
+            // RIBs and upstreams are admitted whatever rules say.
+            (standing, _) => Treatment { standing, rule: None, missing: None },
+        }
+    }
+
     /// Looks again at how the peer of a session is treated: it has become a
     /// RIB or an upstream, rules have changed, or it shows another membership.
     pub(crate) fn treat_anew(&mut self, session: SessionId, now: Now) {
@@ -284,14 +295,14 @@ impl Switch {
         let who = Who { name, metadata, membership, now_s: now.unix_s() };
         let is_refused = self.admission.joining.standing(&who) == Standing::Refused;
         if is_refused {
-            self.admission.joining.note_refused(*name, Wanted::Join, now);
+            self.admission.joining.note_refused(&who, Wanted::Join, now);
         }
         is_refused
     }
 
     fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
-        if let Some(name) = self.plane.peer(session).map(|peer| peer.name) {
-            self.admission.joining.note_refused(name, wanted, now);
+        if let Some(peer) = self.plane.peer(session) {
+            self.admission.joining.note_refused(&peer.who(now.unix_s()), wanted, now);
         }
     }
 }

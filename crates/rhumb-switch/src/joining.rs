@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
 use rhumb_link::Source;
-use rhumb_trust::{Access, Now, Standing, Who};
+use rhumb_trust::{Access, Now, Standing, Treatment, Who};
 use rhumb_wire::{Action, Name};
 
 use crate::config::Config;
@@ -30,12 +30,14 @@ pub(crate) struct Joining {
     attached_in_all: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Refused {
     name: Name,
     wanted: Wanted,
     at: Now,
     times: u64,
+    /// Of the first of these times.
+    why: Treatment,
 }
 
 impl Joining {
@@ -59,13 +61,22 @@ impl Joining {
         self.access.standing(who)
     }
 
-    /// Remembers that a name was refused: the last so many names, each once.
-    pub(crate) fn note_refused(&mut self, name: Name, wanted: Wanted, now: Now) {
+    /// How somebody is treated by the rules, and why.
+    pub(crate) fn explain(&self, who: &Who<'_>) -> Treatment {
+        self.access.explain(who)
+    }
+
+    /// Remembers that somebody was refused: the last so many names, each once.
+    pub(crate) fn note_refused(&mut self, who: &Who<'_>, wanted: Wanted, now: Now) {
+        let name = *who.name;
         let before = self.refused.iter().position(|refused| refused.name == name);
         let before = before.and_then(|place| self.refused.remove(place));
-        let times = before.map_or(0, |refused| refused.times) + 1;
+        let (times, why) = match before {
+            Some(before) => (before.times + 1, before.why),
+            None => (1, self.access.explain(who)),
+        };
         self.refused.truncate(MAX_REFUSED - 1);
-        self.refused.push_front(Refused { name, wanted, at: now, times });
+        self.refused.push_front(Refused { name, wanted, at: now, times, why });
     }
 
     /// Whether strangers of a source may attach one more name, while RIBs are still to be told of
@@ -102,6 +113,8 @@ impl Joining {
             wanted: refused.wanted,
             age_s: now.instant.saturating_duration_since(refused.at.instant).as_secs(),
             times: refused.times,
+            rule: refused.why.rule,
+            missing: refused.why.missing.as_ref().map(ToString::to_string),
         };
         self.refused.iter().map(status).collect()
     }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_directory::Fill;
+use rhumb_link::Peer;
 use rhumb_trust::Now;
 use rhumb_wire::{Certificate, Name, Role, Statement};
 use serde::{Serialize, Serializer};
@@ -69,7 +70,7 @@ pub struct Status {
 }
 
 /// Somebody whom the rules of access refuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefusedStatus {
     /// Who.
     pub name: Name,
@@ -79,6 +80,10 @@ pub struct RefusedStatus {
     pub age_s: u64,
     /// How often it was refused since it is remembered.
     pub times: u64,
+    /// The number of the rule of access that refuses it, from 1; none where no rule fits.
+    pub rule: Option<usize>,
+    /// What it lacks to be taken for a member of a domain that is let in.
+    pub missing: Option<String>,
 }
 
 /// What somebody wanted who was refused.
@@ -177,6 +182,40 @@ pub struct SessionStatus {
     pub age_s: u64,
     /// The largest datagram that is sent to it, in bytes of UDP payload.
     pub largest_datagram: u16,
+    /// How it is treated: `admitted`, `stranger` or `refused`.
+    pub standing: &'static str,
+    /// The number of the rule of access that says so, from 1.
+    pub rule: Option<usize>,
+    /// What it lacks to be treated as members of a domain are.
+    pub missing: Option<String>,
+    /// What it has shown of a trust domain, if that holds.
+    pub membership: Option<MembershipStatus>,
+}
+
+/// What a peer has shown of a trust domain.
+#[derive(Debug, Clone, Serialize)]
+pub struct MembershipStatus {
+    /// The domain.
+    pub domain: Name,
+    /// By whose words, the domain's first.
+    pub issuers: Vec<Name>,
+    /// What it may do there.
+    pub rights: Vec<&'static str>,
+    /// Seconds until the first of these words ends.
+    pub expires_in_s: u64,
+}
+
+impl MembershipStatus {
+    pub(crate) fn of(peer: &Peer, now: Now) -> Option<Self> {
+        let shown = peer.membership.as_deref()?;
+        shown.check(&peer.name, now.unix_s()).ok()?;
+        Some(Self {
+            domain: shown.domain(),
+            issuers: shown.certificates().iter().map(|it| it.issuer).collect(),
+            rights: shown.rights().names().collect(),
+            expires_in_s: shown.not_after_s().saturating_sub(now.unix_s()),
+        })
+    }
 }
 
 /// A name attached to a switch.

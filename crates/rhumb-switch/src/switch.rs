@@ -20,7 +20,8 @@ use crate::plane::Plane;
 use crate::publishing::Publishing;
 use crate::routes::Routes;
 use crate::status::{
-    AttachedStatus, CertificateStatus, RibStatus, SessionStatus, Status, UpstreamStatus,
+    AttachedStatus, CertificateStatus, MembershipStatus, RibStatus, SessionStatus, Status,
+    UpstreamStatus,
 };
 use crate::tables::{Tables, sweep_after};
 use crate::transit::Transit;
@@ -196,13 +197,18 @@ impl Switch {
                 .plane
                 .link()
                 .sessions()
-                .map(|(_, peer)| SessionStatus {
+                .map(|(session, peer)| (peer, self.treatment(session, now)))
+                .map(|(peer, treatment)| SessionStatus {
                     peer: peer.name,
                     role: peer.metadata.role,
                     label: peer.metadata.attributes().get(LABEL).cloned(),
                     address: peer.address,
                     age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
                     largest_datagram: peer.max_datagram_len,
+                    standing: treatment.standing.as_str(),
+                    rule: treatment.rule,
+                    missing: treatment.missing.map(|it| it.to_string()),
+                    membership: MembershipStatus::of(peer, now),
                 })
                 .collect(),
             attached: self

@@ -52,7 +52,7 @@ fn who_is_refused_neither_joins_nor_sends_and_is_told_so() {
     assert!(world.nodes[node].received.is_empty());
 
     let status = world.routers[0].switch.status(world.now);
-    let [seen] = status.refused[..] else { panic!("{:?}", status.refused) };
+    let [seen] = &status.refused[..] else { panic!("{:?}", status.refused) };
     assert_eq!((seen.name, seen.wanted, seen.times), (refused.name(), Wanted::Answer, 3));
     assert!(!status.attached.iter().any(|attached| attached.name == refused.name()));
     world.send(node, other, b"as before");

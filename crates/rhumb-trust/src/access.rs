@@ -34,6 +34,17 @@ pub enum Standing {
     Admitted,
 }
 
+impl Standing {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Stranger => "stranger",
+            Self::Admitted => "admitted",
+        }
+    }
+}
+
 /// Rules, and what counts when none fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -59,11 +70,70 @@ pub struct Rule {
 }
 
 impl Access {
+    /// How somebody is treated, and why.
+    pub fn explain(&self, who: &Who<'_>) -> Treatment {
+        let standing = self.standing(who);
+        let rule = self.rules.iter().position(|rule| rule.fits(who)).map(|at| at + 1);
+        let gives_more = |rule: &&Rule| rank(rule.standing) > rank(standing);
+        let missing = self.rules.iter().filter(gives_more).find_map(|rule| rule.missing(who));
+        Treatment { standing, rule, missing }
+    }
+
     /// How somebody is treated.
     pub fn standing(&self, who: &Who<'_>) -> Standing {
         let fitting = self.rules.iter().find(|rule| rule.fits(who));
         fitting.map_or(self.otherwise, |rule| rule.standing)
     }
+}
+
+/// How somebody is treated, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Treatment {
+    /// How.
+    pub standing: Standing,
+    /// The number of the rule that says so, from 1; none where no rule fits.
+    pub rule: Option<usize>,
+    /// What is missing for the first rule about a domain that would give more.
+    pub missing: Option<Missing>,
+}
+
+/// What somebody lacks who is not taken for a member.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Missing {
+    /// He has shown none.
+    #[error("it has shown no membership of {domain}")]
+    Membership {
+        /// The domain.
+        domain: Name,
+    },
+    /// He has shown one of another domain.
+    #[error("it has shown a membership of {shown}, not of {domain}")]
+    ThisDomain {
+        /// The domain.
+        domain: Name,
+        /// Whose he has shown.
+        shown: Name,
+    },
+    /// He may do something else there.
+    #[error("its membership of {domain} does not give it the right to {}", in_words(*.rights))]
+    Rights {
+        /// The domain.
+        domain: Name,
+        /// What is asked for.
+        rights: Rights,
+    },
+    /// It is over, not yet valid, of another name, or not signed by whom it says.
+    #[error("its membership of {domain} does not hold: {why}")]
+    Holding {
+        /// The domain.
+        domain: Name,
+        /// Why not.
+        why: String,
+    },
+}
+
+fn in_words(rights: Rights) -> String {
+    rights.names().collect::<Vec<_>>().join(", ")
 }
 
 impl Default for Access {
@@ -99,6 +169,23 @@ impl Rule {
         Self { name: None, domain: Some((domain, rights)), role: None, label: None, standing }
     }
 
+    /// What he lacks who fits this rule but for its domain.
+    fn missing(&self, who: &Who<'_>) -> Option<Missing> {
+        let (domain, rights) = self.domain?;
+        let is_fit_but_for_it = Self { domain: None, ..self.clone() }.fits(who);
+        let lack = || match who.membership {
+            None => Missing::Membership { domain },
+            Some(shown) if !shown.is_of(&domain) => {
+                Missing::ThisDomain { domain, shown: shown.domain() }
+            }
+            Some(shown) => match shown.check(who.name, who.now_s) {
+                Err(why) => Missing::Holding { domain, why: why.to_string() },
+                Ok(()) => Missing::Rights { domain, rights },
+            },
+        };
+        is_fit_but_for_it.then(lack)
+    }
+
     fn fits(&self, who: &Who<'_>) -> bool {
         let label = who.metadata.attributes().get(LABEL);
         // What costs signatures comes last, and only for who claims to belong to that domain.
@@ -111,6 +198,14 @@ impl Rule {
     }
 }
 
+fn rank(standing: Standing) -> u8 {
+    match standing {
+        Standing::Refused => 0,
+        Standing::Stranger => 1,
+        Standing::Admitted => 2,
+    }
+}
+
 /// The attribute that holds the label of a name.
 pub const LABEL: &str = "label";
 
@@ -119,7 +214,7 @@ mod tests {
     use rhumb_wire::metadata::PublicKey;
 
     use super::*;
-    use crate::name_of;
+    use crate::{Identity, Window, name_of};
 
     fn metadata(role: Role, created_s: u64) -> Metadata {
         Metadata::new(role, PublicKey::Ed25519([7; 32]), created_s)
@@ -127,6 +222,40 @@ mod tests {
 
     fn rule(standing: Standing) -> Rule {
         Rule { name: None, domain: None, role: None, label: None, standing }
+    }
+
+    #[test]
+    fn it_says_which_rule_counts_and_what_is_missing_for_a_better_one() {
+        let domain = Identity::generate(Role::Domain, 0).unwrap();
+        let other = Identity::generate(Role::Domain, 0).unwrap();
+        let node = metadata(Role::Node, 1);
+        let name = name_of(&node);
+        let access = Access {
+            rules: vec![Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted)],
+            otherwise: Standing::Refused,
+        };
+        let shown = |issuer: &Identity, rights| {
+            let window = Window::starting(1000, 60);
+            Membership::sign(issuer, None, name, rights, 1, window).unwrap()
+        };
+        let explain = |membership: Option<&Membership>, now_s| {
+            access.explain(&Who { name: &name, metadata: &node, membership, now_s })
+        };
+        let (member, barren) = (shown(&domain, Rights::JOIN), shown(&domain, Rights::PUBLISH));
+        let fits = explain(Some(&member), 1000);
+        assert_eq!((fits.standing, fits.rule, fits.missing), (Standing::Admitted, Some(1), None));
+        let domain = domain.name();
+        let lacks = |membership, now_s| {
+            let treatment = explain(membership, now_s);
+            assert_eq!((treatment.standing, treatment.rule), (Standing::Refused, None));
+            treatment.missing.unwrap()
+        };
+        assert_eq!(lacks(None, 1000), Missing::Membership { domain });
+        let shown_of = other.name();
+        let foreign = shown(&other, Rights::JOIN);
+        assert_eq!(lacks(Some(&foreign), 1000), Missing::ThisDomain { domain, shown: shown_of });
+        assert_eq!(lacks(Some(&barren), 1000), Missing::Rights { domain, rights: Rights::JOIN });
+        assert!(lacks(Some(&member), 9000).to_string().contains("does not hold"));
     }
 
     #[test]

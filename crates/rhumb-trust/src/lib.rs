@@ -34,7 +34,7 @@ mod verify;
 mod words;
 pub mod x509;
 
-pub use access::{Access, LABEL, Rule, Standing, Who};
+pub use access::{Access, LABEL, Missing, Rule, Standing, Treatment, Who};
 pub use ad_cert::{AdCert, AdCertError};
 pub use chain::{Chain, ChainError, verify_chain};
 pub use delegation::{Delegation, DelegationError, Export};

@@ -20,3 +20,4 @@ pub(crate) mod stamp;
 pub(crate) mod status;
 pub(crate) mod trace;
 pub(crate) mod waypoint;
+pub(crate) mod why;

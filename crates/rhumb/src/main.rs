@@ -80,6 +80,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Status(arguments) => {
             commands::status::run(arguments.admin.clone(), arguments.flows, &file, form)
         }
+        Command::Why(arguments) => commands::why::run(arguments, &file, form),
         #[cfg(target_os = "linux")]
         Command::Stamp(arguments) => {
             return commands::stamp::run(arguments, &file, with_parent, form);

@@ -31,12 +31,13 @@ fn start_rib(place: &Place, domain: &str) -> (Running, String) {
     (rib, at)
 }
 
-fn start_router(place: &Place, domain: &str, rib: &str, key: &str) -> (Running, String) {
+/// With where it tells how it is.
+fn start_router(place: &Place, domain: &str, rib: &str, key: &str) -> (Running, String, String) {
     let closed = ["--strangers", "refused", "--admit-domain", domain];
-    let plain = ["router", "--key", key, "--listen", ANY, "--rib", rib];
+    let plain = ["router", "--key", key, "--listen", ANY, "--rib", rib, "--admin", ANY];
     let mut router = place.start(&[&plain[..], &closed].concat());
-    let at = remote(&router.next_object());
-    (router, at)
+    let ready = router.next_object();
+    (router, remote(&ready), ready["admin"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -49,8 +50,8 @@ fn members_of_a_closed_domain_reach_each_other_over_its_routers_and_nobody_else_
     for key in ["router-1.key", "router-2.key"] {
         admit(&place, "domain-site.key", key, "carry,publish");
     }
-    let (_one, one) = start_router(&place, &domain, &rib, "router-1.key");
-    let (_two, two) = start_router(&place, &domain, &rib, "router-2.key");
+    let (_one, one, _) = start_router(&place, &domain, &rib, "router-1.key");
+    let (_two, two, admin) = start_router(&place, &domain, &rib, "router-2.key");
     for key in ["node-alice.key", "node-bob.key"] {
         admit(&place, "domain-site.key", key, "join");
     }
@@ -70,9 +71,26 @@ fn members_of_a_closed_domain_reach_each_other_over_its_routers_and_nobody_else_
     for key in ["node-mallory.key", "node-foreign.key", "node-publisher.key"] {
         assert_eq!(ping(key, &two).code, 2, "{key}");
     }
+    // Its operator asks why.
+    let why = |label: &str| {
+        let run = place.run(&["why", label, "--admin", &admin]);
+        assert_eq!(run.code, 0, "{}", run.errors);
+        run.output
+    };
+    let missing = why("node-mallory");
+    assert!(missing.contains("it has shown no membership of"), "{missing}");
+    assert!(missing.contains("wanted to join"), "{missing}");
+    assert!(why("node-foreign").contains("it has shown a membership of"));
+    let lacking = why("node-publisher");
+    assert!(lacking.contains("does not give it the right to join"), "{lacking}");
+    let admitted = why("router-1");
+    assert!(admitted.contains("it is admitted by rule 1"), "{admitted}");
+    assert!(admitted.contains("may carry, publish there"), "{admitted}");
+    let unknown = why("node-alice");
+    assert!(unknown.contains("no session here"), "{unknown}");
     // A router without the right to publish is of no use to anybody: its names stay unpublished.
     admit(&place, "domain.key", "router-3.key", "carry");
-    let (_three, three) = start_router(&place, &domain, &rib, "router-3.key");
+    let (_three, three, _) = start_router(&place, &domain, &rib, "router-3.key");
     let unpublished = ping("node-bob.key", &three);
     assert_eq!(unpublished.code, 1, "{}{}", unpublished.output, unpublished.errors);
     assert!(unpublished.errors.contains("not published yet"), "{}", unpublished.errors);
