@@ -31,7 +31,7 @@ pub use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
-pub use domain::{AdmitArguments, DomainArguments, DomainCommand, Right};
+pub use domain::{AdmitArguments, BorderArguments, DomainArguments, DomainCommand, Right};
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
@@ -88,7 +88,7 @@ pub enum Command {
     Name(NameArguments),
     /// Let a server answer for a capsule's name, for some days
     Certify(CertifyArguments),
-    /// Say who belongs to a trust domain, and show what was said
+    /// Say who belongs to a trust domain and who stands at its border, and show what was said
     Domain(DomainArguments),
     /// Show what an AdCert says
     Inspect(InspectArguments),
@@ -285,6 +285,15 @@ pub struct RouterArguments {
     /// also when no RIB is reachable [default: off]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// The trust domain that this router is of [default: that of the border file, or none]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub(crate) domain: Option<Name>,
+    /// A domain around it, the nearest first; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub(crate) around: Vec<Name>,
+    /// Stand at the domain's border, by this word of the domain (`rhumb domain delegate`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) border: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) access: AccessArguments,
     /// Give up root once everything is open, and go on as this user, who has
@@ -336,6 +345,13 @@ pub struct NodeArguments {
     /// Talk with this name alone: routers carry nothing between this node and anybody else
     #[arg(long = "for", value_name = "NAME", value_parser = names::parse)]
     pub(crate) only_peer: Option<Name>,
+    /// Let this trust domain, which the router is of, carry between this node and the domain's
+    /// outside. Without it nobody outside of the domain can reach this name
+    #[arg(long, value_name = "DOMAIN", value_parser = names::parse)]
+    pub(crate) export: Option<Name>,
+    /// The outermost domain in which this name may be known by that [default: everywhere]
+    #[arg(long, value_name = "DOMAIN", value_parser = names::parse)]
+    pub(crate) export_up_to: Option<Name>,
     /// Seconds that the router may carry for this node; renewed at half [default: 600]. A RIB keeps
     /// what lasts longer than an hour only if its rules of access admit the router
     #[arg(long, value_name = "S", value_parser = lease_parser())]

@@ -6,6 +6,7 @@
 
 mod access;
 mod border;
+mod domain;
 mod exchange;
 mod keyserver;
 mod member;
@@ -26,7 +27,7 @@ use clap::ValueEnum;
 use rhumb_io::{Choice, xdp};
 use rhumb_link::{DEFAULT_MAX_DATAGRAM_LEN, Limits, Rate};
 use rhumb_node::RouterChoice;
-use rhumb_trust::Access;
+use rhumb_trust::{Access, Export};
 use rhumb_wire::Name;
 use toml::Spanned;
 
@@ -45,6 +46,7 @@ use crate::values::{
 };
 pub use access::{AccessSettings, Service};
 pub use border::{BorderSettings, BorderStampSettings};
+pub use domain::{DomainSettings, RouterDomain};
 pub use exchange::{ExchangeSettings, PlainClient, PlainSettings};
 pub use keyserver::{KeyserverSettings, KeyserverWaypoint};
 pub use member::{BgpSettings, MemberSettings, SiteName};
@@ -113,6 +115,8 @@ pub struct RouterSettings {
     pub pin: bool,
     /// The file that keeps its routes over a restart.
     pub state: Option<PathBuf>,
+    /// The trust domain that it is of.
+    pub domain: Option<DomainSettings>,
     /// What is demanded of foreign peers.
     pub border: Option<BorderSettings>,
     /// What there is for peers that demand capabilities.
@@ -132,6 +136,8 @@ pub struct NodeSettings {
     /// Its key file; without one, a key is made for this run.
     pub key: Option<PathBuf>,
     pub(crate) only_peer: Option<Name>,
+    /// The domain by which it is known outside of it.
+    pub(crate) export: Option<Export>,
     pub(crate) lease_s: u32,
     pub(crate) max_datagram_len: u16,
     /// Who may send to it.
@@ -291,6 +297,7 @@ impl ConfigFile {
             coalesce: self.coalesce(flags.coalesce_us)?,
             pin: flags.pin || raw.pin.unwrap_or(false),
             state: flags.state.clone().or_else(|| raw.state.clone()),
+            domain: self.domain(flags)?,
             border: self.border()?,
             stamps: self.stamps()?,
             access: self.access(Service::Router, &flags.access)?,
@@ -370,6 +377,7 @@ impl ConfigFile {
             router: self.router_choice(flags)?,
             key: flags.key.clone().or_else(|| raw.key.clone()),
             only_peer,
+            export: self.export(flags)?,
             lease_s: self.lease(flags.lease_s, raw.lease_s.as_ref())?,
             access: Access::default(),
             max_datagram_len: self.max_datagram(flags.max_datagram, raw.max_datagram.as_ref())?,

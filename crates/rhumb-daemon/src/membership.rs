@@ -50,6 +50,7 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         config.publish_within = PUBLISH_WITHIN;
         config.access = settings.access.clone();
         config.only_peer = settings.only_peer;
+        config.export = settings.export;
         config.max_datagram_len = settings.max_datagram_len;
         let node = tokio::select! {
             joined = Node::join(identity, config) => joined.map_err(explain)?,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rhumb_link::DEFAULT_MAX_DATAGRAM_LEN;
-use rhumb_trust::Access;
+use rhumb_trust::{Access, Export};
 use rhumb_wire::Name;
 
 /// What a node is told when it joins: [`Config::new`] and
@@ -22,6 +22,9 @@ pub struct Config {
     /// The only name to send to and to hear from, if there is but one: this node's router, and each
     /// router after it, carries nothing else between this node and the world.
     pub only_peer: Option<Name>,
+    /// By which trust domain the name is known outside of it, if it is to be: the router's own.
+    /// Without that nobody outside reaches it, nor does what it sends leave the domain.
+    pub export: Option<Export>,
     /// The largest datagram to send or to receive, in bytes of UDP payload.
     pub max_datagram_len: u16,
     /// How long joining may take before it is an error.
@@ -108,6 +111,7 @@ impl Config {
             bind: None,
             lease_s: DEFAULT_LEASE_S,
             only_peer: None,
+            export: None,
             max_datagram_len: DEFAULT_MAX_DATAGRAM_LEN,
             join_timeout: DEFAULT_JOIN_TIMEOUT,
             give_up_after: DEFAULT_GIVE_UP_AFTER,

@@ -435,6 +435,10 @@ fn log(event: &Event) {
         | Event::Displaced { .. }
         | Event::Contested { .. }
         | Event::Left { .. } => tracing::debug!(?event),
+        Event::NotExported { reason } => tracing::warn!(
+            ?reason,
+            "the router is not of the domain that this name is exported by: nobody outside reaches it"
+        ),
         _ => tracing::trace!(?event),
     }
 }

@@ -57,5 +57,7 @@ pub use senders::{Refusal, Wanted};
 pub use service::Service;
 
 // What these are told and tell, so that a program needs this crate alone.
-pub use rhumb_trust::{Access, AdCert, Identity, Passphrase, Rule, TrustError, load_key, save_key};
+pub use rhumb_trust::{
+    Access, AdCert, Export, Identity, Passphrase, Rule, TrustError, load_key, save_key,
+};
 pub use rhumb_wire::{Metadata, Name, Role};

@@ -15,8 +15,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rhumb_node::core::Event;
 use rhumb_switch::{Config, Domain, DropReason};
-use rhumb_trust::{Access, Identity, Membership, Rule, Standing, Window};
+use rhumb_trust::{Access, Export, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::metadata::Metadata;
 use rhumb_wire::nack::Reason;
@@ -140,17 +141,11 @@ impl Nest {
 
     /// A node that says that it is known outside, by this domain.
     fn exported(&mut self, station: fn(&Self) -> &Station, up_to: Option<Name>) -> usize {
-        let (domain, rib, at) = (station(self).name(), station(self).rib, station(self).interior);
+        let (domain, at) = (station(self).name(), station(self).interior);
         let identity = self.world.identity(Role::Node);
-        let node = self.world.node_of(identity.clone(), at);
-        self.world.run(SECOND);
-        let scope = Scope::ByDomain { up_to };
-        let export = says(&self.world, &identity, Statement::Route { via: domain, scope }, 0);
-        let body = RibRequestBody::Publish {
-            metadata: vec![(**identity.metadata()).clone()],
-            certificates: vec![export],
-        };
-        self.publish(rib, body);
+        let export = Some(Export { domain, up_to });
+        let node = self.world.node_with(identity, at, |config| config.export = export);
+        self.world.run(2 * SECOND);
         assert!(self.world.nodes[node].core.is_joined());
         node
     }
@@ -376,4 +371,27 @@ fn a_look_up_three_domains_away_asks_each_level_once_and_then_nobody() {
     let neighbour = nest.exported(|nest| &nest.port, None);
     assert!(nest.arrives(neighbour, b) && nest.arrives(neighbour, another));
     assert_eq!(asked(&nest), [3, 2], "warm: none");
+}
+
+#[test]
+fn a_router_takes_exports_by_its_own_domain_alone_and_who_joined_stays() {
+    let mut nest = Nest::new();
+    let (identity, land) = (nest.world.identity(Role::Node), nest.land.name());
+    let export = Some(Export { domain: land, up_to: None });
+    let at = nest.port.interior;
+    let node = nest.world.node_with(identity, at, |config| config.export = export);
+    nest.world.run(2 * SECOND);
+    let events = &nest.world.nodes[node].events;
+    let told = Event::NotExported { reason: Reason::NotAuthorised };
+    assert_eq!(events.iter().filter(|it| **it == told).count(), 1, "{events:?}");
+    let neighbour = nest.node(nest.port.interior);
+    assert!(nest.arrives(neighbour, node));
+}
+
+#[test]
+fn an_export_is_renewed_with_the_lease() {
+    let mut nest = Nest::new();
+    let (a, b) = nest.far_apart();
+    nest.world.run(1500 * SECOND);
+    assert!(nest.arrives(a, b) && nest.arrives(b, a));
 }

@@ -1,5 +1,6 @@
 //! A domain's word for its border router and its parent: what is refused, and why.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
 use rhumb_trust::{
     CLOCK_SKEW_S, Delegation, DelegationError, Export, Identity, MAX_DELEGATION_LIFETIME_S,
     StatementError, Window,

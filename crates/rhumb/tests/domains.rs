@@ -6,8 +6,8 @@ use crate::harness::{Place, Running, remote};
 
 const ANY: &str = "127.0.0.1:0";
 
-/// `issuer` admits the holder of `key`, and what it says lies beside that key.
-fn admit(place: &Place, issuer: &str, key: &str, rights: &str) {
+/// `issuer` admits the holder of `key`, and what it says lies beside that key. The holder's name.
+fn admit(place: &Place, issuer: &str, key: &str, rights: &str) -> String {
     let name = place.run(&["--json", "keygen", "--role", role_of(key), "--out", key]);
     assert_eq!(name.code, 0, "{}", name.errors);
     let name = name.object()["name"].as_str().unwrap().to_owned();
@@ -15,6 +15,7 @@ fn admit(place: &Place, issuer: &str, key: &str, rights: &str) {
     let admit = ["domain", "admit", &name, "--key", issuer, "--rights", rights, "--out", &beside];
     let run = place.run(&admit);
     assert_eq!(run.code, 0, "{}", run.errors);
+    name
 }
 
 /// `router-2.key` is a router's.
@@ -124,7 +125,10 @@ fn what_is_wrong_with_a_membership_is_said_with_what_to_do() {
     assert_eq!(inspected["domain"], domain.as_str());
     assert_eq!(inspected["rights"], serde_json::json!(["join", "admit"]));
     assert_eq!(inspected["holds"], true);
-    says(place.run(&["domain", "inspect", "node.key"]), "is no membership");
+    says(
+        place.run(&["domain", "inspect", "node.key"]),
+        "is neither a membership nor a border file",
+    );
     // It was put beside the wrong key, or damaged on the way.
     std::fs::copy(place.path("node.membership"), place.path("other.membership")).unwrap();
     let receive = ["receive", "--key", "other.key", "--router", "127.0.0.1:9"];
@@ -134,4 +138,129 @@ fn what_is_wrong_with_a_membership_is_said_with_what_to_do() {
     let flipped = if &text[at..=at] == "0" { "1" } else { "0" };
     place.write("other.membership", &format!("{}{flipped}{}", &text[..at], &text[at + 1..]));
     says(place.run(&receive), "get it from the domain once more");
+}
+
+#[test]
+fn a_border_file_is_made_read_and_refused_with_what_to_do() {
+    let place = Place::new();
+    let domain = place.keygen("domain", "domain.key");
+    let parent = place.keygen("domain", "parent.key");
+    let router = place.keygen("router", "router.key");
+    let other = place.keygen("router", "other.key");
+    let delegate = |more: &[&str]| place.run(&[&["domain", "delegate"][..], more].concat());
+    let says = |run: crate::harness::Run, what: &str| {
+        assert_eq!(run.code, 2, "{}", run.output);
+        assert!(run.errors.contains(what), "{}", run.errors);
+        assert_eq!(run.errors.lines().count(), 1, "{}", run.errors);
+    };
+    let made = delegate(&["--to", &router, "--parent", &parent, "--days", "3"]);
+    assert_eq!(made.code, 0, "{}", made.errors);
+    assert!(made.output.contains("written to router.border"), "{}", made.output);
+    says(delegate(&["--to", &router]), "exists and is not overwritten");
+    says(delegate(&["--to", &router, "--key", "router.key", "--out", "x"]), "is no domain's key");
+    says(
+        delegate(&["--to", &router, "--parent", &domain, "--out", "x"]),
+        "neither its own border router nor around itself",
+    );
+    let inspected = place.run(&["--json", "domain", "inspect", "router.border"]).object();
+    assert_eq!(inspected["domain"], domain.as_str());
+    assert_eq!(inspected["router"], router.as_str());
+    assert_eq!(inspected["parent"], parent.as_str());
+    assert_eq!(inspected["up_to"], serde_json::Value::Null);
+    assert_eq!(inspected["holds"], true);
+    let plain = place.run(&["domain", "inspect", "router.border"]).output;
+    assert!(plain.contains(&format!("{domain} says:\n  router {router} stands at my border")));
+    assert!(plain.contains(&format!("{parent} is around me")), "{plain}");
+    let start = |more: &[&str]| {
+        let plain =
+            ["router", "--listen", ANY, "--rib", "127.0.0.1:9", "--border", "router.border"];
+        place.run(&[&plain[..], more].concat())
+    };
+    says(start(&["--key", "other.key"]), "is for the router");
+    says(start(&["--key", "router.key", "--domain", &parent]), "this is the border of");
+    says(start(&["--key", "router.key", "--around", &other]), "is around it");
+    says(start(&["--key", "router.key", "--clock-offset-s", "400000"]), "does not hold");
+}
+
+/// A domain inside of another: its RIB, an interior router and a border, all of them closed to
+/// strangers, but for the border.
+struct Inner {
+    _rib: Running,
+    _border: Running,
+    _interior: Running,
+    name: String,
+    interior: String,
+}
+
+/// What is started for a domain, with the RIB of the domain around and that domain's key.
+fn start_inner(place: &Place, label: &str, around: (&str, &str, &str)) -> Inner {
+    let (around_key, around, parent) = around;
+    let key = format!("domain-{label}.key");
+    let name = admit(place, around_key, &key, "join,carry,publish,admit");
+    let member = |role: &str, rights: &str| {
+        let file = format!("{role}-{label}.key");
+        let name = admit(place, &key, &file, rights);
+        (file, name)
+    };
+    let (rib_key, _) = member("rib", "publish");
+    let closed = ["--strangers", "refused", "--admit-domain", &name];
+    let store = format!("{label}.redb");
+    let rib = [
+        "rib", "--key", &rib_key, "--listen", ANY, "--domain", &name, "--parent", parent,
+        "--store", &store,
+    ];
+    let mut rib = place.start(&[&rib[..], &closed].concat());
+    let at = remote(&rib.next_object());
+
+    let (border_key, router) = member("router", "carry,publish");
+    let words = format!("{label}.border");
+    let delegate = ["domain", "delegate", "--key", &key, "--to", &router, "--parent", around];
+    let run = place.run(&[&delegate[..], &["--out", &words]].concat());
+    assert_eq!(run.code, 0, "{}", run.errors);
+    let border =
+        ["router", "--key", &border_key, "--listen", ANY, "--rib", &at, "--border", &words];
+    let mut border = place.start(&border);
+    border.next_object();
+
+    let interior_key = format!("router-{label}-inside.key");
+    admit(place, &key, &interior_key, "carry,publish");
+    let interior = ["router", "--key", &interior_key, "--listen", ANY, "--rib", &at];
+    let domain = ["--domain", &name, "--around", around];
+    let mut interior = place.start(&[&interior[..], &domain, &closed].concat());
+    let at = remote(&interior.next_object());
+    Inner { _rib: rib, _border: border, _interior: interior, name, interior: at }
+}
+
+#[test]
+fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
+    let place = Place::new();
+    let world = place.keygen("domain", "world.key");
+    place.keygen("rib", "rib-world.key");
+    let closed = ["--strangers", "refused", "--admit-domain", &world];
+    let rib = ["rib", "--key", "rib-world.key", "--listen", ANY, "--domain", &world];
+    let mut rib = place.start(&[&rib[..], &closed].concat());
+    let parent = remote(&rib.next_object());
+    let sea = start_inner(&place, "sea", ("world.key", &world, &parent));
+    let land = start_inner(&place, "land", ("world.key", &world, &parent));
+
+    for (key, domain) in [("alice", "sea"), ("carol", "sea"), ("bob", "land")] {
+        admit(&place, &format!("domain-{domain}.key"), &format!("node-{key}.key"), "join");
+    }
+    let receive = |key: &str, more: &[&str]| {
+        let plain = ["receive", "--key", key, "--router", &sea.interior];
+        let mut running = place.start(&[&plain[..], more].concat());
+        let name = running.next_object()["name"].as_str().unwrap().to_owned();
+        (running, name)
+    };
+    let (_alice, alice) = receive("node-alice.key", &["--export", &sea.name]);
+    let (_carol, carol) = receive("node-carol.key", &[]);
+    let ping = |to: &str, more: &[&str]| {
+        let plain =
+            ["ping", to, "--count", "1", "--key", "node-bob.key", "--router", &land.interior];
+        place.run(&[&plain[..], more].concat())
+    };
+    let reached = ping(&alice, &["--export", &land.name]);
+    assert_eq!(reached.code, 0, "{}{}", reached.output, reached.errors);
+    assert_ne!(ping(&carol, &["--export", &land.name]).code, 0, "she is not exported");
+    assert_ne!(ping(&alice, &[]).code, 0, "who asks may not leave");
 }

@@ -20,7 +20,9 @@ pub struct DomainArguments {
 pub enum DomainCommand {
     /// Say that a name belongs to the domain, and what it may do there
     Admit(AdmitArguments),
-    /// Show what a membership says
+    /// Let a router stand at the domain's border, and say which domain is around this one
+    Delegate(BorderArguments),
+    /// Show what a membership or a border file says
     Inspect {
         /// The file
         file: PathBuf,
@@ -44,6 +46,31 @@ pub struct AdmitArguments {
     pub days: u32,
     /// Where to write the membership
     #[arg(long, value_name = "FILE", default_value = "member.membership")]
+    pub out: PathBuf,
+}
+
+/// `rhumb domain delegate`
+#[derive(Debug, Args)]
+pub struct BorderArguments {
+    /// The domain's key
+    #[arg(long, value_name = "FILE", default_value = "domain.key")]
+    pub key: PathBuf,
+    /// The router at the border: what is exported by the domain goes out and comes in there. The
+    /// newest file counts, and with it the router that it names
+    #[arg(long = "to", value_name = "NAME", value_parser = names::parse)]
+    pub router: Name,
+    /// The domain around this one, by which this one is known further out [default: none; what is
+    /// exported is known next to the border, and no further]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub parent: Option<Name>,
+    /// The outermost domain in which this one may be known [default: everywhere]
+    #[arg(long, value_name = "NAME", value_parser = names::parse, requires = "parent")]
+    pub up_to: Option<Name>,
+    /// For how many days from now
+    #[arg(long, default_value_t = MOST_BORDER_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BORDER_DAYS)))]
+    pub days: u32,
+    /// Where to write the border file, which is public
+    #[arg(long, value_name = "FILE", default_value = "router.border")]
     pub out: PathBuf,
 }
 
@@ -75,3 +102,5 @@ impl From<Right> for Rights {
 const DEFAULT_DAYS: u32 = 30;
 /// As [`rhumb_trust::MAX_MEMBERSHIP_LIFETIME_S`].
 const MOST_DAYS: i64 = 366;
+/// What RIBs store at most. It is renewed by hand, and a router without it is no border.
+const MOST_BORDER_DAYS: u32 = (rhumb_trust::MAX_DELEGATION_LIFETIME_S / 86_400) as u32;

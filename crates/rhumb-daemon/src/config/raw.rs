@@ -78,6 +78,16 @@ pub(crate) struct RawRouter {
     pub(crate) admin: Option<Spanned<String>>,
     pub(crate) strangers: Option<Spanned<String>>,
     pub(crate) access: Vec<Spanned<RawRule>>,
+    pub(crate) domain: RawDomain,
+}
+
+/// `[router.domain]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawDomain {
+    pub(crate) name: Option<Spanned<String>>,
+    pub(crate) around: Option<Vec<Spanned<String>>>,
+    pub(crate) border: Option<PathBuf>,
 }
 
 /// `[node]`
@@ -90,6 +100,8 @@ pub(crate) struct RawNode {
     pub(crate) key: Option<PathBuf>,
     #[serde(rename = "for")]
     pub(crate) only_peer: Option<Spanned<String>>,
+    pub(crate) export: Option<Spanned<String>>,
+    pub(crate) export_up_to: Option<Spanned<String>>,
     pub(crate) lease_s: Option<Spanned<u32>>,
     pub(crate) max_datagram: Option<Spanned<u16>>,
 }
@@ -221,6 +233,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
         let section = format!("[{service}.access]");
         check_below(text, root.get_ref(), &[service, "access"], &section, RULE_KEYS)?;
     }
+    check_below(text, root.get_ref(), &["router", "domain"], "router.domain", DOMAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
     }
@@ -358,9 +371,23 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "admin",
             "strangers",
             "access",
+            "domain",
         ],
     ),
-    ("node", &["router", "roots", "only", "key", "for", "lease_s", "max_datagram"]),
+    (
+        "node",
+        &[
+            "router",
+            "roots",
+            "only",
+            "key",
+            "for",
+            "export",
+            "export_up_to",
+            "lease_s",
+            "max_datagram",
+        ],
+    ),
     ("receive", &["max_size", "admin", "strangers", "access"]),
     (
         "keyserver",
@@ -429,6 +456,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     #[cfg(target_os = "linux")]
     ("stamp", super::stamp::STAMP_KEYS),
 ];
+const DOMAIN_KEYS: &[&str] = &["name", "around", "border"];
 const BORDER_STAMP_KEYS: &[&str] = &["peer", "source", "capability", "principal", "resolvers"];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
@@ -473,6 +501,7 @@ mod tests {
             let header = if list { format!("[[{section}]]") } else { format!("[{section}]") };
             assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
         }
+        assert_eq!(fields("[router.domain]\nzzz = 1"), DOMAIN_KEYS);
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
         assert_eq!(fields("[[router.access]]\nzzz = 1"), RULE_KEYS);
         assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);

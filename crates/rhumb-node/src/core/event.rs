@@ -64,6 +64,12 @@ pub enum Event {
         /// Who carried for the name by that claim.
         via: Name,
     },
+    /// The router does not take by which trust domain the name is to be known outside: it is not
+    /// of that domain, or what it was shown is bad. Inside the name is reached all the same.
+    NotExported {
+        /// What the router said.
+        reason: Reason,
+    },
     /// The name is withdrawn and the session closed. Final.
     Left {
         /// Whether the RIB said that it holds the withdrawal.

@@ -9,7 +9,9 @@
 //!    begins a lease; at its half-life the next one goes out. A refusal, silence, or the
 //!    end of the lease lead back to `Waiting`; or, when the router was suspected
 //!    already, to the one that stands by ([`Standby`]).
-//! 4. [`Membership::leave`] advertises a withdrawal, waits
+//! 4. What is known of the name outside of a trust domain is said in an
+//!    advertisement of its own, after each that was accepted.
+//! 5. [`Membership::leave`] advertises a withdrawal, waits
 //!    briefly for the Accept, and ends in `Over`.
 //!
 //! Invariant: sequences of certificates only grow, so a late copy of an old statement never
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{AttemptId, CloseReason, LinkError, SessionId};
-use rhumb_trust::{Identity, Now, TrustError, Window};
+use rhumb_trust::{Export, Identity, Now, TrustError, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::discovery::Nonce;
 use rhumb_wire::nack::Reason;
@@ -45,6 +47,8 @@ pub(super) struct Membership {
     lease_s: u64,
     /// Whose traffic the router may carry.
     scope: Scope,
+    /// By which domain the name is known outside of it, if it is to be.
+    export: Option<Export>,
     phase: Phase,
     /// Connections that ended since the last Accept.
     failures: u32,
@@ -72,6 +76,8 @@ struct Connection {
     address: SocketAddr,
     /// What was advertised last, kept for Accepts that come twice.
     advertised: Option<Advertisement>,
+    /// By which domain the name is known outside, as it was advertised last.
+    exported: Option<Advertisement>,
     lease: Option<Lease>,
     /// What the lease rests on.
     route: Option<Arc<Certificate>>,
@@ -113,6 +119,7 @@ impl Membership {
             standby: Standby::nobody(),
             lease_s: config.lease_s,
             scope: config.only_peer.map_or(Scope::Any, Scope::Destination),
+            export: config.export,
             phase: Phase::Waiting { until: now.instant },
             failures: 0,
             last_sequence: 0,
@@ -233,6 +240,7 @@ impl Membership {
             router,
             address,
             advertised: None,
+            exported: None,
             lease: None,
             route: None,
             leaving: false,
@@ -316,6 +324,10 @@ impl Membership {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event>, NotAdvertised> {
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
+        if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
+            exported.resend_at = None;
+            return Ok(None);
+        }
         let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
             return Err(NotAdvertised);
         };
@@ -344,9 +356,13 @@ impl Membership {
         self.accepted_once = true;
         self.published_once |= accept.published;
         let LeaseStatus { until_s, published } = lease.status();
+        let router = connection.router;
+        if !answered_before && let Some(refusal) = self.advertise_export(router, turn) {
+            return Ok(Some(refusal));
+        }
         Ok(Some(match renewed {
             true => Event::Renewed { until_s, published },
-            false => Event::Joined { router: connection.router, until_s, published },
+            false => Event::Joined { router, until_s, published },
         }))
     }
 
@@ -366,6 +382,9 @@ impl Membership {
             }
         }
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
+        if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
+            return Ok(exported.refused(reason, turn));
+        }
         let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
             return Err(NotAdvertised);
         };
@@ -491,13 +510,13 @@ impl Membership {
     /// The advertisement, when it is time to send it or to send it again.
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(SessionId, &[u8])> {
         let Phase::Connected(connection) = &mut self.phase else { return None };
-        let advertised = connection.advertised.as_mut()?;
-        if advertised.resend_at.is_none_or(|at| at > now) {
-            return None;
-        }
-        advertised.resend_at = Some(now + advertised.interval);
-        advertised.interval = (advertised.interval * 2).min(LAST_RESEND);
-        Some((connection.session, &advertised.pdu))
+        let is_due = |it: &&mut Advertisement| it.resend_at.is_some_and(|at| at <= now);
+        let exported = connection.exported.as_mut().filter(|_| !connection.leaving);
+        let mut both = connection.advertised.as_mut().into_iter().chain(exported);
+        let due = both.find(is_due)?;
+        due.resend_at = Some(now + due.interval);
+        due.interval = (due.interval * 2).min(LAST_RESEND);
+        Some((connection.session, &due.pdu))
     }
 
     /// When something has to be done.
@@ -574,6 +593,19 @@ impl Membership {
             Ok(advertisement) => {
                 if let Phase::Connected(connection) = &mut self.phase {
                     connection.advertised = Some(advertisement);
+                }
+                None
+            }
+            Err(_) => Some(self.give_up(Disconnection::CannotSign, turn)),
+        }
+    }
+
+    /// Says to the router by which domain the name is known outside, if it is to be.
+    fn advertise_export(&mut self, router: Name, turn: &mut Turn<'_>) -> Option<Event> {
+        match self.statement(self.export?.statement(), router, turn) {
+            Ok(advertisement) => {
+                if let Phase::Connected(connection) = &mut self.phase {
+                    connection.exported = Some(advertisement);
                 }
                 None
             }
@@ -671,6 +703,20 @@ enum Whose {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotAdvertised;
 
+impl Advertisement {
+    /// The router does not take by which domain the name is known outside. Whoever joined goes on
+    /// all the same, inside; it is said again with the next renewal.
+    fn refused(&mut self, reason: Reason, turn: &mut Turn<'_>) -> Option<Event> {
+        let resend_at = self.resend_at.as_mut()?;
+        if let Some(wait) = reason.retry_after() {
+            *resend_at = turn.now.instant + turn.jitter.lengthen(wait.max(FIRST_RESEND));
+            return None;
+        }
+        self.resend_at = None;
+        Some(Event::NotExported { reason })
+    }
+}
+
 impl Connection {
     /// Why this connection is of no further use.
     fn overdue(&self, now: Instant) -> Option<Disconnection> {
@@ -692,12 +738,14 @@ impl Connection {
     fn next_deadline(&self) -> Option<Instant> {
         let unanswered = self.advertised.as_ref().filter(|it| it.resend_at.is_some());
         let resend = unanswered.and_then(|it| it.resend_at);
+        let exported = self.exported.as_ref().filter(|_| !self.leaving);
+        let export = exported.and_then(|it| it.resend_at);
         let patience =
             unanswered.filter(|_| self.lease.is_none() || self.leaving).map(|it| it.patience_ends);
         let renewal =
             self.lease.filter(|_| unanswered.is_none() && !self.leaving).map(|it| it.renew_at());
         let end = self.lease.map(|lease| lease.ends_at());
-        [resend, patience, renewal, end].into_iter().flatten().min()
+        [resend, export, patience, renewal, end].into_iter().flatten().min()
     }
 }
 

@@ -195,7 +195,7 @@ impl Core {
         self.endpoint.poll_transmit(out);
         self.inquire(out, now);
         let Some(session) = self.membership.session() else { return };
-        if let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
+        while let Some((session, pdu)) = self.membership.poll_transmit(now.instant) {
             seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
         }
         if self.membership.joined().is_none() {

@@ -1,5 +1,8 @@
-//! `rhumb domain`: a trust domain's word for its members. The domain's key stays where it is; the
-//! file that is made goes to the member, lies beside its key, and is no secret.
+//! `rhumb domain`: a trust domain's word for its members, and for the router at its border. The
+//! domain's key stays where it is; the file that is made goes to the member, lies beside its key,
+//! and is no secret, or goes to the router.
+
+mod border;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +13,7 @@ use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
 use rhumb_trust::{Membership, MembershipError, Window};
-use rhumb_wire::{Rights, Statement};
+use rhumb_wire::{Certificate, Rights, Statement};
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,12 +21,18 @@ use serde_json::json;
 pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
     match command {
         DomainCommand::Admit(arguments) => admit(arguments, form),
-        DomainCommand::Inspect { file } => {
-            let membership = Membership::load(file).map_err(|error| unreadable(file, error))?;
-            form.print(&Report { membership, written_to: None });
-            Ok(())
-        }
+        DomainCommand::Delegate(arguments) => border::delegate(arguments, form),
+        DomainCommand::Inspect { file } => inspect(file, form),
     }
+}
+
+fn inspect(file: &Path, form: Form) -> Outcome {
+    match Membership::load(file) {
+        Ok(membership) => form.print(&Report { membership, written_to: None }),
+        Err(MembershipError::Malformed { line: 1 }) => return border::inspect(file, form),
+        Err(error) => return Err(unreadable(file, error)),
+    }
+    Ok(())
 }
 
 fn admit(arguments: &AdmitArguments, form: Form) -> Outcome {
@@ -67,9 +76,6 @@ fn unreadable(path: &Path, error: MembershipError) -> Failure {
         MembershipError::File { source, .. } => {
             format!("cannot read {path}: {source}; a domain makes it: rhumb domain admit")
         }
-        MembershipError::Malformed { line: 1 } => {
-            format!("{path} is no membership; a domain makes one: rhumb domain admit")
-        }
         error => format!("{path}: {error}; get it from the domain once more"),
     })
 }
@@ -107,12 +113,7 @@ impl fmt::Display for Report {
             let Statement::Member { member, rights } = certificate.statement else { continue };
             let rights: Vec<_> = rights.names().collect();
             writeln!(f, "{} says:\n  {member} belongs to me", certificate.issuer)?;
-            let left = match certificate.not_before_s > now_s {
-                true => format!("from {} UTC", date_and_time(certificate.not_before_s)),
-                false => time_left(now_s, certificate.not_after_s),
-            };
-            let until = date_and_time(certificate.not_after_s);
-            writeln!(f, "  and may {}, until {until} UTC ({left})", rights.join(", "))?;
+            writeln!(f, "  and may {}, {}", rights.join(", "), until(certificate, now_s))?;
         }
         match &self.written_to {
             Some(file) => {
@@ -125,6 +126,15 @@ impl fmt::Display for Report {
             None => write!(f, "signed by each; the domain is {}", self.membership.domain()),
         }
     }
+}
+
+/// How long a certificate holds.
+fn until(certificate: &Certificate, now_s: u64) -> String {
+    let left = match certificate.not_before_s > now_s {
+        true => format!("from {} UTC", date_and_time(certificate.not_before_s)),
+        false => time_left(now_s, certificate.not_after_s),
+    };
+    format!("until {} UTC ({left})", date_and_time(certificate.not_after_s))
 }
 
 const SECONDS_A_DAY: u64 = 86_400;

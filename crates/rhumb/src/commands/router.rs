@@ -13,7 +13,7 @@
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
 
-use rhumb_daemon::config::RouterSettings;
+use rhumb_daemon::config::{DomainSettings, RouterDomain, RouterSettings};
 use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
@@ -45,6 +45,8 @@ mod workers;
 /// Runs the command.
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Router)?;
+    let opened = |it: &DomainSettings| it.open(identity.name(), clock::now().unix_s());
+    let domain = settings.domain.as_ref().map(opened).transpose()?;
     let Io { mut io, sockets, steered } = open_io(settings)?;
     let address = io.local_address();
     let beacon = beacon::open(settings.discovery, io.udp())?;
@@ -53,7 +55,8 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
     let label = format!("router-{}", identity.name().short());
     let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
 
-    let config = switch_config(settings, address)?;
+    let domain = domain.map(in_domain);
+    let config = rhumb_switch::Config { domain, ..switch_config(settings, address)? };
     let locator = config.locator;
     let now = clock::now();
     let mut switch =
@@ -163,6 +166,15 @@ fn switch_config(settings: &RouterSettings, bound: SocketAddr) -> Outcome<rhumb_
         access: settings.access.access.clone(),
         ..rhumb_switch::Config::default()
     })
+}
+
+/// The domain as the switch takes it.
+fn in_domain(domain: RouterDomain) -> rhumb_switch::Domain {
+    let words = domain.delegation.iter().flat_map(|delegation| {
+        let metadata = delegation.metadata();
+        delegation.certificates().iter().map(|word| (metadata.clone(), word.clone()))
+    });
+    rhumb_switch::Domain { name: domain.name, around: domain.around, words: words.collect() }
 }
 
 /// This host's address on the way to the first RIB. Connecting a UDP
