@@ -67,6 +67,35 @@ class WithTheBinary(unittest.TestCase):
             with self.assertRaises((Refused, SessionOver)):
                 Node.join(closed.address, identity, closed.name)
 
+    def test_a_router_takes_exports_by_its_own_domain(self):
+        domain, other = (Identity.generate(role=ROLE_DOMAIN) for _ in range(2))
+        at_rib = f"{self.network.rib.name}@{self.network.rib.text}"
+        self.network.keygen("router", "inside.key")
+        inside = Server(self.network.start(
+            "router", "--key", "inside.key", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rib", at_rib,
+            "--domain", str(domain.name),
+        ).next_object())
+        node = Node.join(inside.address, Identity.generate(), inside.name)
+        self.addCleanup(node.close)
+        node.export(domain.name)
+        node.export(domain.name, up_to=other.name)
+        with self.assertRaises(Refused):
+            node.export(other.name)
+        # It stays where it is, and neighbours reach it.
+        neighbour = Node.join(inside.address, Identity.generate(), inside.name)
+        self.addCleanup(neighbour.close)
+        reached = threading.Event()
+
+        def answer():
+            while not reached.is_set():
+                node.poll(0.1)
+
+        answering = threading.Thread(target=answer, daemon=True)
+        answering.start()
+        self.assertLess(neighbour.ping(node.name), PATIENCE_S)
+        reached.set()
+        answering.join(PATIENCE_S)
+
     def test_a_lease_is_renewed_at_half_its_life(self):
         node = self.join(lease_s=4)
         first = node.accepted.until_s

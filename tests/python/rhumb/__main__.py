@@ -75,6 +75,7 @@ def _node_command(
     command.add_argument("--router", required=True, metavar="[NAME@]ADDR")
     command.add_argument("--key", metavar="FILE", help="made by keygen [default: a fresh key for this run]")
     command.add_argument("--lease-s", type=int, default=DEFAULT_LEASE_S)
+    command.add_argument("--export", metavar="DOMAIN", help="the router's domain, by which we are known outside")
     command.add_argument("--native", action="store_true", help="DTLS 1.3 in an initial, which hides both names")
     command.set_defaults(run=run)
     return command
@@ -164,7 +165,10 @@ def _look_up(arguments: Namespace) -> None:
 def _join(arguments: Namespace) -> Node:
     router, address = _remote(arguments.router)
     identity = Identity.load(arguments.key) if arguments.key else Identity.generate()
-    return Node.join(address, identity, router, arguments.native, arguments.lease_s)
+    node = Node.join(address, identity, router, arguments.native, arguments.lease_s)
+    if arguments.export:
+        node.export(Name.from_text(arguments.export))
+    return node
 
 
 def _remote(text: str) -> Tuple[Optional[Name], Address]:

@@ -138,6 +138,11 @@ def route(issuer: Identity, via: Name, lifetime_s: int, destination: Optional[Na
     return _issue(issuer, ROUTE, lifetime_s, subject=via, destination=destination)
 
 
+def export(issuer: Identity, domain: Name, lifetime_s: int, up_to: Optional[Name] = None) -> Certificate:
+    """RtCert(issuer -> domain): the domain may carry the issuer's traffic to and from its outside."""
+    return _issue(issuer, ROUTE, lifetime_s, subject=domain, is_export=True, up_to=up_to)
+
+
 def locator(issuer: Identity, address: Address, lifetime_s: int) -> Certificate:
     """RtCert(issuer -> address): the issuer is reachable there."""
     return _issue(issuer, LOCATOR, lifetime_s, address=address)

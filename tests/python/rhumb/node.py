@@ -66,6 +66,8 @@ class Node:
         # Ours, and those that we answer for.
         self.names = {self.name}
 
+        # By which domain we are known outside of it, and the outermost where we are.
+        self._export: Optional[Tuple[Name, Optional[Name]]] = None
         self._lease_s = lease_s
         self._renew_at = math.inf
         self._outstanding: "OrderedDict[int, _Outstanding]" = OrderedDict()
@@ -93,6 +95,14 @@ class Node:
     def advertise(self, timeout_s: float = 15, chain: Optional[Sequence[Certificate]] = None) -> None:
         """Lets the router carry for us, and waits until the RIB knows."""
         self._advertise_until_published(self._advertisement(chain), timeout_s)
+
+    def export(self, domain: Name, up_to: Optional[Name] = None, timeout_s: float = 15) -> None:
+        """Lets the router's domain carry for us to and from its outside, until we leave."""
+        self._advertise_until_published(self._advertised_export(domain, up_to), timeout_s)
+        self._export = (domain, up_to)
+
+    def _advertised_export(self, domain: Name, up_to: Optional[Name]) -> Pdu:
+        return self._advertisement([certificates.export(self.identity, domain, self._lease_s, up_to)])
 
     def _advertise_until_published(self, pdu: Pdu, timeout_s: float) -> None:
         self.accepted = None
@@ -307,6 +317,8 @@ class Node:
             # Unless it is accepted, once more soon.
             self._renew_at = now + self._lease_s / 8
             self.send_pdu(self._advertisement())
+            if self._export is not None:
+                self.send_pdu(self._advertised_export(*self._export))
 
     def _raise_failure(self, pdu: Pdu) -> None:
         outstanding = self._outstanding.get(pdu.tag)
