@@ -8,6 +8,7 @@ mod world;
 
 mod chaos;
 mod discovery;
+mod exported;
 mod files;
 mod join;
 mod labels;

@@ -22,6 +22,7 @@ use crate::event::Event;
 use crate::grants::Grant;
 use crate::job::HeldPdu;
 use crate::jobs::RETRY_WHEN_BUSY_MS;
+use crate::status::DomainStatus;
 use crate::{DropReason, Switch};
 
 /// The trust domain that a router belongs to.
@@ -69,6 +70,14 @@ impl Place {
             (None, _) => Some(self.domain.name),
             (Some(_), _) => self.domain.around.first().copied(),
         }
+    }
+
+    /// For whoever runs it.
+    pub(crate) fn status(&self, now: Now) -> DomainStatus {
+        let Domain { name, around, .. } = &self.domain;
+        let left = |word: &Certificate| word.not_after_s.saturating_sub(now.unix_s());
+        let border_expires_in_s = self.border.as_ref().map(left);
+        DomainStatus { name: *name, around: around.clone(), border_expires_in_s }
     }
 
     fn is_within(&self, domain: &Name) -> bool {
@@ -142,7 +151,10 @@ impl Switch {
         let by = last.unwrap_or(known.origin());
         let Some(place) = self.transit.place() else { return Err(no_way()) };
         let Domain { name: own, around, .. } = place.domain.clone();
-        let Some(border) = place.border.clone() else { return Err(outside()) };
+        let holds = |word: &&Certificate| word.not_after_s >= now.unix_s();
+        let Some(border) = place.border.as_ref().filter(holds).cloned() else {
+            return Err(outside());
+        };
         if by != own {
             chain.extend(self.exports_of(by, from, now)?);
         }

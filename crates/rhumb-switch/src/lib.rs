@@ -104,9 +104,9 @@ pub use rhumb_directory::Remote;
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
-    AttachedStatus, CertificateStatus, FlowStatus, GrantStatus, LISTED, MembershipStatus,
-    RefusedStatus, RibStatus, SessionStatus, StampStatus, Status, TableStatus, UpstreamStatus,
-    UpstreamUse, Wanted, WorkerStatus,
+    AttachedStatus, CertificateStatus, DomainStatus, FlowStatus, GrantStatus, LISTED,
+    MembershipStatus, RefusedStatus, RibStatus, SessionStatus, StampStatus, Status, TableStatus,
+    UpstreamStatus, UpstreamUse, Wanted, WorkerStatus,
 };
 pub use switch::Switch;
 pub use tables::Tables;

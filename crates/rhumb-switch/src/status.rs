@@ -57,6 +57,8 @@ pub struct Status {
     /// Datagrams that the link below dropped, by each [`rhumb_link::DropReason`].
     #[serde(serialize_with = "by_reason")]
     pub dropped_datagrams: Vec<(&'static str, u64)>,
+    /// The trust domain that it belongs to, if it was told of one.
+    pub domain: Option<DomainStatus>,
     /// What it says of itself at the RIBs: where it is, or through whom it is reached.
     pub own_statement: Option<CertificateStatus>,
     /// What it says of routers that it hands traffic to; up to [`LISTED`].
@@ -190,6 +192,17 @@ pub struct SessionStatus {
     pub missing: Option<String>,
     /// What it has shown of a trust domain, if that holds.
     pub membership: Option<MembershipStatus>,
+}
+
+/// A switch's place in a trust domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DomainStatus {
+    /// The domain.
+    pub name: Name,
+    /// The domains around it, the nearest first.
+    pub around: Vec<Name>,
+    /// At a border: seconds until the domain's word for it ends, with which it is none any more.
+    pub border_expires_in_s: Option<u64>,
 }
 
 /// What a peer has shown of a trust domain.

@@ -233,6 +233,7 @@ impl Switch {
                 let drops = self.plane.link().drops().iter();
                 drops.map(|(why, own)| (why.as_str(), own + workers.dropped(why))).collect()
             },
+            domain: self.transit.place().map(|place| place.status(now)),
             own_statement: self
                 .publishing
                 .own_statement()

@@ -383,7 +383,14 @@ impl Membership {
         }
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
         if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
-            return Ok(exported.refused(reason, turn));
+            let newer = shown.filter(|it| it.sequence > self.last_sequence);
+            let Some(newer) = newer.filter(|it| self.identity.has_signed(it)) else {
+                return Ok(exported.refused(reason, turn));
+            };
+            // An earlier process's clock was ahead: this one goes on from there.
+            let router = connection.router;
+            self.last_sequence = newer.sequence;
+            return Ok(self.advertise_export(router, turn));
         }
         let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
             return Err(NotAdvertised);
@@ -421,6 +428,10 @@ impl Membership {
     /// this node's own key, or nothing.
     fn judge(&self, shown: &Certificate) -> Option<Whose> {
         let Phase::Connected(connection) = &self.phase else { return None };
+        // By which domain the name is known says nothing of who has it.
+        if shown.statement.exports_by().is_some() {
+            return None;
+        }
         let is_own = connection.advertised.as_ref().is_some_and(|it| *it.certificate == *shown);
         let is_newer = shown.sequence >= self.last_sequence && shown.sequence < u64::MAX;
         let is_older = self.first_sequence.is_some_and(|first| shown.sequence < first);
@@ -707,11 +718,12 @@ impl Advertisement {
     /// The router does not take by which domain the name is known outside. Whoever joined goes on
     /// all the same, inside; it is said again with the next renewal.
     fn refused(&mut self, reason: Reason, turn: &mut Turn<'_>) -> Option<Event> {
-        let resend_at = self.resend_at.as_mut()?;
         if let Some(wait) = reason.retry_after() {
-            *resend_at = turn.now.instant + turn.jitter.lengthen(wait.max(FIRST_RESEND));
+            let again_at = turn.now.instant + turn.jitter.lengthen(wait.max(FIRST_RESEND));
+            self.resend_at = Some(again_at);
             return None;
         }
+        // Also when it was taken at first: RIBs have the last word.
         self.resend_at = None;
         Some(Event::NotExported { reason })
     }

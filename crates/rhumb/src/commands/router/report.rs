@@ -118,6 +118,8 @@ fn metrics(status: &Status) -> Vec<Reading> {
         WORKER_FORWARDED_PDUS.by("worker", workers().map(|(label, it)| (label, it.forwarded_pdus))),
         WORKER_HANDED_OVER.by("worker", workers().map(|(label, it)| (label, it.handed_over))),
     ];
+    let border = status.domain.as_ref().and_then(|domain| domain.border_expires_in_s);
+    metrics.extend(border.map(|left| BORDER.is(left)));
     metrics.extend(status.own_statement.map(|own| OWN_STATEMENT.is(own.expires_in_s)));
     metrics
 }
@@ -199,6 +201,11 @@ const TABLE_ENTRIES: Metric = Metric::gauge("rhumb_switch_table_entries", "Entri
 /// What each table is bounded by.
 const TABLE_BOUNDS: Metric =
     Metric::gauge("rhumb_switch_table_bound_entries", "The most entries of each table.");
+/// At the border of a trust domain. Have the domain make another border file before it is 0.
+const BORDER: Metric = Metric::gauge(
+    "rhumb_switch_border_left_seconds",
+    "Until the domain's word for this border router ends.",
+);
 /// Never below half a lease while RIBs can be reached and clocks go right.
 const OWN_STATEMENT: Metric =
     Metric::gauge("rhumb_switch_own_statement_left_seconds", "Until our own statement ends.");
