@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from rhumb import certificates, chains, payloads, pdus, rib, transfers
-from rhumb.certificates import Certificate
+from rhumb.certificates import Certificate, Limits
 from rhumb.errors import Malformed, Untrusted
 from rhumb.identity import Identity, compressed
 from rhumb.metadata import KEY_ED25519, KEY_P256, ROLE_NODE, ROLE_ROUTER, Metadata
@@ -137,7 +137,12 @@ class CertificateEncoding(Strictness):
         self.check(self.make(3), self.head(3, 0))
         self.check(self.make(4, subject=B), self.head(4, 0) + B_HEX)
         self.check(self.make(5, subject=B), self.head(5, 0) + B_HEX)
-        self.check(self.make(6, subject=B, rights=9), self.head(6, 0) + B_HEX + "00000009")
+        self.check(self.make(6, subject=B, rights=9), self.head(6, 0) + B_HEX + "00000009" + "00" * 8)
+        numbers = "00000009" + "0000000a" + "000007d0"
+        inside = Limits(10, 2000, inside_only=True)
+        self.check(self.make(6, subject=B, rights=9, limits=inside), self.head(6, 2) + B_HEX + numbers)
+        both = Limits(10, 2000, inside_only=True, only_to=A)
+        self.check(self.make(6, subject=B, rights=9, limits=both), self.head(6, 3) + B_HEX + numbers + A_HEX)
 
     def test_the_lengths_that_section_2_states(self):
         lengths = [
@@ -149,16 +154,17 @@ class CertificateEncoding(Strictness):
                 ((3,), {}),
                 ((4,), {"subject": B}),
                 ((6,), {"subject": B, "rights": 1}),
+                ((6,), {"subject": B, "rights": 1, "limits": Limits(only_to=A)}),
             )
         ]
-        self.assertEqual(lengths, [156, 188, 142, 124, 156, 160])
+        self.assertEqual(lengths, [156, 188, 142, 124, 156, 168, 200])
 
     def test_what_must_be_refused(self):
         route = self.make(1, subject=B).encode()
         # Version, type, scope, the zero byte, and an end before the beginning.
         self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 7), (2, 2), (3, 1), (26, 0)])
         member = self.make(6, subject=B, rights=9).encode()
-        self.assert_refused(member, Certificate.parse, [(2, 1), (92, 1), (95, 0), (95, 16)])
+        self.assert_refused(member, Certificate.parse, [(2, 1), (2, 4), (92, 1), (95, 0), (95, 16)])
         self.assert_refused(self.make(3).encode(), Certificate.parse, [(2, 1)])
         for address in (("0.0.0.0", 1), ("::", 1), ("224.0.0.1", 1), ("ff02::1", 1), ("192.0.2.1", 0)):
             with self.assertRaises(Malformed, msg=str(address)):

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from rhumb import certificates, chains, metadata, payloads, pdus, rib, sealed, transfers
-from rhumb.certificates import Certificate
+from rhumb.certificates import Certificate, Limits
 from rhumb.datagrams import DTLS_FIRST_BYTES, Discovery, Initial, Retry
 from rhumb.errors import Malformed, RhumbError, Untrusted
 from rhumb.memberships import Membership
@@ -44,6 +44,14 @@ def name_text(name):
 
 def optional_name(text):
     return None if text is None else Name.from_text(text)
+
+
+def limits_fields(limits):
+    return {**limits.__dict__, "only_to": name_text(limits.only_to)}
+
+
+def limits_of(fields):
+    return Limits(**{**fields, "only_to": optional_name(fields["only_to"])})
 
 
 def hexes(items):
@@ -130,6 +138,8 @@ class CertificateForm:
             fields[SUBJECTS[fields["type"]]] = str(found.subject)
         if found.rights is not None:
             fields["rights"] = [name for name, right in RIGHTS.items() if found.rights & right]
+        if found.rights is not None:
+            fields["limits"] = limits_fields(found.limits)
         if found.destination is not None:
             fields["destination"] = str(found.destination)
         if found.is_export:
@@ -154,6 +164,7 @@ class CertificateForm:
             optional_name(fields.get("up_to")),
             address,
             rights,
+            limits_of(fields["limits"]) if "limits" in fields else Limits(),
         )
         statement = unsigned.encode()[:-64]
         private = PRIVATE_KEYS.get(unsigned.issuer)
@@ -171,6 +182,7 @@ class MembershipForm:
             "domain": str(found.domain),
             "member": str(found.member),
             "rights": [name for name, right in RIGHTS.items() if found.rights & right],
+            "limits": limits_fields(found.limits),
             "issuers": hexes(found.issuers),
             "certificates": hexes(found.certificates),
         }

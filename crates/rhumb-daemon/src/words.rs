@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use rhumb_wire::{Certificate, Name, Scope, Statement};
+use rhumb_wire::{Certificate, Limits, Name, Scope, Statement};
+
+use serde_json::{Value, json};
 
 use crate::clock::{time_left, time_of_day};
 
@@ -41,14 +43,44 @@ impl Labels {
             Statement::Service { server } => format!("{} may answer for me", self.of(server)),
             Statement::Withdrawal => "what I said before no longer holds".to_owned(),
             Statement::Absence { subject } => format!("I know no way to {}", self.of(subject)),
-            Statement::Member { member, rights } => {
+            Statement::Member { member, rights, limits } => {
                 let rights: Vec<_> = rights.names().collect();
-                format!("{} belongs to me, and may {}", self.of(member), rights.join(", "))
+                let limits = limits_in_words(&limits, |name| self.of(name));
+                let limits: String = limits.iter().map(|limit| format!(", {limit}")).collect();
+                format!("{} belongs to me, and may {}{limits}", self.of(member), rights.join(", "))
             }
         };
         let until = time_of_day(certificate.not_after_s);
         let left = time_left(now_s, certificate.not_after_s);
         format!("{issuer} says: {statement}, until {until} UTC ({left})")
+    }
+}
+
+/// How much a member may have, one thing after the other; nothing where its domain bounds nothing.
+pub fn limits_in_words(limits: &Limits, called: impl Fn(Name) -> String) -> Vec<String> {
+    let Limits { names, kbit_per_s, inside_only, only_to } = *limits;
+    let names = (names > 0).then(|| match names {
+        1 => "no name but its own".to_owned(),
+        _ => format!("{names} names at most"),
+    });
+    let rate = (kbit_per_s > 0).then(|| format!("{} at most", rate_in_words(kbit_per_s)));
+    let inside = inside_only.then(|| "to send inside of the domain only".to_owned());
+    let only = only_to.map(|name| format!("to send to {} only", called(name)));
+    [names, rate, inside, only].into_iter().flatten().collect()
+}
+
+/// The same for programs.
+pub fn limits_as_json(limits: &Limits) -> Value {
+    let Limits { names, kbit_per_s, inside_only, only_to } = *limits;
+    let only_to = only_to.map(|name| name.to_string());
+    json!({ "names": names, "kbit_per_s": kbit_per_s, "inside_only": inside_only, "only_to": only_to })
+}
+
+fn rate_in_words(kbit_per_s: u32) -> String {
+    match kbit_per_s {
+        rate if rate % 1_000_000 == 0 => format!("{} Gbit/s", rate / 1_000_000),
+        rate if rate % 1000 == 0 => format!("{} Mbit/s", rate / 1000),
+        rate => format!("{rate} kbit/s"),
     }
 }
 

@@ -106,6 +106,7 @@ pub struct Asker {
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most are answers, and each is moved once")]
 pub enum Outcome {
     /// The answer.
     Answer(RibResponse),

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_wire::certificate::{Locator, MAX_CHAIN, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Limits, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
 
 use crate::{CLOCK_SKEW_S, MAX_DEPTH, Membership, name_of, verify_chain};
 
@@ -78,10 +78,12 @@ pub fn membership(data: &[u8]) {
     assert!((1..=MAX_DEPTH).contains(&certificates.len()));
     for pair in certificates.windows(2) {
         let [own, given] = [0, 1].map(|at| match pair[at].statement {
-            Statement::Member { rights, .. } => rights,
+            Statement::Member { rights, limits, .. } => (rights, limits),
             ref other => panic!("{other:?}"),
         });
+        let ((own, within), (given, limits)) = (own, given);
         assert!(own.hold(Rights::ADMIT) && own.hold(given), "{own:?} gives {given:?}");
+        assert_eq!(limits.wider_than(&within), None, "{within:?} gives {limits:?}");
     }
     let member = membership.member();
     assert!(membership.check(&membership.domain(), 0).is_err(), "a domain in itself");
@@ -138,7 +140,7 @@ impl Parties {
             _ => {
                 let bits = u32::from(peer) / 4 % 16;
                 let rights = Rights::from_bits(bits).unwrap_or(Rights::JOIN);
-                Statement::Member { member: subject.name, rights }
+                Statement::Member { member: subject.name, rights, limits: Limits::NONE }
             }
         };
         let not_before_s = u64::from(begins) * 60;

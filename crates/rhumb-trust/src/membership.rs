@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The word may be handed down: the domain admits a working key, with the right to admit, and that
-//! admits the member. Each gives no more than it has.
+//! admits the member. Each gives no more than it has: of rights, of names, of rate, and of whom
+//! to send to.
 //!
 //! INVARIANT: a [`Membership`] has the structure of one. Whether its signatures are its issuers',
 //! it holds now, and for whom, is for [`Membership::check`] to say.
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use data_encoding::HEXLOWER;
-use rhumb_wire::{Certificate, Metadata, Name, Rights, Role, Statement, WireError};
+use rhumb_wire::{Certificate, Limit, Limits, Metadata, Name, Rights, Role, Statement, WireError};
 
 use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, name_of};
 use crate::{Identity, StatementError, Window, lasts_too_long, words};
@@ -33,6 +34,7 @@ pub struct Membership {
     certificates: Vec<Certificate>,
     member: Name,
     rights: Rights,
+    limits: Limits,
     /// Whether the signatures are the issuers': found out once.
     is_signed: OnceLock<bool>,
 }
@@ -46,7 +48,8 @@ impl PartialEq for Membership {
 impl Eq for Membership {}
 
 impl Membership {
-    /// `issuer` admits `member`: as the domain itself, or by what it was admitted with.
+    /// `issuer` admits `member`, within its own limits: as the domain itself, or by what it was
+    /// admitted with.
     ///
     /// # Errors
     /// When `issuer` is no domain and has no right to admit, gives a right that it has not, or the
@@ -59,7 +62,23 @@ impl Membership {
         sequence: u64,
         window: Window,
     ) -> Result<Self, MembershipError> {
-        let statement = Statement::Member { member, rights };
+        let limits = admitted_by.map_or(Limits::NONE, Self::limits);
+        Self::sign_within(limits, (issuer, admitted_by), member, rights, sequence, window)
+    }
+
+    /// As [`Membership::sign`], within narrower limits than the issuer's own.
+    ///
+    /// # Errors
+    /// As [`Membership::sign`], and when these limits are wider than the issuer's.
+    pub fn sign_within(
+        limits: Limits,
+        (issuer, admitted_by): (&Identity, Option<&Self>),
+        member: Name,
+        rights: Rights,
+        sequence: u64,
+        window: Window,
+    ) -> Result<Self, MembershipError> {
+        let statement = Statement::Member { member, rights, limits };
         let certificate =
             issuer.certify(statement, sequence, window).map_err(|_| MembershipError::Crypto)?;
         let (mut issuers, mut certificates) = match admitted_by {
@@ -79,8 +98,8 @@ impl Membership {
         issuers: Vec<Metadata>,
         certificates: Vec<Certificate>,
     ) -> Result<Self, MembershipError> {
-        let (member, rights) = check_structure(&issuers, &certificates)?;
-        Ok(Self { issuers, certificates, member, rights, is_signed: OnceLock::new() })
+        let (member, rights, limits) = check_structure(&issuers, &certificates)?;
+        Ok(Self { issuers, certificates, member, rights, limits, is_signed: OnceLock::new() })
     }
 
     /// Parses what [`Membership::emit`] gives.
@@ -122,6 +141,28 @@ impl Membership {
     /// What the member may do.
     pub fn rights(&self) -> Rights {
         self.rights
+    }
+
+    /// How much of it: no limit that any of its issuers has is wider.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Each to whom the domain's word was handed down, the member last, and how much each may have
+    /// together with all whom it admitted.
+    pub fn shares(&self) -> impl Iterator<Item = (Name, Limits)> {
+        self.certificates.iter().filter_map(|certificate| match certificate.statement {
+            Statement::Member { member, limits, .. } => Some((member, limits)),
+            _ => None,
+        })
+    }
+
+    /// The domain nearest to the member: the last issuer that is one. Inside of which its limits
+    /// leave it, if they do.
+    pub fn nearest_domain(&self) -> Name {
+        let mut issuers = self.certificates.iter().zip(&self.issuers).rev();
+        let nearest = issuers.find(|(_, issuer)| issuer.role == Role::Domain);
+        nearest.map_or(self.domain(), |(certificate, _)| certificate.issuer)
     }
 
     /// The certificates, from the domain's to the one about the member.
@@ -225,7 +266,7 @@ impl Membership {
 fn check_structure(
     issuers: &[Metadata],
     certificates: &[Certificate],
-) -> Result<(Name, Rights), MembershipError> {
+) -> Result<(Name, Rights, Limits), MembershipError> {
     if certificates.is_empty()
         || certificates.len() > MAX_DEPTH
         || issuers.len() != certificates.len()
@@ -238,7 +279,7 @@ fn check_structure(
     let mut seen = vec![name_of(&issuers[0])];
     let mut given = None;
     for (at, (certificate, issuer)) in certificates.iter().zip(issuers).enumerate() {
-        let Statement::Member { member, rights } = certificate.statement else {
+        let Statement::Member { member, rights, limits } = certificate.statement else {
             return Err(MembershipError::Broken { at });
         };
         let is_next =
@@ -246,18 +287,24 @@ fn check_structure(
         if !is_next || seen.contains(&member) {
             return Err(MembershipError::Broken { at });
         }
-        let may_give = given.is_none_or(|own: Rights| own.hold(Rights::ADMIT) && own.hold(rights));
-        if !may_give {
-            return Err(MembershipError::TooMuch { at });
+        if let Some((own, within)) = given {
+            let own: Rights = own;
+            if !own.hold(Rights::ADMIT) || !own.hold(rights) {
+                return Err(MembershipError::TooMuch { at });
+            }
+            if let Some(limit) = limits.wider_than(&within) {
+                return Err(MembershipError::Wider { at, limit });
+            }
         }
         if lasts_too_long(certificate, Some(issuer.role)) {
             return Err(MembershipError::TooLong { at });
         }
         seen.push(member);
-        given = Some(rights);
+        given = Some((rights, limits));
     }
     let member = seen[certificates.len()];
-    given.map(|rights| (member, rights)).ok_or(MembershipError::Depth { len: 0 })
+    let given = given.map(|(rights, limits)| (member, rights, limits));
+    given.ok_or(MembershipError::Depth { len: 0 })
 }
 
 /// Why a membership cannot be had, or does not serve. `at` counts certificates from the domain's,
@@ -306,6 +353,14 @@ pub enum MembershipError {
     TooMuch {
         /// Which one.
         at: usize,
+    },
+    /// A certificate leaves more of something than its issuer has.
+    #[error("certificate {} leaves more {limit} than its issuer has", .at + 1)]
+    Wider {
+        /// Which one.
+        at: usize,
+        /// Of what.
+        limit: Limit,
     },
     /// A certificate lasts for more than a year and a day.
     #[error("certificate {} lasts longer than 366 days", .at + 1)]

@@ -7,7 +7,7 @@ use rhumb_trust::{
     Access, CLOCK_SKEW_S, Identity, MAX_DEPTH, MAX_MEMBERSHIP_LIFETIME_S, Membership,
     MembershipError, Rule, Standing, StatementError, Who, Window, x509,
 };
-use rhumb_wire::{Name, Rights, Role};
+use rhumb_wire::{Limit, Limits, Name, Rights, Role};
 
 const NOW_S: u64 = 1_000_000;
 const DAY_S: u64 = 24 * 60 * 60;
@@ -50,6 +50,42 @@ fn a_working_key_admits_and_gives_no_more_than_it_has() {
     assert!(matches!(anothers, Err(MembershipError::OtherMember { .. })), "{anothers:?}");
     let alone = admit(&working, None, member.name(), Rights::JOIN).unwrap();
     assert_eq!(alone.domain(), working.name(), "by itself it is a domain of its own");
+}
+
+#[test]
+fn limits_that_are_handed_down_are_never_wider_than_their_givers() {
+    let [domain, site, desk, member] =
+        [Role::Domain, Role::Node, Role::Node, Role::Node].map(identity);
+    let window = Window::starting(NOW_S, DAY_S);
+    let within = |limits, issuer, by, member, rights| {
+        Membership::sign_within(limits, (issuer, by), member, rights, 1, window)
+    };
+    let rights = Rights::ADMIT.and(Rights::JOIN);
+    let own = Limits { names: 10, kbit_per_s: 800, inside_only: true, only_to: None };
+    let site_own = within(own, &domain, None, site.name(), rights).unwrap();
+    let narrower = Limits { names: 3, only_to: Some(domain.name()), ..own };
+    let desk_own = within(narrower, &site, Some(&site_own), desk.name(), rights).unwrap();
+    let given = admit(&desk, Some(&desk_own), member.name(), Rights::JOIN).unwrap();
+    assert_eq!(given.limits(), narrower, "without a word about them they stay as they are");
+    let shares: Vec<_> = given.shares().collect();
+    assert_eq!(shares, [(site.name(), own), (desk.name(), narrower), (member.name(), narrower)]);
+    assert_eq!(given.nearest_domain(), domain.name(), "neither site nor desk is one");
+    assert_eq!(Membership::parse(&given.emit()).unwrap(), given);
+    for (limits, expected) in [
+        (Limits { names: 4, ..narrower }, Limit::Names),
+        (Limits { names: 0, ..narrower }, Limit::Names),
+        (Limits { kbit_per_s: 801, ..narrower }, Limit::Rate),
+        (Limits { kbit_per_s: 0, ..narrower }, Limit::Rate),
+        (Limits { inside_only: false, ..narrower }, Limit::Reach),
+        (Limits { only_to: Some(site.name()), ..narrower }, Limit::Reach),
+        (Limits { only_to: None, ..narrower }, Limit::Reach),
+    ] {
+        let wider = within(limits, &desk, Some(&desk_own), member.name(), Rights::JOIN);
+        let error = wider.unwrap_err();
+        let is_named =
+            matches!(error, MembershipError::Wider { at: 2, limit } if limit == expected);
+        assert!(is_named, "{limits:?}: {error}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
 //! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member |
-//! | 2 | 1 | scope: 0 any peer, 1 one destination, 2 by a domain (routes only, otherwise 0) |
+//! | 2 | 1 | scope of a route: 0 any peer, 1 one destination, 2 by a domain; of a member: a bit each, 1 one destination, 2 inside of the domain; otherwise 0 |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
@@ -14,18 +14,18 @@
 //! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers; member: who belongs |
 //! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
 //! | 92 | 32 | route of scope 1: the destination; of scope 2: the outermost domain in which it is known, or zeros |
-//! | 92 | 4 | member: its rights, a bit each |
+//! | 92 | 12 | member: its rights, a bit each; most names; most 1000 bits a second; 4 bytes each |
+//! | 104 | 32 | member of scope 1 or 3: the one destination |
 //! | end - 64 | 64 | signature by the issuer's key: ECDSA r and s, or Ed25519 |
 //!
 //! What is signed is [`SIGNING_CONTEXT`], then everything before the signature. The type byte is
 //! under the signature, so no certificate can be read as another kind. Certificates carry names,
 //! never keys: metadata is found elsewhere and checked against the name.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::reader::Reader;
-use crate::{Metadata, Name, WireError};
+use crate::{Limits, Metadata, Name, Rights, WireError};
 
 /// Prefixed to the bytes of a certificate before signing, so
 /// that no signature made for another purpose fits.
@@ -81,62 +81,9 @@ pub enum Statement {
         member: Name,
         /// What it may do.
         rights: Rights,
+        /// How much of it.
+        limits: Limits,
     },
-}
-
-/// What a member of a trust domain may do there.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rights(u32);
-
-impl Rights {
-    /// To be attached to routers, and to send by them.
-    pub const JOIN: Self = Self(1);
-    /// To carry for others, as a router of the domain.
-    pub const CARRY: Self = Self(2);
-    /// To publish at RIBs, for itself and for whom it carries for.
-    pub const PUBLISH: Self = Self(4);
-    /// To admit others, to no more than it may do itself.
-    pub const ADMIT: Self = Self(8);
-    /// Each right with its name, in the order of the bits.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("join", Self::JOIN),
-        ("carry", Self::CARRY),
-        ("publish", Self::PUBLISH),
-        ("admit", Self::ADMIT),
-    ];
-
-    /// Rights by their bits; none where a bit has no meaning, or where there is no right.
-    pub fn from_bits(bits: u32) -> Option<Self> {
-        let known = Self::ALL.iter().fold(0, |known, (_, right)| known | right.0);
-        (bits != 0 && bits & !known == 0).then_some(Self(bits))
-    }
-
-    /// A bit for each.
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// Whether these hold all of `others`.
-    pub fn hold(self, others: Self) -> bool {
-        self.0 & others.0 == others.0
-    }
-
-    /// These and others.
-    #[must_use]
-    pub fn and(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    /// Their names.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Self::ALL.into_iter().filter(move |(_, right)| self.hold(*right)).map(|(name, _)| name)
-    }
-}
-
-impl fmt::Debug for Rights {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.names()).finish()
-    }
 }
 
 impl Statement {
@@ -213,8 +160,8 @@ impl Locator {
 }
 
 impl Certificate {
-    /// The largest certificate: a route of one destination.
-    pub const MAX_LEN: usize = ISSUER_END + 2 * Name::LEN + SIGNATURE_LEN;
+    /// The largest certificate: a member's that sends to one destination.
+    pub const MAX_LEN: usize = ISSUER_END + 2 * Name::LEN + MAY_LEN + SIGNATURE_LEN;
 
     /// Parses one certificate that fills `bytes`.
     ///
@@ -288,15 +235,19 @@ impl Certificate {
                 Statement::Route { via, scope: Scope::ByDomain { up_to } }
             }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
-            (2..=6, 1..) => return Err(WireError::NotCanonical("scope")),
+            (2..=5, 1..) | (6, 4..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
             (3, 0) => Statement::Withdrawal,
             (4, 0) => Statement::Absence { subject: reader.name()? },
             (5, 0) => Statement::Service { server: reader.name()? },
-            (6, 0) => {
+            (6, scope) => {
                 let (member, bits) = (reader.name()?, reader.u32()?);
                 let rights = Rights::from_bits(bits).ok_or(WireError::NotCanonical("rights"))?;
-                Statement::Member { member, rights }
+                let (names, kbit_per_s) = (reader.u32()?, reader.u32()?);
+                let only_to = (scope & ONE_DESTINATION != 0).then(|| reader.name()).transpose()?;
+                let inside_only = scope & INSIDE != 0;
+                let limits = Limits { names, kbit_per_s, inside_only, only_to };
+                Statement::Member { member, rights, limits }
             }
             (value, _) => {
                 return Err(WireError::UnknownVariant { field: "certificate type", value });
@@ -317,7 +268,9 @@ impl Certificate {
             }
             Statement::Locator(_) => LOCATOR_LEN,
             Statement::Withdrawal => 0,
-            Statement::Member { .. } => Name::LEN + RIGHTS_LEN,
+            Statement::Member { limits: Limits { only_to, .. }, .. } => {
+                Name::LEN + MAY_LEN + only_to.map_or(0, |_| Name::LEN)
+            }
         };
         ISSUER_END + body + SIGNATURE_LEN
     }
@@ -357,7 +310,10 @@ impl Certificate {
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
             Statement::Service { .. } => (5, 0),
-            Statement::Member { .. } => (6, 0),
+            Statement::Member { limits: Limits { inside_only, only_to, .. }, .. } => {
+                let one = only_to.map_or(0, |_| ONE_DESTINATION);
+                (6, one | if inside_only { INSIDE } else { 0 })
+            }
         };
         out.extend_from_slice(&[VERSION, kind, scope, 0]);
         out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -380,9 +336,12 @@ impl Certificate {
             Statement::Absence { subject: name } | Statement::Service { server: name } => {
                 out.extend_from_slice(&name.0);
             }
-            Statement::Member { member, rights } => {
+            Statement::Member { member, rights, limits } => {
                 out.extend_from_slice(&member.0);
-                out.extend_from_slice(&rights.0.to_be_bytes());
+                for number in [rights.bits(), limits.names, limits.kbit_per_s] {
+                    out.extend_from_slice(&number.to_be_bytes());
+                }
+                limits.only_to.iter().for_each(|name| out.extend_from_slice(&name.0));
             }
         }
     }
@@ -413,7 +372,11 @@ const VERSION: u8 = 1;
 const NO_DOMAIN: Name = Name([0; Name::LEN]);
 const ISSUER_END: usize = 60;
 const LOCATOR_LEN: usize = 18;
-const RIGHTS_LEN: usize = 4;
+/// What a member may do, and how much of it.
+const MAY_LEN: usize = 12;
+/// Bits of the scope of a member.
+const ONE_DESTINATION: u8 = 1;
+const INSIDE: u8 = 2;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -422,6 +385,17 @@ pub(crate) mod tests {
 
     pub(crate) fn any_name() -> impl Strategy<Value = Name> {
         any::<[u8; 32]>().prop_map(Name)
+    }
+
+    fn any_limits() -> impl Strategy<Value = Limits> {
+        (any::<[u32; 2]>(), any::<bool>(), proptest::option::of(any_name())).prop_map(
+            |([names, kbit_per_s], inside_only, only_to)| Limits {
+                names,
+                kbit_per_s,
+                inside_only,
+                only_to,
+            },
+        )
     }
 
     fn any_statement() -> impl Strategy<Value = Statement> {
@@ -438,9 +412,9 @@ pub(crate) mod tests {
             Just(Statement::Withdrawal),
             any_name().prop_map(|subject| Statement::Absence { subject }),
             any_name().prop_map(|server| Statement::Service { server }),
-            (any_name(), 1u32..16).prop_map(|(member, bits)| {
+            (any_name(), 1u32..16, any_limits()).prop_map(|(member, bits, limits)| {
                 let rights = Rights::from_bits(bits).expect("bits of four rights");
-                Statement::Member { member, rights }
+                Statement::Member { member, rights, limits }
             }),
         ]
     }
@@ -479,15 +453,6 @@ pub(crate) mod tests {
         fn statements_of_two_kinds_never_share_signed_bytes(a in any_certificate(), b in any_certificate()) {
             prop_assert_eq!(a.signed_bytes() == b.signed_bytes(), Certificate { signature: b.signature, ..a } == b);
         }
-    }
-
-    #[test]
-    fn rights_without_a_meaning_are_refused() {
-        assert_eq!((Rights::from_bits(0), Rights::from_bits(16)), (None, None));
-        let all = Rights::from_bits(15).unwrap();
-        assert_eq!(all.names().collect::<Vec<_>>(), ["join", "carry", "publish", "admit"]);
-        let two = Rights::JOIN.and(Rights::ADMIT);
-        assert!(all.hold(two) && !two.hold(all) && !two.hold(Rights::CARRY));
     }
 
     #[test]

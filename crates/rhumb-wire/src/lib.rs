@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`name`] | `Name`, 32 bytes, and its base32 text |
 //! | [`metadata`] | what a name is the hash of |
-//! | [`certificate`] | signed statements: routes, locators, withdrawals, absences |
+//! | [`certificate`] | signed statements: routes, locators, withdrawals, absences, members |
+//! | [`rights`] | what a member of a trust domain may do, and how much of it |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
 //! | [`nack`], [`accept`], [`flow`], [`rib`], [`payload`] | what PDUs of each action carry |
 //! | [`transfer`] | the messages of a file transfer, from end to end |
@@ -35,11 +36,13 @@ pub mod payload;
 pub mod pdu;
 mod reader;
 pub mod rib;
+pub mod rights;
 pub mod transfer;
 
 pub use batch::Batch;
-pub use certificate::{Certificate, Rights, Scope, Statement};
+pub use certificate::{Certificate, Scope, Statement};
 pub use error::WireError;
 pub use metadata::{Metadata, PublicKey, Role};
 pub use name::Name;
 pub use pdu::{Action, Pdu, PduHeader};
+pub use rights::{Limit, Limits, Rights};

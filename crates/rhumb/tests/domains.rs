@@ -141,6 +141,45 @@ fn what_is_wrong_with_a_membership_is_said_with_what_to_do() {
 }
 
 #[test]
+fn limits_are_given_shown_and_never_widened() {
+    let place = Place::new();
+    place.keygen("domain", "domain.key");
+    let site = place.keygen("node", "site.key");
+    let node = place.keygen("node", "node.key");
+    let admit = |key: &str, name: &str, out: &str, more: &[&str]| {
+        let plain = ["domain", "admit", name, "--key", key, "--out", out];
+        place.run(&[&plain[..], more].concat())
+    };
+    let own =
+        ["--rights", "admit,join", "--names", "10", "--rate", "2Mbit/s", "--send-to", "inside"];
+    let made = admit("domain.key", &site, "site.membership", &own);
+    assert_eq!(made.code, 0, "{}", made.errors);
+    let says = "at each router and RIB: 10 names at most, 2 Mbit/s at most, to send inside of the domain only";
+    assert!(made.output.contains(says), "{}", made.output);
+    for (more, what) in [
+        (["--names", "11"], "less than that (names)"),
+        (["--rate", "2001kbit"], "less than that (rate)"),
+        (["--rate", "2"], "is no rate"),
+        (["--names", "0"], "0 is not in"),
+        (["--send-to", "outside"], "outside"),
+    ] {
+        let run = admit("site.key", &node, "node.membership", &more);
+        assert_eq!(run.code, 2, "{}", run.output);
+        assert!(run.errors.contains(what), "{}", run.errors);
+    }
+    let less = ["--names", "1", "--send-to", &site];
+    let made = admit("site.key", &node, "node.membership", &less);
+    assert_eq!(made.code, 0, "{}", made.errors);
+    let inspected = place.run(&["--json", "domain", "inspect", "node.membership"]).object();
+    let expected = serde_json::json!({
+        "names": 1, "kbit_per_s": 2000, "inside_only": true, "only_to": site
+    });
+    assert_eq!(inspected["limits"], expected, "what is not said stays as it was");
+    let plain = place.run(&["domain", "inspect", "node.membership"]).output;
+    assert!(plain.contains("no name but its own, 2 Mbit/s at most"), "{plain}");
+}
+
+#[test]
 fn a_border_file_is_made_read_and_refused_with_what_to_do() {
     let place = Place::new();
     let domain = place.keygen("domain", "domain.key");

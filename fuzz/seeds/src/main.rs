@@ -31,7 +31,8 @@ use rhumb_wire::transfer::{
     Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, TransferId, Verdict,
 };
 use rhumb_wire::{
-    Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope, Statement,
+    Action, Certificate, Limits, Metadata, Name, Pdu, PduHeader, PublicKey, Rights, Role, Scope,
+    Statement,
 };
 
 fn main() -> std::io::Result<()> {
@@ -115,7 +116,7 @@ fn certificates() -> Vec<Certificate> {
         locator("[2001:db8::1]:7474"),
         Statement::Withdrawal,
         Statement::Absence { subject: other },
-        Statement::Member { member: via, rights: Rights::JOIN.and(Rights::ADMIT) },
+        Statement::Member { member: via, rights: Rights::JOIN.and(Rights::ADMIT), limits: narrow(other) },
     ];
     let certificate = |statement| Certificate {
         sequence: 1_700_000_000_000,
@@ -147,14 +148,20 @@ fn chains() -> Vec<Vec<u8>> {
     vec![[&[10][..], routes.as_flattened()].concat()]
 }
 
-/// One by a domain, and one by a key that it admitted.
+/// Something in each of the limits that a domain may set.
+fn narrow(only_to: Name) -> Limits {
+    Limits { names: 10, kbit_per_s: 1000, inside_only: true, only_to: Some(only_to) }
+}
+
+/// One by a domain, and one by a key that it admitted, within limits.
 fn memberships() -> Result<Vec<Vec<u8>>, MembershipError> {
     let identity = |role| Identity::generate(role, 0).map_err(|_| MembershipError::Crypto);
     let (domain, working) = (identity(Role::Domain)?, identity(Role::Domain)?);
     let (window, member) = (Window::starting(1_700_000_000, 3600), Name([7; 32]));
     let own = Rights::JOIN.and(Rights::ADMIT);
     let own = Membership::sign(&domain, None, working.name(), own, 1, window)?;
-    let given = Membership::sign(&working, Some(&own), member, Rights::JOIN, 1, window)?;
+    let (limits, by) = (narrow(Name([8; 32])), (&working, Some(&own)));
+    let given = Membership::sign_within(limits, by, member, Rights::JOIN, 1, window)?;
     Ok(vec![own.emit(), given.emit()])
 }
 

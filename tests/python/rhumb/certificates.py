@@ -18,6 +18,8 @@ JOIN, CARRY, PUBLISH, ADMIT = 1, 2, 4, 8
 CLOCK_SKEW_S = 60
 MOST_IN_A_LIST = 8
 
+# Bits of the scope of a member.
+_ONE_DESTINATION, _INSIDE = 1, 2
 _VERSION = 1
 _SIGNED_PREFIX = b"rhumb certificate v1\0"
 _SIGNATURE_LENGTH = 64
@@ -25,6 +27,25 @@ _SIGNATURE_LENGTH = 64
 _EVERYWHERE = bytes(NAME_LENGTH)
 
 Address = Tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a member, and all whom it admits together, may have at one router or RIB. 0 is no bound."""
+
+    names: int = 0
+    kbit_per_s: int = 0
+    inside_only: bool = False
+    only_to: Optional[Name] = None
+
+    def within(self, giver: "Limits") -> bool:
+        """Whether nothing of it is wider than what its giver has."""
+        numbers = ((self.names, giver.names), (self.kbit_per_s, giver.kbit_per_s))
+        return (
+            all(own == 0 or 0 < given <= own for given, own in numbers)
+            and (self.inside_only or not giver.inside_only)
+            and giver.only_to in (None, self.only_to)
+        )
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,8 @@ class Certificate:
     address: Optional[Address] = None
     # What a member may do.
     rights: Optional[int] = None
+    # And how much of it.
+    limits: Limits = Limits()
     signature: bytes = bytes(_SIGNATURE_LENGTH)
 
     def encode(self) -> bytes:
@@ -74,6 +97,9 @@ class Certificate:
 
     def _statement(self) -> bytes:
         scope = 2 if self.is_export else 0 if self.destination is None else 1
+        only_to = self.limits.only_to
+        if self.rights is not None:
+            scope = (0 if only_to is None else _ONE_DESTINATION) | (_INSIDE if self.limits.inside_only else 0)
         parts = [bytes([_VERSION, self.type, scope, 0])]
         parts += [n.to_bytes(8, "big") for n in (self.sequence, self.not_before_s, self.not_after_s)]
         parts += [self.issuer.octets]
@@ -86,7 +112,9 @@ class Certificate:
         if self.address is not None:
             parts += [_encode_address(self.address)]
         if self.rights is not None:
-            parts += [self.rights.to_bytes(4, "big")]
+            numbers = (self.rights, self.limits.names, self.limits.kbit_per_s)
+            parts += [number.to_bytes(4, "big") for number in numbers]
+            parts += [] if only_to is None else [only_to.octets]
         return b"".join(parts)
 
     @classmethod
@@ -97,17 +125,19 @@ class Certificate:
         reader.expect(b"\0", "reserved byte of a certificate")
         if not ROUTE <= type_ <= MEMBER:
             raise Malformed("certificate: type")
-        if scope > 2 or (scope > 0 and type_ != ROUTE):
+        if scope > {ROUTE: 2, MEMBER: _ONE_DESTINATION | _INSIDE}.get(type_, 0):
             raise Malformed("certificate: scope")
         sequence, not_before_s, not_after_s = (reader.integer(8) for _ in range(3))
         if not_after_s < not_before_s:
             raise Malformed("certificate: ends before it begins")
         issuer = _read_name(reader)
         subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER) else None
-        destination = _read_name(reader) if scope == 1 else None
-        up_to = _read_name(reader) if scope == 2 else None
+        destination = _read_name(reader) if (type_, scope) == (ROUTE, 1) else None
+        is_export = (type_, scope) == (ROUTE, 2)
+        up_to = _read_name(reader) if is_export else None
         address = _read_address(reader) if type_ == LOCATOR else None
         rights = _read_rights(reader) if type_ == MEMBER else None
+        limits = _read_limits(reader, scope) if type_ == MEMBER else Limits()
         signature = reader.take(_SIGNATURE_LENGTH)
         return cls(
             type_,
@@ -117,10 +147,11 @@ class Certificate:
             issuer,
             subject,
             destination,
-            scope == 2,
+            is_export,
             None if up_to is None or up_to.octets == _EVERYWHERE else up_to,
             address,
             rights,
+            limits,
             signature,
         )
 
@@ -163,9 +194,9 @@ def service(issuer: Identity, server: Name, lifetime_s: int) -> Certificate:
     return _issue(issuer, SERVICE, lifetime_s, subject=server)
 
 
-def member(domain: Identity, name: Name, rights: int, lifetime_s: int) -> Certificate:
+def member(domain: Identity, name: Name, rights: int, lifetime_s: int, limits: Limits = Limits()) -> Certificate:
     """DomainCert(domain -> name): ``name`` belongs to the domain, and may do so much in it."""
-    return _issue(domain, MEMBER, lifetime_s, subject=name, rights=rights)
+    return _issue(domain, MEMBER, lifetime_s, subject=name, rights=rights, limits=limits)
 
 
 def encode_list(certificates: Sequence[Certificate]) -> bytes:
@@ -208,6 +239,12 @@ def _read_rights(reader: Reader) -> int:
     if not 0 < rights <= JOIN | CARRY | PUBLISH | ADMIT:
         raise Malformed("certificate: rights")
     return rights
+
+
+def _read_limits(reader: Reader, scope: int) -> Limits:
+    names, kbit_per_s = reader.integer(4), reader.integer(4)
+    only_to = _read_name(reader) if scope & _ONE_DESTINATION else None
+    return Limits(names, kbit_per_s, scope & _INSIDE != 0, only_to)
 
 
 def _encode_address(address: Address) -> bytes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Sequence, Tuple
 
 from . import certificates
-from .certificates import ADMIT, MEMBER, Certificate
+from .certificates import ADMIT, MEMBER, Certificate, Limits
 from .errors import Malformed, Untrusted
 from .metadata import ROLE_DOMAIN, Metadata
 from .names import Name
@@ -39,6 +39,11 @@ class Membership:
         """What the member may do."""
         return self.certificates[-1].rights or 0
 
+    @property
+    def limits(self) -> Limits:
+        """And how much of it."""
+        return self.certificates[-1].limits
+
     def encode(self) -> bytes:
         """The membership as it travels."""
         return encode_metadata(self.issuers) + certificates.encode_list(self.certificates)
@@ -67,7 +72,7 @@ def _check_structure(issuers: Sequence[Metadata], listed: Sequence[Certificate])
     if issuers[0].role != ROLE_DOMAIN:
         raise Malformed("membership: its first issuer is no domain")
     names = [issuers[0].name()]
-    given = None
+    given, within = None, None
     for certificate, issuer in zip(listed, issuers):
         subject, rights = certificate.subject, certificate.rights
         if certificate.type != MEMBER or subject is None or rights is None or subject in names:
@@ -76,7 +81,9 @@ def _check_structure(issuers: Sequence[Metadata], listed: Sequence[Certificate])
             raise Malformed("membership: not one after the other")
         if given is not None and not (given & ADMIT and given & rights == rights):
             raise Malformed("membership: more than its giver has")
+        if within is not None and not certificate.limits.within(within):
+            raise Malformed("membership: wider than its giver has")
         if certificate.not_after_s - certificate.not_before_s > LONGEST_S:
             raise Malformed("membership: lasts too long")
         names.append(subject)
-        given = rights
+        given, within = rights, certificate.limits

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rhumb_wire::{Name, Rights};
+use rhumb_wire::{Limits, Name, Rights};
 
 use crate::names;
+use crate::size::parse_rate;
 
 /// `rhumb domain`
 #[derive(Debug, Args)]
@@ -41,12 +42,65 @@ pub struct AdmitArguments {
     /// What it may do, one or more
     #[arg(long, value_enum, value_delimiter = ',', default_value = "join")]
     pub rights: Vec<Right>,
+    /// Most names that it may have at one router or RIB, together with all whom it admits, its own
+    /// among them [default: as many as KEY may]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub names: Option<u32>,
+    /// Most that a router carries for it, together with all whom it admits: 500kbit, 2Mbit, 1Gbit
+    /// a second [default: as much as KEY may]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<u32>,
+    /// To whom it may send: `inside` of the domain only, one NAME only, or both after each other
+    /// [default: to whom KEY may]
+    #[arg(long, value_name = "inside|NAME", value_parser = SendTo::parse)]
+    pub send_to: Vec<SendTo>,
     /// For how many days from now
     #[arg(long, default_value_t = DEFAULT_DAYS, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
     pub days: u32,
     /// Where to write the membership
     #[arg(long, value_name = "FILE", default_value = "member.membership")]
     pub out: PathBuf,
+}
+
+/// To whom a member may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendTo {
+    /// To names inside of the domain.
+    Inside,
+    /// To this name.
+    One(Name),
+}
+
+impl SendTo {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "inside" => Ok(Self::Inside),
+            name => names::parse(name).map(Self::One),
+        }
+    }
+}
+
+impl AdmitArguments {
+    /// How much is given: what is not said stays as the giver's `own` limits have it.
+    ///
+    /// # Errors
+    /// When two names are said to be the only one.
+    pub fn limits(&self, own: Limits) -> Result<Limits, String> {
+        let names = self.names.unwrap_or(own.names);
+        let kbit_per_s = self.rate.unwrap_or(own.kbit_per_s);
+        let mut limits = Limits { names, kbit_per_s, ..own };
+        let mut only_to = None;
+        for send_to in &self.send_to {
+            match *send_to {
+                SendTo::Inside => limits.inside_only = true,
+                SendTo::One(name) if only_to.is_none_or(|only| only == name) => {
+                    only_to = Some(name);
+                }
+                SendTo::One(_) => return Err("--send-to takes one name".to_owned()),
+            }
+        }
+        Ok(Limits { only_to: only_to.or(limits.only_to), ..limits })
+    }
 }
 
 /// `rhumb domain delegate`

@@ -2,7 +2,7 @@
 
 use rhumb_trust::{MAX_MEMBERSHIP_LIFETIME_S, Membership, Window, name_of, verify_statement};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Metadata, Rights, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Limits, Metadata, Rights, Role, Scope, Statement};
 use serde_json::{Value, json};
 
 use super::file::{File, hex};
@@ -13,6 +13,10 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     let Parties { alice, far, bob, near, rib, capsule, domain, .. } = parties;
     let route = alice.route(near);
     let locator = near.locator("192.0.2.1:7460");
+    let inside = Limits { names: 10, kbit_per_s: 2_000, inside_only: true, only_to: None };
+    let one = Limits { names: 1, only_to: Some(bob.name), ..Limits::NONE };
+    let both = Limits { only_to: Some(bob.name), ..inside };
+    let limited = |limits| domain.member_within(limits, alice, Rights::JOIN);
     let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
     for (name, certificate) in [
         ("route", route.clone()),
@@ -25,12 +29,20 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("export", alice.export(domain, None)),
         ("export up to a domain", alice.export(domain, Some(far))),
         ("member", domain.member(near, Rights::JOIN.and(Rights::CARRY))),
+        ("member that sends inside", limited(inside)),
+        ("member that sends to one", limited(one)),
+        ("member that sends to one, inside", limited(both)),
         ("route signed with P-256", signed_with_p256(parties)),
     ] {
         file.good("2", "certificate", name, &fields(&certificate), &emitted(&certificate));
     }
     route_refusals(&emitted(&route), file);
     locator_refusals(&emitted(&locator), file);
+    let mut wide = emitted(&limited(both));
+    wide[2] = 4;
+    file.refused("2", "certificate", "a member's scope 4", &wide, Certificate::parse(&wide));
+    wide[2] = 0;
+    file.refused("2", "certificate", "a member and a name", &wide, Certificate::parse(&wide));
     lists(&[route, locator], file);
     memberships(parties, file);
 }
@@ -47,9 +59,14 @@ fn memberships(parties: &Parties, file: &mut File) {
     let working = Rights::JOIN.and(Rights::ADMIT);
     let direct = domain.member(alice, Rights::JOIN);
     let (to_far, on) = (domain.member(far, working), far.member(alice, Rights::JOIN));
+    let own = Limits { names: 10, kbit_per_s: 1_000, inside_only: true, only_to: Some(near.name) };
+    let to_far_within = domain.member_within(own, far, working);
+    let on_within = |limits| far.member_within(limits, alice, Rights::JOIN);
+    let less = on_within(Limits { names: 3, kbit_per_s: 500, ..own });
     for (name, issuers, certificates) in [
         ("by the domain itself", vec![domain], vec![direct.clone()]),
         ("by a key that it admitted", vec![domain, far], vec![to_far.clone(), on.clone()]),
+        ("within narrower limits", vec![domain, far], vec![to_far_within.clone(), less]),
     ] {
         let bytes = bytes(&issuers, &certificates);
         let membership = Membership::parse(&bytes).unwrap();
@@ -59,13 +76,15 @@ fn memberships(parties: &Parties, file: &mut File) {
             "domain": membership.domain().to_string(),
             "member": membership.member().to_string(),
             "rights": membership.rights().names().collect::<Vec<_>>(),
+            "limits": limits_of(&membership.limits()),
             "issuers": metadata,
             "certificates": hexes(&certificates),
         });
         file.good("3.1", "membership", name, &fields, &bytes);
     }
     let long = Window::starting(NOW_S, MAX_MEMBERSHIP_LIFETIME_S + 1);
-    let statement = Statement::Member { member: alice.name, rights: Rights::JOIN };
+    let (rights, limits) = (Rights::JOIN, Limits::NONE);
+    let statement = Statement::Member { member: alice.name, rights, limits };
     let long = domain.says_at(statement, SEQUENCE, long);
     let wide = far.member(alice, Rights::CARRY);
     let barren = domain.member(far, Rights::JOIN);
@@ -84,8 +103,20 @@ fn memberships(parties: &Parties, file: &mut File) {
         let bytes = bytes(&issuers, &certificates);
         file.refused("3.1", "membership", name, &bytes, Membership::parse(&bytes));
     }
+    for (name, limits) in [
+        ("more names than its giver has", Limits { names: 11, ..own }),
+        ("names without a bound", Limits { names: 0, ..own }),
+        ("more rate than its giver has", Limits { kbit_per_s: 1_001, ..own }),
+        ("rate without a bound", Limits { kbit_per_s: 0, ..own }),
+        ("no longer inside", Limits { inside_only: false, ..own }),
+        ("no longer to one", Limits { only_to: None, ..own }),
+        ("to another one", Limits { only_to: Some(alice.name), ..own }),
+    ] {
+        let bytes = bytes(&[domain, far], &[to_far_within.clone(), on_within(limits)]);
+        file.refused("3.1", "membership", name, &bytes, Membership::parse(&bytes));
+    }
     let mut bent = bytes(&[domain], &[direct]);
-    let at = bent.len() - SIGNATURE_LEN - 1;
+    let at = bent.len() - SIGNATURE_LEN - 9;
     bent[at] = 16;
     file.refused("3.1", "membership", "an unknown right", &bent, Membership::parse(&bent));
 }
@@ -207,12 +238,22 @@ fn fields(certificate: &Certificate) -> Value {
         Statement::Service { server } => {
             (fields["type"], fields["server"]) = (json!("service"), json!(server.to_string()));
         }
-        Statement::Member { member, rights } => {
+        Statement::Member { member, rights, limits } => {
             (fields["type"], fields["member"]) = (json!("member"), json!(member.to_string()));
             fields["rights"] = json!(rights.names().collect::<Vec<_>>());
+            fields["limits"] = limits_of(&limits);
         }
     }
     fields
+}
+
+fn limits_of(limits: &Limits) -> Value {
+    json!({
+        "names": limits.names,
+        "kbit_per_s": limits.kbit_per_s,
+        "inside_only": limits.inside_only,
+        "only_to": limits.only_to.map(|name| name.to_string()),
+    })
 }
 
 const P256_SIGNATURE: [u8; SIGNATURE_LEN] = [

@@ -4,7 +4,7 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_trust::{Window, name_of, verify_statement};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
-use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
+use rhumb_wire::{Certificate, Limits, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
 
 /// When every statement begins, unless it says otherwise: 2023-11-14, 22:13:20 UTC.
 pub(crate) const NOW_S: u64 = 1_700_000_000;
@@ -63,9 +63,19 @@ impl Party {
         Self { title, seed, name: name_of(&metadata), metadata, key }
     }
 
-    /// DomainCert(this -> member).
+    /// DomainCert(this -> member), without limits.
     pub(crate) fn member(&self, member: &Self, rights: Rights) -> Certificate {
-        self.says(Statement::Member { member: member.name, rights })
+        self.member_within(Limits::NONE, member, rights)
+    }
+
+    /// DomainCert(this -> member).
+    pub(crate) fn member_within(
+        &self,
+        limits: Limits,
+        member: &Self,
+        rights: Rights,
+    ) -> Certificate {
+        self.says(Statement::Member { member: member.name, rights, limits })
     }
 
     /// Signs a statement of the usual sequence and window.

@@ -12,8 +12,9 @@ use rhumb_daemon::clock::{self, date_and_time, time_left};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
+use rhumb_daemon::words;
 use rhumb_trust::{Membership, MembershipError, Window};
-use rhumb_wire::{Certificate, Rights, Statement};
+use rhumb_wire::{Certificate, Limits, Rights, Statement};
 use serde::Serialize;
 use serde_json::json;
 
@@ -41,9 +42,12 @@ fn admit(arguments: &AdmitArguments, form: Form) -> Outcome {
     let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
     let given = arguments.rights.iter().map(|right| Rights::from(*right));
     let rights = given.reduce(Rights::and).unwrap_or(Rights::JOIN);
-    let membership =
-        Membership::sign(&issuer, issuer.membership(), arguments.name, rights, now.unix_ms, window)
-            .map_err(|error| explain(&arguments.key, error))?;
+    let own = issuer.membership();
+    let limits = arguments.limits(own.map_or(Limits::NONE, Membership::limits));
+    let limits = limits.map_err(Failure::setup_text)?;
+    let (by, sequence) = ((&issuer, own), now.unix_ms);
+    let membership = Membership::sign_within(limits, by, arguments.name, rights, sequence, window)
+        .map_err(|error| explain(&arguments.key, error))?;
     membership.save(&arguments.out).map_err(|error| explain(&arguments.out, error))?;
     form.print(&Report { membership, written_to: Some(arguments.out.clone()) });
     Ok(())
@@ -65,6 +69,9 @@ fn explain(path: &Path, error: MembershipError) -> Failure {
         MembershipError::TooMuch { .. } => Failure::setup_text(format!(
             "{path} was not admitted with the right to admit and all that it is to give; \
              its own domain can: rhumb domain admit --rights admit,join,.."
+        )),
+        MembershipError::Wider { limit, .. } => Failure::setup_text(format!(
+            "{path} was itself admitted to less than that ({limit}): leave it out to give as much as it has, which rhumb domain inspect shows"
         )),
         error => Failure::setup(error),
     }
@@ -95,6 +102,7 @@ impl Serialize for Report {
             "domain": membership.domain().to_string(),
             "member": membership.member().to_string(),
             "rights": membership.rights().names().collect::<Vec<_>>(),
+            "limits": words::limits_as_json(&membership.limits()),
             "issuers": path,
             "not_after_s": membership.not_after_s(),
             "holds": membership.check(&membership.member(), now_s).is_ok(),
@@ -110,10 +118,20 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now_s = clock::now().unix_s();
         for certificate in self.membership.certificates() {
-            let Statement::Member { member, rights } = certificate.statement else { continue };
+            let Statement::Member { member, rights, limits } = certificate.statement else {
+                continue;
+            };
             let rights: Vec<_> = rights.names().collect();
             writeln!(f, "{} says:\n  {member} belongs to me", certificate.issuer)?;
             writeln!(f, "  and may {}, {}", rights.join(", "), until(certificate, now_s))?;
+            let limits = words::limits_in_words(&limits, |name| name.to_string());
+            if !limits.is_empty() {
+                let limits = limits.join(", ");
+                writeln!(
+                    f,
+                    "  together with all whom it admits, at each router and RIB: {limits}"
+                )?;
+            }
         }
         match &self.written_to {
             Some(file) => {
