@@ -62,6 +62,22 @@ fn it_is_repeated_until_it_is_answered_and_told_when_it_is_refused() {
 }
 
 #[test]
+fn what_is_published_with_it_is_the_name_as_well() {
+    let mut world = world();
+    world.router.on_advertise = OnAdvertise::Accept { lease_s: 600, published: false };
+    let is_published = |world: &World| world.core.lease().is_some_and(|lease| lease.published);
+    while exports(&world).is_empty() {
+        world.run_for(Duration::from_millis(1));
+    }
+    assert!(world.core.is_joined() && !is_published(&world));
+    // A router answers the latest word of a name.
+    let tag = exports(&world)[0].header.tag;
+    world.router.accept(world.identity.name(), tag, START_S + 600, true, world.now);
+    world.run_for(Duration::from_millis(10));
+    assert!(is_published(&world));
+}
+
+#[test]
 fn what_is_refused_after_it_seemed_to_be_taken_is_told_too() {
     let mut world = world();
     world.run_for(SECOND);

@@ -324,11 +324,18 @@ impl Membership {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event>, NotAdvertised> {
         let Phase::Connected(connection) = &mut self.phase else { return Err(NotAdvertised) };
-        if let Some(exported) = connection.exported.as_mut().filter(|it| it.tag == tag) {
+        let exported = connection.exported.as_mut().filter(|it| it.tag == tag);
+        let is_about_export = exported.is_some();
+        if let Some(exported) = exported {
             exported.resend_at = None;
-            return Ok(None);
+            // A router answers the latest word of a name: what is published with the export is the
+            // lease as well.
+            if !accept.published || connection.leaving {
+                return Ok(None);
+            }
         }
-        let Some(advertised) = connection.advertised.as_mut().filter(|it| it.tag == tag) else {
+        let answers = |it: &&mut Advertisement| is_about_export || it.tag == tag;
+        let Some(advertised) = connection.advertised.as_mut().filter(answers) else {
             return Err(NotAdvertised);
         };
         if accept.name != self.identity.name() {
