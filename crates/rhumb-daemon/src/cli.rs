@@ -129,6 +129,10 @@ pub enum Command {
 pub struct DemoArguments {
     /// The file to move [default: a part of this program]
     pub file: Option<PathBuf>,
+    /// Show trust domains instead: five of them on three levels, a file that goes from one of the
+    /// inner ones to another, who is not let in, and what is not found from outside
+    #[arg(long)]
+    pub domains: bool,
 }
 
 /// `rhumb keygen`

@@ -38,7 +38,11 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let with_parent = line.with_parent;
     let outcome = match &line.command {
         Command::Demo(arguments) => {
-            commands::demo::run(arguments.file.as_deref(), with_parent, line.quiet, form)
+            let run = match arguments.domains {
+                true => commands::demo::run_domains,
+                false => commands::demo::run,
+            };
+            run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
         Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),

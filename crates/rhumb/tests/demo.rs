@@ -1,5 +1,5 @@
-//! The demo: moves a real file, has three attacks
-//! refused, and leaves nothing behind, however it ends.
+//! The demo: moves a real file, has three attacks refused, or crosses trust domains, and leaves
+//! nothing behind, however it ends.
 
 #![allow(clippy::unwrap_used)] // Helpers of a test may panic as the test may.
 
@@ -84,10 +84,72 @@ fn without_json_it_is_told_in_words_and_an_empty_file_is_moved_too() {
 }
 
 #[test]
+fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
+    let place = place();
+    place.write("file", &"from port to farm\n".repeat(20_000));
+    let mut demo = start(&place, &["demo", "--domains", "file"]);
+    let story = demo.next_object_within(Duration::from_secs(30));
+    let (code, errors) = demo.end();
+    assert_eq!(code, 0, "{errors}");
+
+    assert_eq!(story["as_expected"], true, "{story}");
+    let domains = story["domains"].as_array().unwrap();
+    let depths: Vec<_> = domains.iter().map(|it| it["around"].as_array().unwrap().len()).collect();
+    assert_eq!(depths, [0, 1, 1, 2, 2]);
+    let steps = story["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["file", "evidence", "uninvited", "not exported"]);
+    let [file, evidence, uninvited, not_exported] = &steps[..] else { panic!("{story}") };
+    assert_eq!(file["sha256_ok"], true);
+    assert_eq!(file["bytes"], 360_000);
+    let chain: Vec<&str> =
+        evidence["chain"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(chain.len(), 4, "{chain:?}");
+    assert!(chain[0].starts_with("B says: I am known outside by farm, until "));
+    assert!(chain[1].starts_with("farm says: I am known outside by land, until "));
+    assert!(chain[2].starts_with("land says: land's border may carry my traffic "));
+    assert!(chain[3].starts_with("land's border says: I am reached at 127.0.0.1:"));
+    assert_eq!(evidence["inside_known"], serde_json::json!([]));
+    assert_eq!(uninvited["reason"], "it has shown no membership of port");
+    assert_eq!(not_exported["found_from_outside"], false);
+    assert_eq!(not_exported["found_from_inside"], true);
+    nothing_is_left(&place);
+    assert_eq!(temporary_files(&place), 0);
+}
+
+#[test]
+fn the_story_of_the_domains_is_told_in_words() {
+    let place = place();
+    place.write("empty", "");
+    let output = place
+        .command(&["demo", "--domains", "empty"])
+        .env("TMPDIR", place.path("tmp"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for words in [
+        "Five trust domains on three levels",
+        "The SHA-256 is the same at both ends",
+        "farm says: I am known outside by land",
+        "Refused. The router's reason: it has shown no membership of port.",
+        "A is told that there is no way to that name.",
+        "All as it should be",
+    ] {
+        assert!(text.contains(words), "`{words}` is not in: {text}");
+    }
+    assert!(!text.contains("NOT AS EXPECTED"));
+    nothing_is_left(&place);
+    assert_eq!(temporary_files(&place), 0);
+}
+
+#[test]
 fn a_demo_that_is_told_to_stop_cleans_up() {
-    for signal in ["TERM", "INT"] {
+    for (signal, arguments) in
+        [("TERM", &["demo"][..]), ("INT", &["demo"]), ("TERM", &["demo", "--domains"])]
+    {
         let place = place();
-        let demo = start(&place, &["demo"]);
+        let demo = start(&place, arguments);
         wait_for_processes(&place, 4);
         assert_eq!(demo.signal(signal), 1);
         nothing_is_left(&place);

@@ -7,12 +7,15 @@
 //! 4. Ask the RIB why each hop may carry B's traffic, verify the answer, and say it in words.
 //! 5. Carry out three attacks, and report what the attacked said.
 //!
+//! With `--domains`, [`domains`] shows trust domains instead.
+//!
 //! Invariant: processes and folder are gone when this returns,
 //! however it returns: they belong to values here.
 
 mod attacks;
 mod children;
 mod directory;
+mod domains;
 mod facts;
 mod file;
 mod network;
@@ -40,6 +43,8 @@ use network::Network;
 use patience::Patience;
 use session::Session;
 
+pub(crate) use domains::run as run_domains;
+
 /// Runs the command.
 pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Form) -> Outcome {
     let patience = Patience::begin(DEADLINE, with_parent)?;
@@ -47,7 +52,7 @@ pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Fo
         .prefix("rhumb-demo-")
         .tempdir()
         .map_err(|error| Failure::setup_text(format!("no temporary folder: {error}")))?;
-    let file = DemoFile::choose(given, folder.path())?;
+    let file = DemoFile::choose(given, folder.path(), EXCERPT_BYTES)?;
     let inbox = folder.path().join("inbox");
     std::fs::create_dir(&inbox).map_err(Failure::operation)?;
 
@@ -156,6 +161,8 @@ fn misses(key: &str) -> Failure {
 /// The promise is 30 s with everything; a step under way and
 /// cleaning up take some seconds more at the worst.
 const DEADLINE: Duration = Duration::from_secs(22);
+/// Enough to see a steady rate, and over in a second or two.
+const EXCERPT_BYTES: u64 = 64 << 20;
 /// Everything is on this machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Enough for a median.

@@ -26,13 +26,23 @@ impl Process {
     /// Starts `rhumb --json ARGUMENTS`. Its standard error is ours:
     /// progress bars, and its one line when it fails.
     pub(super) fn start(label: &'static str, arguments: &[&OsStr]) -> Outcome<Self> {
+        Self::start_with(label, arguments, Stdio::inherit())
+    }
+
+    /// As [`Process::start`], for one that is expected to fail: what it says of that is not shown.
+    pub(super) fn start_silent(label: &'static str, arguments: &[&OsStr]) -> Outcome<Self> {
+        Self::start_with(label, arguments, Stdio::null())
+    }
+
+    fn start_with(label: &'static str, arguments: &[&OsStr], errors: Stdio) -> Outcome<Self> {
         let program = std::env::current_exe().map_err(Failure::operation)?;
         let mut command = Command::new(program);
         command
             .args(["--json", "--with-parent", "--config", EMPTY_CONFIG])
             .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(errors);
         let mut child = command.spawn().map_err(Failure::operation)?;
         let (sender, lines) = channel();
         let output = child.stdout.take().expect("invariant: standard output is piped above");
@@ -63,6 +73,17 @@ impl Process {
                     return Err(Failure::operation_text(format!("{} ended early", self.label)));
                 }
             }
+        }
+    }
+
+    /// Waits for the process to end by itself: whether it did what it was to do.
+    pub(super) fn succeeds(&mut self, patience: &Patience) -> Outcome<bool> {
+        loop {
+            patience.check()?;
+            if let Some(status) = self.child.try_wait().map_err(Failure::operation)? {
+                return Ok(status.success());
+            }
+            std::thread::sleep(LOOK_UP_EVERY);
         }
     }
 

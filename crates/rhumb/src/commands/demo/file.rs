@@ -17,11 +17,11 @@ pub(super) struct DemoFile {
 }
 
 impl DemoFile {
-    /// The file at `given`; without one, the beginning of this program, put into `folder`.
-    pub(super) fn choose(given: Option<&Path>, folder: &Path) -> Outcome<Self> {
+    /// The file at `given`; without one, so many bytes of this program, put into `folder`.
+    pub(super) fn choose(given: Option<&Path>, folder: &Path, excerpt: u64) -> Outcome<Self> {
         let path = match given {
             Some(path) => path.to_owned(),
-            None => excerpt_of_this_program(folder).map_err(Failure::operation)?,
+            None => excerpt_of_this_program(folder, excerpt).map_err(Failure::operation)?,
         };
         let refuse = |problem: &dyn std::fmt::Display| {
             Failure::setup_text(format!("cannot move {}: {problem}", path.display()))
@@ -47,9 +47,9 @@ pub(super) fn sha256_text(path: &Path) -> std::io::Result<String> {
     Ok(HEXLOWER.encode(&sha256_of(&mut file, length)?))
 }
 
-fn excerpt_of_this_program(folder: &Path) -> std::io::Result<PathBuf> {
+fn excerpt_of_this_program(folder: &Path, bytes: u64) -> std::io::Result<PathBuf> {
     let path = folder.join(EXCERPT_NAME);
-    let mut program = File::open(std::env::current_exe()?)?.take(EXCERPT_BYTES);
+    let mut program = File::open(std::env::current_exe()?)?.take(bytes);
     let mut excerpt = File::create_new(&path)?;
     std::io::copy(&mut program, &mut excerpt)?;
     excerpt.flush()?;
@@ -57,7 +57,5 @@ fn excerpt_of_this_program(folder: &Path) -> std::io::Result<PathBuf> {
 }
 
 const EXCERPT_NAME: &str = "rhumb-program";
-/// Enough to see a steady rate, and over in a second or two.
-const EXCERPT_BYTES: u64 = 64 << 20;
 /// What a slow machine moves within the demo's time.
 const MAX_BYTES: u64 = 512_000_000;

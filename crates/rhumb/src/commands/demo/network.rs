@@ -24,7 +24,7 @@ use super::patience::Patience;
 pub(super) struct Holder {
     pub(super) label: &'static str,
     pub(super) identity: Arc<Identity>,
-    key: PathBuf,
+    pub(super) key: PathBuf,
 }
 
 /// A RIB or router that runs.
@@ -89,7 +89,8 @@ impl Network {
 }
 
 impl Holder {
-    fn make(label: &'static str, role: Role, folder: &Path) -> Outcome<Self> {
+    /// A fresh key, in a file of `folder`.
+    pub(super) fn make(label: &'static str, role: Role, folder: &Path) -> Outcome<Self> {
         let identity =
             Identity::generate(role, clock::now().unix_s()).map_err(Failure::operation)?;
         let key = folder.join(format!("{label}.key"));
@@ -104,7 +105,15 @@ impl Holder {
 
     /// Starts a command of a node under this name, joined to `router`.
     pub(super) fn run(&self, arguments: &[&OsStr], router: Remote) -> Outcome<Process> {
-        let router = router.to_string();
+        Process::start(self.label, &self.joining(arguments, &router.to_string()))
+    }
+
+    /// As [`Holder::run`], for a command that is expected to fail.
+    pub(super) fn run_silent(&self, arguments: &[&OsStr], router: Remote) -> Outcome<Process> {
+        Process::start_silent(self.label, &self.joining(arguments, &router.to_string()))
+    }
+
+    fn joining<'a>(&'a self, arguments: &[&'a OsStr], router: &'a str) -> Vec<&'a OsStr> {
         let mut all = arguments.to_vec();
         all.extend::<[&OsStr; 4]>([
             "--router".as_ref(),
@@ -112,12 +121,13 @@ impl Holder {
             "--key".as_ref(),
             self.key.as_ref(),
         ]);
-        Process::start(self.label, &all)
+        all
     }
 }
 
 impl Daemon {
-    fn start(
+    /// Starts `command` under the name of `holder`, on a free port.
+    pub(super) fn start(
         holder: &Holder,
         command: &str,
         arguments: &[&OsStr],

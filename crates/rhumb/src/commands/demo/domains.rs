@@ -1,0 +1,60 @@
+//! `rhumb demo --domains`: trust domains within trust domains, with nothing faked.
+//!
+//! 1. Start five domains on three levels, each with a RIB of its own, as processes.
+//! 2. Carry out the [`STEPS`], one after the other, and say what came of each.
+//!
+//! A step is a function of `steps.rs` that tries something with the running network and says what
+//! it saw, by the word of the processes; a further one (a second border that takes over, a group of
+//! receivers) is one function more, and one line more in [`STEPS`].
+
+mod nest;
+mod steps;
+mod story;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::output::Form;
+
+use super::file::DemoFile;
+use super::patience::Patience;
+use nest::Nest;
+use steps::Given;
+use story::{Step, Story};
+
+/// Runs the command.
+pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Form) -> Outcome {
+    let begin = Instant::now();
+    let patience = Patience::begin(DEADLINE, with_parent)?;
+    let folder = tempfile::Builder::new()
+        .prefix("rhumb-demo-")
+        .tempdir()
+        .map_err(|error| Failure::setup_text(format!("no temporary folder: {error}")))?;
+    let file = DemoFile::choose(given, folder.path(), EXCERPT_BYTES)?;
+    let inbox = folder.path().join("inbox");
+    std::fs::create_dir(&inbox).map_err(Failure::operation)?;
+
+    let mut nest = Nest::start(folder.path(), &inbox, &patience)?;
+    let mut story = Story::begin(&nest, begin.elapsed());
+    form.say(&story.introduction());
+    let given = Given { file: &file, quiet };
+    for (number, step) in STEPS.iter().enumerate() {
+        let step = step(&mut nest, &given)?;
+        form.say(&step.told(number + 1));
+        story.add(step);
+    }
+    drop(nest);
+    story.end(begin.elapsed());
+    form.print(&story);
+    story.verdict()
+}
+
+/// What is tried, in this order.
+const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 4] =
+    [steps::move_file, steps::what_the_world_knows, steps::uninvited, steps::not_exported];
+/// The promise is 30 s with everything; a step under way and
+/// cleaning up take some seconds more at the worst.
+const DEADLINE: Duration = Duration::from_secs(22);
+/// It passes six routers, which all run on this machine.
+const EXCERPT_BYTES: u64 = 16 << 20;
