@@ -31,7 +31,10 @@ pub use capability::{
     CapabilityArguments, CapabilityCommand, DelegateArguments, FollowArguments, KeyserverArguments,
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
-pub use domain::{AdmitArguments, BorderArguments, DomainArguments, DomainCommand, Right};
+pub use domain::{
+    AdmitArguments, BorderArguments, CreateArguments, DomainArguments, DomainCommand,
+    ListArguments, Right,
+};
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rhumb_trust::{Identity, Membership, Passphrase, TrustError, load_key};
-use rhumb_wire::Role;
+use rhumb_trust::{Identity, LABEL, Membership, Passphrase, TrustError, load_key, save_key};
+use rhumb_wire::{Metadata, Role};
 use zeroize::Zeroizing;
 
 use crate::clock;
@@ -90,6 +90,42 @@ pub fn load_or_ephemeral(path: Option<&Path>) -> Outcome<Arc<Identity>> {
             .map(Arc::new)
             .map_err(Failure::operation),
     }
+}
+
+/// A fresh identity, with a few words in its metadata if there are any.
+pub fn make(role: Role, label: Option<&str>) -> Outcome<Identity> {
+    let created_s = clock::now().unix_s();
+    let Some(label) = label else {
+        return Identity::generate(role, created_s).map_err(Failure::operation);
+    };
+    let mut refused = None;
+    let identity = Identity::generate_with(|key| {
+        let plain = Metadata::new(role, key, created_s);
+        plain.clone().with_attribute(LABEL, label).unwrap_or_else(|error| {
+            refused = Some(error);
+            plain
+        })
+    })
+    .map_err(Failure::operation)?;
+    match refused {
+        Some(error) => Err(Failure::setup_text(format!("the label cannot be used: {error}"))),
+        None => Ok(identity),
+    }
+}
+
+/// Writes a new key file, sealed if there is a passphrase.
+pub fn save(path: &Path, identity: &Identity, passphrase: Option<&Passphrase>) -> Outcome {
+    save_key(path, identity, passphrase).map_err(|error| match error {
+        TrustError::KeyFile { source, .. }
+            if source.kind() == std::io::ErrorKind::AlreadyExists =>
+        {
+            Failure::setup_text(format!(
+                "key file {} exists and is never overwritten; give another with --out",
+                path.display()
+            ))
+        }
+        error => Failure::setup(error),
+    })
 }
 
 /// A fresh secret from the system's generator.

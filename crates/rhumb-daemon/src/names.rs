@@ -14,10 +14,12 @@
 pub mod book;
 mod label;
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rhumb_wire::Name;
 
+use crate::failure::Failure;
 use crate::remote::{Remote, parse_address, parse_name};
 pub use book::{Book, Origin};
 pub use label::Label;
@@ -67,6 +69,30 @@ pub fn with_labels(text: &str) -> String {
 pub fn said(label: &str) -> String {
     let shown: String = label.chars().flat_map(char::escape_debug).collect();
     format!("calls itself \"{shown}\"")
+}
+
+/// Puts the name of a key file into the book, under the label given or else as the file is called:
+/// what it is called from now on. The key is made whatever comes of this.
+pub fn enter_key(label: Option<&str>, name: Name, path: &Path) -> Option<Label> {
+    Label::of_key(label, path).filter(|label| enter(label, name, path))
+}
+
+fn enter(label: &Label, name: Name, path: &Path) -> bool {
+    let entered = std::path::absolute(path).map_err(Failure::operation).and_then(|path| {
+        if path.to_str().is_none() {
+            return Err(Failure::setup_text("its path is no text"));
+        }
+        Book::change(|book| {
+            if let Some(other) = book.entries().find(|it| it.label == *label && it.name != name) {
+                eprintln!(
+                    "rhumb: {label} stands for two names now, and so for none: the other is {other}"
+                );
+            }
+            book.add(label.clone(), name, Origin::Key(path));
+            Ok(())
+        })
+    });
+    entered.inspect_err(|failure| eprintln!("rhumb: the key has no label here: {failure}")).is_ok()
 }
 
 fn resolve(text: &str, book: &Book) -> Result<Name, String> {

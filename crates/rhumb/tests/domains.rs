@@ -231,8 +231,9 @@ struct Inner {
     interior: String,
 }
 
-/// What is started for a domain, with the RIB of the domain around and that domain's key.
-fn start_inner(place: &Place, label: &str, around: (&str, &str, &str)) -> Inner {
+/// What is started for a domain, with the RIB of the domain around and that domain's key. Its
+/// interior router lets a name be served by members that has no membership itself.
+fn start_inner(place: &Place, label: &str, around: (&str, &str, &str), served: &str) -> Inner {
     let (around_key, around, parent) = around;
     let key = format!("domain-{label}.key");
     let name = admit(place, around_key, &key, "join,carry,publish,admit");
@@ -264,7 +265,7 @@ fn start_inner(place: &Place, label: &str, around: (&str, &str, &str)) -> Inner 
     let interior_key = format!("router-{label}-inside.key");
     admit(place, &key, &interior_key, "carry,publish");
     let interior = ["router", "--key", &interior_key, "--listen", ANY, "--rib", &at];
-    let domain = ["--domain", &name, "--around", around];
+    let domain = ["--domain", &name, "--around", around, "--admit", served];
     let mut interior = place.start(&[&interior[..], &domain, &closed].concat());
     let at = remote(&interior.next_object());
     Inner { _rib: rib, _border: border, _interior: interior, name, interior: at }
@@ -279,8 +280,9 @@ fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
     let rib = ["rib", "--key", "rib-world.key", "--listen", ANY, "--domain", &world];
     let mut rib = place.start(&[&rib[..], &closed].concat());
     let parent = remote(&rib.next_object());
-    let sea = start_inner(&place, "sea", ("world.key", &world, &parent));
-    let land = start_inner(&place, "land", ("world.key", &world, &parent));
+    let capsule = place.keygen("capsule", "capsule.key");
+    let sea = start_inner(&place, "sea", ("world.key", &world, &parent), &capsule);
+    let land = start_inner(&place, "land", ("world.key", &world, &parent), &capsule);
 
     for (key, domain) in [("alice", "sea"), ("carol", "sea"), ("bob", "land")] {
         admit(&place, &format!("domain-{domain}.key"), &format!("node-{key}.key"), "join");
@@ -291,7 +293,10 @@ fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
         let name = running.next_object()["name"].as_str().unwrap().to_owned();
         (running, name)
     };
-    let (_alice, alice) = receive("node-alice.key", &["--export", &sea.name]);
+    // What she serves is known by her word, whose key stays at home.
+    assert_eq!(place.run(&["certify", "--server", "node-alice"]).code, 0);
+    let serving = ["--export", &sea.name, "--serve", "capsule.adcert"];
+    let (_alice, alice) = receive("node-alice.key", &serving);
     let (_carol, carol) = receive("node-carol.key", &[]);
     let ping = |to: &str, more: &[&str]| {
         let plain =
@@ -300,6 +305,8 @@ fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
     };
     let reached = ping(&alice, &["--export", &land.name]);
     assert_eq!(reached.code, 0, "{}{}", reached.output, reached.errors);
+    let served = ping(&capsule, &["--export", &land.name]);
+    assert_eq!(served.code, 0, "{}{}", served.output, served.errors);
     assert_ne!(ping(&carol, &["--export", &land.name]).code, 0, "she is not exported");
     assert_ne!(ping(&alice, &[]).code, 0, "who asks may not leave");
 }

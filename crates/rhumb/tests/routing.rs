@@ -23,6 +23,7 @@ mod config;
 mod daemons;
 mod demo;
 mod discovery;
+mod domain_files;
 mod domains;
 mod for_one;
 mod hello_flood;

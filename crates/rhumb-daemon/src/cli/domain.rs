@@ -19,6 +19,9 @@ pub struct DomainArguments {
 /// What to do with a trust domain.
 #[derive(Debug, Subcommand)]
 pub enum DomainCommand {
+    /// Make a domain: its key, and a working key that admits members, so that the domain's own can
+    /// be kept off line
+    Create(CreateArguments),
     /// Say that a name belongs to the domain, and what it may do there
     Admit(AdmitArguments),
     /// Let a router stand at the domain's border, and say which domain is around this one
@@ -28,6 +31,41 @@ pub enum DomainCommand {
         /// The file
         file: PathBuf,
     },
+    /// List the memberships and border files of a folder: who may what, until when, and what ends
+    /// soon or is over
+    List(ListArguments),
+}
+
+/// `rhumb domain create`
+#[derive(Debug, Args)]
+pub struct CreateArguments {
+    /// Where to write the domain's key
+    #[arg(long, value_name = "FILE", default_value = "domain.key")]
+    pub out: PathBuf,
+    /// Where to write the working key, with its membership beside it
+    #[arg(long, value_name = "FILE", default_value = "working.key")]
+    pub working: PathBuf,
+    /// A few words that become part of the domain's metadata, for all to see
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+    /// Seal the domain's key with the passphrase in the first line of this file; to use the key,
+    /// set RHUMB_PASSPHRASE
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+    /// For how many days from now the working key may admit others
+    #[arg(long, default_value_t = MOST_DAYS as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
+    pub days: u32,
+}
+
+/// `rhumb domain list`
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Files, and folders to look for them in; not in folders below
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub paths: Vec<PathBuf>,
+    /// How many days before its end something ends soon
+    #[arg(long, value_name = "DAYS", default_value_t = SOON_DAYS)]
+    pub soon: u32,
 }
 
 /// `rhumb domain admit`
@@ -152,6 +190,8 @@ impl From<Right> for Rights {
     }
 }
 
+/// As long as people are away.
+const SOON_DAYS: u32 = 14;
 /// A month: long enough to be renewed by hand.
 const DEFAULT_DAYS: u32 = 30;
 /// As [`rhumb_trust::MAX_MEMBERSHIP_LIFETIME_S`].

@@ -3,6 +3,8 @@
 //! and is no secret, or goes to the router.
 
 mod border;
+mod create;
+mod list;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ use serde_json::json;
 /// Runs the command.
 pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
     match command {
+        DomainCommand::Create(arguments) => create::run(arguments, form),
+        DomainCommand::List(arguments) => list::run(arguments, form),
         DomainCommand::Admit(arguments) => admit(arguments, form),
         DomainCommand::Delegate(arguments) => border::delegate(arguments, form),
         DomainCommand::Inspect { file } => inspect(file, form),
@@ -64,7 +68,7 @@ fn explain(path: &Path, error: MembershipError) -> Failure {
             ))
         }
         MembershipError::NoDomain => Failure::setup_text(format!(
-            "{path} is no domain's key, and no membership lies beside it; make a domain: rhumb keygen --role domain"
+            "{path} is no domain's key, and no membership lies beside it; make a domain: rhumb domain create"
         )),
         MembershipError::TooMuch { .. } => Failure::setup_text(format!(
             "{path} was not admitted with the right to admit and all that it is to give; \

@@ -53,7 +53,7 @@ fn explain(path: &Path, error: DelegationError) -> Failure {
             ))
         }
         DelegationError::NoDomain => Failure::setup_text(format!(
-            "{path} is no domain's key; make a domain: rhumb keygen --role domain"
+            "{path} is no domain's key; make a domain: rhumb domain create"
         )),
         error => Failure::setup(error),
     }
