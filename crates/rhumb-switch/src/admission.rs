@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use rhumb_directory::{Chance, Fill, Swept, Table};
 use rhumb_link::SessionId;
-use rhumb_trust::{Access, Now, Standing, Treatment, Who};
+use rhumb_trust::{Access, Missing, Now, Standing, Treatment, Who};
 use rhumb_wire::{Metadata, Name};
 
 use crate::Switch;
@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::grants::{Acceptance, Grant};
 use crate::joining::Joining;
+use crate::limits::{Accounts, Bounds, Exhausted};
 use crate::neighbour::Neighbour;
 use crate::status::{RefusedStatus, Wanted};
 use crate::tables::sweep_after;
@@ -31,6 +32,8 @@ pub(crate) struct Admission {
     neighbours: HashMap<SessionId, Neighbour, RandomState>,
     /// Who may join, and who was refused.
     joining: Joining,
+    /// What members of trust domains have of what these leave them.
+    accounts: Accounts,
     budgets: Budgets,
     /// Which entries the sweeps look at.
     chance: Chance,
@@ -46,6 +49,7 @@ impl Admission {
             acceptances: Table::new(config.max_grants),
             neighbours: HashMap::default(),
             joining: Joining::new(config),
+            accounts: Accounts::default(),
             budgets: Budgets::new(now),
             chance: Chance::new(secret, OWN_TABLES),
             sweep_due: now + sweep_after(false),
@@ -146,10 +150,76 @@ impl Admission {
 
     /// A session has ended. Who was there; grants and acceptances of the session need no clearing,
     /// since a session id is never used again.
-    pub(crate) fn leave(&mut self, session: SessionId) -> Option<Neighbour> {
+    pub(crate) fn leave(&mut self, session: SessionId, now: Instant) -> Option<Neighbour> {
         let neighbour = self.neighbours.remove(&session)?;
         self.joining.discharge(&neighbour);
+        let (bounds, names) = (neighbour.bounds.as_deref(), neighbour.attached.len());
+        self.accounts.replace(bounds, None, names, now);
         Some(neighbour)
+    }
+
+    /// The trust domain of a session's peer leaves it so much from now on. Whether it was otherwise
+    /// before.
+    pub(crate) fn bind(
+        &mut self,
+        session: SessionId,
+        bounds: Option<Box<Bounds>>,
+        now: Instant,
+    ) -> bool {
+        let Some(neighbour) = self.neighbours.get_mut(&session) else { return false };
+        if neighbour.bounds == bounds {
+            return false;
+        }
+        let names = neighbour.attached.len();
+        self.accounts.replace(neighbour.bounds.as_deref(), bounds.as_deref(), names, now);
+        neighbour.bounds = bounds;
+        true
+    }
+
+    /// The account of a session on which there is no room for so many names more, but for those
+    /// that count on it already because `elsewhere` has attached them.
+    pub(crate) fn without_room(
+        &self,
+        session: SessionId,
+        elsewhere: Option<SessionId>,
+        more: usize,
+    ) -> Option<Exhausted> {
+        let bounds = |session: &SessionId| self.neighbours.get(session)?.bounds.as_deref();
+        let elsewhere = elsewhere.as_ref().and_then(bounds);
+        self.accounts.without_room(bounds(&session)?, elsewhere, more)
+    }
+
+    /// As [`Accounts::may_look`].
+    pub(crate) fn may_look(&mut self, account: &Name, now: Instant) -> bool {
+        self.accounts.may_look(account, now)
+    }
+
+    /// Sessions whose names count on an account.
+    pub(crate) fn sessions_on(&self, account: &Name) -> Vec<SessionId> {
+        let counts = |neighbour: &Neighbour| {
+            neighbour.bounds.as_ref().is_some_and(|bounds| bounds.count_on(account))
+        };
+        let sessions = self.neighbours.iter().filter(|(_, neighbour)| counts(neighbour));
+        sessions.map(|(session, _)| *session).collect()
+    }
+
+    /// Whether so many bytes of a session are within what its domain lets be carried.
+    pub(crate) fn carry(
+        &mut self,
+        session: SessionId,
+        len: usize,
+        now: Instant,
+    ) -> Result<(), Exhausted> {
+        let neighbour = self.neighbours.get(&session);
+        match neighbour.and_then(|neighbour| neighbour.bounds.as_deref()) {
+            Some(bounds) => self.accounts.carry(bounds, len, now),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Joining::note_limited`].
+    pub(crate) fn note_limited(&mut self, name: &Name, wanted: Wanted, missing: Missing, now: Now) {
+        self.joining.note_limited(name, wanted, missing, now);
     }
 
     /// Who was refused by the rules lately, the last one first.
@@ -188,6 +258,7 @@ impl Switch {
             return;
         }
         self.admission.memberships_due = now.instant + Duration::from_secs(1);
+        self.admission.accounts.sweep(now.instant);
         let sessions = self.plane.link().sessions();
         let ended = sessions.filter(|(_, peer)| {
             peer.membership.as_ref().is_some_and(|it| it.has_ended(now.unix_s()))
@@ -206,6 +277,7 @@ impl Switch {
         }
         self.plane.link_mut().count_anew(session, now.instant);
         self.treat_anew(session, now);
+        self.bound_anew(session, now);
     }
 
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Now) -> &mut Neighbour {
@@ -214,6 +286,8 @@ impl Switch {
             let standing = self.standing_of(session, now);
             let neighbour = Neighbour::new(role, standing, now.instant);
             self.admission.neighbours.insert(session, neighbour);
+            let bounds = self.bounds_of(session, now);
+            self.admission.bind(session, bounds, now.instant);
         }
         self.admission
             .neighbours
@@ -272,8 +346,12 @@ impl Switch {
             neighbour.charged = source.filter(|_| is_stranger);
         }
         let (after, charged) = (neighbour.attached.len(), neighbour.charged);
+        let Admission { neighbours, joining, accounts, .. } = &mut self.admission;
         if let Some(source) = charged {
-            self.admission.joining.count(source, before, after);
+            joining.count(source, before, after);
+        }
+        if let Some(bounds) = neighbours.get(&session).and_then(|it| it.bounds.as_deref()) {
+            accounts.count(bounds, before, after);
         }
     }
 

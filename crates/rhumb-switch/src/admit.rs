@@ -47,6 +47,8 @@ pub(crate) struct NextHop {
     last: bool,
     /// What the way there rests on.
     grounds: Grounds,
+    /// How many domains further out it was found.
+    level: u8,
 }
 
 /// Why a PDU does not go on, and what its source is told.
@@ -56,11 +58,11 @@ pub(crate) struct Stop {
 }
 
 impl NextHop {
-    /// The same for what is beyond it, by a way that is to be asked for again at `until` and rests
-    /// on these grounds.
-    fn toward(mut self, until: Instant, grounds: Grounds) -> Self {
+    /// The same for what is beyond it, so many domains further out, by a way that is to be asked
+    /// for again at `until` and rests on these grounds.
+    fn toward(mut self, level: u8, until: Instant, grounds: Grounds) -> Self {
         self.grounds.merge(grounds);
-        Self { until: self.until.min(until), last: false, ..self }
+        Self { until: self.until.min(until), last: false, level, ..self }
     }
 }
 
@@ -113,10 +115,11 @@ impl Switch {
         }
         match pdu.action() {
             Action::Nack if !for_us && !self.may_relay_nack(from, pdu, now) => None,
+            Action::Nack | Action::Pong if !for_us && !self.may_answer(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
             Action::Data | Action::Ping | Action::Advertise if !for_us => {
                 self.neighbour(from, now).note_sent(pdu.as_bytes().len());
-                match self.may_miss(from, pdu, now) {
+                match self.may_carry(from, pdu, now) && self.may_miss(from, pdu, now) {
                     true => self.transit(from, pdu, now),
                     false => None,
                 }
@@ -169,7 +172,13 @@ impl Switch {
         if self.transit.demands() && self.lacks_stamp_labelled(from, pdu, now) {
             return;
         }
-        if !self.transit.is_demanded() || !self.pass_on_stamped(from, pdu, now) {
+        if !self.may_carry_labelled(from, pdu, now) {
+            return;
+        }
+        let is_demanded = self.transit.is_demanded();
+        let is_gone = is_demanded && self.pass_on_stamped(from, pdu, now)
+            || self.is_metered(from) && self.carry_labelled(from, pdu, now);
+        if !is_gone {
             self.carry_by_names(from, pdu, now);
         }
     }
@@ -201,9 +210,9 @@ impl Switch {
     /// when it was looked into again. Whether it did.
     fn carry_labelled(&mut self, from: SessionId, pdu: &LabelledPdu<'_>, now: Now) -> bool {
         let len = LabelledHeader::LEN + pdu.data().len() + RECORD_OVERHEAD;
-        let is_open = |it| it == Ready::Open;
+        let is_ready = |it| matches!(it, Ready::Open | Ready::Metered);
         let about = (len, self.routes.seen());
-        let Some((next, label)) = self.plane.known_label(from, pdu, about, is_open, now) else {
+        let Some((next, label)) = self.plane.known_label(from, pdu, about, is_ready, now) else {
             return false;
         };
         let header = LabelledHeader { label, ttl: pdu.ttl() - 1, ..pdu.header() };
@@ -291,7 +300,9 @@ impl Switch {
             self.accept(from, source, grant.chain.not_after_s(), pdu.tag(), false, now);
             return Ok(None);
         }
+        self.check_only_to(from, &pdu.destination(), now)?;
         let next = self.next_hop((source, pdu.destination()), from, now)?;
+        self.check_level(from, next.level, now)?;
         self.enter_flow(from, pdu, &grant, &next, as_of, now)
     }
 
@@ -466,10 +477,10 @@ impl Switch {
         let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
         let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
         let mut grounds = Grounds::on(self.routes.seen().changes.of(&destination));
-        let (hop, until, address, holder, is_direct) =
+        let (hop, until, address, holder, is_direct, level) =
             match self.routes.find(&destination, now.instant) {
                 Found::Attached { session, until, scope } => {
-                    let next = NextHop { session, until, last: true, grounds };
+                    let next = NextHop { session, until, last: true, grounds, level: 0 };
                     let is_within = is_within(scope, source);
                     return is_within.then_some(next).ok_or_else(|| self.out_of_scope(from));
                 }
@@ -483,7 +494,7 @@ impl Switch {
                     self.rest_on(&chain, &mut grounds);
                     if let Some(gateway) = self.gateway(level).filter(|it| *it != destination) {
                         let border = self.next_hop((source, gateway), from, now);
-                        return border.map(|it| it.toward(flow_until, grounds));
+                        return border.map(|it| it.toward(level, flow_until, grounds));
                     }
                     // A router that is itself in the chain hands on to whoever named
                     // it; any other starts at the far end.
@@ -491,7 +502,7 @@ impl Switch {
                     // An address alone: the destination is a router that is reached directly.
                     let is_direct = hop.is_none();
                     let hop = hop.unwrap_or(destination);
-                    (hop, flow_until, chain.locator(), chain.holder(), is_direct)
+                    (hop, flow_until, chain.locator(), chain.holder(), is_direct, level)
                 }
                 Found::AbsentUntil(until) => {
                     let left = until.saturating_duration_since(now.instant).as_millis();
@@ -508,7 +519,7 @@ impl Switch {
             if let Found::Attached { session, scope, .. } = self.routes.find(&holder, now.instant)
                 && is_within(scope, source)
             {
-                return Ok(NextHop { session, until, last: true, grounds });
+                return Ok(NextHop { session, until, last: true, grounds, level });
             }
             let neighbour = self.plane.session_of(&holder).and_then(|s| self.plane.peer(s));
             let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
@@ -524,7 +535,7 @@ impl Switch {
                 self.doubt(destination, from, now);
                 Err(unreachable(RETRY_WHEN_BUSY_MS))
             }
-            Some(session) => Ok(NextHop { session, until, last: false, grounds }),
+            Some(session) => Ok(NextHop { session, until, last: false, grounds, level }),
             None => match address {
                 Some(address) => Err(self.dial_for(hop, address.address(), from, now)),
                 None => {
@@ -597,10 +608,11 @@ impl Switch {
                 false => known.map_or(0, |flow| flow.label_told_ms),
             },
             max_datagram_len,
-            ready: match (accepted_until.is_some(), is_guarded) {
-                (false, _) => Ready::No,
-                (true, false) => Ready::Open,
-                (true, true) => Ready::Guarded,
+            ready: match accepted_until {
+                None => Ready::No,
+                Some(_) if is_guarded => Ready::Guarded,
+                Some(_) if self.is_metered(from) => Ready::Metered,
+                Some(_) => Ready::Open,
             },
             marks: Marks::default(),
         };
@@ -649,15 +661,9 @@ impl Switch {
         }
     }
 
-    /// The destination takes no traffic of this source. A router before us would take "not
-    /// authorised" for a word about the chain that it presented; so it hears "unreachable", and
-    /// asks for the destination's word again.
+    /// The destination takes no traffic of this source.
     fn out_of_scope(&self, from: SessionId) -> Stop {
-        let nack = match self.is_router(from) {
-            true => Reason::Unreachable(RETRY_WHEN_BUSY_MS),
-            false => Reason::NotAuthorised,
-        };
-        Stop::new(DropReason::NotAuthorised, nack)
+        Stop::new(DropReason::NotAuthorised, self.not_for_it(from))
     }
 
     /// All that a flow rests on, and as of which change the labels of its next hop are good. The

@@ -17,6 +17,7 @@ use crate::budgets::Cost;
 use crate::flows::{flow_key, split_names};
 use crate::grants::Grant;
 use crate::job::Task;
+use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::newest::outdates;
 use crate::{DropReason, Switch};
 
@@ -353,6 +354,16 @@ impl Switch {
         };
         let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), reporter: None };
         self.send_nack(ingress, about, nack, now);
+    }
+
+    /// What a session is told of a destination that it may not send to. A router before us would
+    /// take "not authorised" for a word about the chain that it presented; so it hears
+    /// "unreachable", and asks for the destination's word again.
+    pub(crate) fn not_for_it(&self, from: SessionId) -> Reason {
+        match self.is_router(from) {
+            true => Reason::Unreachable(RETRY_WHEN_BUSY_MS),
+            false => Reason::NotAuthorised,
+        }
     }
 
     pub(crate) fn is_router(&self, session: SessionId) -> bool {

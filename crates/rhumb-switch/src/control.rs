@@ -280,8 +280,9 @@ impl Switch {
         }
         let may_publish =
             self.directory.can_publish(&name) && self.may_cost(session, Cost::Publication, now);
-        if !may_publish || !self.may_attach(session, &name, now) {
-            self.plane.drop_pdu(DropReason::Overloaded);
+        let room = if may_publish { self.room_for(session, &name, now) } else { NO_ROOM };
+        if let Err(why) = room {
+            self.plane.drop_pdu(why);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
             self.send_nack(session, about, Nack { reason, reporter: Some(self.name()) }, now);
             return false;
@@ -306,7 +307,10 @@ impl Switch {
         let own = &chain.certificates()[0];
         match self.routes.attach(name, attached) {
             Ok(None) => {}
-            Ok(Some(before)) => self.tell_superseded(name, &before, own, now),
+            Ok(Some(before)) => {
+                self.tell_superseded(name, &before, own, now);
+                self.forget_detached(before.session, now);
+            }
             Err(NotAttached::Older(newer)) => {
                 self.refuse_superseded(session, about, &newer, now);
                 return false;
@@ -332,26 +336,29 @@ impl Switch {
         true
     }
 
-    /// Whether a session has room for another name.
-    fn may_attach(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
-        let neighbour = self.neighbour(session, now);
-        if neighbour.attached.contains(name) {
-            return true;
+    /// Whether a session has room for a name, or why not.
+    fn room_for(&mut self, session: SessionId, name: &Name, now: Now) -> Result<(), DropReason> {
+        if self.neighbour(session, now).attached.contains(name) {
+            return Ok(());
         }
+        match self.may_attach(session, now) {
+            false => NO_ROOM,
+            true if self.may_have_name(session, name, now) => Ok(()),
+            true => Err(DropReason::TooManyNames),
+        }
+    }
+
+    /// Whether a session has room for another name.
+    fn may_attach(&mut self, session: SessionId, now: Now) -> bool {
+        let neighbour = self.neighbour(session, now);
         if neighbour.attached.len() < MAX_ATTACHED_PER_SESSION
             && self.has_room_for_name(session, now)
         {
             return true;
         }
-        let mut attached = std::mem::take(&mut self.neighbour(session, now).attached);
-        let before = attached.len();
-        attached.retain(|name| {
-            self.routes.attached_mut(name).is_some_and(|attached| attached.session == session)
-        });
-        let has_room = attached.len() < MAX_ATTACHED_PER_SESSION;
-        self.neighbour(session, now).attached = attached;
-        self.count_attached(session, before, now);
-        has_room && self.has_room_for_name(session, now)
+        self.forget_detached(session, now);
+        self.neighbour(session, now).attached.len() < MAX_ATTACHED_PER_SESSION
+            && self.has_room_for_name(session, now)
     }
 
     /// Another process held the key of a session's peer, and still uses the keys that
@@ -473,5 +480,6 @@ const ACCEPTANCE_MARGIN_S: u64 = 5;
 /// A server's own name and many that it answers for; more are for
 /// another session. They are searched one by one.
 const MAX_ATTACHED_PER_SESSION: usize = 256;
+const NO_ROOM: Result<(), DropReason> = Err(DropReason::Overloaded);
 /// Until some of them have left.
 const RETRY_ATTACHING_MS: u16 = 1000;

@@ -37,13 +37,23 @@ pub struct Counters {
     /// Datagrams that one worker handed to another.
     pub handed_over: u64,
     #[serde(skip)]
-    drops: [u64; DropReason::ALL.len()],
+    drops: Drops,
+}
+
+/// For each reason so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Drops([u64; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self([0; DropReason::ALL.len()])
+    }
 }
 
 impl Counters {
     /// PDUs dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
-        self.drops[reason as usize]
+        self.drops.0[reason as usize]
     }
 
     /// PDUs dropped, each reason with its count.
@@ -56,7 +66,7 @@ impl Counters {
         self.forwarded_pdus += other.forwarded_pdus;
         self.forwarded_bytes += other.forwarded_bytes;
         self.handed_over += other.handed_over;
-        for (own, other) in self.drops.iter_mut().zip(&other.drops) {
+        for (own, other) in self.drops.0.iter_mut().zip(&other.drops.0) {
             *own += other;
         }
     }
@@ -70,6 +80,6 @@ impl Counters {
 
     #[inline]
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
-        self.drops[reason as usize] += 1;
+        self.drops.0[reason as usize] += 1;
     }
 }

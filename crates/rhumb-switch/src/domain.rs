@@ -72,6 +72,13 @@ impl Place {
         }
     }
 
+    /// Of how many domains, this one first, all lies within another one; 0 where this one does not.
+    pub(crate) fn levels_within(&self, domain: &Name) -> u8 {
+        let mut known = std::iter::once(&self.domain.name).chain(&self.domain.around);
+        let level = known.position(|it| it == domain).map(|level| level + 1);
+        level.map_or(0, |levels| u8::try_from(levels).unwrap_or(u8::MAX))
+    }
+
     /// For whoever runs it.
     pub(crate) fn status(&self, now: Now) -> DomainStatus {
         let Domain { name, around, .. } = &self.domain;

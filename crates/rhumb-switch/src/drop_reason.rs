@@ -69,6 +69,12 @@ pub enum DropReason {
     NotExported,
     /// The next router is outside of our domain, of which this router is no border.
     NextHopOutside,
+    /// For a name that its sender's domain does not let it send to.
+    OutOfReach,
+    /// More than its sender's domain lets be carried for it, or for whoever admitted it.
+    RateExceeded,
+    /// A name more than its server's domain lets it have, or whoever admitted it.
+    TooManyNames,
 }
 
 impl DropReason {

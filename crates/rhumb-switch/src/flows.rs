@@ -74,6 +74,8 @@ pub(crate) enum Ready {
     Open,
     /// Yes, but the flow crosses the border of a trust domain: its PDUs are for `transit`.
     Guarded,
+    /// Yes, but its PDUs count against a rate that a trust domain set: see `members`.
+    Metered,
 }
 
 /// What the table notes of a flow.

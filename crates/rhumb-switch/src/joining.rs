@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
 use rhumb_link::Source;
-use rhumb_trust::{Access, Now, Standing, Treatment, Who};
+use rhumb_trust::{Access, Missing, Now, Standing, Treatment, Who};
 use rhumb_wire::{Action, Name};
 
 use crate::config::Config;
@@ -69,14 +69,30 @@ impl Joining {
     /// Remembers that somebody was refused: the last so many names, each once.
     pub(crate) fn note_refused(&mut self, who: &Who<'_>, wanted: Wanted, now: Now) {
         let name = *who.name;
-        let before = self.refused.iter().position(|refused| refused.name == name);
-        let before = before.and_then(|place| self.refused.remove(place));
+        let before = self.forget_refused(&name).filter(|it| it.why.standing == Standing::Refused);
         let (times, why) = match before {
             Some(before) => (before.times + 1, before.why),
             None => (1, self.access.explain(who)),
         };
+        self.remember_refused(Refused { name, wanted, at: now, times, why });
+    }
+
+    /// Remembers that somebody who is let in was refused something by what its domain leaves it.
+    pub(crate) fn note_limited(&mut self, name: &Name, wanted: Wanted, missing: Missing, now: Now) {
+        let before = self.forget_refused(name).filter(|it| it.why.standing != Standing::Refused);
+        let times = before.map_or(1, |before| before.times + 1);
+        let why = Treatment { standing: Standing::Admitted, rule: None, missing: Some(missing) };
+        self.remember_refused(Refused { name: *name, wanted, at: now, times, why });
+    }
+
+    fn forget_refused(&mut self, name: &Name) -> Option<Refused> {
+        let place = self.refused.iter().position(|refused| refused.name == *name)?;
+        self.refused.remove(place)
+    }
+
+    fn remember_refused(&mut self, refused: Refused) {
         self.refused.truncate(MAX_REFUSED - 1);
-        self.refused.push_front(Refused { name, wanted, at: now, times, why });
+        self.refused.push_front(refused);
     }
 
     /// Whether strangers of a source may attach one more name, while RIBs are still to be told of
@@ -115,6 +131,7 @@ impl Joining {
             times: refused.times,
             rule: refused.why.rule,
             missing: refused.why.missing.as_ref().map(ToString::to_string),
+            limit: refused.why.missing.as_ref().and_then(Missing::limit).map(|it| it.to_string()),
         };
         self.refused.iter().map(status).collect()
     }

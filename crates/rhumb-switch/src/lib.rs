@@ -27,7 +27,7 @@
 //! | part | files | what it holds |
 //! |---|---|---|
 //! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
-//! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets` | who may carry for whom, how peers are treated, what they may cost us |
+//! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets`, `limits` | who may carry for whom, how peers are treated, what they may cost us and what their domains leave them |
 //! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
 //! | transit | `transit`, `border`, `stamps`, `domain` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it; what the inside shows outside |
@@ -41,6 +41,7 @@
 //! | `admit` | per flow: rights, routes, presenting chains |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `control` | per name: advertisements, acceptances, verdicts |
+//! | `members` | per name, flow and PDU of a member: whether its domain leaves it that |
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
 //! | `saved` | routes that outlive the process |
 //! | `status` | what a switch tells about itself |
@@ -67,6 +68,8 @@ mod hand_over;
 mod job;
 mod jobs;
 mod joining;
+mod limits;
+mod members;
 mod neighbour;
 mod newest;
 mod passes;
@@ -104,7 +107,7 @@ pub use rhumb_directory::Remote;
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
-    AttachedStatus, CertificateStatus, DomainStatus, FlowStatus, GrantStatus, LISTED,
+    AttachedStatus, CertificateStatus, DomainStatus, FlowStatus, GrantStatus, LISTED, LimitsStatus,
     MembershipStatus, RefusedStatus, RibStatus, SessionStatus, StampStatus, Status, TableStatus,
     UpstreamStatus, UpstreamUse, Wanted, WorkerStatus,
 };

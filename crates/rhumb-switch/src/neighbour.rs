@@ -7,6 +7,7 @@ use rhumb_trust::Standing;
 use rhumb_wire::{Name, Role};
 
 use crate::budgets::Cost;
+use crate::limits::Bounds;
 use crate::reach::{CREDIT_OF_A_HANDSHAKE, MAX_CREDIT};
 
 /// What a session may cost us.
@@ -23,6 +24,8 @@ pub(crate) struct Neighbour {
     shares: u32,
     /// Where the names that it attached are counted, if it is a stranger's.
     pub(crate) charged: Option<Source>,
+    /// What its trust domain leaves it, if that is not everything.
+    pub(crate) bounds: Option<Box<Bounds>>,
     /// Names that it attached.
     pub(crate) attached: Vec<Name>,
     /// Whether flows went to it, so that some may rest on its session.
@@ -62,6 +65,7 @@ impl Neighbour {
             standing,
             shares,
             charged: None,
+            bounds: None,
             attached: Vec::new(),
             carries: false,
             renewed_as_of: 0,

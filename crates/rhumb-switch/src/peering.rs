@@ -231,7 +231,7 @@ impl Switch {
             self.plane.tell(Event::UpstreamLost { address, error: None });
             self.choose_upstream(now);
         }
-        if let Some(neighbour) = self.admission.leave(session) {
+        if let Some(neighbour) = self.admission.leave(session, now.instant) {
             self.tell_gone(session, &neighbour.attached);
             self.flush_requests(now);
             self.routes.detach_session(session, &neighbour.attached);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rhumb_directory::Fill;
 use rhumb_link::Peer;
 use rhumb_trust::Now;
-use rhumb_wire::{Certificate, Name, Role, Statement};
+use rhumb_wire::{Certificate, Limits, Name, Role, Statement};
 use serde::{Serialize, Serializer};
 
 use crate::Switch;
@@ -84,8 +84,11 @@ pub struct RefusedStatus {
     pub times: u64,
     /// The number of the rule of access that refuses it, from 1; none where no rule fits.
     pub rule: Option<usize>,
-    /// What it lacks to be taken for a member of a domain that is let in.
+    /// What it lacks to be taken for a member of a domain that is let in, or of what its domain
+    /// left it nothing more.
     pub missing: Option<String>,
+    /// What its domain limits, if it was that: names, rate, or names to send to.
+    pub limit: Option<String>,
 }
 
 /// What somebody wanted who was refused.
@@ -214,8 +217,30 @@ pub struct MembershipStatus {
     pub issuers: Vec<Name>,
     /// What it may do there.
     pub rights: Vec<&'static str>,
+    /// How much of it, together with all whom it admitted.
+    pub limits: LimitsStatus,
     /// Seconds until the first of these words ends.
     pub expires_in_s: u64,
+}
+
+/// How much a member may have; 0 and nothing where its domain does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LimitsStatus {
+    /// Most names.
+    pub names: u32,
+    /// Most that is carried for it, in 1000 bits a second.
+    pub kbit_per_s: u32,
+    /// It sends inside of the domain only.
+    pub inside_only: bool,
+    /// The only name that it sends to.
+    pub only_to: Option<Name>,
+}
+
+impl From<Limits> for LimitsStatus {
+    fn from(limits: Limits) -> Self {
+        let Limits { names, kbit_per_s, inside_only, only_to } = limits;
+        Self { names, kbit_per_s, inside_only, only_to }
+    }
 }
 
 impl MembershipStatus {
@@ -226,6 +251,7 @@ impl MembershipStatus {
             domain: shown.domain(),
             issuers: shown.certificates().iter().map(|it| it.issuer).collect(),
             rights: shown.rights().names().collect(),
+            limits: shown.limits().into(),
             expires_in_s: shown.not_after_s().saturating_sub(now.unix_s()),
         })
     }

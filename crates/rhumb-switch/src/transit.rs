@@ -328,6 +328,9 @@ impl Switch {
         let pdu = &mut batch.arena_mut()[pdu];
         match Frame::parse(pdu) {
             Ok(Frame::Labelled(labelled)) => {
+                if !self.may_carry_labelled(session, &labelled, now) {
+                    return None;
+                }
                 let about = (len, self.routes.seen());
                 let is_ready = |it| it != Ready::No;
                 let known = self.plane.known_label(session, &labelled, about, is_ready, now);

@@ -16,6 +16,7 @@ mod inquiry;
 mod known_flows;
 mod labels;
 mod learning;
+mod limits;
 mod misses;
 mod nested;
 mod path;

@@ -22,7 +22,7 @@ use rhumb_wire::certificate::Locator;
 use rhumb_wire::metadata::Metadata;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
-use rhumb_wire::{Action, Certificate, Name, PduHeader, Rights, Role, Scope, Statement};
+use rhumb_wire::{Action, Certificate, Limits, Name, PduHeader, Rights, Role, Scope, Statement};
 
 use crate::world::{Stranger, World};
 
@@ -188,6 +188,60 @@ impl Nest {
 
 fn contains(bytes: &[u8], name: &Name) -> bool {
     bytes.windows(Name::LEN).any(|window| window == name.0)
+}
+
+/// A node that a station's domain keeps inside, at the interior router of another one, by whose
+/// domain it would be known outside.
+fn kept_inside(
+    nest: &mut Nest,
+    station: fn(&Nest) -> &Station,
+    at: fn(&Nest) -> &Station,
+) -> usize {
+    let node = Identity::generate(Role::Node, 0).unwrap();
+    let Station { identity, membership, .. } = station(nest);
+    let window = Window::starting(nest.world.now.unix_s(), LIFETIME_S);
+    let limits = Limits { inside_only: true, ..Limits::NONE };
+    let by = (&**identity, membership.as_ref());
+    let shown = Membership::sign_within(limits, by, node.name(), Rights::JOIN, 1, window).unwrap();
+    let node = Arc::new(node.with_membership(shown).unwrap());
+    let export = Some(Export { domain: at(nest).name(), up_to: None });
+    let router = at(nest).interior;
+    let node = nest.world.node_with(node, router, |config| config.export = export);
+    nest.world.run(2 * SECOND);
+    assert!(nest.world.nodes[node].core.is_joined());
+    node
+}
+
+#[test]
+fn who_is_kept_inside_reaches_its_domain_and_nothing_around_it_from_whichever_router() {
+    let mut nest = Nest::new();
+    let (port, sea) = (nest.port.interior, nest.sea.interior);
+    let (_, far) = nest.far_apart();
+    let in_sea = nest.exported(|nest| &nest.sea, None);
+    let (by_its_router, by_the_border) = (nest.node(port), nest.node(nest.port.border));
+    let member = kept_inside(&mut nest, |nest| &nest.port, |nest| &nest.port);
+    assert!(nest.arrives(member, by_its_router) && nest.arrives(member, by_the_border));
+    assert!(!nest.arrives(member, in_sea) && !nest.arrives(member, far));
+    assert!(nest.world.dropped(port, DropReason::OutOfReach) > 0);
+    // Whom it may not send to may send to it, but is not answered.
+    let name = nest.world.name(member);
+    let pings = |nest: &mut Nest, from: usize| {
+        for _ in 0..3 {
+            nest.world.nodes[from].core.ping(name, 64, 36, nest.world.now).unwrap();
+            nest.world.run(SECOND);
+        }
+        let events = std::mem::take(&mut nest.world.nodes[from].events);
+        events.iter().any(|event| matches!(event, Event::Pong { .. }))
+    };
+    assert!(pings(&mut nest, by_the_border) && !pings(&mut nest, in_sea));
+    // A router of the domain around would take its own inside for the member's.
+    let member = kept_inside(&mut nest, |nest| &nest.port, |nest| &nest.sea);
+    let at_sea = nest.node(sea);
+    assert!(!nest.arrives(member, at_sea) && !nest.arrives(member, in_sea));
+    // A member of the domain around reaches all of that from within.
+    let member = kept_inside(&mut nest, |nest| &nest.sea, |nest| &nest.port);
+    assert!(nest.arrives(member, by_the_border) && nest.arrives(member, in_sea));
+    assert!(!nest.arrives(member, far));
 }
 
 #[test]

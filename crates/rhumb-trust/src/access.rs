@@ -6,7 +6,7 @@
 //! They serve to refuse, or beside a name.
 
 use rhumb_wire::metadata::Role;
-use rhumb_wire::{Metadata, Name, Rights};
+use rhumb_wire::{Limit, Metadata, Name, Rights};
 
 use crate::Membership;
 
@@ -130,6 +130,48 @@ pub enum Missing {
         /// Why not.
         why: String,
     },
+    /// It, or whoever admitted it, has as many names as its domain leaves it.
+    #[error("{giver} and all whom it admitted have {names} names here, which is what it may have")]
+    Names {
+        /// Whose limit it is.
+        giver: Name,
+        /// How many.
+        names: u32,
+    },
+    /// It, or whoever admitted it, sends as much as its domain leaves it.
+    #[error("{giver} and all whom it admitted sent more than the {kbit_per_s} kbit/s that it may")]
+    Rate {
+        /// Whose limit it is.
+        giver: Name,
+        /// How much.
+        kbit_per_s: u32,
+    },
+    /// Its domain lets it send to one name.
+    #[error("{domain} lets it send to {only_to} only")]
+    Only {
+        /// The domain.
+        domain: Name,
+        /// To whom.
+        only_to: Name,
+    },
+    /// Its domain lets it send inside only.
+    #[error("{domain} lets it send inside only")]
+    Inside {
+        /// The domain.
+        domain: Name,
+    },
+}
+
+impl Missing {
+    /// What its domain limits that it would have to have more of.
+    pub fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Names { .. } => Some(Limit::Names),
+            Self::Rate { .. } => Some(Limit::Rate),
+            Self::Only { .. } | Self::Inside { .. } => Some(Limit::Reach),
+            _ => None,
+        }
+    }
 }
 
 fn in_words(rights: Rights) -> String {

@@ -7,7 +7,8 @@ use rhumb_daemon::cli::WhyArguments;
 use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::Outcome;
 use rhumb_daemon::output::Form;
-use rhumb_daemon::{names, status};
+use rhumb_daemon::{names, status, words};
+use rhumb_wire::Limits;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -70,7 +71,10 @@ impl Report {
                 Some("send") => "send",
                 _ => "be answered",
             };
-            let by = by_rule(&self.refused, ", as no rule lets it in");
+            let by = match self.refused["limit"].as_str() {
+                Some(limit) => format!(", as its domain leaves it no more {limit}"),
+                None => by_rule(&self.refused, ", as no rule lets it in"),
+            };
             said.push(format!(
                 "it was refused {times} times, {age} s ago the last time, when it wanted to {wanted}{by}"
             ));
@@ -90,10 +94,27 @@ impl Report {
         };
         let (domain, left) = (membership["domain"].as_str()?, membership["expires_in_s"].as_u64()?);
         let (rights, issuers) = (listed("rights")?, listed("issuers")?);
+        let limits = limits(&membership["limits"]);
+        let limits = match limits.is_empty() {
+            true => String::new(),
+            false => format!("; together with all whom it admits: {}", limits.join(", ")),
+        };
         Some(format!(
-            "it belongs to {domain} and may {rights} there for {left} s more, by the word of {issuers}"
+            "it belongs to {domain} and may {rights} there for {left} s more, by the word of {issuers}{limits}"
         ))
     }
+}
+
+/// In words, what a status says that a domain leaves a member.
+fn limits(status: &Value) -> Vec<String> {
+    let number = |key: &str| status[key].as_u64().and_then(|it| u32::try_from(it).ok());
+    let limits = Limits {
+        names: number("names").unwrap_or(0),
+        kbit_per_s: number("kbit_per_s").unwrap_or(0),
+        inside_only: status["inside_only"].as_bool().unwrap_or(false),
+        only_to: status["only_to"].as_str().and_then(|name| name.parse().ok()),
+    };
+    words::limits_in_words(&limits, |name| name.to_string())
 }
 
 fn by_rule(of: &Value, otherwise: &str) -> String {
