@@ -429,6 +429,10 @@ pub struct TraceArguments {
     /// Who to trace the way to
     #[arg(value_parser = names::parse)]
     pub name: Name,
+    /// Ask this RIB, that of this node's own domain, which trust domains are on the way, and which
+    /// routers stand at their borders; it has to answer this node
+    #[arg(long, value_name = "[NAME@]ADDR", value_parser = names::parse_remote)]
+    pub rib: Option<Remote>,
     /// The node that asks.
     #[command(flatten)]
     pub node: NodeArguments,

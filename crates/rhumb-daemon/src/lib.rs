@@ -14,6 +14,7 @@ pub mod config;
 pub mod daemon;
 pub mod exchange_protocols;
 pub mod failure;
+pub mod inquiry;
 pub mod key;
 pub mod key_fetch;
 pub mod lifetime;

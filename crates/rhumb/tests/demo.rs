@@ -98,10 +98,22 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(depths, [0, 1, 1, 2, 2]);
     let steps = story["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["file", "evidence", "uninvited", "not exported"]);
-    let [file, evidence, uninvited, not_exported] = &steps[..] else { panic!("{story}") };
+    assert_eq!(names, ["file", "trace", "evidence", "uninvited", "not exported"]);
+    let [file, trace, evidence, uninvited, not_exported] = &steps[..] else { panic!("{story}") };
     assert_eq!(file["sha256_ok"], true);
     assert_eq!(file["bytes"], 360_000);
+    let hidden = "(inside of land: hidden)";
+    let way = [
+        "port's router",
+        "port's border (at the border of port)",
+        "sea's border (at the border of sea)",
+        "land's border (at the border of land)",
+        hidden,
+        hidden,
+        "B",
+    ];
+    assert_eq!(trace["way"], serde_json::json!(way));
+    assert_eq!(trace["exported_by"], serde_json::json!(["farm", "land"]));
     let chain: Vec<&str> =
         evidence["chain"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     assert_eq!(chain.len(), 4, "{chain:?}");

@@ -228,6 +228,7 @@ struct Inner {
     _border: Running,
     _interior: Running,
     name: String,
+    rib: String,
     interior: String,
 }
 
@@ -249,8 +250,8 @@ fn start_inner(place: &Place, label: &str, around: (&str, &str, &str), served: &
         "rib", "--key", &rib_key, "--listen", ANY, "--domain", &name, "--parent", parent,
         "--store", &store,
     ];
-    let mut rib = place.start(&[&rib[..], &closed].concat());
-    let at = remote(&rib.next_object());
+    let mut running = place.start(&[&rib[..], &closed].concat());
+    let at = remote(&running.next_object());
 
     let (border_key, router) = member("router", "carry,publish");
     let words = format!("{label}.border");
@@ -267,8 +268,15 @@ fn start_inner(place: &Place, label: &str, around: (&str, &str, &str), served: &
     let interior = ["router", "--key", &interior_key, "--listen", ANY, "--rib", &at];
     let domain = ["--domain", &name, "--around", around, "--admit", served];
     let mut interior = place.start(&[&interior[..], &domain, &closed].concat());
-    let at = remote(&interior.next_object());
-    Inner { _rib: rib, _border: border, _interior: interior, name, interior: at }
+    let interior_at = remote(&interior.next_object());
+    Inner {
+        _rib: running,
+        _border: border,
+        _interior: interior,
+        name,
+        rib: at,
+        interior: interior_at,
+    }
 }
 
 #[test]
@@ -309,4 +317,27 @@ fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
     assert_eq!(served.code, 0, "{}{}", served.output, served.errors);
     assert_ne!(ping(&carol, &["--export", &land.name]).code, 0, "she is not exported");
     assert_ne!(ping(&alice, &[]).code, 0, "who asks may not leave");
+
+    // A trace shows borders, and that there is something behind them.
+    let trace = |key: &str, more: &[&str]| {
+        let plain = ["trace", &alice, "--key", key, "--router", &land.interior];
+        place.run(&[&plain[..], &["--export", &land.name], more].concat())
+    };
+    let plain = trace("node-bob.key", &[]);
+    assert_eq!(plain.code, 0, "{}{}", plain.output, plain.errors);
+    assert!(plain.output.contains("(inside of a domain: hidden)"), "{}", plain.output);
+    let refused = trace("node-bob.key", &["--rib", &land.rib]);
+    refused.is_refused_with(&["the RIB refuses to answer", "the right to publish"]);
+    admit(&place, "domain-land.key", "node-dora.key", "join,publish");
+    let told = trace("node-dora.key", &["--rib", &land.rib]);
+    assert_eq!(told.code, 0, "{}{}", told.output, told.errors);
+    for words in [
+        "at the border of domain-land: domain-land says: router-land may carry",
+        "at the border of domain-sea: domain-sea says: router-sea may carry",
+        "(inside of domain-sea: hidden)",
+        "says: I am known outside by domain-sea",
+    ] {
+        assert!(told.output.contains(words), "`{words}` is not in: {}", told.output);
+    }
+    assert!(!told.output.contains("router-sea-inside"), "{}", told.output);
 }

@@ -14,14 +14,12 @@
 
 mod attacks;
 mod children;
-mod directory;
 mod domains;
 mod facts;
 mod file;
 mod network;
 mod patience;
 mod relay;
-mod session;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +27,7 @@ use std::time::Duration;
 
 use rhumb_daemon::clock;
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::inquiry::{Directory, Session};
 use rhumb_daemon::output::Form;
 use rhumb_trust::{Chain, Verified};
 use rhumb_wire::Name;
@@ -36,12 +35,10 @@ use serde_json::Value;
 
 use attacks::Attack;
 use children::Process;
-use directory::Directory;
 use facts::{CertificateFact, Facts, Transfer};
 use file::DemoFile;
 use network::Network;
 use patience::Patience;
-use session::Session;
 
 pub(crate) use domains::run as run_domains;
 

@@ -1,6 +1,11 @@
-//! `rhumb trace`: the routers on the way to a name, as each of them says of itself.
+//! `rhumb trace`: the routers on the way to a name, as each of them says of itself, and the trust
+//! domains that they are of, as far as a RIB proves it.
+
+mod domains;
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -8,13 +13,16 @@ use rhumb_daemon::cli::TraceArguments;
 use rhumb_daemon::clock::now;
 use rhumb_daemon::config::NodeSettings;
 use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::membership::{check_peer, joined};
+use rhumb_daemon::key;
+use rhumb_daemon::membership::{check_peer, joined_as};
 use rhumb_daemon::names;
 use rhumb_daemon::output::{Form, round_trip_text};
 use rhumb_daemon::words::Labels;
 use rhumb_node::{Hop, Node};
 use rhumb_wire::{Certificate, Name};
 use serde::Serialize;
+
+use domains::{Domains, Place};
 
 /// Runs the command.
 pub(crate) fn run(
@@ -26,7 +34,12 @@ pub(crate) fn run(
     let name = arguments.name;
     check_peer(settings, name)?;
     let stopped = Err(Failure::operation_text("stopped"));
-    let report = joined(settings, with_parent, stopped, |node| trace(node, name))?;
+    let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
+    let asker = Arc::clone(&identity);
+    let mut report = joined_as(identity, settings, with_parent, stopped, |node| trace(node, name))?;
+    if let Some(rib) = arguments.rib {
+        report.domains = Domains::ask(asker, rib, name)?;
+    }
     form.print(&report);
     match report.reached() {
         true => Ok(()),
@@ -38,13 +51,15 @@ async fn trace(node: Node, name: Name) -> Outcome<Report> {
     // The first finds the way, so that the trace shows the way and not the search for it.
     node.ping(name, FIND_WITHIN).await.map_err(Failure::operation)?;
     let hops = node.trace(name, MAX_HOPS, ANSWER_WITHIN).await.map_err(Failure::operation)?;
-    Ok(Report { from: node.name(), name, hops, now_s: now().unix_s() })
+    let domains = Domains::default();
+    Ok(Report { from: node.name(), name, hops, domains, now_s: now().unix_s() })
 }
 
 struct Report {
     from: Name,
     name: Name,
     hops: Vec<Hop>,
+    domains: Domains,
     now_s: u64,
 }
 
@@ -62,29 +77,44 @@ impl Report {
 
 impl Serialize for Report {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hops: Vec<serde_json::Value> = self
-            .hops
-            .iter()
-            .map(|hop| {
-                serde_json::json!({
+        let evidence = |certificate: &Certificate| {
+            serde_json::json!({
+                "issuer": certificate.issuer.to_string(),
+                "sequence": certificate.sequence,
+                "not_after_s": certificate.not_after_s,
+                "certificate": HEXLOWER.encode(&encoded(certificate)),
+            })
+        };
+        let hops = self.hops.iter().zip(self.domains.places(&self.hops));
+        let hops: Vec<serde_json::Value> = hops
+            .map(|(hop, place)| {
+                let mut facts = serde_json::json!({
                     "name": hop.router.map(|name| name.to_string()),
                     "label": hop.router.and_then(names::label_of),
                     "calls_itself": hop.label,
                     "rtt_us": hop.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
-                    "right": hop.right.as_ref().map(|right| serde_json::json!({
-                        "issuer": right.issuer.to_string(),
-                        "sequence": right.sequence,
-                        "not_after_s": right.not_after_s,
-                        "certificate": HEXLOWER.encode(&encoded(right)),
-                    })),
-                })
+                    "right": hop.right.as_deref().map(evidence),
+                });
+                let word = hop.router.and_then(|router| self.domains.border(router));
+                facts["border"] = serde_json::json!(word.map(evidence));
+                if let (Some(facts), Some(more)) =
+                    (facts.as_object_mut(), place.facts().as_object_mut())
+                {
+                    facts.append(more);
+                }
+                facts
             })
             .collect();
+        let exports: Vec<_> = self.domains.exports().iter().map(evidence).collect();
+        let by = self.domains.exports().iter().filter_map(|it| it.statement.exports_by());
+        let by: Vec<String> = by.map(|domain| domain.to_string()).collect();
         serde_json::json!({
             "from": self.from.to_string(),
             "name": self.name.to_string(),
             "reached": self.reached(),
             "hops": hops,
+            "exported_by": by,
+            "exports": exports,
         })
         .serialize(serializer)
     }
@@ -98,11 +128,21 @@ impl fmt::Display for Report {
         }
         labels.insert(self.from, "this node");
         write!(f, " 0  {}  (this node)", self.from)?;
-        for (index, hop) in self.hops.iter().enumerate() {
+        let places = self.domains.places(&self.hops);
+        let by = self.domains.exports().iter().filter_map(|it| it.statement.exports_by());
+        let borders = places.iter().filter_map(|place| match place {
+            Place::Border(domain) => Some(*domain),
+            _ => None,
+        });
+        for domain in by.chain(borders) {
+            names::label_of(domain).into_iter().for_each(|label| labels.insert(domain, label));
+        }
+        for (index, (hop, place)) in self.hops.iter().zip(&places).enumerate() {
             let number = index + 1;
-            match hop.router {
-                Some(name) => write!(f, "\n{number:2}  {name}{}", called(name, hop))?,
-                None => write!(f, "\n{number:2}  (no answer)")?,
+            match (hop.router, place.told(&labels)) {
+                (Some(name), _) => write!(f, "\n{number:2}  {name}{}", called(name, hop))?,
+                (None, Some(place)) => write!(f, "\n{number:2}  ({place})")?,
+                (None, None) => write!(f, "\n{number:2}  (no answer)")?,
             }
             if let Some(rtt) = hop.rtt {
                 write!(f, "  {}", round_trip_text(rtt))?;
@@ -112,6 +152,14 @@ impl fmt::Display for Report {
             } else if hop.router.is_some_and(|name| name != self.name) {
                 f.write_str("\n    it showed no right to carry")?;
             }
+            if let Some(word) = hop.router.and_then(|router| self.domains.border(router)) {
+                let domain = labels.of(word.issuer);
+                let word = labels.sentence(word, self.now_s);
+                write!(f, "\n    at the border of {domain}: {word}")?;
+            }
+        }
+        for word in self.domains.exports() {
+            write!(f, "\n    {}", labels.sentence(word, self.now_s))?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rhumb_daemon::clock;
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::inquiry::{Directory, Session};
 use rhumb_daemon::remote::Remote;
 use rhumb_trust::{Identity, Window};
 use rhumb_wire::nack::{Nack, Reason};
@@ -18,11 +19,9 @@ use rhumb_wire::rib::{Refusal, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Role, Scope, Statement};
 use serde::Serialize;
 
-use super::directory::Directory;
 use super::network::Network;
 use super::patience::Patience;
 use super::relay::Relay;
-use super::session::Session;
 
 /// An attack and what came of it.
 #[derive(Debug, Serialize)]

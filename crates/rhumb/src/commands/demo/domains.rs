@@ -51,8 +51,13 @@ pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Fo
 }
 
 /// What is tried, in this order.
-const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 4] =
-    [steps::move_file, steps::what_the_world_knows, steps::uninvited, steps::not_exported];
+const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 5] = [
+    steps::move_file,
+    steps::trace,
+    steps::what_the_world_knows,
+    steps::uninvited,
+    steps::not_exported,
+];
 /// The promise is 30 s with everything; a step under way and
 /// cleaning up take some seconds more at the worst.
 const DEADLINE: Duration = Duration::from_secs(22);

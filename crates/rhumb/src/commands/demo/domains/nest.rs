@@ -78,7 +78,8 @@ impl<'a> Nest<'a> {
         let (port_router, _) = ground.interior(&port, "port's router")?;
         let (farm_router, farm_router_name) = ground.interior(&farm, "farm's router")?;
 
-        let a = ground.member("A", Role::Node, &port, "join")?;
+        // With the right to publish it may ask the port's RIB, which answers members only.
+        let a = ground.member("A", Role::Node, &port, "join,publish")?;
         let b = ground.member("B", Role::Node, &farm, "join")?;
         let c = ground.member("C", Role::Node, &farm, "join")?;
         let receive = |node: &Holder, more: &[&OsStr]| -> Outcome<Process> {

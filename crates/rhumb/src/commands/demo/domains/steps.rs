@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use rhumb_daemon::clock;
 use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::inquiry::{Directory, Session};
 use rhumb_daemon::key;
 use rhumb_daemon::output::{bytes_text, rate_text};
-use rhumb_wire::Role;
+use rhumb_wire::{Name, Role};
+use serde_json::Value;
 
-use super::super::directory::Directory;
 use super::super::file::{self, DemoFile};
-use super::super::session::Session;
 use super::nest::Nest;
 use super::story::Step;
 
@@ -51,6 +51,35 @@ pub(super) fn move_file(nest: &mut Nest<'_>, given: &Given<'_>) -> Outcome<Step>
     step.note("bytes", *bytes);
     step.note("transfer_seconds", seconds);
     step.note("sha256_ok", is_whole);
+    Ok(step.end())
+}
+
+/// A traces the way to B, and asks the port's RIB which domains are on it.
+pub(super) fn trace(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> {
+    let tried = "A traces the way to B, and asks its RIB which domains are on it.";
+    let mut step = Step::begin("trace", tried.into());
+    let (to, rib) = (nest.b.name().to_string(), nest.port.rib.remote.to_string());
+    let trace = ["trace".as_ref(), to.as_ref(), "--rib".as_ref(), rib.as_ref()];
+    let report = nest.run_as_a(&trace)?.next_object(nest.ground.patience)?;
+    let label = |name: &Value| {
+        let name = name.as_str().and_then(|name| name.parse().ok());
+        name.map(|name: Name| nest.ground.labels.of(name))
+    };
+    let told = |hop: &Value| match (label(&hop["name"]), label(&hop["inside_of"])) {
+        (Some(name), _) => match label(&hop["border_of"]) {
+            Some(domain) => format!("{name} (at the border of {domain})"),
+            None => name,
+        },
+        (None, Some(domain)) => format!("(inside of {domain}: hidden)"),
+        (None, None) => "(no answer)".to_owned(),
+    };
+    let way: Vec<String> = report["hops"].as_array().into_iter().flatten().map(told).collect();
+    let by = report["exported_by"].as_array().into_iter().flatten().filter_map(label);
+    let by: Vec<String> = by.collect();
+    step.saw(way == EXPECTED_WAY, way.join(" - ") + ".");
+    step.saw(by == ["farm", "land"], format!("B is known outside by: {}.", by.join(", then ")));
+    step.note("way", way);
+    step.note("exported_by", by);
     Ok(step.end())
 }
 
@@ -164,5 +193,15 @@ pub(super) fn not_exported(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> 
     Ok(step.end())
 }
 
+/// The farm's border and router answer, and their names are taken off where the land ends.
+const EXPECTED_WAY: [&str; 7] = [
+    "port's router",
+    "port's border (at the border of port)",
+    "sea's border (at the border of sea)",
+    "land's border (at the border of land)",
+    "(inside of land: hidden)",
+    "(inside of land: hidden)",
+    "B",
+];
 /// Everything is on this machine.
 const PATIENCE: Duration = Duration::from_secs(3);

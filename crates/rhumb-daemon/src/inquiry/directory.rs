@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use rhumb_daemon::clock;
-use rhumb_daemon::failure::{Failure, Outcome};
+use crate::clock;
+use crate::failure::{Failure, Outcome};
 use rhumb_trust::{Chain, Verified, name_of, verify_chain, verify_statement};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
 use rhumb_wire::{Action, Metadata, Name, Statement};
@@ -12,7 +12,7 @@ use rhumb_wire::{Action, Metadata, Name, Statement};
 use super::session::Session;
 
 /// A RIB, asked by whoever `source` is.
-pub(crate) struct Directory<'a> {
+pub struct Directory<'a> {
     session: &'a mut Session,
     source: Name,
     last_id: u32,
@@ -20,13 +20,13 @@ pub(crate) struct Directory<'a> {
 
 impl<'a> Directory<'a> {
     /// Asks over `session`, whose own name is `source`.
-    pub(crate) fn new(session: &'a mut Session, source: Name) -> Self {
+    pub fn new(session: &'a mut Session, source: Name) -> Self {
         Self { session, source, last_id: 0 }
     }
 
     /// The verified chain that leads from `name` outward;
     /// `None` when the RIB proves that it knows none.
-    pub(crate) fn look_up(&mut self, name: Name) -> Outcome<Option<Verified<Chain>>> {
+    pub fn look_up(&mut self, name: Name) -> Outcome<Option<Verified<Chain>>> {
         let mut keys = HashMap::new();
         let certificates = match self.request(RibRequestBody::LookUpRoute(name))? {
             RibResponseBody::Found { name: of, metadata, certificates, .. } if of == name => {
@@ -41,6 +41,11 @@ impl<'a> Directory<'a> {
                     Statement::Absence { subject } if subject == name => Ok(None),
                     _ => Err(unexpected()),
                 };
+            }
+            RibResponseBody::Refused(refusal) => {
+                return Err(Failure::setup_text(format!(
+                    "the RIB refuses to answer: {refusal}; its operator admits this name, or gives it the right to publish"
+                )));
             }
             _ => return Err(unexpected()),
         };
@@ -67,7 +72,7 @@ impl<'a> Directory<'a> {
     }
 
     /// One question, one answer.
-    pub(crate) fn request(&mut self, body: RibRequestBody) -> Outcome<RibResponseBody> {
+    pub fn request(&mut self, body: RibRequestBody) -> Outcome<RibResponseBody> {
         self.last_id += 1;
         let request = RibRequest { id: RequestId(self.last_id), body };
         let mut data = Vec::new();

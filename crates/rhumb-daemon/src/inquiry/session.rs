@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rhumb_daemon::failure::{Failure, Outcome};
-use rhumb_daemon::key;
-use rhumb_daemon::remote::{Remote, any_port_towards};
+use crate::failure::{Failure, Outcome};
+use crate::key;
+use crate::remote::{Remote, any_port_towards};
 use rhumb_io::PacketIo;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_link::{Endpoint, Event, SessionId};
@@ -17,7 +17,7 @@ use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader};
 
 /// A session that is up.
-pub(crate) struct Session {
+pub struct Session {
     endpoint: Endpoint,
     socket: UdpSocket,
     id: SessionId,
@@ -28,18 +28,16 @@ pub(crate) struct Session {
 
 /// A PDU that came in.
 #[derive(Debug)]
-pub(crate) struct Received {
-    pub(crate) header: PduHeader,
-    pub(crate) data: Vec<u8>,
+pub struct Received {
+    /// Its header.
+    pub header: PduHeader,
+    /// Its data.
+    pub data: Vec<u8>,
 }
 
 impl Session {
     /// Connects as `identity`, or says why not.
-    pub(crate) fn connect(
-        identity: Arc<Identity>,
-        remote: Remote,
-        patience: Duration,
-    ) -> Outcome<Self> {
+    pub fn connect(identity: Arc<Identity>, remote: Remote, patience: Duration) -> Outcome<Self> {
         let config = {
             let mut config = rhumb_link::Config::default();
             config.accept = false;
@@ -70,12 +68,12 @@ impl Session {
     }
 
     /// Who is at the other end.
-    pub(crate) fn peer(&self) -> Name {
+    pub fn peer(&self) -> Name {
         self.peer
     }
 
     /// Sends a PDU to the peer and waits for one that `answers`. `None` when none came in time.
-    pub(crate) fn ask(
+    pub fn ask(
         &mut self,
         action: Action,
         source: Name,
@@ -100,7 +98,7 @@ impl Session {
     }
 
     /// Ends the session, and says so to the peer.
-    pub(crate) fn close(mut self) {
+    pub fn close(mut self) {
         self.endpoint.close(self.id, Instant::now());
         self.batch.clear();
         self.endpoint.poll_transmit(&mut self.batch);

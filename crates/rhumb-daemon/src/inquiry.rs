@@ -1,0 +1,8 @@
+//! Asking a RIB or a router something over one secure session, and waiting for the answer: for
+//! tools that want to know, and are no nodes.
+
+mod directory;
+mod session;
+
+pub use directory::Directory;
+pub use session::{Received, Session};
