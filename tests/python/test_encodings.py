@@ -143,6 +143,7 @@ class CertificateEncoding(Strictness):
         self.check(self.make(6, subject=B, rights=9, limits=inside), self.head(6, 2) + B_HEX + numbers)
         both = Limits(10, 2000, inside_only=True, only_to=A)
         self.check(self.make(6, subject=B, rights=9, limits=both), self.head(6, 3) + B_HEX + numbers + A_HEX)
+        self.check(self.make(7, subject=B), self.head(7, 0) + B_HEX)
 
     def test_the_lengths_that_section_2_states(self):
         lengths = [
@@ -155,14 +156,15 @@ class CertificateEncoding(Strictness):
                 ((4,), {"subject": B}),
                 ((6,), {"subject": B, "rights": 1}),
                 ((6,), {"subject": B, "rights": 1, "limits": Limits(only_to=A)}),
+                ((7,), {"subject": B}),
             )
         ]
-        self.assertEqual(lengths, [156, 188, 142, 124, 156, 168, 200])
+        self.assertEqual(lengths, [156, 188, 142, 124, 156, 168, 200, 156])
 
     def test_what_must_be_refused(self):
         route = self.make(1, subject=B).encode()
         # Version, type, scope, the zero byte, and an end before the beginning.
-        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 7), (2, 2), (3, 1), (26, 0)])
+        self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 8), (2, 2), (3, 1), (26, 0)])
         member = self.make(6, subject=B, rights=9).encode()
         self.assert_refused(member, Certificate.parse, [(2, 1), (2, 4), (92, 1), (95, 0), (95, 16)])
         self.assert_refused(self.make(3).encode(), Certificate.parse, [(2, 1)])

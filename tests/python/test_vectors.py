@@ -23,15 +23,17 @@ from rhumb.names import Name
 from rhumb.payloads import Payload
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.reader import Reader
+from rhumb.removals import Removal
 from rhumb.session import Parameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors"
 FILES = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.json"))}
 ROLES = {"node": 1, "router": 2, "rib": 3, "domain": 4, "capsule": 5}
 ALGORITHMS = {"P-256": 1, "Ed25519": 2}
-TYPES = {"export": 1, "route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6}
+TYPES = {"export": 1, "route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6, "removal": 7}
 RIGHTS = {"join": 1, "carry": 2, "publish": 4, "admit": 8}
-SUBJECTS = {"route": "via", "export": "via", "absence": "subject", "service": "server", "member": "member"}
+SUBJECTS = {"route": "via", "export": "via", "absence": "subject", "service": "server"}
+SUBJECTS.update(member="member", removal="member")
 
 
 def turned(mapping):
@@ -191,6 +193,21 @@ class MembershipForm:
         return Membership(metadata_of(fields["issuers"]), certificates_of(fields["certificates"])).encode()
 
 
+class RemovalForm:
+    def decode(self, octets, _):
+        found = Removal.parse(octets)
+        found.verify(found.said.not_before_s)
+        return {
+            "issuer": str(found.said.issuer),
+            "removed": str(found.removed),
+            "issuers": hexes(found.issuers),
+            "certificates": hexes(found.certificates),
+        }
+
+    def encode(self, fields):
+        return Removal(metadata_of(fields["issuers"]), certificates_of(fields["certificates"])).encode()
+
+
 class CertificateListForm:
     def decode(self, octets, _):
         listed = read_all(certificates.read_list, octets)
@@ -310,7 +327,13 @@ class RibForm:
         return fields
 
     def encode(self, fields):
-        read = {"name": Name.from_text, "store": bytes.fromhex, "metadata": metadata_of, "certificates": certificates_of}
+        read = {
+            "name": Name.from_text,
+            "store": bytes.fromhex,
+            "metadata": metadata_of,
+            "certificates": certificates_of,
+            "removals": lambda texts: tuple(rib.Lists.parse(bytes.fromhex(text)) for text in texts),
+        }
         return self.message(**{key: read.get(key, int)(value) for key, value in fields.items()}).encode()
 
 
@@ -497,6 +520,7 @@ FORMS = {
     "certificate": CertificateForm(),
     "certificate list": CertificateListForm(),
     "membership": MembershipForm(),
+    "removal": RemovalForm(),
     "chain": ChainForm(),
     "PDU": PduForm(),
     "labelled PDU": LabelledPduForm(),
@@ -509,6 +533,7 @@ FORMS = {
         rib.LOOK_UP_EXPORT: ("name",),
         rib.PUBLISH: ("metadata", "certificates"),
         rib.GONE: ("name", "sequence"),
+        rib.REMOVALS_SINCE: ("store", "position"),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
@@ -518,6 +543,7 @@ FORMS = {
         rib.FOUND_BEYOND: ("name", "level", "metadata", "certificates"),
         rib.CHANGED_BEYOND: ("name", "level", "metadata", "certificates"),
         rib.STORE: ("store",),
+        rib.REMOVALS: ("store", "position", "removals"),
     }),
     "payload": PayloadForm(),
     "transfer message": TransferForm(),

@@ -108,6 +108,7 @@ mod tests {
                 rule(Some(c), Standing::Admitted),
             ],
             otherwise: Standing::Stranger,
+            ..Access::default()
         };
         let senders = Senders::new(&access);
         let expected = [Standing::Admitted, Standing::Refused, Standing::Refused];

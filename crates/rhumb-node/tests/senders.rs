@@ -25,7 +25,7 @@ async fn join(relay: &Relay) -> Node {
 
 fn only(name: Name, otherwise: Standing) -> Access {
     let rule = Rule::named(name, Standing::Admitted);
-    Access { rules: vec![rule], otherwise }
+    Access { rules: vec![rule], otherwise, ..Access::default() }
 }
 
 fn file(name: &str) -> (Vec<u8>, Offer) {
@@ -89,7 +89,7 @@ async fn who_may_not_send_here_is_refused_and_told_of() {
 async fn a_node_that_refuses_everybody_still_sends_files() {
     let relay = Relay::start(Behaviour::default());
     let mut config = Config::new(relay.address);
-    config.access = Access { rules: Vec::new(), otherwise: Standing::Refused };
+    config.access = Access { rules: Vec::new(), otherwise: Standing::Refused, ..Access::default() };
     let closed = Node::join(identity(), config).await.expect("joined");
     let other = join(&relay).await;
     let to = other.name();

@@ -183,7 +183,7 @@ impl Entry {
             Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => &mut self.withdrawal,
-            Statement::Absence { .. } | Statement::Member { .. } => {
+            Statement::Absence { .. } | Statement::Member { .. } | Statement::Removal { .. } => {
                 return Err(Refusal::NotPublishable);
             }
         };

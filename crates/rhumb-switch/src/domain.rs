@@ -135,7 +135,7 @@ impl Switch {
     pub(crate) fn is_outside(&self, session: SessionId, now: Now) -> bool {
         let Some(place) = self.transit.place() else { return false };
         let who = self.plane.peer(session).map(|peer| peer.who(now.unix_s()));
-        who.is_some_and(|who| !who.is_member_of(&place.domain.name))
+        who.is_some_and(|who| !self.admission.is_member(&who, &place.domain.name))
     }
 
     /// The domain by whose border a destination is reached that was found so many domains out.

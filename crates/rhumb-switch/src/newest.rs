@@ -44,7 +44,9 @@ impl Newest {
                 self.withdrawal = Some(Box::new(certificate.clone()));
                 return true;
             }
-            Statement::Absence { .. } | Statement::Member { .. } => return false,
+            Statement::Absence { .. } | Statement::Member { .. } | Statement::Removal { .. } => {
+                return false;
+            }
         };
         if register.as_ref().is_some_and(|said| said.sequence >= certificate.sequence) {
             return false;

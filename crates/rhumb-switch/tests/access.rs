@@ -22,7 +22,7 @@ fn rule(name: Name, standing: Standing) -> Rule {
 /// Everybody but these names is refused.
 fn closed_but_for(names: &[Name]) -> Access {
     let rules = names.iter().map(|name| rule(*name, Standing::Admitted)).collect();
-    Access { rules, otherwise: Standing::Refused }
+    Access { rules, otherwise: Standing::Refused, ..Access::default() }
 }
 
 fn set_access(world: &mut World, access: Access) {

@@ -19,7 +19,7 @@ fn closed_to_all_but_members() -> (World, Identity) {
     let domain = Identity::generate(Role::Domain, 0).unwrap();
     let rule = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
     let now = world.now;
-    let access = Access { rules: vec![rule], otherwise: Standing::Refused };
+    let access = Access { rules: vec![rule], otherwise: Standing::Refused, ..Access::default() };
     world.routers[0].switch.set_access(access, now);
     (world, domain)
 }
@@ -81,7 +81,7 @@ fn who_was_a_member_is_a_stranger_where_strangers_are_let_in() {
     let (mut world, domain) = closed_to_all_but_members();
     let rule = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
     let now = world.now;
-    let open = Access { rules: vec![rule], otherwise: Standing::Stranger };
+    let open = Access { rules: vec![rule], otherwise: Standing::Stranger, ..Access::default() };
     world.routers[0].switch.set_access(open, now);
     let identity = member(&world, &domain, Rights::JOIN, 60);
     let node = world.node_of(identity, 0);

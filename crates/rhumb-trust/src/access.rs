@@ -8,7 +8,7 @@
 use rhumb_wire::metadata::Role;
 use rhumb_wire::{Limit, Metadata, Name, Rights};
 
-use crate::Membership;
+use crate::{Membership, Removals};
 
 /// Somebody at a moment: what is known of him.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,8 @@ pub struct Access {
     pub rules: Vec<Rule>,
     /// For whom no rule fits.
     pub otherwise: Standing,
+    /// Memberships that do not count, whatever they say.
+    pub removals: Removals,
 }
 
 /// A rule fits who has all that it asks for; one that asks for nothing fits everybody.
@@ -73,16 +75,28 @@ impl Access {
     /// How somebody is treated, and why.
     pub fn explain(&self, who: &Who<'_>) -> Treatment {
         let standing = self.standing(who);
-        let rule = self.rules.iter().position(|rule| rule.fits(who)).map(|at| at + 1);
+        let fits = |rule: &Rule| rule.fits(who, &self.removals);
+        let rule = self.rules.iter().position(fits).map(|at| at + 1);
         let gives_more = |rule: &&Rule| rank(rule.standing) > rank(standing);
-        let missing = self.rules.iter().filter(gives_more).find_map(|rule| rule.missing(who));
+        let missing =
+            self.rules.iter().filter(gives_more).find_map(|rule| rule.missing(who, &self.removals));
         Treatment { standing, rule, missing }
     }
 
     /// How somebody is treated.
     pub fn standing(&self, who: &Who<'_>) -> Standing {
-        let fitting = self.rules.iter().find(|rule| rule.fits(who));
+        let fitting = self.rules.iter().find(|rule| rule.fits(who, &self.removals));
         fitting.map_or(self.otherwise, |rule| rule.standing)
+    }
+
+    /// Whether somebody belongs to a domain, whatever he may do there.
+    pub fn is_member(&self, who: &Who<'_>, domain: &Name) -> bool {
+        who.belongs_to(domain, &self.removals, |_| true)
+    }
+
+    /// The domains whose members the rules are about.
+    pub fn domains(&self) -> impl Iterator<Item = Name> {
+        self.rules.iter().filter_map(|rule| rule.domain).map(|(domain, _)| domain)
     }
 }
 
@@ -121,6 +135,14 @@ pub enum Missing {
         domain: Name,
         /// What is asked for.
         rights: Rights,
+    },
+    /// It was taken back, by the domain or by whom that admitted to admit others.
+    #[error("it was removed from {domain} by {}", by_whom(.domain, .by))]
+    Removed {
+        /// The domain.
+        domain: Name,
+        /// By whom.
+        by: Name,
     },
     /// It is over, not yet valid, of another name, or not signed by whom it says.
     #[error("its membership of {domain} does not hold: {why}")]
@@ -174,6 +196,13 @@ impl Missing {
     }
 }
 
+fn by_whom(domain: &Name, by: &Name) -> String {
+    match by == domain {
+        true => "that domain".to_owned(),
+        false => by.to_string(),
+    }
+}
+
 fn in_words(rights: Rights) -> String {
     rights.names().collect::<Vec<_>>().join(", ")
 }
@@ -181,20 +210,22 @@ fn in_words(rights: Rights) -> String {
 impl Default for Access {
     /// Everybody is a stranger.
     fn default() -> Self {
-        Self { rules: Vec::new(), otherwise: Standing::Stranger }
+        let (rules, removals) = (Vec::new(), Removals::default());
+        Self { rules, otherwise: Standing::Stranger, removals }
     }
 }
 
 impl Who<'_> {
-    /// Whether he belongs to a domain, whatever he may do there.
-    pub fn is_member_of(&self, domain: &Name) -> bool {
-        self.belongs_to(domain, |_| true)
-    }
-
-    fn belongs_to(&self, domain: &Name, has_rights: impl Fn(Rights) -> bool) -> bool {
+    fn belongs_to(
+        &self,
+        domain: &Name,
+        removals: &Removals,
+        has_rights: impl Fn(Rights) -> bool,
+    ) -> bool {
         self.membership.is_some_and(|membership| {
             membership.is_of(domain)
                 && has_rights(membership.rights())
+                && removals.against(membership).is_none()
                 && membership.check(self.name, self.now_s).is_ok()
         })
     }
@@ -212,31 +243,32 @@ impl Rule {
     }
 
     /// What he lacks who fits this rule but for its domain.
-    fn missing(&self, who: &Who<'_>) -> Option<Missing> {
+    fn missing(&self, who: &Who<'_>, removals: &Removals) -> Option<Missing> {
         let (domain, rights) = self.domain?;
-        let is_fit_but_for_it = Self { domain: None, ..self.clone() }.fits(who);
+        let is_fit_but_for_it = Self { domain: None, ..self.clone() }.fits(who, removals);
         let lack = || match who.membership {
             None => Missing::Membership { domain },
             Some(shown) if !shown.is_of(&domain) => {
                 Missing::ThisDomain { domain, shown: shown.domain() }
             }
-            Some(shown) => match shown.check(who.name, who.now_s) {
-                Err(why) => Missing::Holding { domain, why: why.to_string() },
-                Ok(()) => Missing::Rights { domain, rights },
+            Some(shown) => match (shown.check(who.name, who.now_s), removals.against(shown)) {
+                (Err(why), _) => Missing::Holding { domain, why: why.to_string() },
+                (Ok(()), Some(by)) => Missing::Removed { domain, by },
+                (Ok(()), None) => Missing::Rights { domain, rights },
             },
         };
         is_fit_but_for_it.then(lack)
     }
 
-    fn fits(&self, who: &Who<'_>) -> bool {
+    fn fits(&self, who: &Who<'_>, removals: &Removals) -> bool {
         let label = who.metadata.attributes().get(LABEL);
         // What costs signatures comes last, and only for who claims to belong to that domain.
         self.name.is_none_or(|expected| expected == *who.name)
             && self.role.is_none_or(|expected| expected == who.metadata.role)
             && self.label.as_ref().is_none_or(|expected| label == Some(expected))
-            && self
-                .domain
-                .is_none_or(|(domain, rights)| who.belongs_to(&domain, |has| has.hold(rights)))
+            && self.domain.is_none_or(|(domain, rights)| {
+                who.belongs_to(&domain, removals, |has| has.hold(rights))
+            })
     }
 }
 
@@ -275,6 +307,7 @@ mod tests {
         let access = Access {
             rules: vec![Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted)],
             otherwise: Standing::Refused,
+            ..Access::default()
         };
         let shown = |issuer: &Identity, rights| {
             let window = Window::starting(1000, 60);
@@ -314,7 +347,7 @@ mod tests {
                 },
                 Rule { role: Some(Role::Node), ..rule(Standing::Admitted) },
             ],
-            otherwise: Standing::Stranger,
+            ..Access::default()
         };
         let treated = |access: &Access, metadata: &Metadata| {
             let name = &name_of(metadata);

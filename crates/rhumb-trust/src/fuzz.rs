@@ -1,5 +1,6 @@
 //! Properties for the fuzzer and for tests: no chain is believed unless each of its certificates
-//! was signed by its issuer, and no membership gives more than its giver has.
+//! was signed by its issuer, no membership gives more than its giver has, and nobody removes whom he
+//! could not admit.
 //!
 //! That of chains is structure-aware, because random bytes stop at the first signature: the input
 //! chooses who says what, and which of it is altered afterwards.
@@ -10,7 +11,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use rhumb_wire::certificate::{Locator, MAX_CHAIN, SIGNATURE_LEN};
 use rhumb_wire::{Certificate, Limits, Metadata, Name, PublicKey, Rights, Role, Scope, Statement};
 
-use crate::{CLOCK_SKEW_S, MAX_DEPTH, Membership, name_of, verify_chain};
+use crate::{CLOCK_SKEW_S, MAX_DEPTH, Membership, Removal, name_of, verify_chain};
 
 /// `verify_chain`: `data` are a byte for the time, then [`STEP`] bytes per certificate.
 ///
@@ -88,6 +89,28 @@ pub fn membership(data: &[u8]) {
     let member = membership.member();
     assert!(membership.check(&membership.domain(), 0).is_err(), "a domain in itself");
     let _ = membership.check(&member, certificates[0].not_before_s);
+}
+
+/// `Removal::parse`, and what it takes for one.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn removal(data: &[u8]) {
+    let Ok(removal) = Removal::parse(data) else { return };
+    assert_eq!(removal.emit(), data, "one encoding");
+    assert!((1..=MAX_DEPTH).contains(&removal.signatures()));
+    let said = removal.certificate();
+    assert_eq!(said.statement, Statement::Removal { member: removal.removed() });
+    if let Some(authority) = removal.authority() {
+        assert_eq!(authority.member(), removal.issuer());
+        assert!(authority.rights().hold(Rights::ADMIT), "by who may not admit");
+        assert!(!removal.counts_against(authority), "against its own issuer's");
+    }
+    assert_ne!(removal.removed(), removal.issuer());
+    let now_s = said.not_before_s;
+    if let Ok(believed) = removal.verify(now_s) {
+        assert!(believed.certificate().sequence / 1000 <= now_s + CLOCK_SKEW_S, "ahead");
+    }
 }
 
 /// Holders with keys of their own; the last one's key is known to nobody.

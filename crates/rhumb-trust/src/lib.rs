@@ -10,7 +10,8 @@
 //! 4. [`AdCert`] is an owner's word for a server in a form to hand
 //!    over, and [`save_key`] writes a key to a file.
 //! 5. [`Membership`] is a trust domain's word for a member, [`Delegation`] for its border router
-//!    and the domain around it, and [`Access`] says how a service treats whom.
+//!    and the domain around it, [`Removal`] takes a member's back, and [`Access`] says how a service
+//!    treats whom.
 //! 6. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
@@ -30,6 +31,7 @@ mod key_file;
 mod lifetime;
 mod membership;
 mod now;
+mod removal;
 mod verify;
 mod words;
 pub mod x509;
@@ -47,6 +49,7 @@ pub use lifetime::{
 };
 pub use membership::{MAX_DEPTH, Membership, MembershipError};
 pub use now::Now;
+pub use removal::{Noted, Removal, RemovalError, Removals};
 pub use verify::{
     CLOCK_SKEW_S, StatementError, Verified, check_window, fingerprint_of, name_of, verify_statement,
 };

@@ -20,8 +20,8 @@ pub const MAX_SERVICE_LIFETIME_S: u64 = 30 * MAX_LIFETIME_S;
 pub const MAX_DELEGATION_LIFETIME_S: u64 = MAX_SERVICE_LIFETIME_S;
 
 /// The longest that a domain's word for a member may last, a year and a day: domains' keys are kept
-/// off line. Nobody keeps its sequence; a domain that wants to take its word back sooner gives it
-/// for less, by a key that it admitted for that.
+/// off line. Nobody keeps its sequence. A domain that takes its word back sooner says so by a
+/// removal, which lasts as long, so that it outlives whatever it counts against.
 pub const MAX_MEMBERSHIP_LIFETIME_S: u64 = 366 * MAX_LIFETIME_S;
 
 /// The longest that a statement of an issuer of this role may last. Sequences are remembered for as
@@ -30,7 +30,7 @@ pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
     match (statement, issuer) {
         (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
         (Statement::Route { .. }, Role::Domain) => MAX_DELEGATION_LIFETIME_S,
-        (Statement::Member { .. }, _) => MAX_MEMBERSHIP_LIFETIME_S,
+        (Statement::Member { .. } | Statement::Removal { .. }, _) => MAX_MEMBERSHIP_LIFETIME_S,
         _ => MAX_LIFETIME_S,
     }
 }

@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use data_encoding::HEXLOWER;
 use rhumb_wire::{Certificate, Limit, Limits, Metadata, Name, Rights, Role, Statement, WireError};
 
-use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, name_of};
+use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, is_ahead, name_of};
 use crate::{Identity, StatementError, Window, lasts_too_long, words};
 
 /// Certificates that lead from a domain to a member, with their issuers' metadata.
@@ -91,10 +91,10 @@ impl Membership {
         };
         issuers.push((**issuer.metadata()).clone());
         certificates.push(certificate);
-        Self::new(issuers, certificates)
+        Self::from_lists(issuers, certificates)
     }
 
-    fn new(
+    pub(crate) fn from_lists(
         issuers: Vec<Metadata>,
         certificates: Vec<Certificate>,
     ) -> Result<Self, MembershipError> {
@@ -109,7 +109,7 @@ impl Membership {
     pub fn parse(bytes: &[u8]) -> Result<Self, MembershipError> {
         let (issuers, certificates) =
             Certificate::parse_with_issuers(bytes).map_err(MembershipError::Encoding)?;
-        Self::new(issuers, certificates)
+        Self::from_lists(issuers, certificates)
     }
 
     /// Its one encoding: a metadata list and a certificate list.
@@ -165,6 +165,11 @@ impl Membership {
         nearest.map_or(self.domain(), |(certificate, _)| certificate.issuer)
     }
 
+    /// Metadata of each certificate's issuer.
+    pub(crate) fn issuers(&self) -> &[Metadata] {
+        &self.issuers
+    }
+
     /// The certificates, from the domain's to the one about the member.
     pub fn certificates(&self) -> &[Certificate] {
         &self.certificates
@@ -193,6 +198,10 @@ impl Membership {
         }
         for certificate in &self.certificates {
             check_window(certificate, now_s).map_err(MembershipError::Statement)?;
+        }
+        // A removal could not reach it: removals are of no later sequence than their time.
+        if let Some(at) = self.certificates.iter().position(|it| is_ahead(it.sequence, now_s)) {
+            return Err(MembershipError::Ahead { at });
         }
         match self.is_signed() {
             true => Ok(()),
@@ -365,6 +374,12 @@ pub enum MembershipError {
     /// A certificate lasts for more than a year and a day.
     #[error("certificate {} lasts longer than 366 days", .at + 1)]
     TooLong {
+        /// Which one.
+        at: usize,
+    },
+    /// The sequence of a certificate is ahead of the time, so that no removal would count against it.
+    #[error("certificate {} is of a sequence that is ahead of the time", .at + 1)]
+    Ahead {
         /// Which one.
         at: usize,
     },

@@ -107,6 +107,12 @@ pub fn check_window(certificate: &Certificate, now_s: u64) -> Result<(), Stateme
     Ok(())
 }
 
+/// Whether a sequence is ahead of a time, give or take [`CLOCK_SKEW_S`]: issuers count in
+/// milliseconds since 1970.
+pub(crate) fn is_ahead(sequence: u64, now_s: u64) -> bool {
+    sequence / 1000 > now_s.saturating_add(CLOCK_SKEW_S)
+}
+
 pub(crate) fn check_signature(
     certificate: &Certificate,
     key: &PublicKey,

@@ -4,4 +4,5 @@
 mod chain;
 mod delegation;
 mod membership;
+mod removal;
 mod vectors;

@@ -141,6 +141,7 @@ fn a_membership_is_shown_in_the_certificate_of_its_member_alone() {
     let access = Access {
         rules: vec![Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted)],
         otherwise: Standing::Refused,
+        ..Access::default()
     };
     assert_eq!(access.standing(&claim.who(NOW_S)), Standing::Admitted);
     assert_eq!(access.standing(&claim.who(NOW_S + 2 * DAY_S)), Standing::Refused);
@@ -150,7 +151,8 @@ fn a_membership_is_shown_in_the_certificate_of_its_member_alone() {
     let who = Who { name, metadata, membership: Some(&membership), now_s: NOW_S };
     assert_eq!(access.standing(&who), Standing::Refused);
     let other = Rule::of_domain(thief.name(), Rights::JOIN, Standing::Admitted);
-    let elsewhere = Access { rules: vec![other], otherwise: Standing::Refused };
+    let elsewhere =
+        Access { rules: vec![other], otherwise: Standing::Refused, ..Access::default() };
     assert_eq!(elsewhere.standing(&claim.who(NOW_S)), Standing::Refused);
 }
 

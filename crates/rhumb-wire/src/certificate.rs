@@ -4,14 +4,14 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
-//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member |
+//! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member, 7 removal |
 //! | 2 | 1 | scope of a route: 0 any peer, 1 one destination, 2 by a domain; of a member: a bit each, 1 one destination, 2 inside of the domain; otherwise 0 |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
 //! | 20 | 8 | not after, seconds since 1970 |
 //! | 28 | 32 | issuer |
-//! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers; member: who belongs |
+//! | 60 | 32 | route: the router that may carry; absence: the name that is not here; service: who answers; member: who belongs; removal: who does no longer |
 //! | 60 | 18 | locator: IPv6 address (IPv4 mapped) and UDP port |
 //! | 92 | 32 | route of scope 1: the destination; of scope 2: the outermost domain in which it is known, or zeros |
 //! | 92 | 12 | member: its rights, a bit each; most names; most 1000 bits a second; 4 bytes each |
@@ -84,6 +84,12 @@ pub enum Statement {
         /// How much of it.
         limits: Limits,
     },
+    /// Whatever membership the issuer, or anybody below it, gave `member` at this certificate's
+    /// sequence or earlier counts no longer.
+    Removal {
+        /// Who was a member.
+        member: Name,
+    },
 }
 
 impl Statement {
@@ -93,9 +99,11 @@ impl Statement {
         match *self {
             Self::Route { via, .. } => Some(via),
             Self::Service { server } => Some(server),
-            Self::Locator(_) | Self::Withdrawal | Self::Absence { .. } | Self::Member { .. } => {
-                None
-            }
+            Self::Locator(_)
+            | Self::Withdrawal
+            | Self::Absence { .. }
+            | Self::Member { .. }
+            | Self::Removal { .. } => None,
         }
     }
 
@@ -235,7 +243,7 @@ impl Certificate {
                 Statement::Route { via, scope: Scope::ByDomain { up_to } }
             }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
-            (2..=5, 1..) | (6, 4..) => return Err(WireError::NotCanonical("scope")),
+            (2..=5 | 7, 1..) | (6, 4..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
             (3, 0) => Statement::Withdrawal,
             (4, 0) => Statement::Absence { subject: reader.name()? },
@@ -249,6 +257,7 @@ impl Certificate {
                 let limits = Limits { names, kbit_per_s, inside_only, only_to };
                 Statement::Member { member, rights, limits }
             }
+            (7, 0) => Statement::Removal { member: reader.name()? },
             (value, _) => {
                 return Err(WireError::UnknownVariant { field: "certificate type", value });
             }
@@ -262,7 +271,8 @@ impl Certificate {
         let body = match self.statement {
             Statement::Route { scope: Scope::Any, .. }
             | Statement::Absence { .. }
-            | Statement::Service { .. } => Name::LEN,
+            | Statement::Service { .. }
+            | Statement::Removal { .. } => Name::LEN,
             Statement::Route { scope: Scope::Destination(_) | Scope::ByDomain { .. }, .. } => {
                 2 * Name::LEN
             }
@@ -314,6 +324,7 @@ impl Certificate {
                 let one = only_to.map_or(0, |_| ONE_DESTINATION);
                 (6, one | if inside_only { INSIDE } else { 0 })
             }
+            Statement::Removal { .. } => (7, 0),
         };
         out.extend_from_slice(&[VERSION, kind, scope, 0]);
         out.extend_from_slice(&self.sequence.to_be_bytes());
@@ -333,9 +344,9 @@ impl Certificate {
             }
             Statement::Locator(locator) => emit_locator(locator, out),
             Statement::Withdrawal => {}
-            Statement::Absence { subject: name } | Statement::Service { server: name } => {
-                out.extend_from_slice(&name.0);
-            }
+            Statement::Absence { subject: name }
+            | Statement::Service { server: name }
+            | Statement::Removal { member: name } => out.extend_from_slice(&name.0),
             Statement::Member { member, rights, limits } => {
                 out.extend_from_slice(&member.0);
                 for number in [rights.bits(), limits.names, limits.kbit_per_s] {
@@ -416,6 +427,7 @@ pub(crate) mod tests {
                 let rights = Rights::from_bits(bits).expect("bits of four rights");
                 Statement::Member { member, rights, limits }
             }),
+            any_name().prop_map(|member| Statement::Removal { member }),
         ]
     }
 

@@ -16,6 +16,7 @@
 //! | request: which store | 5 | nothing |
 //! | request: gone | 6 | name, sequence (8 bytes): the name that this route of sequence leads here is not here any more |
 //! | request: look up an export | 7 | name |
+//! | request: removals | 8 | the store that the last answer was of (16 bytes), and how far into it that went (8 bytes); zeros at first |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -24,6 +25,7 @@
 //! | response: store | 6 | identity of the store (16 bytes) |
 //! | response: found beyond | 7 | level (1 byte, 1 to 8), then as found |
 //! | response: changed beyond | 8 | level (1 byte, 1 to 8), then as changed |
+//! | response: removals | 9 | the store (16 bytes), how far into it this goes (8 bytes), a count (1 byte, at most 8), then for each a metadata list and a certificate list |
 //!
 //! The level is how many domains further out the answer was found: 0 in the RIB's own, which the
 //! kinds without it say. A metadata list is a count (1 byte), then per item a length (2 bytes)
@@ -80,7 +82,23 @@ pub enum RibRequestBody {
         /// Of its route.
         sequence: u64,
     },
+    /// Who was removed from the RIB's domain since; and to be told, from now on, of who is next.
+    Removals(Mark),
 }
+
+/// How far somebody has heard of removals: so many of those that a store was told. The number means
+/// nothing for another store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// Which store.
+    pub store: StoreId,
+    /// The number of the last one heard of; 0 at first.
+    pub position: u64,
+}
+
+/// A removal as it travels: metadata of the issuers, and certificates from the domain, by whom it
+/// admitted to admit others, to the removal.
+pub type RemovalLists = (Vec<Metadata>, Vec<Certificate>);
 
 /// What a RIB answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +148,14 @@ pub enum RibResponseBody {
     /// The store that the RIB has: another one, whenever the one it
     /// had before may have been lost or replaced.
     Store(StoreId),
+    /// The removals behind the mark that was asked with, as many as fit; none when there are no
+    /// more. Sent without being asked, too, until it is acknowledged.
+    Removals {
+        /// How far these go.
+        to: Mark,
+        /// At most [`MAX_REMOVALS`].
+        removals: Vec<RemovalLists>,
+    },
 }
 
 /// Why a RIB refuses an order.
@@ -180,6 +206,7 @@ impl RibRequest {
             5 => RibRequestBody::WhichStore,
             7 => RibRequestBody::LookUpExport(reader.name()?),
             6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
+            8 => RibRequestBody::Removals(read_mark(&mut reader)?),
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -215,6 +242,10 @@ impl RibRequest {
                 emit_head(6, self.id, out);
                 out.extend_from_slice(&name.0);
                 out.extend_from_slice(&sequence.to_be_bytes());
+            }
+            RibRequestBody::Removals(since) => {
+                emit_head(8, self.id, out);
+                emit_mark(since, out);
             }
         }
     }
@@ -267,6 +298,10 @@ impl RibResponse {
                 RibResponseBody::Changed { name, level, metadata, certificates }
             }
             6 => RibResponseBody::Store(StoreId(reader.array()?)),
+            9 => RibResponseBody::Removals {
+                to: read_mark(&mut reader)?,
+                removals: read_removals(&mut reader)?,
+            },
             value => return Err(WireError::UnknownVariant { field: "response", value }),
         };
         reader.finish()?;
@@ -276,7 +311,8 @@ impl RibResponse {
     /// Appends the one encoding of this response.
     ///
     /// # Panics
-    /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items.
+    /// When a list has more than [`MAX_CHAIN`](crate::certificate::MAX_CHAIN) items, or there are
+    /// more than [`MAX_REMOVALS`].
     pub fn emit(&self, out: &mut Vec<u8>) {
         match &self.body {
             RibResponseBody::Found { name, level, metadata, certificates }
@@ -314,6 +350,16 @@ impl RibResponse {
                 emit_head(4, self.id, out);
                 out.push(Refusal::Superseded as u8);
                 Certificate::emit_list(std::slice::from_ref(newer), out);
+            }
+            RibResponseBody::Removals { to, removals } => {
+                assert!(removals.len() <= MAX_REMOVALS, "more removals than an answer holds");
+                emit_head(9, self.id, out);
+                emit_mark(to, out);
+                out.push(removals.len() as u8);
+                for (metadata, certificates) in removals {
+                    Metadata::emit_list(metadata, out);
+                    Certificate::emit_list(certificates, out);
+                }
             }
         }
     }
@@ -395,6 +441,34 @@ fn read_level(reader: &mut Reader<'_>) -> Result<u8, WireError> {
     }
 }
 
+fn read_mark(reader: &mut Reader<'_>) -> Result<Mark, WireError> {
+    Ok(Mark { store: StoreId(reader.array()?), position: reader.u64()? })
+}
+
+fn emit_mark(mark: &Mark, out: &mut Vec<u8>) {
+    out.extend_from_slice(&mark.store.0);
+    out.extend_from_slice(&mark.position.to_be_bytes());
+}
+
+/// Each has a certificate at least.
+fn read_removals(reader: &mut Reader<'_>) -> Result<Vec<RemovalLists>, WireError> {
+    let count = usize::from(reader.u8()?);
+    if count > MAX_REMOVALS {
+        return Err(WireError::TooLong { field: "removals", limit: MAX_REMOVALS });
+    }
+    (0..count)
+        .map(|_| {
+            let lists = (Metadata::read_list(reader)?, Certificate::read_list(reader)?);
+            match lists.1.is_empty() {
+                true => Err(WireError::NotCanonical("removal")),
+                false => Ok(lists),
+            }
+        })
+        .collect()
+}
+
+/// The most removals in one answer: more than fit a datagram of 1,500 bytes.
+pub const MAX_REMOVALS: usize = 8;
 /// As many domains as a chain could show on its way out.
 pub const MAX_LEVEL: u8 = crate::certificate::MAX_CHAIN as u8;
 
@@ -425,6 +499,21 @@ mod tests {
         )
     }
 
+    fn any_mark() -> impl Strategy<Value = Mark> {
+        let mark = |(store, position)| Mark { store: StoreId(store), position };
+        (any::<[u8; 16]>(), any::<u64>()).prop_map(mark)
+    }
+
+    fn any_removals() -> impl Strategy<Value = RibResponseBody> {
+        let lists = (lists(), any_certificate()).prop_map(|((metadata, mut certificates), one)| {
+            certificates.truncate(MAX_CHAIN - 1);
+            certificates.push(one);
+            (metadata, certificates)
+        });
+        let all = (any_mark(), prop::collection::vec(lists, 0..=MAX_REMOVALS));
+        all.prop_map(|(to, removals)| RibResponseBody::Removals { to, removals })
+    }
+
     fn any_request() -> impl Strategy<Value = RibRequest> {
         let body = prop_oneof![
             any_name().prop_map(RibRequestBody::LookUpRoute),
@@ -436,6 +525,7 @@ mod tests {
             }),
             Just(RibRequestBody::Acknowledge),
             Just(RibRequestBody::WhichStore),
+            any_mark().prop_map(RibRequestBody::Removals),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibRequest { id: RequestId(id), body })
     }
@@ -455,6 +545,7 @@ mod tests {
             any::<[u8; 16]>().prop_map(|id| RibResponseBody::Store(StoreId(id))),
             (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
+            any_removals(),
             (any_name(), 0..=MAX_LEVEL, lists(), any_certificate()).prop_map(
                 |(name, level, (metadata, mut certificates), first)| {
                     certificates.truncate(MAX_CHAIN - 1);
@@ -508,6 +599,17 @@ mod tests {
             let refused = RibResponse::parse(&found(level));
             assert_eq!(refused, Err(WireError::NotCanonical("level")));
         }
+    }
+
+    #[test]
+    fn an_answer_holds_eight_removals_and_none_without_a_certificate() {
+        let answer = |count: u8, lists: &[u8]| {
+            RibResponse::parse(&[&[9, 0, 0, 0, 1][..], &[7; 24], &[count], lists].concat())
+        };
+        assert!(answer(0, &[]).is_ok());
+        let too_many = WireError::TooLong { field: "removals", limit: MAX_REMOVALS };
+        assert_eq!(answer(9, &[]), Err(too_many));
+        assert_eq!(answer(1, &[0, 0]), Err(WireError::NotCanonical("removal")));
     }
 
     proptest! {

@@ -15,7 +15,7 @@ mod policy;
 
 use std::path::Path;
 
-use rhumb_trust::{Identity, Membership, MembershipError, Window};
+use rhumb_trust::{Identity, Membership, MembershipError, Removal, RemovalError, Window};
 use rhumb_wire::accept::Accept;
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 use rhumb_wire::datagram::{
@@ -43,6 +43,7 @@ fn main() -> std::io::Result<()> {
         ("certificate", certificate_bytes()),
         ("chain", chains()),
         ("membership", memberships().expect("keys can be made")),
+        ("removal", removals().expect("keys can be made")),
         ("pdu", pdus()),
         ("nack", small_messages()),
         ("platypus", platypus::examples()),
@@ -117,6 +118,7 @@ fn certificates() -> Vec<Certificate> {
         Statement::Withdrawal,
         Statement::Absence { subject: other },
         Statement::Member { member: via, rights: Rights::JOIN.and(Rights::ADMIT), limits: narrow(other) },
+        Statement::Removal { member: via },
     ];
     let certificate = |statement| Certificate {
         sequence: 1_700_000_000_000,
@@ -163,6 +165,18 @@ fn memberships() -> Result<Vec<Vec<u8>>, MembershipError> {
     let (limits, by) = (narrow(Name([8; 32])), (&working, Some(&own)));
     let given = Membership::sign_within(limits, by, member, Rights::JOIN, 1, window)?;
     Ok(vec![own.emit(), given.emit()])
+}
+
+/// As memberships are given.
+fn removals() -> Result<Vec<Vec<u8>>, RemovalError> {
+    let identity = |role| Identity::generate(role, 0).map_err(|_| RemovalError::Crypto);
+    let (domain, working) = (identity(Role::Domain)?, identity(Role::Domain)?);
+    let (window, member) = (Window::starting(1_700_000_000, 3600), Name([7; 32]));
+    let own = Membership::sign(&domain, None, working.name(), Rights::ADMIT, 1, window);
+    let own = own.map_err(RemovalError::Authority)?;
+    let by_domain = Removal::sign(&domain, None, member, 2, window)?;
+    let by_working = Removal::sign(&working, Some(&own), member, 2, window)?;
+    Ok(vec![by_domain.emit(), by_working.emit()])
 }
 
 fn pdus() -> Vec<Vec<u8>> {

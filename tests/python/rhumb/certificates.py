@@ -12,7 +12,7 @@ from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
-ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE, MEMBER = 1, 2, 3, 4, 5, 6
+ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE, MEMBER, REMOVAL = 1, 2, 3, 4, 5, 6, 7
 # The rights of a member of a trust domain, a bit each.
 JOIN, CARRY, PUBLISH, ADMIT = 1, 2, 4, 8
 CLOCK_SKEW_S = 60
@@ -57,7 +57,7 @@ class Certificate:
     not_before_s: int
     not_after_s: int
     issuer: Name
-    # A route's `via`, the name that an absence is about, a service's server, or a domain's member.
+    # A route's `via`, the name that an absence is about, a service's server, or a domain's (former) member.
     subject: Optional[Name] = None
     # The only destination that a route of scope 1 is for.
     destination: Optional[Name] = None
@@ -95,6 +95,11 @@ class Certificate:
         if now_s - CLOCK_SKEW_S > self.not_after_s:
             raise Untrusted("certificate: expired")
 
+    def check_sequence(self, now_s: float) -> None:
+        """Refuses a sequence, in milliseconds since 1970, that is ahead of ``now_s``."""
+        if self.sequence // 1000 > now_s + CLOCK_SKEW_S:
+            raise Untrusted("certificate: its sequence is ahead of the time")
+
     def _statement(self) -> bytes:
         scope = 2 if self.is_export else 0 if self.destination is None else 1
         only_to = self.limits.only_to
@@ -123,7 +128,7 @@ class Certificate:
         reader.expect(bytes([_VERSION]), "certificate version")
         type_, scope = reader.integer(1), reader.integer(1)
         reader.expect(b"\0", "reserved byte of a certificate")
-        if not ROUTE <= type_ <= MEMBER:
+        if not ROUTE <= type_ <= REMOVAL:
             raise Malformed("certificate: type")
         if scope > {ROUTE: 2, MEMBER: _ONE_DESTINATION | _INSIDE}.get(type_, 0):
             raise Malformed("certificate: scope")
@@ -131,7 +136,7 @@ class Certificate:
         if not_after_s < not_before_s:
             raise Malformed("certificate: ends before it begins")
         issuer = _read_name(reader)
-        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER) else None
+        subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER, REMOVAL) else None
         destination = _read_name(reader) if (type_, scope) == (ROUTE, 1) else None
         is_export = (type_, scope) == (ROUTE, 2)
         up_to = _read_name(reader) if is_export else None
@@ -197,6 +202,11 @@ def service(issuer: Identity, server: Name, lifetime_s: int) -> Certificate:
 def member(domain: Identity, name: Name, rights: int, lifetime_s: int, limits: Limits = Limits()) -> Certificate:
     """DomainCert(domain -> name): ``name`` belongs to the domain, and may do so much in it."""
     return _issue(domain, MEMBER, lifetime_s, subject=name, rights=rights, limits=limits)
+
+
+def removal(issuer: Identity, name: Name, lifetime_s: int) -> Certificate:
+    """Whatever membership the issuer, or whom it admitted, gave ``name`` by now counts no longer."""
+    return _issue(issuer, REMOVAL, lifetime_s, subject=name)
 
 
 def encode_list(certificates: Sequence[Certificate]) -> bytes:

@@ -54,6 +54,7 @@ class Membership:
             raise Untrusted("membership: it is another name's")
         for certificate, issuer in zip(self.certificates, self.issuers):
             certificate.check_window(now_s)
+            certificate.check_sequence(now_s)
             certificate.verify(issuer)
 
     @classmethod
@@ -62,6 +63,11 @@ class Membership:
         reader = Reader(data, "membership")
         issuers, listed = read_metadata(reader), certificates.read_list(reader)
         reader.end()
+        return cls.of(issuers, listed)
+
+    @classmethod
+    def of(cls, issuers: Sequence[Metadata], listed: Sequence[Certificate]) -> "Membership":
+        """Takes what was read for a membership, or refuses it."""
         _check_structure(issuers, listed)
         return cls(tuple(issuers), tuple(listed))
 

@@ -11,9 +11,9 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
-LOOK_UP_EXPORT = 7
+LOOK_UP_EXPORT, REMOVALS_SINCE = 7, 8
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
-FOUND_BEYOND, CHANGED_BEYOND = 7, 8
+FOUND_BEYOND, CHANGED_BEYOND, REMOVALS = 7, 8, 9
 
 STORE_LENGTH = 16
 
@@ -35,8 +35,37 @@ REFUSALS = {
 
 _MOST_METADATA = 9
 _MOST_LEVELS = 8
+_MOST_REMOVALS = 8
 # What has a chain from a name outward.
 _CHAINS = (FOUND, CHANGED, FOUND_BEYOND, CHANGED_BEYOND)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Certificates and their issuers' metadata: a removal as it travels."""
+
+    metadata: Tuple[Metadata, ...]
+    certificates: Tuple[Certificate, ...]
+
+    def encode(self) -> bytes:
+        """Both lists."""
+        return encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
+
+    @classmethod
+    def read(cls, reader: Reader) -> "Lists":
+        """Reads both lists, of which the second is not empty."""
+        lists = cls(tuple(read_metadata(reader)), tuple(certificates.read_list(reader)))
+        if not lists.certificates:
+            raise Malformed("removal: of no certificate")
+        return lists
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Lists":
+        """Reads bytes that are exactly both."""
+        reader = Reader(data, "removal")
+        lists = cls.read(reader)
+        reader.end()
+        return lists
 
 
 @dataclass(frozen=True)
@@ -50,6 +79,9 @@ class Request:
     certificates: Tuple[Certificate, ...] = ()
     # Of the route whose name is gone.
     sequence: int = 0
+    # The store whose removals the last answer was of, and how far that went.
+    store: bytes = bytes(STORE_LENGTH)
+    position: int = 0
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
@@ -58,6 +90,8 @@ class Request:
             return header + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
         if self.kind in (ACKNOWLEDGE, WHICH_STORE):
             return header
+        if self.kind == REMOVALS_SINCE:
+            return header + self.store + self.position.to_bytes(8, "big")
         if self.kind == GONE:
             return header + self.name.octets + self.sequence.to_bytes(8, "big")
         return header + self.name.octets
@@ -76,6 +110,8 @@ class Request:
             request = cls(kind, identifier)
         elif kind == GONE:
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), sequence=reader.integer(8))
+        elif kind == REMOVALS_SINCE:
+            request = cls(kind, identifier, store=reader.take(STORE_LENGTH), position=reader.integer(8))
         else:
             raise Malformed("RIB request: kind")
         reader.end()
@@ -97,6 +133,9 @@ class Response:
     store: bytes = b""
     # How many domains further out it was found.
     level: int = 0
+    # How far into the store's removals these go, and these.
+    position: int = 0
+    removals: Tuple[Lists, ...] = ()
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
@@ -111,7 +150,11 @@ class Response:
             data += bytes([self.refusal])
             if self.refusal == SUPERSEDED:
                 data += certificates.encode_list(self.certificates)
-        return data + self.store
+        data += self.store
+        if self.kind == REMOVALS:
+            data += self.position.to_bytes(8, "big") + bytes([len(self.removals)])
+            data += b"".join(removal.encode() for removal in self.removals)
+        return data
 
     @classmethod
     def parse(cls, data: bytes) -> "Response":
@@ -144,6 +187,12 @@ class Response:
             response = cls(kind, identifier, certificates=shown, refusal=refusal)
         elif kind == STORE:
             response = cls(kind, identifier, store=reader.take(STORE_LENGTH))
+        elif kind == REMOVALS:
+            store, position, count = reader.take(STORE_LENGTH), reader.integer(8), reader.integer(1)
+            if count > _MOST_REMOVALS:
+                raise Malformed("RIB response: too many removals")
+            removals = tuple(Lists.read(reader) for _ in range(count))
+            response = cls(kind, identifier, store=store, position=position, removals=removals)
         else:
             raise Malformed("RIB response: kind")
         reader.end()

@@ -1,6 +1,8 @@
 //! Section 2: a certificate of each type, lists, one signature of P-256, and what must be refused.
 
-use rhumb_trust::{MAX_MEMBERSHIP_LIFETIME_S, Membership, Window, name_of, verify_statement};
+use rhumb_trust::{
+    MAX_MEMBERSHIP_LIFETIME_S, Membership, Removal, Window, name_of, verify_statement,
+};
 use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
 use rhumb_wire::{Certificate, Limits, Metadata, Rights, Role, Scope, Statement};
 use serde_json::{Value, json};
@@ -32,6 +34,7 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("member that sends inside", limited(inside)),
         ("member that sends to one", limited(one)),
         ("member that sends to one, inside", limited(both)),
+        ("removal", domain.removal(near)),
         ("route signed with P-256", signed_with_p256(parties)),
     ] {
         file.good("2", "certificate", name, &fields(&certificate), &emitted(&certificate));
@@ -45,17 +48,59 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     file.refused("2", "certificate", "a member and a name", &wide, Certificate::parse(&wide));
     lists(&[route, locator], file);
     memberships(parties, file);
+    removals(parties, file);
+}
+
+/// Certificates and their issuers' metadata.
+fn with_issuers(issuers: &[&Party], certificates: &[Certificate]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let issuers: Vec<_> = issuers.iter().map(|issuer| issuer.metadata.clone()).collect();
+    Metadata::emit_list(&issuers, &mut bytes);
+    Certificate::emit_list(certificates, &mut bytes);
+    bytes
+}
+
+fn removals(parties: &Parties, file: &mut File) {
+    let Parties { alice, near, far, domain, .. } = parties;
+    let to_far = domain.member(far, Rights::JOIN.and(Rights::ADMIT));
+    for (name, issuers, certificates) in [
+        ("by the domain itself", vec![domain], vec![domain.removal(alice)]),
+        ("by a key that it admitted", vec![domain, far], vec![to_far.clone(), far.removal(alice)]),
+    ] {
+        let bytes = with_issuers(&issuers, &certificates);
+        let removal = Removal::parse(&bytes).unwrap().verify(NOW_S).unwrap();
+        let metadata: Vec<_> = issuers.iter().map(|it| hex(&it.metadata.emit())).collect();
+        let fields = json!({
+            "issuer": removal.issuer().to_string(),
+            "removed": removal.removed().to_string(),
+            "issuers": metadata,
+            "certificates": hexes(&certificates),
+        });
+        file.good("3.1", "removal", name, &fields, &bytes);
+    }
+    let long = Window::starting(NOW_S, MAX_MEMBERSHIP_LIFETIME_S + 1);
+    let long = domain.says_at(Statement::Removal { member: alice.name }, SEQUENCE, long);
+    let barren = domain.member(far, Rights::JOIN);
+    for (name, issuers, certificates) in [
+        ("none", vec![], vec![]),
+        ("by a stranger", vec![far], vec![far.removal(alice)]),
+        ("by a member that may not admit", vec![domain, far], vec![barren, far.removal(alice)]),
+        ("by another name than was admitted", vec![domain, near], {
+            vec![to_far.clone(), near.removal(alice)]
+        }),
+        ("of its issuer", vec![domain], vec![domain.removal(domain)]),
+        ("of who admitted its issuer", vec![domain, far], vec![to_far, far.removal(domain)]),
+        ("more than 366 days", vec![domain], vec![long]),
+        ("another type", vec![domain], vec![domain.member(near, Rights::JOIN)]),
+    ] {
+        let bytes = with_issuers(&issuers, &certificates);
+        file.refused("3.1", "removal", name, &bytes, Removal::parse(&bytes));
+    }
 }
 
 fn memberships(parties: &Parties, file: &mut File) {
     let Parties { alice, near, far, domain, .. } = parties;
-    let bytes = |issuers: &[&Party], certificates: &[Certificate]| {
-        let mut bytes = Vec::new();
-        let issuers: Vec<_> = issuers.iter().map(|issuer| issuer.metadata.clone()).collect();
-        Metadata::emit_list(&issuers, &mut bytes);
-        Certificate::emit_list(certificates, &mut bytes);
-        bytes
-    };
+    let bytes = with_issuers;
     let working = Rights::JOIN.and(Rights::ADMIT);
     let direct = domain.member(alice, Rights::JOIN);
     let (to_far, on) = (domain.member(far, working), far.member(alice, Rights::JOIN));
@@ -144,7 +189,7 @@ fn route_refusals(route: &[u8], file: &mut File) {
     let changes: [(&str, usize, u8); 6] = [
         ("version 2", 0, 2),
         ("type 0", 1, 0),
-        ("type 7", 1, 7),
+        ("type 8", 1, 8),
         ("scope 2", 2, 2),
         ("a reserved byte set", 3, 1),
         ("ends before it begins", 12, 0xFF),
@@ -242,6 +287,9 @@ fn fields(certificate: &Certificate) -> Value {
             (fields["type"], fields["member"]) = (json!("member"), json!(member.to_string()));
             fields["rights"] = json!(rights.names().collect::<Vec<_>>());
             fields["limits"] = limits_of(&limits);
+        }
+        Statement::Removal { member } => {
+            (fields["type"], fields["member"]) = (json!("removal"), json!(member.to_string()));
         }
     }
     fields

@@ -78,6 +78,11 @@ impl Party {
         self.says(Statement::Member { member: member.name, rights, limits })
     }
 
+    /// This takes back what made `member` one.
+    pub(crate) fn removal(&self, member: &Self) -> Certificate {
+        self.says(Statement::Removal { member: member.name })
+    }
+
     /// Signs a statement of the usual sequence and window.
     pub(crate) fn says(&self, statement: Statement) -> Certificate {
         self.says_at(statement, SEQUENCE, Window::starting(NOW_S, LIFETIME_S))

@@ -1,14 +1,14 @@
 //! Section 8: every request to a RIB and every response.
 
 use rhumb_wire::rib::{
-    MAX_LEVEL, Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
-    StoreId,
+    MAX_LEVEL, MAX_REMOVALS, Mark, Refusal, RemovalLists, RequestId, RibRequest, RibRequestBody,
+    RibResponse, RibResponseBody, StoreId,
 };
-use rhumb_wire::{Certificate, Name, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Rights, Statement};
 use serde_json::{Value, json};
 
 use super::certificates;
-use super::file::File;
+use super::file::{File, hex};
 use super::names;
 use super::parties::Parties;
 
@@ -31,6 +31,8 @@ fn requests(parties: &Parties, file: &mut File) {
         ("acknowledge", RibRequestBody::Acknowledge),
         ("which store", RibRequestBody::WhichStore),
         ("look up an export", RibRequestBody::LookUpExport(alice.name)),
+        ("removals, for the first time", RibRequestBody::Removals(Mark::default())),
+        ("removals since", RibRequestBody::Removals(MARK)),
         ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
         let fields = match &body {
@@ -47,6 +49,7 @@ fn requests(parties: &Parties, file: &mut File) {
             RibRequestBody::Gone { name, sequence } => {
                 json!({"kind": 6, "name": name.to_string(), "sequence": sequence})
             }
+            RibRequestBody::Removals(since) => marked(8, since),
         };
         let mut bytes = Vec::new();
         RibRequest { id: RequestId(7), body }.emit(&mut bytes);
@@ -55,7 +58,12 @@ fn requests(parties: &Parties, file: &mut File) {
 }
 
 fn responses(parties: &Parties, file: &mut File) {
-    let Parties { alice, bob, near, rib, .. } = parties;
+    let Parties { alice, bob, near, far, rib, domain, .. } = parties;
+    let admits = domain.member(far, Rights::ADMIT);
+    let removals = vec![
+        (vec![domain.metadata.clone()], vec![domain.removal(near)]),
+        (vec![domain.metadata.clone(), far.metadata.clone()], vec![admits, far.removal(alice)]),
+    ];
     let (name, metadata) = (alice.name, vec![alice.metadata.clone(), near.metadata.clone()]);
     let certificates = vec![alice.route(near), near.locator("192.0.2.1:7460")];
     let withdrawal = vec![alice.says(Statement::Withdrawal)];
@@ -82,6 +90,8 @@ fn responses(parties: &Parties, file: &mut File) {
         ("changed", changed(0, metadata.clone(), certificates.clone())),
         ("changed beyond", changed(MAX_LEVEL, metadata, certificates)),
         ("changed: withdrawn", changed(0, vec![], withdrawal)),
+        ("removals", RibResponseBody::Removals { to: MARK, removals }),
+        ("no more removals", RibResponseBody::Removals { to: MARK, removals: vec![] }),
     ] {
         let fields = response_fields(&body);
         file.good("8", "RIB response", name, &identified(fields), &emitted(body));
@@ -134,6 +144,11 @@ fn response_fields(body: &RibResponseBody) -> Value {
         RibResponseBody::Changed { name, level, metadata, certificates } => {
             listed([5, 8], name, *level, metadata, certificates)
         }
+        RibResponseBody::Removals { to, removals } => {
+            let mut fields = marked(9, to);
+            fields["removals"] = removals.iter().map(|lists| hex(&together(lists))).collect();
+            fields
+        }
     }
 }
 
@@ -142,10 +157,10 @@ fn refusals(parties: &Parties, file: &mut File) {
     let mut look_up = Vec::new();
     RibRequest { id: RequestId(7), body: RibRequestBody::LookUpRoute(alice.name) }
         .emit(&mut look_up);
-    let unknown = [&[8], &look_up[1..]].concat();
+    let unknown = [&[0], &look_up[1..]].concat();
     let long = [&look_up[..], &[0]].concat();
     let short = look_up[..36].to_vec();
-    for (name, bytes) in [("kind 8", unknown), ("a byte too many", long), ("cut short", short)] {
+    for (name, bytes) in [("kind 0", unknown), ("a byte too many", long), ("cut short", short)] {
         file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
     }
     let mut not_an_absence = vec![2, 0, 0, 0, 7];
@@ -161,11 +176,29 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("absent, of a route", not_an_absence),
         ("changed to nothing", nothing),
         ("superseded, cut short", vec![4, 0, 0, 0, 7, 7]),
+        ("more removals than there may be", {
+            [&[9, 0, 0, 0, 7][..], &[0; 24], &[MAX_REMOVALS as u8 + 1]].concat()
+        }),
+        ("a removal of no certificate", [&[9, 0, 0, 0, 7][..], &[0; 24], &[1, 0, 0]].concat()),
+        ("removals, cut short", vec![9, 0, 0, 0, 7, 1]),
         ("stored, and a byte", vec![3, 0, 0, 0, 7, 0]),
     ] {
         file.refused("8", "RIB response", name, &bytes, RibResponse::parse(&bytes));
     }
 }
+
+fn marked(kind: u8, mark: &Mark) -> Value {
+    json!({"kind": kind, "store": hex(&mark.store.0), "position": mark.position})
+}
+
+fn together((metadata, certificates): &RemovalLists) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Metadata::emit_list(metadata, &mut bytes);
+    Certificate::emit_list(certificates, &mut bytes);
+    bytes
+}
+
+const MARK: Mark = Mark { store: StoreId(*b"sixteen of bytes"), position: 11 };
 
 fn identified(mut fields: Value) -> Value {
     fields["identifier"] = json!(7);
