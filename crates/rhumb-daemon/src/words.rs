@@ -49,6 +49,7 @@ impl Labels {
                 let limits: String = limits.iter().map(|limit| format!(", {limit}")).collect();
                 format!("{} belongs to me, and may {}{limits}", self.of(member), rights.join(", "))
             }
+            Statement::Removal { member } => format!("{} belongs to me no longer", self.of(member)),
         };
         let until = time_of_day(certificate.not_after_s);
         let left = time_left(now_s, certificate.not_after_s);

@@ -8,7 +8,8 @@
 //! 3. `publish` keeps a name's statements until the RIBs have stored them: `publications`.
 //! 4. `poll_request` hands out what to send; `handle_timeout` repeats what was not answered.
 //! 5. A RIB that has another store than before is told everything anew: `stores`.
-//! 6. `take_answered` pairs a response with its question; a response that pairs with none is not
+//! 6. RIBs tell who was removed from domains: `removals`.
+//! 7. `take_answered` pairs a response with its question; a response that pairs with none is not
 //!    believed. When the switch has verified it, it says so: `settle`, `deny` or `fail`.
 //!
 //! A RIB tells those who asked when something changes, for as long as the session lasts that they
@@ -17,6 +18,7 @@
 
 mod inquiries;
 mod publications;
+mod removals;
 mod replica;
 mod stores;
 
@@ -34,6 +36,7 @@ use crate::doubts::Doubts;
 use crate::table::{Fill, Table};
 use inquiries::{Inquiries, Step};
 use publications::Publications;
+use removals::Walks;
 use replica::Replica;
 use stores::Stores;
 
@@ -49,6 +52,7 @@ pub struct Directory {
     inquiries: Inquiries,
     publications: Publications,
     stores: Stores,
+    walks: Walks,
     /// When which question is to be looked at again.
     timers: BTreeSet<(Instant, Question)>,
     timer_of: HashMap<Question, Instant>,
@@ -82,6 +86,8 @@ pub enum Question {
     Publish(Slot),
     /// Which store this RIB has.
     Store(usize),
+    /// Who was removed since this RIB told of it last.
+    Removals(usize),
 }
 
 /// What a response answers.
@@ -119,6 +125,7 @@ impl Directory {
             inquiries: Inquiries::default(),
             publications: Publications::new(max_publications),
             stores: Stores::new(ribs.len()),
+            walks: Walks::new(ribs.len()),
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
             watched: Table::new(max_watched),
@@ -156,6 +163,7 @@ impl Directory {
         rib.silence.end();
         self.publications.replica_ready(index, now);
         self.ask_store(index, now);
+        self.begin_walk(index, now);
         if is_first {
             self.lose_watch();
         }
@@ -179,6 +187,7 @@ impl Directory {
         rib.silence.end();
         let address = rib.kept.address();
         self.stores.closed(index);
+        self.walks.closed(index);
         for question in self.inquiries.asked_of(index) {
             let step = self.inquiries.note_failed(&question, index);
             self.take(question, step, now);
@@ -264,7 +273,7 @@ impl Directory {
         let Some(request) = self.requests.remove(&id) else { return Answered::Nothing };
         let Request { question, replica, sent_at, .. } = request;
         self.replicas[replica].silence.end();
-        if matches!(question, Question::Publish(_) | Question::Store(_)) {
+        if matches!(question, Question::Publish(_) | Question::Store(_) | Question::Removals(_)) {
             return Answered::Question(question, replica);
         }
         self.replicas[replica].times.note(now.saturating_duration_since(sent_at));
@@ -349,7 +358,7 @@ impl Directory {
             Question::Route(name) => RibRequestBody::LookUpRoute(name),
             Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
             Question::Export(name) => RibRequestBody::LookUpExport(name),
-            Question::Publish(_) | Question::Store(_) => return false,
+            Question::Publish(_) | Question::Store(_) | Question::Removals(_) => return false,
         };
         let next = self
             .replicas
@@ -529,6 +538,7 @@ impl Directory {
             self.take(question, step, now);
         }
         self.ask_stores_again(now);
+        self.ask_removals_again(now);
         for (replica, slot) in self.publications.take_backlog(now) {
             self.send_publication(slot, replica, now);
         }
@@ -539,7 +549,13 @@ impl Directory {
         let timer = self.timers.first().map(|(at, _)| *at);
         let reconnect = self.replicas.iter().filter_map(|rib| rib.kept.retry_at());
         let backlog = self.publications.backlog_due();
-        timer.into_iter().chain(reconnect).chain(backlog).chain(self.stores.due()).min()
+        timer
+            .into_iter()
+            .chain(reconnect)
+            .chain(backlog)
+            .chain(self.stores.due())
+            .chain(self.walks.due())
+            .min()
     }
 
     fn set_timer(&mut self, question: Question, due: Option<Instant>) {

@@ -103,7 +103,7 @@ impl Admission {
 }
 
 fn issuers_of(access: &Access) -> Access {
-    Access { rules: access.rules.clone(), otherwise: Standing::Stranger, ..Access::default() }
+    Access { otherwise: Standing::Stranger, ..access.clone() }
 }
 
 /// More than an operator reads in a status.

@@ -210,7 +210,7 @@ impl Beyond {
                 let (level, metadata) = self.metadata.get(name)?.clone();
                 Some(Remembered { level, metadata: vec![metadata], certificates: Vec::new() })
             }
-            Question::Export(_) | Question::Publish(_) | Question::Store(_) => None,
+            _ => None,
         }
     }
 

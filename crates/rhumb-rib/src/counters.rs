@@ -29,6 +29,10 @@ pub struct Counters {
     pub publishes_stored: u64,
     /// Statements that became the newest of their kind.
     pub statements_stored: u64,
+    /// Removals that count since they were published.
+    pub removals_stored: u64,
+    /// Sessions that ended because their peers' memberships were taken back.
+    pub members_removed: u64,
     /// Transactions written, for publishes and for the sweep.
     pub commits: u64,
     /// Failures of the store.

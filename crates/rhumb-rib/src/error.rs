@@ -48,6 +48,9 @@ pub enum RibError {
         /// Whose.
         name: Name,
     },
+    /// A removal cannot be read back.
+    #[error("a removal in the store is damaged; have its domain remove who it was about once more")]
+    DamagedRemoval,
     /// A statement could not be signed.
     #[error("signing failed: {0}")]
     Signing(#[from] TrustError),

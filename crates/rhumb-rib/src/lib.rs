@@ -13,6 +13,7 @@
 //! | [`server`] | the directory behind a secure endpoint: batches of datagrams in and out |
 //! | [`store`] | where entries live: one file that survives `kill -9`, or memory |
 //! | `beyond`, `upward` | the domain around: what it was asked and said, and what it is told |
+//! | `removals` | who is a member of the directory's domain no longer, and who is told |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
 
@@ -36,6 +37,7 @@ mod gone;
 mod lookup;
 mod pushes;
 mod record;
+mod removals;
 mod rib;
 pub mod server;
 mod share;

@@ -17,6 +17,7 @@ pub(crate) mod commit;
 mod pass_up;
 mod place;
 pub(crate) mod publish;
+pub(crate) mod remove;
 pub(crate) mod verification;
 
 use std::collections::VecDeque;
@@ -25,7 +26,7 @@ use std::time::Instant;
 
 use rhumb_directory::Question;
 use rhumb_link::Source;
-use rhumb_trust::{Access, Identity, Now, Standing, Who};
+use rhumb_trust::{Access, Identity, Now, Removals, Standing, Who};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
@@ -33,6 +34,7 @@ use rhumb_wire::{Metadata, Name};
 
 use self::commit::{Staged, UnderWay};
 use self::publish::NotTaken;
+use self::remove::{REMOVALS, StagedRemovals, is_removal};
 use crate::absence::Absences;
 use crate::admission::{Admission, RefusedAsker};
 use crate::beyond::Beyond;
@@ -41,6 +43,7 @@ use crate::counters::{Counters, DropReason};
 use crate::gone::Gone;
 use crate::lookup::Trail;
 use crate::pushes::{Due, Pushes, Target};
+use crate::removals::Book;
 use crate::share::Payer;
 use crate::signatures::{Budgets, Forgeries, Waiting};
 use crate::store::{Cached, Change, Store};
@@ -58,6 +61,7 @@ pub struct Rib<S> {
     pub(crate) forgeries: Forgeries,
     pub(crate) verifications_under_way: usize,
     pub(crate) staged: Staged,
+    pub(crate) staged_removals: StagedRemovals,
     pub(crate) under_way: Option<UnderWay>,
     /// What a sweep will write, and where the next one begins.
     pub(crate) planned_sweep: Option<(Vec<Change>, Option<Name>)>,
@@ -72,7 +76,10 @@ pub struct Rib<S> {
     pub(crate) abandoned: Vec<OrderId>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) gone: Gone,
-    pushes: Pushes,
+    pub(crate) pushes: Pushes,
+    /// Who is a member no longer.
+    pub(crate) removals: Book,
+    pub(crate) has_new_removals: bool,
     pub(crate) absences: Absences,
     pub(crate) counters: Counters,
     pub(crate) last_error: Option<RibError>,
@@ -154,8 +161,10 @@ impl Asker {
 
 impl<S: Store> Rib<S> {
     /// A directory that signs absences as `identity`.
-    pub fn new(identity: Arc<Identity>, store: S, config: Config) -> Self {
-        Self {
+    pub fn new(identity: Arc<Identity>, store: S, mut config: Config) -> Self {
+        // Nobody else's, of whom the configuration was copied.
+        config.access.removals = Removals::default();
+        let mut rib = Self {
             store: Cached::new(store, config.cached_entries),
             absences: Absences::new(config.cached_absences),
             verifications: Waiting::default(),
@@ -163,6 +172,7 @@ impl<S: Store> Rib<S> {
             forgeries: Forgeries::new(),
             verifications_under_way: 0,
             staged: Staged::default(),
+            staged_removals: StagedRemovals::default(),
             under_way: None,
             planned_sweep: None,
             swept_to: None,
@@ -178,12 +188,16 @@ impl<S: Store> Rib<S> {
             }),
             gone: Gone::default(),
             pushes: Pushes::default(),
+            removals: Book::default(),
+            has_new_removals: false,
             counters: Counters::default(),
             last_error: None,
             admission: Admission::new(config.access.clone()),
             identity,
             config,
-        }
+        };
+        rib.recall_removals();
+        rib
     }
 
     /// Goes to the RIBs of the domain around from now on, if there are any.
@@ -204,7 +218,14 @@ impl<S: Store> Rib<S> {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
         };
-        if asker.standing == Standing::Refused {
+        let is_its_removal = match &body {
+            RibRequestBody::Publish { certificates, .. } => {
+                is_removal(certificates)
+                    && certificates.last().is_some_and(|it| it.issuer == asker.name)
+            }
+            _ => false,
+        };
+        if asker.standing == Standing::Refused && !is_its_removal {
             self.admission.note_refused(asker.source, asker.name, now_s);
             return match body {
                 RibRequestBody::Acknowledge | RibRequestBody::Gone { .. } => {
@@ -218,7 +239,11 @@ impl<S: Store> Rib<S> {
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
             RibRequestBody::LookUpExport(name) => self.look_up_export(asker, id, name, now_s),
             RibRequestBody::Publish { metadata, certificates } => {
-                match self.take_order(asker, id, metadata, certificates, now_s) {
+                let taken = match is_removal(&certificates) {
+                    true => self.take_removal(&asker, id, (metadata, certificates), now_s),
+                    false => self.take_order(asker, id, metadata, certificates, now_s),
+                };
+                match taken {
                     Ok(order) => Outcome::Staged(order),
                     Err(NotTaken::Refused(refusal)) => self.refuse(id, refusal),
                     Err(NotTaken::Superseded(newer)) => {
@@ -237,6 +262,14 @@ impl<S: Store> Rib<S> {
             }
             RibRequestBody::Gone { name, sequence } => {
                 self.note_gone(&asker, name, sequence, now_s)
+            }
+            RibRequestBody::Removals(since) => {
+                let max_answer_len = asker.max_answer_len.min(self.config.max_answer_len);
+                let (store, payer) = (self.config.store, Payer::of(&asker));
+                let (to, removals) =
+                    self.removals.answer(asker.name, payer, max_answer_len, since, store);
+                let body = RibResponseBody::Removals { to, removals };
+                Outcome::Answer(RibResponse { id, body })
             }
             RibRequestBody::Acknowledge => {
                 if !self.pushes.acknowledge(&asker.name, id) {
@@ -283,7 +316,11 @@ impl<S: Store> Rib<S> {
                     continue;
                 }
             };
-            match self.change_for(&asker, subject, now.unix_s()) {
+            let news = match subject == REMOVALS {
+                true => self.removals_for(&asker),
+                false => self.change_for(&asker, subject, now.unix_s()),
+            };
+            match news {
                 Some(body) => {
                     self.counters.changes_sent += 1;
                     return Some(Push { asker, response: RibResponse { id, body } });
@@ -308,8 +345,10 @@ impl<S: Store> Rib<S> {
         self.admission.asker(who)
     }
 
-    /// Whom it serves from now on. What is stored stays until it expires, whoever brought it.
+    /// Whom it serves from now on. What is stored stays until it expires, whoever brought it; and
+    /// who was removed stays removed.
     pub fn set_access(&mut self, access: Access) {
+        let access = Access { removals: self.access().removals.clone(), ..access };
         self.config.access = access.clone();
         self.admission.set_access(access);
     }
@@ -332,6 +371,7 @@ impl<S: Store> Rib<S> {
     /// Forgets what an asker is subscribed to: its session ended.
     pub fn forget_asker(&mut self, asker: &Name) {
         self.subscriptions.forget(asker);
+        self.removals.forget_asker(asker);
     }
 
     /// Whoever was told something about `name` will be told
@@ -345,6 +385,12 @@ impl<S: Store> Rib<S> {
                 self.pushes.start(Target { asker: *asker, subject }, payer);
             }
         }
+    }
+
+    /// What `asker` is told of who was removed.
+    fn removals_for(&self, asker: &Name) -> Option<RibResponseBody> {
+        let (to, removals) = self.removals.news(asker, self.config.store)?;
+        Some(RibResponseBody::Removals { to, removals })
     }
 
     /// What `asker` is told about `subject`: the chain from it outward, or its withdrawal.

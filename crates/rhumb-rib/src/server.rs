@@ -80,8 +80,8 @@ impl<S: Store> Server<S> {
         now: Now,
     ) -> Result<Self, LinkError> {
         let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
-        endpoint.set_access(config.access.clone(), now);
         let mut rib = Rib::new(identity, store, config);
+        endpoint.set_access(rib.access().clone(), now);
         rib.look_beyond(now.instant);
         Ok(Self {
             endpoint,
@@ -233,8 +233,8 @@ impl<S: Store> Server<S> {
 
     /// Whom it serves from now on. Whoever is refused from now on is told nothing any more, either.
     pub fn set_access(&mut self, access: Access, now: Now) {
-        self.endpoint.set_access(access.clone(), now);
         self.rib.set_access(access);
+        self.endpoint.set_access(self.rib.access().clone(), now);
         let refused = |peer: &Peer| self.rib.standing(&peer.who(now.unix_s())) == Standing::Refused;
         let sessions = self.endpoint.sessions();
         let gone: Vec<Name> =
@@ -272,6 +272,7 @@ impl<S: Store> Server<S> {
             self.rib.work();
         }
         self.rib.advance(now);
+        self.end_removed(now.instant);
         self.send_to_parents(now);
         while let Some(id) = self.rib.poll_abandoned() {
             self.waiting.remove(&id);
@@ -286,6 +287,29 @@ impl<S: Store> Server<S> {
                 self.send(ReturnPath { session, asker, tag: 0 }, &response, now);
             }
         }
+    }
+
+    /// Ends the sessions of those whose memberships were taken back: they may come again, as the
+    /// strangers that they are. What they are told and what their source may cost begins anew, too.
+    fn end_removed(&mut self, now: Instant) {
+        if !self.rib.take_new_removals() {
+            return;
+        }
+        let removals = self.rib.access().removals.clone();
+        let was_removed =
+            |peer: &Peer| peer.membership.as_ref().is_some_and(|it| removals.against(it).is_some());
+        let sessions = self.endpoint.sessions().filter(|(_, peer)| was_removed(peer));
+        let removed: Vec<SessionId> = sessions.map(|(session, _)| session).collect();
+        for session in removed {
+            self.rib.counters.members_removed += 1;
+            self.endpoint.close(session, now);
+        }
+        self.take_events(now);
+    }
+
+    /// How many removals count here.
+    pub fn removals(&self) -> usize {
+        self.rib.removals()
     }
 
     fn serve(

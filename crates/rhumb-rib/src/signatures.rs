@@ -9,7 +9,7 @@
 use crate::allowance::Allowance;
 use crate::fair::FairQueue;
 use crate::generations::Generations;
-use crate::rib::publish::Unverified;
+use crate::rib::verification::Task;
 use crate::share::Payer;
 use rhumb_wire::{Certificate, Name};
 
@@ -27,11 +27,11 @@ impl Budgets {
     }
 }
 
-/// Orders whose signatures are to be checked.
+/// Orders, whose signatures are to be checked.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    admitted: FairQueue<Unverified>,
-    strangers: FairQueue<Unverified>,
+    admitted: FairQueue<Task>,
+    strangers: FairQueue<Task>,
     /// Admitted ones taken since one of a stranger was.
     in_a_row: u32,
 }
@@ -53,14 +53,14 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn push(&mut self, payer: Payer, asker: Name, order: Unverified) {
+    pub(crate) fn push(&mut self, payer: Payer, asker: Name, order: Task) {
         match payer {
             Payer::Admitted(_) => self.admitted.push(payer, asker, order),
             Payer::Stranger(_) => self.strangers.push(payer, asker, order),
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Unverified> {
+    pub(crate) fn pop(&mut self) -> Option<Task> {
         let (first, second) = match self.in_a_row < ADMITTED_IN_A_ROW {
             true => (&mut self.admitted, &mut self.strangers),
             false => (&mut self.strangers, &mut self.admitted),

@@ -53,7 +53,8 @@ const NOT_AUTHORISED: RibResponseBody = RibResponseBody::Refused(Refusal::NotAut
 fn a_closed_rib_serves_the_routers_it_names_and_their_clients() {
     let (ours, foreign, client) = (Holder::new(), Holder::new(), Holder::of(Role::Node));
     let rules = vec![rule(Some(ours.name()), None, Standing::Admitted)];
-    let mut directory = directory(Access { rules, otherwise: Standing::Refused, ..Access::default() });
+    let mut directory =
+        directory(Access { rules, otherwise: Standing::Refused, ..Access::default() });
     let (look_up, order) = (RibRequestBody::LookUpRoute(client.name()), publish(&client, 1));
     assert_eq!(ask(&mut directory, &foreign, look_up.clone()), NOT_AUTHORISED);
     assert_eq!(ask(&mut directory, &foreign, order.clone()), NOT_AUTHORISED);
@@ -69,7 +70,8 @@ fn a_closed_rib_serves_the_routers_it_names_and_their_clients() {
 fn an_issuer_that_a_rule_refuses_is_stored_for_nobody() {
     let (router, client, other) = (Holder::new(), Holder::of(Role::Node), Holder::of(Role::Node));
     let rules = vec![rule(Some(client.name()), None, Standing::Refused)];
-    let mut directory = directory(Access { rules, otherwise: Standing::Admitted, ..Access::default() });
+    let mut directory =
+        directory(Access { rules, otherwise: Standing::Admitted, ..Access::default() });
     assert_eq!(ask(&mut directory, &router, publish(&client, 1)), NOT_AUTHORISED);
     assert_eq!(ask(&mut directory, &router, publish(&other, 1)), RibResponseBody::Stored);
     assert_eq!(directory.rib.refused().next().unwrap().name, client.name());

@@ -19,6 +19,7 @@ mod look_up;
 mod model;
 mod pass_up;
 mod quota;
+mod removal;
 mod sequence;
 mod server;
 mod standing_by;

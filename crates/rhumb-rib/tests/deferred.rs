@@ -1,8 +1,9 @@
 //! Verifications and commits on other threads: look-ups go on
 //! meanwhile, and no order is acknowledged too early.
 
-use rhumb_rib::store::{Change, Embedded, Memory, Store};
+use rhumb_rib::store::{Change, Embedded, Memory, RemovalChange, Store};
 use rhumb_rib::{Account, Asker, Config, DropReason, Entry, Held, Outcome, Rib, RibError};
+use rhumb_trust::Removal;
 use rhumb_wire::Name;
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
@@ -44,6 +45,17 @@ impl Store for Failing {
         match self.fails {
             true => Err(RibError::DamagedEntry { name: ASKER }),
             false => self.memory.commit(changes),
+        }
+    }
+
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        self.memory.removals()
+    }
+
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError> {
+        match self.fails {
+            true => Err(RibError::DamagedRemoval),
+            false => self.memory.commit_removals(changes),
         }
     }
 }

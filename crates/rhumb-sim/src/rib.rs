@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rhumb_link::{Endpoint, LinkError};
-use rhumb_rib::store::{Change, Memory, Store};
+use rhumb_rib::store::{Change, Memory, RemovalChange, Store};
 use rhumb_rib::{Account, Asker, Entry, Held, Outcome, Rib, RibError, Server};
-use rhumb_trust::{Identity, Now, Window};
+use rhumb_trust::{Identity, Now, Removal, Window};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::{RibRequest, RibRequestBody, RibResponse, RibResponseBody, StoreId};
 use rhumb_wire::{Action, Batch, Certificate, Name, Pdu, PduHeader, Statement};
@@ -69,6 +69,14 @@ impl Store for Disk {
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
         self.0.borrow_mut().commit(changes)
+    }
+
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        self.0.borrow_mut().removals()
+    }
+
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError> {
+        self.0.borrow_mut().commit_removals(changes)
     }
 }
 

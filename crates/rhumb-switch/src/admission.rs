@@ -222,6 +222,16 @@ impl Admission {
         self.joining.note_limited(name, wanted, missing, now);
     }
 
+    /// The rules, and who was removed from which domain.
+    pub(crate) fn access(&self) -> &Access {
+        self.joining.access()
+    }
+
+    /// Whether somebody belongs to a domain.
+    pub(crate) fn is_member(&self, who: &Who<'_>, domain: &Name) -> bool {
+        self.joining.access().is_member(who, domain)
+    }
+
     /// Who was refused by the rules lately, the last one first.
     pub(crate) fn refused(&self, now: Now) -> Vec<RefusedStatus> {
         self.joining.refused(now)
@@ -233,8 +243,10 @@ impl Switch {
     /// Changes who may join and with which standing. Sessions of those who are refused from now on
     /// end, and names that are refused from now on are attached no longer.
     pub fn set_access(&mut self, access: Access, now: Now) {
-        self.plane.link_mut().set_access(access.clone(), now);
         self.admission.joining.set_access(access);
+        let access = self.admission.access().clone();
+        self.plane.link_mut().set_access(access, now);
+        self.want_removals(now);
         let sessions: Vec<SessionId> =
             self.plane.link().sessions().map(|(session, _)| session).collect();
         for session in sessions {
@@ -259,6 +271,7 @@ impl Switch {
         }
         self.admission.memberships_due = now.instant + Duration::from_secs(1);
         self.admission.accounts.sweep(now.instant);
+        self.sweep_removals(now);
         let sessions = self.plane.link().sessions();
         let ended = sessions.filter(|(_, peer)| {
             peer.membership.as_ref().is_some_and(|it| it.has_ended(now.unix_s()))
@@ -378,7 +391,7 @@ impl Switch {
         is_refused
     }
 
-    fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
+    pub(crate) fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {
         if let Some(peer) = self.plane.peer(session) {
             self.admission.joining.note_refused(&peer.who(now.unix_s()), wanted, now);
         }

@@ -199,6 +199,7 @@ impl Switch {
                 Ok(export) => self.export_verified(&request, issuer, &export, now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
+            Outcome::Removals(heard) => self.removals_verified(heard, now),
             Outcome::Handshake(done) => {
                 self.plane.link_mut().handle_handshake_done(done, now.instant);
             }

@@ -25,6 +25,10 @@ pub struct Counters {
     pub rib_answers_refused: u64,
     /// Changes that RIBs told of and that were taken over.
     pub rib_changes: u64,
+    /// Removals that RIBs told of and that count since.
+    pub removals_heard: u64,
+    /// Sessions that ended because their peers' memberships were taken back.
+    pub members_removed: u64,
     /// Sessions that followed their peer to another address.
     pub sessions_moved: u64,
     /// Times that the path of a session was found to carry

@@ -91,6 +91,11 @@ impl Place {
         self.domain.name == *domain || self.domain.around.contains(domain)
     }
 
+    /// The domain and those around it.
+    pub(crate) fn domains(&self) -> impl Iterator<Item = Name> {
+        [self.domain.name].into_iter().chain(self.domain.around.iter().copied())
+    }
+
     /// What the domain says, for RIBs to keep: in one order, since it has one issuer.
     pub(crate) fn words(&self, now_s: u64) -> Option<(Arc<Metadata>, Vec<Certificate>)> {
         let (metadata, _) = self.domain.words.first()?;

@@ -61,6 +61,11 @@ pub enum Event {
         /// The name.
         name: Name,
     },
+    /// The membership that a peer has shown was taken back, and its session ends.
+    Removed {
+        /// The peer.
+        name: Name,
+    },
     /// A name that was attached here lets another router carry for it.
     Moved {
         /// The name.

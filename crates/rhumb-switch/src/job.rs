@@ -12,6 +12,8 @@ use rhumb_trust::{
 };
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
 
+use crate::removals::{HeardRemovals, ToldRemovals};
+
 /// Work for a thread that may take its time.
 #[derive(Debug)]
 pub struct Job {
@@ -45,6 +47,8 @@ pub(crate) enum Task {
     Export { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
+    /// Do domains take back what made these names their members, as a RIB tells?
+    Removals(ToldRemovals),
     /// The next step of a handshake that somebody began.
     Handshake(HandshakeJob),
 }
@@ -84,6 +88,7 @@ pub(crate) enum Outcome {
         issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
     },
+    Removals(HeardRemovals),
     Handshake(HandshakeDone),
 }
 
@@ -155,6 +160,7 @@ impl Job {
                 result: verify_statement(&certificate, &issuer, now_s),
                 issuer,
             },
+            Task::Removals(told) => Outcome::Removals(told.verify(now_s)),
             Task::Handshake(job) => Outcome::Handshake(job.run()),
         };
         Done { outcome, brought_at: self.brought_at }

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foldhash::quality::RandomState;
 use rhumb_link::Source;
-use rhumb_trust::{Access, Missing, Now, Standing, Treatment, Who};
+use rhumb_trust::{Access, Missing, Now, Removals, Standing, Treatment, Who};
 use rhumb_wire::{Action, Name};
 
 use crate::config::Config;
@@ -42,8 +42,10 @@ struct Refused {
 
 impl Joining {
     pub(crate) fn new(config: Config) -> Self {
+        // Removals that were heard elsewhere, if the configuration was copied, are not ours.
+        let access = Access { removals: Removals::default(), ..config.access };
         Self {
-            access: config.access,
+            access,
             refused: VecDeque::new(),
             max_names: config.max_routes,
             max_publications: config.max_publications,
@@ -52,8 +54,13 @@ impl Joining {
         }
     }
 
+    /// Other rules count from now on; who was removed stays removed.
     pub(crate) fn set_access(&mut self, access: Access) {
-        self.access = access;
+        self.access = Access { removals: self.access.removals.clone(), ..access };
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     /// How somebody is treated by the rules.

@@ -43,6 +43,7 @@
 //! | `control` | per name: advertisements, acceptances, verdicts |
 //! | `members` | per name, flow and PDU of a member: whether its domain leaves it that |
 //! | `rib_answers` | what RIBs answer and tell unasked, and what it changes here |
+//! | `removals` | who is a member of a domain no longer |
 //! | `saved` | routes that outlive the process |
 //! | `status` | what a switch tells about itself |
 
@@ -77,6 +78,7 @@ mod peering;
 mod plane;
 mod publishing;
 mod reach;
+mod removals;
 mod rib_answers;
 mod routes;
 mod saved;

@@ -45,12 +45,19 @@ impl Switch {
             self.handle_change((from, id), told, name, metadata, certificates, now);
             return None;
         }
+        if let RibResponseBody::Removals { to, removals } = body {
+            self.handle_removals((from, id), (to, removals), now);
+            return None;
+        }
         match self.directory.take_answered(id, from, now.instant) {
             Answered::Question(Question::Publish(slot), replica) => {
                 self.handle_published(slot, (replica, id), &body, now);
             }
             Answered::Question(Question::Store(_), replica) => {
                 self.handle_store(replica, &body, now);
+            }
+            Answered::Question(Question::Removals(_), replica) => {
+                self.removals_refused(replica, now);
             }
             Answered::Question(question, replica) => {
                 self.handle_answer(from, question, replica, body, now);

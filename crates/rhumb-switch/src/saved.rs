@@ -3,19 +3,21 @@
 //! | size | field |
 //! |---|---|
 //! | 4 | `RHRS` |
-//! | 1 | version: 2; 1 has no levels |
+//! | 1 | version: 3; 2 has no removals, 1 has no levels, either |
 //! | 4 | number of metadata |
 //! | 4 | number of chains |
 //! | .. | per metadata: length (2 bytes), encoding |
 //! | .. | per chain: level (1 byte), length (2 bytes), certificate list |
+//! | 4 | number of removals |
+//! | .. | per removal: length (2 bytes), metadata list and certificate list |
 //!
-//! INVARIANT: nothing that is read back is believed before
-//! it is verified again, as if a RIB had said it.
+//! INVARIANT: nothing that is read back is believed before it is verified again, as if a RIB had said
+//! it: routes when there is time, removals at once, since nobody they are about is to get in.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rhumb_trust::{Chain, Now, Verified};
+use rhumb_trust::{Chain, Now, Removal, Verified};
 use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::Switch;
@@ -26,6 +28,7 @@ use crate::job::{Heard, Job, Task};
 pub struct SavedRoutes {
     metadata: Vec<Arc<Metadata>>,
     chains: Vec<SavedChain>,
+    removals: Vec<Removal>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +99,10 @@ impl SavedRoutes {
             out.push(chain.level);
             append_counted(&list, &mut out);
         }
+        out.extend_from_slice(&(self.removals.len() as u32).to_be_bytes());
+        for removal in &self.removals {
+            append_counted(&removal.emit(), &mut out);
+        }
         out
     }
 
@@ -106,19 +113,19 @@ impl SavedRoutes {
     pub fn parse(bytes: &[u8]) -> Result<Self, SavedRoutesError> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(SavedRoutesError::Foreign)?;
         let damaged = |rest: &[u8]| SavedRoutesError::Damaged { at: bytes.len() - rest.len() };
-        let has_levels = match rest.first() {
-            Some(&VERSION) => true,
-            Some(&VERSION_WITHOUT_LEVELS) => false,
+        let version = match rest.first() {
+            Some(version @ 1..=VERSION) => *version,
             Some(version) => return Err(SavedRoutesError::UnknownVersion(*version)),
             None => return Err(damaged(rest)),
         };
+        let (has_levels, has_removals) = (version > 1, version > 2);
         let mut rest = &rest[1..];
-        let mut count = || {
+        let count = |rest: &mut &[u8]| {
             let (count, tail) = rest.split_first_chunk().ok_or(damaged(rest))?;
-            rest = tail;
+            *rest = tail;
             Ok(u32::from_be_bytes(*count))
         };
-        let (metadata_count, chain_count) = (count()?, count()?);
+        let (metadata_count, chain_count) = (count(&mut rest)?, count(&mut rest)?);
         // Nothing is reserved: the counts are not to be believed before what they count is there.
         let mut saved = Self::default();
         for _ in 0..metadata_count {
@@ -136,6 +143,12 @@ impl SavedRoutes {
             let (item, tail) = split_counted(rest).ok_or(damaged(rest))?;
             let certificates = Certificate::parse_list(item).map_err(|_| damaged(rest))?;
             saved.chains.push(SavedChain { kept: Kept::Read(certificates), level });
+            rest = tail;
+        }
+        let removal_count = if has_removals { count(&mut rest)? } else { 0 };
+        for _ in 0..removal_count {
+            let (item, tail) = split_counted(rest).ok_or(damaged(rest))?;
+            saved.removals.push(Removal::parse(item).map_err(|_| damaged(rest))?);
             rest = tail;
         }
         if rest.is_empty() { Ok(saved) } else { Err(damaged(rest)) }
@@ -170,7 +183,8 @@ impl Switch {
                 metadata.insert(certificate.issuer, known);
             }
         }
-        SavedRoutes { metadata: metadata.into_values().collect(), chains }
+        let removals = self.removals().all().iter().map(|it| (***it).clone()).collect();
+        SavedRoutes { metadata: metadata.into_values().collect(), chains, removals }
     }
 
     /// Whether routes were learnt or forgotten shows in this number.
@@ -182,6 +196,7 @@ impl Switch {
     /// when there is time for it, and none takes the place of a newer one.
     pub fn import_routes(&mut self, saved: SavedRoutes, now: Now) {
         let now_s = now.unix_s();
+        self.recall_removals(saved.removals, now);
         for metadata in saved.metadata {
             self.routes.tables().learn_metadata(metadata);
         }
@@ -221,5 +236,4 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 const MAGIC: &[u8] = b"RHRS";
-const VERSION: u8 = 2;
-const VERSION_WITHOUT_LEVELS: u8 = 1;
+const VERSION: u8 = 3;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rhumb_directory::Fill;
 use rhumb_link::Peer;
-use rhumb_trust::Now;
+use rhumb_trust::{Now, Removals};
 use rhumb_wire::{Certificate, Limits, Name, Role, Statement};
 use serde::{Serialize, Serializer};
 
@@ -67,6 +67,8 @@ pub struct Status {
     pub newest_flows: Vec<FlowStatus>,
     /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
     pub some_grants: Vec<GrantStatus>,
+    /// How many removals of members are known, by domains whose members are judged here.
+    pub removals: usize,
     /// Who was refused by the rules of access lately, the last one first; a few.
     pub refused: Vec<RefusedStatus>,
 }
@@ -221,6 +223,8 @@ pub struct MembershipStatus {
     pub limits: LimitsStatus,
     /// Seconds until the first of these words ends.
     pub expires_in_s: u64,
+    /// Whose removal counts against it, so that it is as none.
+    pub removed_by: Option<Name>,
 }
 
 /// How much a member may have; 0 and nothing where its domain does not say.
@@ -244,7 +248,7 @@ impl From<Limits> for LimitsStatus {
 }
 
 impl MembershipStatus {
-    pub(crate) fn of(peer: &Peer, now: Now) -> Option<Self> {
+    pub(crate) fn of(peer: &Peer, removals: &Removals, now: Now) -> Option<Self> {
         let shown = peer.membership.as_deref()?;
         shown.check(&peer.name, now.unix_s()).ok()?;
         Some(Self {
@@ -253,6 +257,7 @@ impl MembershipStatus {
             rights: shown.rights().names().collect(),
             limits: shown.limits().into(),
             expires_in_s: shown.not_after_s().saturating_sub(now.unix_s()),
+            removed_by: removals.against(shown),
         })
     }
 }

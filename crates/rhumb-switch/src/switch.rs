@@ -69,8 +69,7 @@ impl Switch {
         let mut link = config.link;
         // Of nodes there are many, and they watch us.
         link.watch_peers = WatchPeers::Infrastructure;
-        let mut endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
-        endpoint.set_access(config.access.clone(), now);
+        let endpoint = Endpoint::new(identity.clone(), link, secret, now.instant)?;
         let place = config.domain.clone();
         let place = place.map(|it| Place::new(it, identity.name(), config.max_grants));
         let mut switch = Self {
@@ -88,6 +87,9 @@ impl Switch {
             routes: Routes::new(config.max_routes, tables),
             admission: Admission::new(config, &secret, now.instant),
         };
+        let access = switch.admission.access().clone();
+        switch.plane.link_mut().set_access(access, now);
+        switch.want_removals(now);
         switch.handle_timeout(now);
         Ok(switch)
     }
@@ -208,7 +210,7 @@ impl Switch {
                     standing: treatment.standing.as_str(),
                     rule: treatment.rule,
                     missing: treatment.missing.map(|it| it.to_string()),
-                    membership: MembershipStatus::of(peer, now),
+                    membership: MembershipStatus::of(peer, self.removals(), now),
                 })
                 .collect(),
             attached: self
@@ -241,6 +243,7 @@ impl Switch {
             delegations: self.delegation_status(now),
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
+            removals: self.removals().len(),
             refused: self.admission.refused(now),
         }
     }

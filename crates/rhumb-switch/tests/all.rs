@@ -23,6 +23,7 @@ mod path;
 mod reach;
 mod recovery;
 mod refusal;
+mod removal;
 mod replicas;
 mod rib_silence;
 mod router_in_the_path;

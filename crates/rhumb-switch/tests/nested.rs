@@ -71,7 +71,8 @@ fn rib_of(domain: Name) -> rhumb_rib::Config {
     let mut config = rhumb_rib::Config::default();
     config.domain = Some(domain);
     let members = Rule::of_domain(domain, Rights::PUBLISH, Standing::Admitted);
-    config.access = Access { rules: vec![members], otherwise: Standing::Stranger, ..Access::default() };
+    config.access =
+        Access { rules: vec![members], otherwise: Standing::Stranger, ..Access::default() };
     config
 }
 

@@ -166,6 +166,15 @@ impl Removal {
         if is_ahead(self.certificate.sequence, now_s) {
             return Err(RemovalError::Ahead);
         }
+        self.recall()
+    }
+
+    /// Believes again what was verified when it was kept: it is looked at whether it is what was
+    /// signed, and not at what time it is, since a clock that is wrong now must let nobody in.
+    ///
+    /// # Errors
+    /// When a signature is not its issuer's.
+    pub fn recall(self) -> Result<Verified<Self>, RemovalError> {
         check_signature(&self.certificate, &self.issuer.key).map_err(RemovalError::Statement)?;
         match self.authority.as_ref().is_none_or(Membership::is_signed) {
             true => Ok(Verified::vouch(self)),

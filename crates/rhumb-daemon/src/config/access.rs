@@ -80,7 +80,12 @@ impl ConfigFile {
             Strangers::Refused => Standing::Refused,
         };
         let (flags, file) = (flags.clone(), self.path.clone());
-        Ok(AccessSettings { access: Access { rules, otherwise, ..Access::default() }, service, flags, file })
+        Ok(AccessSettings {
+            access: Access { rules, otherwise, ..Access::default() },
+            service,
+            flags,
+            file,
+        })
     }
 
     /// What one item of the file says: a rule, or one for each name of a list.

@@ -358,6 +358,6 @@ impl<S: Store> Rib<S> {
 fn name_in(question: &Question) -> Option<Name> {
     match question {
         Question::Route(name) | Question::Metadata(name) => Some(*name),
-        Question::Export(_) | Question::Publish(_) | Question::Store(_) => None,
+        _ => None,
     }
 }

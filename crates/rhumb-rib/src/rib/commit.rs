@@ -18,16 +18,21 @@ use std::sync::Arc;
 use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Name};
 
+use crate::rib::remove::StagedRemovals;
 use crate::rib::{OrderId, Rib};
 use crate::share::Payer;
-use crate::store::{Change, Store};
+use crate::store::{Change, RemovalChange, Store};
 use crate::subscriptions::Subscriber;
 use crate::{Entry, Footprint, Moves, RibError, Share};
 
 /// What a store is to write, in one transaction.
 #[derive(Debug)]
-pub struct Commit {
-    changes: Arc<Vec<Change>>,
+pub struct Commit(Writes);
+
+#[derive(Debug)]
+enum Writes {
+    Entries(Arc<Vec<Change>>),
+    Removals(Vec<RemovalChange>),
 }
 
 /// What became of a [`Commit`].
@@ -39,7 +44,12 @@ pub struct Committed {
 impl Commit {
     /// Writes it: some milliseconds, most of them for the disk.
     pub fn run<S: Store>(self, store: &mut S) -> Committed {
-        Committed { result: store.commit(&self.changes) }
+        Committed {
+            result: match self.0 {
+                Writes::Entries(changes) => store.commit(&changes),
+                Writes::Removals(changes) => store.commit_removals(&changes),
+            },
+        }
     }
 }
 
@@ -89,6 +99,7 @@ pub(crate) struct UnderWay {
 enum Purpose {
     Orders(Staged),
     Sweep { next: Option<Name> },
+    Removals(StagedRemovals),
 }
 
 impl Staged {
@@ -130,7 +141,7 @@ impl UnderWay {
     pub(crate) fn orders(&self) -> Option<&Staged> {
         match &self.purpose {
             Purpose::Orders(staged) => Some(staged),
-            Purpose::Sweep { .. } => None,
+            Purpose::Sweep { .. } | Purpose::Removals(_) => None,
         }
     }
 }
@@ -141,6 +152,14 @@ impl<S: Store> Rib<S> {
     pub fn poll_commit(&mut self) -> Option<Commit> {
         if self.under_way.is_some() {
             return None;
+        }
+        // Somebody waits to be shut out.
+        if !self.staged_removals.is_empty() {
+            let staged = mem::take(&mut self.staged_removals);
+            let commit = Commit(Writes::Removals(staged.changes()));
+            let (changes, moved) = (Arc::new(Vec::new()), Vec::new());
+            self.under_way = Some(UnderWay { changes, moved, purpose: Purpose::Removals(staged) });
+            return Some(commit);
         }
         if self.staged.is_empty() {
             return self
@@ -164,7 +183,7 @@ impl<S: Store> Rib<S> {
     fn begin(&mut self, changes: Vec<Change>, moved: Vec<Name>, purpose: Purpose) -> Commit {
         let changes = Arc::new(changes);
         self.under_way = Some(UnderWay { changes: changes.clone(), moved, purpose });
-        Commit { changes }
+        Commit(Writes::Entries(changes))
     }
 
     /// The names among `changes` of which subscribers were told something that holds no longer.
@@ -204,6 +223,15 @@ impl<S: Store> Rib<S> {
                 self.counters.entries_swept += changes.len() as u64;
                 self.swept_to = next;
             }
+            (Ok(()), Purpose::Removals(staged)) => {
+                self.counters.commits += 1;
+                self.removals_committed(staged);
+            }
+            (Err(error), Purpose::Removals(staged)) => {
+                let refusal = self.store_failed(error);
+                self.refuse_removals(staged, refusal);
+                self.refuse_staged(refusal);
+            }
             (Err(error), Purpose::Sweep { .. }) => {
                 let refusal = self.store_failed(error);
                 self.refuse_staged(refusal);
@@ -219,6 +247,8 @@ impl<S: Store> Rib<S> {
     fn refuse_staged(&mut self, refusal: Refusal) {
         let staged = mem::take(&mut self.staged);
         self.refuse_all(staged, refusal);
+        let staged = mem::take(&mut self.staged_removals);
+        self.refuse_removals(staged, refusal);
     }
 
     fn refuse_all(&mut self, staged: Staged, refusal: Refusal) {
@@ -302,6 +332,9 @@ impl<S: Store> Rib<S> {
     pub fn plan_sweep(&mut self, now_s: u64, budget: usize) -> usize {
         if !self.staged.is_empty() || self.under_way.is_some() || self.planned_sweep.is_some() {
             return 0;
+        }
+        if self.swept_to.is_none() {
+            self.sweep_removals(now_s);
         }
         let entries = match self.store.store().entries_after(self.swept_to, budget) {
             Ok(entries) => entries,

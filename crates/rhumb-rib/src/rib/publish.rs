@@ -19,6 +19,7 @@ use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use super::commit::{Draft, Order};
+use super::verification::Task;
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
@@ -102,9 +103,8 @@ impl<S: Store> Rib<S> {
         if !self.verifications.has_room(&payer, self.orders_waiting(), bound) {
             return Err(NotTaken::Dropped(DropReason::TooManyOrders));
         }
-        let id = OrderId(self.next_order);
         let order = Order {
-            id,
+            id: OrderId(self.next_order),
             request,
             publisher: asker.name,
             max_answer_len: asker.max_answer_len,
@@ -119,18 +119,27 @@ impl<S: Store> Rib<S> {
             if self.forgeries.contains(&certificates) {
                 return Err(NotTaken::Refused(Refusal::BadSignature));
             }
-            let per_s = match payer {
-                Payer::Admitted(_) => self.config.signatures_per_admitted_per_s,
-                Payer::Stranger(_) => self.config.signatures_per_source_per_s,
-            };
-            if !self.order_budgets.take(payer, certificates.len() as u32, per_s, now_s) {
+            if !self.may_verify(payer, certificates.len(), now_s) {
                 return Err(NotTaken::Refused(Refusal::QuotaExceeded));
             }
             let verification = Unverified { order, sent, certificates, issuers };
-            self.verifications.push(payer, asker.name, verification);
+            self.verifications.push(payer, asker.name, Task::Order(Box::new(verification)));
         }
+        Ok(self.next_order_id())
+    }
+
+    pub(crate) fn next_order_id(&mut self) -> OrderId {
         self.next_order += 1;
-        Ok(id)
+        OrderId(self.next_order - 1)
+    }
+
+    /// Whether so many signatures may be verified for `payer`, which are counted if so.
+    pub(crate) fn may_verify(&mut self, payer: Payer, signatures: usize, now_s: u64) -> bool {
+        let per_s = match payer {
+            Payer::Admitted(_) => self.config.signatures_per_admitted_per_s,
+            Payer::Stranger(_) => self.config.signatures_per_source_per_s,
+        };
+        self.order_budgets.take(payer, signatures as u32, per_s, now_s)
     }
 
     /// An order was verified: it is staged, or refused.
@@ -173,7 +182,8 @@ impl<S: Store> Rib<S> {
 
     /// Orders that were taken and are not in a commit yet.
     pub(crate) fn orders_waiting(&self) -> usize {
-        self.verifications.len() + self.verifications_under_way + self.staged.len()
+        let staged = self.staged.len() + self.staged_removals.len();
+        self.verifications.len() + self.verifications_under_way + staged
     }
 
     /// The entries that the certificates change, and the metadata of all issuers.
@@ -257,9 +267,11 @@ impl<S: Store> Rib<S> {
 /// One statement that can be published, or several that form a chain; or where a name is, and by
 /// which domain it is known outside.
 fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
-    let is_none =
-        |it: &Statement| matches!(it, Statement::Absence { .. } | Statement::Member { .. });
-    if certificates.iter().any(|certificate| is_none(&certificate.statement)) {
+    let is_none = |it: &Certificate| {
+        use Statement::{Absence, Member, Removal};
+        matches!(it.statement, Absence { .. } | Member { .. } | Removal { .. })
+    };
+    if certificates.iter().any(is_none) {
         return Err(Refusal::NotPublishable);
     }
     let linked =
@@ -307,7 +319,7 @@ fn check_lifetime(
     }
 }
 
-fn refusal_of(error: StatementError) -> Refusal {
+pub(crate) fn refusal_of(error: StatementError) -> Refusal {
     match error {
         StatementError::NotYetValid { .. } => Refusal::NotYetValid,
         StatementError::Expired { .. } => Refusal::Expired,

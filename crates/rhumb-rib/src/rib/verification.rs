@@ -1,10 +1,11 @@
-//! Signatures to be checked by whoever has the time: those of orders, and those of what the domain
+//! Signatures to be checked by whoever has the time: those of orders, of removals, and those of what the domain
 //! around has said. The two take turns, so that neither waits for a flood of the other.
 
 use rhumb_wire::rib::Refusal;
 
 use super::Rib;
 use super::publish::Unverified;
+use super::remove::{CheckedRemoval, UnverifiedRemoval};
 use crate::beyond::Told;
 use crate::store::Store;
 
@@ -13,8 +14,9 @@ use crate::store::Store;
 pub struct Verification(Task);
 
 #[derive(Debug)]
-enum Task {
+pub(crate) enum Task {
     Order(Box<Unverified>),
+    Removal(Box<UnverifiedRemoval>),
     Told(Box<Told>),
 }
 
@@ -25,6 +27,7 @@ pub struct Verdict(Checked);
 #[derive(Debug)]
 enum Checked {
     Order(Box<Unverified>, Result<(), Refusal>),
+    Removal(Box<CheckedRemoval>),
     Told(Box<Told>, bool),
 }
 
@@ -36,6 +39,7 @@ impl Verification {
                 let result = order.check();
                 Checked::Order(order, result)
             }
+            Task::Removal(removal) => Checked::Removal(Box::new(removal.check())),
             Task::Told(told) => {
                 let holds = told.holds();
                 Checked::Told(told, holds)
@@ -54,9 +58,9 @@ impl<S: Store> Rib<S> {
             return Some(told);
         }
         match self.verifications.pop() {
-            Some(order) => {
+            Some(task) => {
                 self.verifications_under_way += 1;
-                Some(Verification(Task::Order(Box::new(order))))
+                Some(Verification(task))
             }
             None => self.next_told(),
         }
@@ -72,6 +76,7 @@ impl<S: Store> Rib<S> {
     pub fn handle_verified(&mut self, verdict: Verdict) {
         match verdict.0 {
             Checked::Order(order, result) => self.order_verified(*order, result),
+            Checked::Removal(removal) => self.removal_verified(*removal),
             Checked::Told(told, holds) => {
                 if let Some(beyond) = &mut self.beyond {
                     beyond.verified.push_back((*told, holds));

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `names` | name | the entry's record |
 //! | `accounts` | account | names and bytes that count on it |
+//! | `removals` | issuer, removed name | the removal as it travels |
 //! | `format` | `version` | the number of this layout, 2 |
 //!
 //! Every commit is one transaction of immediate durability, in two phases and with the allocator's
@@ -40,9 +41,10 @@ use redb::{
     ReadableTableMetadata, StorageError, TableDefinition,
 };
 use rhumb_link::Source;
+use rhumb_trust::Removal;
 use rhumb_wire::Name;
 
-use super::{Change, Store};
+use super::{Change, RemovalChange, Store};
 use crate::record::footprint_of;
 use crate::{Account, Entry, Held, Moves, RibError};
 
@@ -62,6 +64,7 @@ struct StoreFile {
 }
 
 struct Tables {
+    removals: ReadOnlyTable<RemovalKey, &'static [u8]>,
     names: ReadOnlyTable<NameKey, &'static [u8]>,
     accounts: ReadOnlyTable<&'static [u8], (u64, u64)>,
 }
@@ -117,13 +120,16 @@ impl StoreFile {
         Ok(tables)
     }
 
-    fn commit(&self, changes: &[Change]) -> Result<(), RibError> {
+    fn commit(
+        &self,
+        write: impl FnOnce(&Database) -> Result<(), redb::Error>,
+    ) -> Result<(), RibError> {
         let mut slot = self.lock();
         let database = match slot.take() {
             Some(database) => database,
             None => open(&self.path)?,
         };
-        write(&database, changes).map_err(database_failed)?;
+        write(&database).map_err(database_failed)?;
         *slot = Some(database);
         Ok(())
     }
@@ -182,6 +188,26 @@ fn write(database: &Database, changes: &[Change]) -> Result<(), redb::Error> {
     Ok(())
 }
 
+fn write_removals(database: &Database, changes: &[RemovalChange]) -> Result<(), redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_quick_repair(true);
+    {
+        let mut removals = transaction.open_table(REMOVALS)?;
+        for ((issuer, removed), removal) in changes {
+            let mut key = [0; REMOVAL_KEY_LEN];
+            key[..Name::LEN].copy_from_slice(&issuer.0);
+            key[Name::LEN..].copy_from_slice(&removed.0);
+            match removal {
+                Some(removal) => removals.insert(&key, removal.emit().as_slice())?,
+                None => removals.remove(&key)?,
+            };
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
 impl Store for Embedded {
     fn entry(&mut self, name: &Name) -> Result<Option<Entry>, RibError> {
         let read = self.with(|tables| {
@@ -235,7 +261,19 @@ impl Store for Embedded {
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
         // Tables of the time before the commit would keep its file open after an error.
         self.tables = None;
-        self.file.commit(changes)
+        self.file.commit(|database| write(database, changes))
+    }
+
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        self.with(|tables| {
+            let all = tables.removals.range::<&[u8; REMOVAL_KEY_LEN]>(..)?;
+            all.map(|record| Ok(Removal::parse(record?.1.value()).ok())).collect()
+        })
+    }
+
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError> {
+        self.tables = None;
+        self.file.commit(|database| write_removals(database, changes))
     }
 
     fn refresh(&mut self) {
@@ -269,6 +307,8 @@ fn prepare(database: &Database) -> Result<u64, redb::Error> {
     {
         let names = transaction.open_table(NAMES)?;
         let mut accounts = transaction.open_table(ACCOUNTS)?;
+        // A store of an earlier version has none.
+        transaction.open_table(REMOVALS)?;
         if is_old {
             let mut moves = Moves::default();
             for record in names.iter()? {
@@ -287,7 +327,7 @@ fn prepare(database: &Database) -> Result<u64, redb::Error> {
 fn tables_of(database: &Database) -> Result<Tables, redb::Error> {
     let transaction = database.begin_read()?;
     let (names, accounts) = (transaction.open_table(NAMES)?, transaction.open_table(ACCOUNTS)?);
-    Ok(Tables { names, accounts })
+    Ok(Tables { names, accounts, removals: transaction.open_table(REMOVALS)? })
 }
 
 fn count(
@@ -354,6 +394,11 @@ fn refusal_to_open(path: &Path, error: DatabaseError) -> RibError {
 
 type NameKey = &'static [u8; Name::LEN];
 
+/// Issuer and removed name.
+const REMOVAL_KEY_LEN: usize = 2 * Name::LEN;
+type RemovalKey = &'static [u8; REMOVAL_KEY_LEN];
+
+const REMOVALS: TableDefinition<'_, RemovalKey, &'static [u8]> = TableDefinition::new("removals");
 const NAMES: TableDefinition<'_, NameKey, &'static [u8]> = TableDefinition::new("names");
 const ACCOUNTS: TableDefinition<'_, &'static [u8], (u64, u64)> = TableDefinition::new("accounts");
 /// Of format 1.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use rhumb_trust::Removal;
 use rhumb_wire::Name;
 
-use super::{Change, Store};
+use super::{Change, RemovalChange, Store};
 use crate::{Account, Entry, Footprint, Held, Moves, RibError};
 
 /// Entries in memory. Nothing here can fail.
@@ -13,6 +14,7 @@ use crate::{Account, Entry, Footprint, Held, Moves, RibError};
 pub struct Memory {
     entries: BTreeMap<Name, Entry>,
     held: HashMap<Account, Held>,
+    removals: BTreeMap<(Name, Name), Removal>,
 }
 
 impl Memory {
@@ -65,6 +67,20 @@ impl Store for Memory {
             moves.replace(before, after);
         }
         self.count(&moves);
+        Ok(())
+    }
+
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        Ok(self.removals.values().cloned().map(Some).collect())
+    }
+
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError> {
+        for (key, removal) in changes {
+            match removal {
+                Some(removal) => self.removals.insert(*key, (***removal).clone()),
+                None => self.removals.remove(key),
+            };
+        }
         Ok(())
     }
 }

@@ -12,6 +12,9 @@ pub(crate) use cached::Cached;
 pub use embedded::Embedded;
 pub use memory::Memory;
 
+use std::sync::Arc;
+
+use rhumb_trust::{Removal, Verified};
 use rhumb_wire::Name;
 
 use crate::{Account, Entry, Held, RibError};
@@ -54,6 +57,18 @@ pub trait Store {
     /// When the store cannot be written.
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError>;
 
+    /// All removals, none in place of one that is damaged. Read once, when a directory begins.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError>;
+
+    /// Writes all changes or none, as [`Store::commit`] does.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError>;
+
     /// A commit through another handle of the same store has ended, well or not: what is read from
     /// here on is what it left. Stores that have one handle only need not do anything.
     fn refresh(&mut self) {}
@@ -61,3 +76,5 @@ pub trait Store {
 
 /// What becomes of a name's entry; `None` removes it.
 pub type Change = (Name, Option<Entry>);
+/// What becomes of the removal of the second name by the first; `None` removes it.
+pub type RemovalChange = ((Name, Name), Option<Arc<Verified<Removal>>>);

@@ -93,6 +93,12 @@ impl Report {
             Some(items.collect::<Vec<_>>().join(", "))
         };
         let (domain, left) = (membership["domain"].as_str()?, membership["expires_in_s"].as_u64()?);
+        if let Some(by) = membership["removed_by"].as_str() {
+            return Some(match by == domain {
+                true => format!("it was removed by its domain, {domain}"),
+                false => format!("it was removed from {domain} by {by}, who may admit there"),
+            });
+        }
         let (rights, issuers) = (listed("rights")?, listed("issuers")?);
         let limits = limits(&membership["limits"]);
         let limits = match limits.is_empty() {

@@ -129,9 +129,10 @@ impl CertificateFact {
                 (Some(labels.of(via)), None)
             }
             Statement::Locator(locator) => (None, Some(locator.address().to_string())),
-            Statement::Withdrawal | Statement::Absence { .. } | Statement::Member { .. } => {
-                (None, None)
-            }
+            Statement::Withdrawal
+            | Statement::Absence { .. }
+            | Statement::Member { .. }
+            | Statement::Removal { .. } => (None, None),
         };
         Self {
             issuer: labels.of(certificate.issuer),

@@ -61,6 +61,7 @@ fn status<S: Store>(
         "address": address,
         "uptime_s": uptime.as_secs(),
         "stored_names": stored_names,
+        "removals": server.removals(),
         "store": fill.as_ref().map(store),
         "sessions": sessions,
         "domain": server.config().domain,
@@ -123,6 +124,7 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
         PUBLISHES.is(counters.publishes_stored),
         CLIMBS.is(counters.climbs),
         PASSED_UP.by("fate", passed),
+        REMOVALS.is(server.removals()),
         COMMITS.is(counters.commits),
         STORE_FAILURES.is(counters.store_failures),
         CHANGES.by("fate", changes),
@@ -181,6 +183,9 @@ const PUBLISHES: Metric = Metric::counter(
     "rhumb_rib_stored_publishes_total",
     "Orders to publish that were acknowledged.",
 );
+/// The same at all RIBs of a domain; one that has fewer was not told, and withholds them.
+const REMOVALS: Metric =
+    Metric::gauge("rhumb_rib_known_removals", "Removals of members that count here.");
 /// Compare with look-ups that were `found_beyond`: how much is remembered.
 const CLIMBS: Metric = Metric::counter(
     "rhumb_rib_asked_beyond_total",

@@ -104,6 +104,8 @@ fn metrics(status: &Status) -> Vec<Reading> {
         RIB_REQUESTS.is(counters.rib_requests),
         RIB_ANSWERS_REFUSED.is(counters.rib_answers_refused),
         RIB_CHANGES.is(counters.rib_changes),
+        REMOVALS.is(status.removals),
+        MEMBERS_REMOVED.is(counters.members_removed),
         CHAINS.by("verdict", chains),
         DROPPED_PDUS.by_reason(status.dropped_pdus.iter().copied()),
         DROPPED_DATAGRAMS.by_reason(status.dropped_datagrams.iter().copied()),
@@ -156,6 +158,14 @@ const RIB_ANSWERS_REFUSED: Metric = Metric::counter(
 /// Names that moved, left or came, of those in use here.
 const RIB_CHANGES: Metric =
     Metric::counter("rhumb_switch_taken_changes_total", "Changes that RIBs told of.");
+/// The same at all routers of a domain, a second after it removed somebody.
+const REMOVALS: Metric =
+    Metric::gauge("rhumb_switch_known_removals", "Removals of members that count here.");
+/// Grows when a domain removes somebody who is here.
+const MEMBERS_REMOVED: Metric = Metric::counter(
+    "rhumb_switch_removed_members_total",
+    "Sessions that ended because their peer's membership was taken back.",
+);
 /// `refused` is zero while everybody is honest and clocks agree.
 const CHAINS: Metric = Metric::counter(
     "rhumb_switch_verified_chains_total",

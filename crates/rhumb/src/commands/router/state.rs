@@ -1,4 +1,4 @@
-//! The routes that a router keeps in a file, so that it knows them
+//! The routes that a router keeps in a file, and who was removed from domains, so that it knows them
 //! again after a restart, also when no RIB is there.
 //!
 //! The file is written beside its place and then moved there, so that it is whole whenever the
@@ -20,7 +20,7 @@ use rhumb_trust::Now;
 /// The file, and the thread that writes it.
 pub(super) struct StateFile {
     path: PathBuf,
-    saved_revision: u64,
+    saved_revision: (u64, u64),
     next_save: Instant,
     to_save: SyncSender<SavedRoutes>,
     saver: JoinHandle<()>,
@@ -60,7 +60,7 @@ impl StateFile {
         let thread = std::thread::Builder::new().name("saver".to_owned());
         Ok(Self {
             path: path.to_owned(),
-            saved_revision: switch.routes_revision(),
+            saved_revision: revision(switch),
             next_save: now.instant + SAVE_INTERVAL,
             to_save,
             saver: thread.spawn(save).map_err(Failure::operation)?,
@@ -69,11 +69,13 @@ impl StateFile {
 
     /// Saves, if it is time and there is anything new.
     pub(super) fn save_if_due(&mut self, switch: &mut Switch, now: Now) {
-        if now.instant < self.next_save {
+        let revision = revision(switch);
+        // Nobody who was removed gets in again because the router is killed soon after.
+        let is_urgent = revision.1 != self.saved_revision.1;
+        if now.instant < self.next_save && !is_urgent {
             return;
         }
         self.next_save = now.instant + SAVE_INTERVAL;
-        let revision = switch.routes_revision();
         // A disk that is slower than the interval gets the next.
         if revision != self.saved_revision
             && self.to_save.try_send(switch.export_routes(now)).is_ok()
@@ -87,13 +89,18 @@ impl StateFile {
         drop(self.to_save);
         // It has nothing left to do but what it began.
         let _ = self.saver.join();
-        if switch.routes_revision() == self.saved_revision {
+        if revision(switch) == self.saved_revision {
             return Ok(());
         }
         write(&self.path, &switch.export_routes(now).encode()).map_err(|error| {
             Failure::operation_text(format!("state file {}: {error}", self.path.display()))
         })
     }
+}
+
+/// Of routes, and of removals.
+fn revision(switch: &Switch) -> (u64, u64) {
+    (switch.routes_revision(), switch.removals_revision())
 }
 
 /// Replaces the file as a whole.
