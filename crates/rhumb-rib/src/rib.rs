@@ -32,9 +32,10 @@ use rhumb_wire::rib::{
 };
 use rhumb_wire::{Metadata, Name};
 
-use self::commit::{Staged, UnderWay};
+use self::commit::{Staged, StagedRemovals, UnderWay};
 use self::publish::NotTaken;
-use self::remove::{REMOVALS, StagedRemovals, is_removal};
+use self::remove::{REMOVALS, is_removal};
+use self::verification::Task;
 use crate::absence::Absences;
 use crate::admission::{Admission, RefusedAsker};
 use crate::beyond::Beyond;
@@ -56,7 +57,7 @@ pub struct Rib<S> {
     pub(crate) admission: Admission,
     pub(crate) config: Config,
     pub(crate) store: Cached<S>,
-    pub(crate) verifications: Waiting,
+    pub(crate) verifications: Waiting<Task>,
     pub(crate) order_budgets: Budgets,
     pub(crate) forgeries: Forgeries,
     pub(crate) verifications_under_way: usize,

@@ -9,7 +9,6 @@
 use crate::allowance::Allowance;
 use crate::fair::FairQueue;
 use crate::generations::Generations;
-use crate::rib::verification::Task;
 use crate::share::Payer;
 use rhumb_wire::{Certificate, Name};
 
@@ -28,15 +27,20 @@ impl Budgets {
 }
 
 /// Orders, whose signatures are to be checked.
-#[derive(Default)]
-pub(crate) struct Waiting {
-    admitted: FairQueue<Task>,
-    strangers: FairQueue<Task>,
+pub(crate) struct Waiting<T> {
+    admitted: FairQueue<T>,
+    strangers: FairQueue<T>,
     /// Admitted ones taken since one of a stranger was.
     in_a_row: u32,
 }
 
-impl Waiting {
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { admitted: FairQueue::default(), strangers: FairQueue::default(), in_a_row: 0 }
+    }
+}
+
+impl<T> Waiting<T> {
     pub(crate) fn len(&self) -> usize {
         self.admitted.len() + self.strangers.len()
     }
@@ -53,14 +57,14 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn push(&mut self, payer: Payer, asker: Name, order: Task) {
+    pub(crate) fn push(&mut self, payer: Payer, asker: Name, order: T) {
         match payer {
             Payer::Admitted(_) => self.admitted.push(payer, asker, order),
             Payer::Stranger(_) => self.strangers.push(payer, asker, order),
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Task> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let (first, second) = match self.in_a_row < ADMITTED_IN_A_ROW {
             true => (&mut self.admitted, &mut self.strangers),
             false => (&mut self.strangers, &mut self.admitted),

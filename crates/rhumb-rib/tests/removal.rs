@@ -1,5 +1,5 @@
-//! Removals from the directory's domain: whose are taken, that they count at once and for as long as
-//! they last, and that whoever asked is told until he says that he heard.
+//! Removals from the directory's domain: whose are taken, that they count at once and for as long
+//! as they last, and that whoever asked is told until he says that he heard.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
 

@@ -8,11 +8,11 @@ use std::time::Instant;
 use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::{
-    Chain, ChainError, StatementError, Verified, fingerprint_of, verify_chain, verify_statement,
+    Chain, ChainError, Removal, StatementError, Verified, fingerprint_of, verify_chain,
+    verify_statement,
 };
+use rhumb_wire::rib::Mark;
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey};
-
-use crate::removals::{HeardRemovals, ToldRemovals};
 
 /// Work for a thread that may take its time.
 #[derive(Debug)]
@@ -113,6 +113,38 @@ impl Heard {
             Self::Export { replica } => Some((Question::Export(name), replica)),
             Self::Change { .. } | Self::Saved { .. } => None,
         }
+    }
+}
+
+/// Removals that a RIB told, to be verified.
+#[derive(Debug)]
+pub(crate) struct ToldRemovals {
+    pub(crate) from: SessionId,
+    /// How far it has told.
+    pub(crate) to: Mark,
+    pub(crate) removals: Vec<Removal>,
+    /// Whether all that was told could be read.
+    pub(crate) all_are_some: bool,
+}
+
+/// What came of that.
+#[derive(Debug)]
+pub(crate) struct HeardRemovals {
+    pub(crate) from: SessionId,
+    pub(crate) to: Mark,
+    pub(crate) believed: Vec<Verified<Removal>>,
+    pub(crate) are_all_believed: bool,
+}
+
+impl ToldRemovals {
+    /// Does the work: 60 µs for each certificate.
+    fn verify(self, now_s: u64) -> HeardRemovals {
+        let Self { from, to, removals, all_are_some } = self;
+        let all = removals.len();
+        let believed: Vec<_> =
+            removals.into_iter().filter_map(|removal| removal.verify(now_s).ok()).collect();
+        let are_all_believed = all_are_some && believed.len() == all;
+        HeardRemovals { from, to, believed, are_all_believed }
     }
 }
 

@@ -28,7 +28,8 @@ impl Switch {
         // One that begins later is held to its limits before it gives anything.
         let holds = membership.member() == peer.name
             && membership.is_signed()
-            && !membership.has_ended(now.unix_s());
+            && !membership.has_ended(now.unix_s())
+            && self.removals().against(membership).is_none();
         if !holds || membership.shares().all(|(_, limits)| limits == Limits::NONE) {
             return None;
         }

@@ -20,40 +20,9 @@ use rhumb_wire::rib::{Mark, RemovalLists, RequestId};
 
 use crate::domain::Place;
 use crate::event::Event;
-use crate::job::Task;
+use crate::job::{HeardRemovals, Task, ToldRemovals};
 use crate::status::Wanted;
 use crate::{DropReason, Switch};
-
-/// Removals that a RIB told, to be verified.
-#[derive(Debug)]
-pub(crate) struct ToldRemovals {
-    from: SessionId,
-    /// How far it has told.
-    to: Mark,
-    removals: Vec<Removal>,
-    all_are_some: bool,
-}
-
-/// What came of that.
-#[derive(Debug)]
-pub(crate) struct HeardRemovals {
-    from: SessionId,
-    to: Mark,
-    believed: Vec<Verified<Removal>>,
-    are_all_believed: bool,
-}
-
-impl ToldRemovals {
-    /// Does the work: 60 µs for each certificate.
-    pub(crate) fn verify(self, now_s: u64) -> HeardRemovals {
-        let Self { from, to, removals, all_are_some } = self;
-        let all = removals.len();
-        let believed: Vec<_> =
-            removals.into_iter().filter_map(|removal| removal.verify(now_s).ok()).collect();
-        let are_all_believed = all_are_some && believed.len() == all;
-        HeardRemovals { from, to, believed, are_all_believed }
-    }
-}
 
 impl Switch {
     /// Asks RIBs for removals, if rules or this router's place make it judge by memberships.

@@ -11,8 +11,8 @@
 //! | 4 | number of removals |
 //! | .. | per removal: length (2 bytes), metadata list and certificate list |
 //!
-//! INVARIANT: nothing that is read back is believed before it is verified again, as if a RIB had said
-//! it: routes when there is time, removals at once, since nobody they are about is to get in.
+//! INVARIANT: nothing that is read back is believed before it is verified again, as if a RIB had
+//! said it: routes when there is time, removals at once, since nobody they are about is to get in.
 
 use std::collections::HashMap;
 use std::sync::Arc;

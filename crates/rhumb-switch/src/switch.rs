@@ -195,24 +195,7 @@ impl Switch {
                     UpstreamStatus::of(it.address, it.session.and_then(peer_name), it.is_used)
                 })
                 .collect(),
-            sessions: self
-                .plane
-                .link()
-                .sessions()
-                .map(|(session, peer)| (peer, self.treatment(session, now)))
-                .map(|(peer, treatment)| SessionStatus {
-                    peer: peer.name,
-                    role: peer.metadata.role,
-                    label: peer.metadata.attributes().get(LABEL).cloned(),
-                    address: peer.address,
-                    age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
-                    largest_datagram: peer.max_datagram_len,
-                    standing: treatment.standing.as_str(),
-                    rule: treatment.rule,
-                    missing: treatment.missing.map(|it| it.to_string()),
-                    membership: MembershipStatus::of(peer, self.removals(), now),
-                })
-                .collect(),
+            sessions: self.session_status(now),
             attached: self
                 .routes
                 .attached()
@@ -246,6 +229,25 @@ impl Switch {
             removals: self.removals().len(),
             refused: self.admission.refused(now),
         }
+    }
+
+    fn session_status(&self, now: Now) -> Vec<SessionStatus> {
+        let sessions = self.plane.link().sessions();
+        sessions
+            .map(|(session, peer)| (peer, self.treatment(session, now)))
+            .map(|(peer, treatment)| SessionStatus {
+                peer: peer.name,
+                role: peer.metadata.role,
+                label: peer.metadata.attributes().get(LABEL).cloned(),
+                address: peer.address,
+                age_s: now.instant.saturating_duration_since(peer.established_at).as_secs(),
+                largest_datagram: peer.max_datagram_len,
+                standing: treatment.standing.as_str(),
+                rule: treatment.rule,
+                missing: treatment.missing.map(|it| it.to_string()),
+                membership: MembershipStatus::of(peer, self.removals(), now),
+            })
+            .collect()
     }
 
     /// What the switch has done.

@@ -153,8 +153,8 @@ fn a_file_that_is_damaged_is_refused_wherever_it_was_cut() {
     };
     assert_eq!(with(0, b'X'), SavedRoutesError::Foreign);
     assert_eq!(with(4, 4), SavedRoutesError::UnknownVersion(4));
-    // What was written before there were domains holds ways of one's own domain only, and then for a
-    // while no removals.
+    // What was written before there were domains holds ways of one's own domain only, and then for
+    // a while no removals.
     for version in [b"RHRS\x01", b"RHRS\x02"] {
         let former = [&version[..], &[0; 8]].concat();
         assert_eq!(SavedRoutes::parse(&former).unwrap().len(), 0);

@@ -1,6 +1,6 @@
 //! Properties for the fuzzer and for tests: no chain is believed unless each of its certificates
-//! was signed by its issuer, no membership gives more than its giver has, and nobody removes whom he
-//! could not admit.
+//! was signed by its issuer, no membership gives more than its giver has, and nobody removes whom
+//! he could not admit.
 //!
 //! That of chains is structure-aware, because random bytes stop at the first signature: the input
 //! chooses who says what, and which of it is altered afterwards.

@@ -377,7 +377,7 @@ pub enum MembershipError {
         /// Which one.
         at: usize,
     },
-    /// The sequence of a certificate is ahead of the time, so that no removal would count against it.
+    /// The sequence of a certificate is ahead of the time: no removal would count against it.
     #[error("certificate {} is of a sequence that is ahead of the time", .at + 1)]
     Ahead {
         /// Which one.

@@ -2,9 +2,9 @@
 //! verify it, and the register of those that somebody has heard of (GDP paper, section 6.1).
 //!
 //! A removal counts against a membership whose issuers include its own, about the member or any
-//! issuer after it, if the certificate about that name has no higher sequence. So whoever is removed
-//! takes along whom it admitted, nobody reaches whom he did not admit, and whoever is admitted again
-//! later is a member again.
+//! issuer after it, if the certificate about that name has no higher sequence. So whoever is
+//! removed takes along whom it admitted, nobody reaches whom he did not admit, and whoever is
+//! admitted again later is a member again.
 //!
 //! INVARIANT: in a [`Removals`] is nothing that was not verified, and no more than its bounds.
 

@@ -2,7 +2,7 @@
 //!
 //! 1. Whoever judges by memberships wants to hear of removals: [`Directory::want_removals`].
 //! 2. When a session with a RIB begins, it is asked for those behind the mark up to which it has
-//!    told, until it answers; when what it told is verified, it is asked on, until there is no more.
+//!    told, until it answers; when what it told is verified, it is asked on, until there are none.
 //! 3. From then on it tells of each new one unasked, and is asked on. In case that it gave up, or
 //!    withholds what others tell, each RIB is asked once a minute anyway.
 //! 4. A RIB of whose removals not all were believed is asked for everything at the next time: a

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
+use rhumb_trust::{Removal, Verified};
 use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Name};
 
-use crate::rib::remove::StagedRemovals;
 use crate::rib::{OrderId, Rib};
 use crate::share::Payer;
 use crate::store::{Change, RemovalChange, Store};
@@ -63,6 +63,37 @@ pub(crate) struct Staged {
     /// What more they take, and of what.
     moves: Moves,
     now_s: u64,
+}
+
+/// Verified removals that wait for a commit, or are in one, and those that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct StagedRemovals {
+    pub(crate) orders: Vec<(OrderId, RequestId, Arc<Verified<Removal>>)>,
+    pub(crate) ended: Vec<(Name, Name)>,
+}
+
+impl StagedRemovals {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.orders.is_empty() && self.ended.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// What is to be written: the newest of each name by each issuer.
+    pub(crate) fn changes(&self) -> Vec<RemovalChange> {
+        let mut newest: BTreeMap<_, Option<Arc<Verified<Removal>>>> =
+            self.ended.iter().map(|key| (*key, None)).collect();
+        for (_, _, removal) in &self.orders {
+            let slot = newest.entry((removal.issuer(), removal.removed())).or_default();
+            let sequence = |it: &Removal| it.certificate().sequence;
+            if slot.as_ref().is_none_or(|other| sequence(other) < sequence(removal)) {
+                *slot = Some(removal.clone());
+            }
+        }
+        newest.into_iter().collect()
+    }
 }
 
 /// A verified order.

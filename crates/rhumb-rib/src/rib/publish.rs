@@ -19,7 +19,6 @@ use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use super::commit::{Draft, Order};
-use super::verification::Task;
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
@@ -123,7 +122,7 @@ impl<S: Store> Rib<S> {
                 return Err(NotTaken::Refused(Refusal::QuotaExceeded));
             }
             let verification = Unverified { order, sent, certificates, issuers };
-            self.verifications.push(payer, asker.name, Task::Order(Box::new(verification)));
+            self.push_order(payer, asker.name, verification);
         }
         Ok(self.next_order_id())
     }

@@ -2,27 +2,26 @@
 //!
 //! 1. One is taken from whoever brings it, if it is by a domain that this directory is of, or that
 //!    its rules are about, or by whom that admitted to admit others: [`Rib::take_removal`].
-//! 2. It is verified and made durable as orders are, and then counts: here, since the rules judge by
-//!    the register that it is entered in, and where it is told.
+//! 2. It is verified and made durable as orders are, and then counts: here, since the rules judge
+//!    by the register that it is entered in, and where it is told.
 //! 3. It is kept for as long as what it may count against lasts.
 //!
 //! INVARIANT: what was acknowledged as stored counts until it ends, also after the process was
 //! killed. Nobody who is not of the domain takes any room.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rhumb_trust::{Noted, Removal, RemovalError, Verified, check_window};
 use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
+use super::commit::StagedRemovals;
 use super::publish::{NotTaken, refusal_of};
-use super::verification::Task;
 use crate::pushes::Target;
 use crate::removals::MAX_REMOVAL_LEN;
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
-use crate::store::{RemovalChange, Store};
+use crate::store::Store;
 use crate::{DropReason, RibError};
 
 /// A removal whose signatures are to be checked.
@@ -50,37 +49,6 @@ pub(crate) struct CheckedRemoval {
     order: OrderId,
     request: RequestId,
     result: Result<Verified<Removal>, (Refusal, Vec<Certificate>)>,
-}
-
-/// Verified removals that wait for a commit, or are in one, and those that have ended.
-#[derive(Debug, Default)]
-pub(crate) struct StagedRemovals {
-    orders: Vec<(OrderId, RequestId, Arc<Verified<Removal>>)>,
-    ended: Vec<(Name, Name)>,
-}
-
-impl StagedRemovals {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.orders.is_empty() && self.ended.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.orders.len()
-    }
-
-    /// What is to be written: the newest of each name by each issuer.
-    pub(crate) fn changes(&self) -> Vec<RemovalChange> {
-        let mut newest: BTreeMap<_, Option<Arc<Verified<Removal>>>> =
-            self.ended.iter().map(|key| (*key, None)).collect();
-        for (_, _, removal) in &self.orders {
-            let slot = newest.entry((removal.issuer(), removal.removed())).or_default();
-            let sequence = |it: &Removal| it.certificate().sequence;
-            if slot.as_ref().is_none_or(|other| sequence(other) < sequence(removal)) {
-                *slot = Some(removal.clone());
-            }
-        }
-        newest.into_iter().collect()
-    }
 }
 
 /// Whether an order is to remove somebody.
@@ -147,7 +115,7 @@ impl<S: Store> Rib<S> {
         }
         let order = self.next_order_id();
         let unverified = UnverifiedRemoval { order, request, removal, now_s };
-        self.verifications.push(payer, asker.name, Task::Removal(Box::new(unverified)));
+        self.push_removal(payer, asker.name, unverified);
         Ok(order)
     }
 
@@ -251,6 +219,6 @@ fn why(error: &RemovalError) -> Refusal {
     }
 }
 
-/// What those are told about who are told of removals: a name that nobody can have, since nothing is
-/// known to hash to it.
+/// What those are told about who are told of removals: a name that nobody can have, since nothing
+/// is known to hash to it.
 pub(crate) const REMOVALS: Name = Name([0; 32]);

@@ -1,12 +1,15 @@
-//! Signatures to be checked by whoever has the time: those of orders, of removals, and those of what the domain
-//! around has said. The two take turns, so that neither waits for a flood of the other.
+//! Signatures to be checked by whoever has the time: those of orders, of removals, and those of
+//! what the domain around has said. The last take turns with the others, so that neither waits for
+//! a flood of the other.
 
+use rhumb_wire::Name;
 use rhumb_wire::rib::Refusal;
 
 use super::Rib;
 use super::publish::Unverified;
 use super::remove::{CheckedRemoval, UnverifiedRemoval};
 use crate::beyond::Told;
+use crate::share::Payer;
 use crate::store::Store;
 
 /// Signatures to be checked, on any thread.
@@ -49,6 +52,14 @@ impl Verification {
 }
 
 impl<S: Store> Rib<S> {
+    pub(crate) fn push_order(&mut self, payer: Payer, asker: Name, order: Unverified) {
+        self.verifications.push(payer, asker, Task::Order(Box::new(order)));
+    }
+
+    pub(crate) fn push_removal(&mut self, payer: Payer, asker: Name, removal: UnverifiedRemoval) {
+        self.verifications.push(payer, asker, Task::Removal(Box::new(removal)));
+    }
+
     /// The next signatures to be checked.
     pub fn poll_verification(&mut self) -> Option<Verification> {
         self.told_is_next = !self.told_is_next;

@@ -1,5 +1,5 @@
-//! The routes that a router keeps in a file, and who was removed from domains, so that it knows them
-//! again after a restart, also when no RIB is there.
+//! The routes that a router keeps in a file, and who was removed from domains, so that it knows
+//! them again after a restart, also when no RIB is there.
 //!
 //! The file is written beside its place and then moved there, so that it is whole whenever the
 //! router is killed. It names who talks with whom, so it is for its owner only. What is read is
