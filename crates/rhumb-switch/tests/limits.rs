@@ -66,7 +66,11 @@ impl Closed {
         let members = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
         // What members serve is nobody's member.
         let capsules = Rule { domain: None, role: Some(Role::Capsule), ..members.clone() };
-        let access = Access { rules: vec![members, capsules], otherwise: Standing::Refused, ..Access::default() };
+        let access = Access {
+            rules: vec![members, capsules],
+            otherwise: Standing::Refused,
+            ..Access::default()
+        };
         let now = world.now;
         world.routers[0].switch.set_access(access, now);
         Self { world, domain }
