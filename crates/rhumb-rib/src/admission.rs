@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use rhumb_link::Source;
 use rhumb_trust::{Access, Standing, Who};
+use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Metadata, Name};
 
 use crate::Asker;
@@ -22,13 +23,15 @@ pub(crate) struct Admission {
     order: VecDeque<Source>,
 }
 
-/// Somebody who was refused as not authorised.
+/// Somebody who was refused by the rules, or by what its domain leaves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedAsker {
     /// Where its session comes from.
     pub source: Source,
     /// Who was refused last from there: the end of the session, or the issuer that is not served.
     pub name: Name,
+    /// Why.
+    pub why: Refusal,
     /// How often somebody from there was refused.
     pub count: u64,
     /// When last, in seconds since 1970.
@@ -81,9 +84,9 @@ impl Admission {
 
     /// Somebody was refused. A source takes one place here, whatever names it makes; the source
     /// that has been here longest makes room.
-    pub(crate) fn note_refused(&mut self, source: Source, name: Name, now_s: u64) {
+    pub(crate) fn note_refused(&mut self, source: Source, name: Name, why: Refusal, now_s: u64) {
         if let Some(known) = self.refused.get_mut(&source) {
-            (known.name, known.last_s) = (name, now_s);
+            (known.name, known.why, known.last_s) = (name, why, now_s);
             known.count += 1;
             return;
         }
@@ -93,7 +96,7 @@ impl Admission {
             self.refused.remove(&oldest);
         }
         self.order.push_back(source);
-        self.refused.insert(source, RefusedAsker { source, name, count: 1, last_s: now_s });
+        self.refused.insert(source, RefusedAsker { source, name, why, count: 1, last_s: now_s });
     }
 
     /// Who was refused lately, by source.
@@ -113,17 +116,19 @@ const MAX_REFUSED: usize = 64;
 mod tests {
     use super::*;
 
+    const WHY: Refusal = Refusal::NotAuthorised;
+
     #[test]
     fn a_source_takes_one_place_and_the_oldest_makes_room() {
         let mut admission = Admission::new(Access::default());
         let source = |n: u32| Source::V4(n.to_be_bytes());
         for n in 0..100 {
-            admission.note_refused(source(1), Name([n; 32]), u64::from(n));
+            admission.note_refused(source(1), Name([n; 32]), WHY, u64::from(n));
         }
         let RefusedAsker { name, count, last_s, .. } = admission.refused().next().unwrap();
         assert_eq!((name, count, last_s), (Name([99; 32]), 100, 99));
         for n in 2..=MAX_REFUSED as u32 + 1 {
-            admission.note_refused(source(n), Name([0; 32]), 200);
+            admission.note_refused(source(n), Name([0; 32]), WHY, 200);
         }
         assert_eq!(admission.refused().count(), MAX_REFUSED);
         assert!(admission.refused().all(|refused| refused.source != source(1)));

@@ -17,6 +17,7 @@ use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
 
 use crate::Share;
+use crate::limits::Givers;
 
 /// All that is known of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub struct Entry {
     pub(crate) metadata: Metadata,
     pub(crate) publisher: Name,
     pub(crate) share: Share,
+    pub(crate) givers: Givers,
     pub(crate) keep_until_s: u64,
     pub(crate) route: Register,
     pub(crate) locator: Register,
@@ -70,6 +72,7 @@ impl Entry {
             metadata,
             publisher,
             share: Share::Admitted,
+            givers: Givers::default(),
             keep_until_s: 0,
             route: Register::Empty,
             locator: Register::Empty,
@@ -122,6 +125,13 @@ impl Entry {
         is_service
             || matches!(self.export, Register::Holds(_))
             || matches!(self.locator, Register::Holds(_))
+    }
+
+    /// Whether nothing of it is a way to anybody: it was withdrawn.
+    pub(crate) fn says_nothing(&self) -> bool {
+        let Self { route, locator, export, .. } = self;
+        let said = [route, locator, export];
+        !said.into_iter().any(|register| matches!(register, Register::Holds(_)))
     }
 
     /// The router that the newest route names.

@@ -34,6 +34,7 @@ mod fair;
 pub mod fuzz;
 mod generations;
 mod gone;
+mod limits;
 mod lookup;
 mod pushes;
 mod record;
@@ -54,6 +55,7 @@ pub use entry::{
     MAX_STRANGERS_LIFETIME_S, max_lifetime_s,
 };
 pub use error::RibError;
+pub use limits::{Givers, NameLimits};
 pub use rhumb_directory::Remote;
 pub use rib::commit::{Commit, Committed};
 pub use rib::verification::{Verdict, Verification};

@@ -5,9 +5,10 @@
 //! | 0 | 1 | version: 2, or 3 with an export |
 //! | 1 | 8 | keep until, seconds since 1970 |
 //! | 9 | 32 | publisher |
-//! | 41 | 9 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros |
-//! | 50 | 2 | length of the metadata |
-//! | 52 | .. | metadata |
+//! | 41 | 7 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros; and 16 more in the first byte for each of the next |
+//! | 48 | 32 each | names on whose accounts it counts besides |
+//! | .. | 2 | length of the metadata |
+//! | .. | .. | metadata |
 //! | .. | .. | registers: route, locator, withdrawal; in version 3 export |
 //!
 //! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a
@@ -21,6 +22,7 @@ use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
 
 use crate::Entry;
 use crate::entry::Register;
+use crate::limits::{Givers, MAX_GIVERS};
 use crate::share::{Footprint, Share, size_on_disk};
 
 impl Entry {
@@ -31,7 +33,7 @@ impl Entry {
         out.push(if self.was_exported() { WITH_EXPORT } else { VERSION });
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
-        out.extend_from_slice(&encode_share(self.share));
+        encode_share(self.share, &self.givers, &mut out);
         out.extend_from_slice(&(metadata.len() as u16).to_be_bytes());
         out.extend_from_slice(&metadata);
         for register in [&self.route, &self.locator, &self.withdrawal] {
@@ -53,7 +55,8 @@ impl Entry {
         };
         let of_export = if self.was_exported() { of_register(&self.export) } else { 0 };
         let registers = registers.map(of_register).iter().sum::<usize>() + of_export;
-        METADATA + self.metadata.emit().len() + registers
+        let givers = self.givers.iter().count() * Name::LEN;
+        METADATA + givers + self.metadata.emit().len() + registers
     }
 
     fn was_exported(&self) -> bool {
@@ -65,7 +68,7 @@ impl Entry {
         let (&version, rest) = bytes.split_first()?;
         let (keep_until_s, rest) = rest.split_first_chunk()?;
         let (publisher, rest) = rest.split_first_chunk()?;
-        let (share, rest) = decode_share(version, rest)?;
+        let (share, givers, rest) = decode_share(version, rest)?;
         let (metadata, rest) = split_counted(rest)?;
         let (route, rest) = decode_register(rest)?;
         let (locator, rest) = decode_register(rest)?;
@@ -85,6 +88,7 @@ impl Entry {
             metadata: Metadata::parse(metadata).ok()?,
             publisher: Name(*publisher),
             share,
+            givers,
             keep_until_s: u64::from_be_bytes(*keep_until_s),
             route,
             locator,
@@ -106,13 +110,20 @@ impl Register {
 /// What an encoded entry takes, without reading the rest.
 pub(crate) fn footprint_of(bytes: &[u8]) -> Option<Footprint> {
     let publisher = bytes.get(PUBLISHER..)?.first_chunk().copied().map(Name)?;
-    let (share, rest) = decode_share(*bytes.first()?, bytes.get(SHARE..)?)?;
+    let (share, givers, rest) = decode_share(*bytes.first()?, bytes.get(SHARE..)?)?;
     let (metadata, _) = split_counted(rest)?;
     let is_capsule = metadata.get(ROLE_IN_METADATA) == Some(&(Role::Capsule as u8));
-    Some(Footprint { publisher, share, is_capsule, bytes: size_on_disk(bytes.len()) })
+    Some(Footprint { publisher, share, givers, is_capsule, bytes: size_on_disk(bytes.len()) })
 }
 
-fn encode_share(share: Share) -> [u8; SHARE_LEN] {
+fn encode_share(share: Share, givers: &Givers, out: &mut Vec<u8>) {
+    let mut encoded = share_bytes(share);
+    encoded[0] |= (givers.iter().count() as u8) << GIVERS_SHIFT;
+    out.extend_from_slice(&encoded);
+    givers.iter().for_each(|giver| out.extend_from_slice(&giver.0));
+}
+
+fn share_bytes(share: Share) -> [u8; SHARE_LEN] {
     let mut out = [0; SHARE_LEN];
     match share {
         Share::Admitted => {}
@@ -128,21 +139,27 @@ fn encode_share(share: Share) -> [u8; SHARE_LEN] {
     out
 }
 
-fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, &[u8])> {
+fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, Givers, &[u8])> {
     match version {
-        1 => return Some((Share::Stranger(Source::V4([0; 4])), bytes)),
+        1 => return Some((Share::Stranger(Source::V4([0; 4])), Givers::default(), bytes)),
         VERSION | WITH_EXPORT => {}
         _ => return None,
     }
     let (encoded, rest) = bytes.split_first_chunk::<SHARE_LEN>()?;
-    let [_, a, b, c, d, ..] = *encoded;
+    let mut encoded = *encoded;
+    let count = usize::from(encoded[0] >> GIVERS_SHIFT);
+    encoded[0] &= (1 << GIVERS_SHIFT) - 1;
+    let (givers, rest) = rest.split_at_checked(count * Name::LEN)?;
+    let (givers, []) = givers.as_chunks() else { return None };
+    let [_, a, b, c, d, ..] = encoded;
     let share = match encoded[0] {
         0 => Share::Admitted,
         4 => Share::Stranger(Source::V4([a, b, c, d])),
         6 => Share::Stranger(Source::V6(*encoded[1..].first_chunk()?)),
         _ => return None,
     };
-    (encode_share(share) == *encoded).then_some((share, rest))
+    let is_whole = count <= MAX_GIVERS && share_bytes(share) == encoded;
+    is_whole.then(|| (share, Givers::new(givers.iter().copied().map(Name)), rest))
 }
 
 fn encode_register(register: &Register, out: &mut Vec<u8>) {
@@ -185,6 +202,7 @@ const WITH_EXPORT: u8 = 3;
 const PUBLISHER: usize = 9;
 const SHARE: usize = 41;
 const SHARE_LEN: usize = 7;
+const GIVERS_SHIFT: u32 = 4;
 const METADATA: usize = SHARE + SHARE_LEN + 2;
 /// Behind `RM` and the version.
 const ROLE_IN_METADATA: usize = 3;
@@ -232,10 +250,12 @@ mod tests {
             any::<[u8; 6]>().prop_map(|ip| Share::Stranger(Source::V6(ip))),
         ];
         let role = prop_oneof![Just(Role::Node), Just(Role::Capsule)];
-        let held = (any::<u64>(), any::<[u8; 32]>(), share);
+        let givers = proptest::collection::vec(any::<[u8; 32]>(), 0..=MAX_GIVERS);
+        let givers = givers.prop_map(|names| Givers::new(names.into_iter().map(Name)));
+        let held = (any::<u64>(), any::<[u8; 32]>(), share, givers);
         (held, role, "[a-z]{0,9}", registers).prop_map(
             |(
-                (keep_until_s, publisher, share),
+                (keep_until_s, publisher, share, givers),
                 role,
                 label,
                 (route, locator, withdrawal, export),
@@ -245,6 +265,7 @@ mod tests {
                     .unwrap(),
                 publisher: Name(publisher),
                 share,
+                givers,
                 keep_until_s,
                 route,
                 locator,
@@ -260,7 +281,8 @@ mod tests {
             let mut bytes = entry.encode();
             prop_assert_eq!(entry.encoded_len(), bytes.len());
             prop_assert_eq!(footprint_of(&bytes), Some(Footprint::of(&entry)));
-            let before_exports = Entry { export: Register::Empty, ..entry.clone() };
+            let givers = Givers::default();
+            let before_exports = Entry { givers, export: Register::Empty, ..entry.clone() };
             let old = before_exports.encode();
             let old = [&[1], &old[1..SHARE], &old[SHARE + SHARE_LEN..]].concat();
             let share = Share::Stranger(Source::V4([0; 4]));

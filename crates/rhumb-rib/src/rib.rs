@@ -42,6 +42,7 @@ use crate::beyond::Beyond;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::gone::Gone;
+use crate::limits::NameLimits;
 use crate::lookup::Trail;
 use crate::pushes::{Due, Pushes, Target};
 use crate::removals::Book;
@@ -110,6 +111,8 @@ pub struct Asker {
     pub source: Source,
     /// How it is treated.
     pub standing: Standing,
+    /// How many names it may have, where its domain says so.
+    pub limits: NameLimits,
 }
 
 /// What became of a request.
@@ -146,7 +149,8 @@ impl Asker {
     pub const fn stranger(name: Name, max_answer_len: usize) -> Self {
         let Name([a, b, c, d, ..]) = name;
         let source = Source::V4([a, b, c, d]);
-        Self { name, max_answer_len, source, standing: Standing::Stranger }
+        let (standing, limits) = (Standing::Stranger, NameLimits::NONE);
+        Self { name, max_answer_len, source, standing, limits }
     }
 
     /// Somebody who was admitted, there: for tests.
@@ -227,7 +231,8 @@ impl<S: Store> Rib<S> {
             _ => false,
         };
         if asker.standing == Standing::Refused && !is_its_removal {
-            self.admission.note_refused(asker.source, asker.name, now_s);
+            let refusal = Refusal::NotAuthorised;
+            self.admission.note_refused(asker.source, asker.name, refusal, now_s);
             return match body {
                 RibRequestBody::Acknowledge | RibRequestBody::Gone { .. } => {
                     self.dropped(DropReason::NotAuthorised)

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_link::{Endpoint, Event, LinkError, Peer, SessionId, Source};
-use rhumb_trust::{Access, Identity, Now, Standing};
+use rhumb_trust::{Access, Identity, Membership, Now, Standing};
 use rhumb_wire::datagram::{Datagram, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::rib::RibResponse;
 use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
@@ -37,8 +37,8 @@ use rhumb_wire::{Action, Batch, Name, Pdu, PduHeader};
 use crate::civil_clock::CivilClock;
 use crate::store::Store;
 use crate::{
-    Asker, Commit, Committed, Config, Counters, DropReason, Fill, OrderId, Outcome, Push,
-    RefusedAsker, Rib, RibError, Verdict, Verification,
+    Asker, Commit, Committed, Config, Counters, DropReason, Fill, NameLimits, OrderId, Outcome,
+    Push, RefusedAsker, Rib, RibError, Verdict, Verification,
 };
 
 /// A directory that serves requests over secure sessions.
@@ -362,7 +362,16 @@ impl<S: Store> Server<S> {
         let max_answer_len = usize::from(peer.max_datagram_len).saturating_sub(overhead);
         let standing = self.rib.standing(&peer.who(now.unix_s()));
         let source = Source::of(peer.address);
-        let asker = Asker { name: peer.name, max_answer_len, source, standing };
+        let shown = peer.membership.as_deref();
+        let holds = |it: &&Membership| {
+            it.member() == peer.name
+                && it.is_signed()
+                && !it.has_ended(now.unix_s())
+                && self.rib.access().removals.against(it).is_none()
+        };
+        let limits = shown.filter(holds);
+        let limits = limits.map_or(NameLimits::NONE, NameLimits::of);
+        let asker = Asker { name: peer.name, max_answer_len, source, standing, limits };
         let path = ReturnPath { session, asker: peer.name, tag: pdu.tag() };
         match self.rib.handle_request(asker, pdu.data(), now.unix_s()) {
             Outcome::Answer(response) => Ok(Some((path, response))),

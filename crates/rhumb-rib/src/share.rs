@@ -11,6 +11,7 @@ use rhumb_link::Source;
 use rhumb_trust::Standing;
 use rhumb_wire::{Name, Role};
 
+use crate::limits::Givers;
 use crate::{Asker, Entry};
 
 /// On whose share an entry counts.
@@ -46,6 +47,8 @@ impl Payer {
 pub enum Account {
     /// Entries that this publisher was the last to change.
     Publisher(Name),
+    /// Entries of publishers whom this name admitted, within a limit of its own.
+    Below(Name),
     /// All entries of the admitted.
     Admitted,
     /// All entries of strangers.
@@ -102,6 +105,7 @@ impl Held {
 pub struct Footprint {
     pub(crate) publisher: Name,
     pub(crate) share: Share,
+    pub(crate) givers: Givers,
     pub(crate) is_capsule: bool,
     pub(crate) bytes: u64,
 }
@@ -112,6 +116,7 @@ impl Footprint {
         Self {
             publisher: entry.publisher,
             share: entry.share,
+            givers: entry.givers,
             is_capsule: entry.metadata.role == Role::Capsule,
             bytes: size_on_disk(entry.encoded_len()),
         }
@@ -126,7 +131,9 @@ impl Footprint {
                 [Some(Account::Strangers), Some(Account::Source(source)), capsule]
             }
         };
-        [Some(Account::Publisher(self.publisher))].into_iter().chain(of_share).flatten()
+        let of_share = of_share.into_iter().flatten();
+        let below = self.givers.iter().map(Account::Below);
+        [Account::Publisher(self.publisher)].into_iter().chain(of_share).chain(below)
     }
 }
 
@@ -202,7 +209,8 @@ mod tests {
     fn what_replaces_itself_moves_nothing() {
         let publisher = Name([1; 32]);
         let share = Share::Stranger(Source::V4([192, 0, 2, 1]));
-        let footprint = Footprint { publisher, share, is_capsule: false, bytes: 700 };
+        let givers = Givers::default();
+        let footprint = Footprint { publisher, share, givers, is_capsule: false, bytes: 700 };
         let mut moves = Moves::default();
         moves.replace(Some(footprint), Some(footprint));
         assert_eq!(moves.iter().count(), 0);
@@ -214,5 +222,9 @@ mod tests {
             ((0, 0), (1, 700))
         );
         assert_eq!(moves.of(&Account::Publisher(publisher)), (1, 700));
+        let giver = Name([2; 32]);
+        let below = Footprint { givers: Givers::new([giver].into_iter()), ..footprint };
+        moves.replace(Some(footprint), Some(below));
+        assert_eq!(moves.of(&Account::Below(giver)), (1, 700));
     }
 }

@@ -15,6 +15,7 @@ mod exports;
 mod file;
 mod floods;
 mod forged;
+mod limits;
 mod look_up;
 mod model;
 mod pass_up;

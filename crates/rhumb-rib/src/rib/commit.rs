@@ -19,6 +19,7 @@ use rhumb_trust::{Removal, Verified};
 use rhumb_wire::rib::{Refusal, RequestId, RibResponse, RibResponseBody};
 use rhumb_wire::{Certificate, Name};
 
+use crate::limits::NameLimits;
 use crate::rib::{OrderId, Rib};
 use crate::share::Payer;
 use crate::store::{Change, RemovalChange, Store};
@@ -106,8 +107,16 @@ pub(crate) struct Order {
     /// Who sent it, which makes it a subscriber, and on whose share it counts if there is room.
     pub(crate) payer: Payer,
     pub(crate) share: Share,
+    pub(crate) limits: NameLimits,
     pub(crate) issuers: Vec<Name>,
     pub(crate) now_s: u64,
+}
+
+/// Who publishes, on whose share, and how many names it may have.
+pub(crate) struct Publisher {
+    pub(crate) name: Name,
+    pub(crate) share: Share,
+    pub(crate) limits: NameLimits,
 }
 
 /// An entry that an order changes.

@@ -11,7 +11,7 @@ use rhumb_trust::Standing;
 use rhumb_wire::rib::Refusal;
 use rhumb_wire::{Certificate, Metadata, Name};
 
-use super::commit::Draft;
+use super::commit::{Draft, Publisher};
 use super::publish::NotTaken;
 use crate::rib::{Asker, Fill, Rib};
 use crate::store::Store;
@@ -37,22 +37,21 @@ impl<S: Store> Rib<S> {
             Ok(Standing::Admitted) => Ok(Share::Admitted),
             Ok(_) => Ok(Share::Stranger(asker.source)),
             Err(issuer) => {
-                self.admission.note_refused(asker.source, issuer, now_s);
-                Err(Refusal::NotAuthorised.into())
+                let refusal = Refusal::NotAuthorised;
+                self.admission.note_refused(asker.source, issuer, refusal, now_s);
+                Err(refusal.into())
             }
         }
     }
 
-    /// Gives each entry of an order its share.
-    pub(crate) fn place(
-        &mut self,
-        publisher: Name,
-        share: Share,
-        drafts: &mut [Draft],
-    ) -> Result<(), Refusal> {
+    /// Gives each entry of an order its share, within what the publisher's domain leaves it.
+    pub(crate) fn place(&mut self, by: &Publisher, drafts: &mut [Draft]) -> Result<(), Refusal> {
+        let Publisher { name: publisher, share, limits } = *by;
         let mut moves = Moves::default();
         for draft in drafts {
+            self.check_limits(by, draft, &moves)?;
             draft.entry.share = share;
+            draft.entry.givers = limits.givers(&publisher);
             let wanted = Footprint::of(&draft.entry);
             match draft.before {
                 Some(before) if before.share == share => {}
@@ -69,6 +68,31 @@ impl<S: Store> Rib<S> {
                 }
             }
             moves.replace(draft.before, Some(Footprint::of(&draft.entry)));
+        }
+        Ok(())
+    }
+
+    /// Whether the limits of a publisher leave it an entry. What is withdrawn takes none, and its
+    /// own name is never lost for others'; of what is there already nothing is renewed while there
+    /// is too much.
+    fn check_limits(
+        &mut self,
+        by: &Publisher,
+        draft: &Draft,
+        moves: &Moves,
+    ) -> Result<(), Refusal> {
+        if draft.before.is_some() && draft.entry.says_nothing() {
+            return Ok(());
+        }
+        for (account, names) in by.limits.iter() {
+            let counts = |it: &Footprint| it.publisher == account || it.givers.contain(&account);
+            let counts = draft.before.as_ref().is_some_and(counts);
+            let own = self.held(Account::Publisher(account), moves)?.names;
+            let held = own + self.held(Account::Below(account), moves)?.names;
+            let room = u64::from(names) + u64::from(counts);
+            if held >= room && !(counts && draft.name == by.name) {
+                return Err(Refusal::QuotaExceeded);
+            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use rhumb_trust::{
 use rhumb_wire::rib::{Refusal, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
-use super::commit::{Draft, Order};
+use super::commit::{Draft, Order, Publisher};
 use crate::entry::{Admission, max_lifetime_s};
 use crate::rib::{Asker, OrderId, Rib};
 use crate::share::Payer;
@@ -96,7 +96,13 @@ impl<S: Store> Rib<S> {
         let (mut drafts, issuers) = self
             .draft((asker.name, share), &sent, &certificates, now_s)
             .map_err(|refusal| self.not_taken(refusal, &certificates))?;
-        self.place(asker.name, share, &mut drafts)?;
+        let by = Publisher { name: asker.name, share, limits: asker.limits };
+        if let Err(refusal) = self.place(&by, &mut drafts) {
+            if refusal == Refusal::QuotaExceeded && !asker.limits.is_empty() {
+                self.admission.note_refused(asker.source, asker.name, refusal, now_s);
+            }
+            return Err(refusal.into());
+        }
         let payer = Payer::of(&asker);
         let bound = self.config.max_orders_waiting;
         if !self.verifications.has_room(&payer, self.orders_waiting(), bound) {
@@ -109,6 +115,7 @@ impl<S: Store> Rib<S> {
             max_answer_len: asker.max_answer_len,
             payer,
             share,
+            limits: asker.limits,
             issuers: certificates.iter().map(|certificate| certificate.issuer).collect(),
             now_s,
         };
@@ -151,7 +158,8 @@ impl<S: Store> Rib<S> {
         let by = (order.publisher, order.share);
         let staged = result.and_then(|()| {
             let (mut drafts, _) = self.draft(by, &sent, &certificates, order.now_s)?;
-            self.place(order.publisher, order.share, &mut drafts)?;
+            let Order { publisher: name, share, limits, .. } = order;
+            self.place(&Publisher { name, share, limits }, &mut drafts)?;
             Ok(drafts)
         });
         match staged {

@@ -89,8 +89,9 @@ impl<S: Store> Rib<S> {
         let is_ours = self.domains().any(|domain| removal.is_of(&domain));
         let was_removed = authority.is_some_and(|it| self.access().removals.against(it).is_some());
         if !is_ours || was_removed {
-            self.admission.note_refused(asker.source, removal.issuer(), now_s);
-            return Err(Refusal::NotAuthorised.into());
+            let refusal = Refusal::NotAuthorised;
+            self.admission.note_refused(asker.source, removal.issuer(), refusal, now_s);
+            return Err(refusal.into());
         }
         for certificate in &certificates {
             check_window(certificate, now_s).map_err(refusal_of)?;

@@ -357,6 +357,7 @@ fn account_key(account: &Account) -> Vec<u8> {
         Account::Source(Source::V4(address)) => [&[4], &address[..]].concat(),
         Account::StrangersCapsules => vec![5],
         Account::Source(Source::V6(site)) => [&[6], &site[..]].concat(),
+        Account::Below(name) => [&[7], &name.0[..]].concat(),
     }
 }
 

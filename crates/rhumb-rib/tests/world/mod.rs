@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rhumb_rib::store::{Memory, Store};
-use rhumb_rib::{Account, Asker, Config, Outcome, Rib};
+use rhumb_rib::{Account, Asker, Config, NameLimits, Outcome, Rib};
 use rhumb_trust::{ChainError, Identity, Standing, Window, name_of, verify_chain};
 use rhumb_wire::certificate::Locator;
 use rhumb_wire::rib::{
@@ -83,6 +83,8 @@ pub(crate) struct Directory<S> {
     pub(crate) now_s: u64,
     /// How those who ask are treated.
     pub(crate) standing: Standing,
+    /// How many names they may have.
+    pub(crate) limits: NameLimits,
     next_id: u32,
 }
 
@@ -100,7 +102,8 @@ impl<S: Store> Directory<S> {
     pub(crate) fn over(store: S, config: Config) -> Self {
         let identity = Arc::new(Identity::generate(Role::Rib, 0).unwrap());
         let rib = Rib::new(identity.clone(), store, config);
-        Self { rib, identity, now_s: NOW_S, standing: Standing::Admitted, next_id: 0 }
+        let (standing, limits) = (Standing::Admitted, NameLimits::NONE);
+        Self { rib, identity, now_s: NOW_S, standing, limits, next_id: 0 }
     }
 
     /// What is answered, after a commit if need be; `None` when nothing is.
@@ -109,7 +112,8 @@ impl<S: Store> Directory<S> {
         let id = RequestId(self.next_id);
         let mut data = Vec::new();
         RibRequest { id, body }.emit(&mut data);
-        let asker = Asker { standing: self.standing, ..Asker::stranger(name, 1300) };
+        let Self { standing, limits, .. } = *self;
+        let asker = Asker { standing, limits, ..Asker::stranger(name, 1300) };
         let response = match self.rib.handle_request(asker, &data, self.now_s) {
             Outcome::Answer(response) => response,
             Outcome::Staged(_) => {

@@ -93,11 +93,12 @@ fn source_text(source: Source) -> String {
     }
 }
 
-/// Whom the rules refuse: the last name from each source.
+/// Whom the rules refuse, or what their domain leaves them: the last name from each source.
 fn refused(refused: &RefusedAsker, now: Now) -> Value {
     json!({
         "name": refused.name,
         "wanted": "publish or ask",
+        "why": refused.why.as_str(),
         "source": source_text(refused.source),
         "age_s": now.unix_s().saturating_sub(refused.last_s),
         "times": refused.count,
