@@ -32,6 +32,7 @@ mod lifetime;
 mod membership;
 mod now;
 mod removal;
+mod removals;
 mod verify;
 mod words;
 pub mod x509;
@@ -49,7 +50,8 @@ pub use lifetime::{
 };
 pub use membership::{MAX_DEPTH, Membership, MembershipError};
 pub use now::Now;
-pub use removal::{Noted, Removal, RemovalError, Removals};
+pub use removal::{Removal, RemovalError};
+pub use removals::{Noted, Removals};
 pub use verify::{
     CLOCK_SKEW_S, StatementError, Verified, check_window, fingerprint_of, name_of, verify_statement,
 };

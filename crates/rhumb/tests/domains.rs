@@ -7,7 +7,7 @@ use crate::harness::{Place, Running, remote};
 const ANY: &str = "127.0.0.1:0";
 
 /// `issuer` admits the holder of `key`, and what it says lies beside that key. The holder's name.
-fn admit(place: &Place, issuer: &str, key: &str, rights: &str) -> String {
+pub(crate) fn admit(place: &Place, issuer: &str, key: &str, rights: &str) -> String {
     let name = place.run(&["--json", "keygen", "--role", role_of(key), "--out", key]);
     assert_eq!(name.code, 0, "{}", name.errors);
     let name = name.object()["name"].as_str().unwrap().to_owned();

@@ -24,6 +24,7 @@ mod daemons;
 mod demo;
 mod discovery;
 mod domain_files;
+mod domain_removal;
 mod domains;
 mod for_one;
 mod hello_flood;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use rhumb_wire::{Limits, Name, Rights};
 
 use crate::names;
+use crate::remote::Remote;
 use crate::size::parse_rate;
 
 /// `rhumb domain`
@@ -24,9 +25,12 @@ pub enum DomainCommand {
     Create(CreateArguments),
     /// Say that a name belongs to the domain, and what it may do there
     Admit(AdmitArguments),
+    /// Take back what made a name a member, and tell the domain's RIBs, from which every router
+    /// hears of it within a second
+    Remove(RemoveArguments),
     /// Let a router stand at the domain's border, and say which domain is around this one
     Delegate(BorderArguments),
-    /// Show what a membership or a border file says
+    /// Show what a membership, a border file or a removal says
     Inspect {
         /// The file
         file: PathBuf,
@@ -139,6 +143,33 @@ impl AdmitArguments {
         }
         Ok(Limits { only_to: only_to.or(limits.only_to), ..limits })
     }
+}
+
+/// `rhumb domain remove`
+#[derive(Debug, Args)]
+pub struct RemoveArguments {
+    /// Who is a member no longer, nor those that it admitted
+    #[arg(value_parser = names::parse, required_unless_present = "from")]
+    pub name: Option<Name>,
+    /// A removal that was signed elsewhere, to be brought to RIBs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "key", "as_member", "out", "days"], requires = "ribs")]
+    pub from: Option<PathBuf>,
+    /// The domain's key, or one that was admitted to admit: its own membership lies beside it
+    #[arg(long, value_name = "FILE", default_value = "domain.key")]
+    pub key: PathBuf,
+    /// The membership of KEY, if it does not lie beside it
+    #[arg(long = "as", value_name = "FILE")]
+    pub as_member: Option<PathBuf>,
+    /// The RIBs of the domain, all of them: one that is not told cannot tell its routers. Given
+    /// several times
+    #[arg(long = "rib", value_name = "NAME@ADDR", required_unless_present = "out")]
+    pub ribs: Vec<Remote>,
+    /// For how many days: no shorter than what it takes back was given for
+    #[arg(long, default_value_t = MOST_DAYS as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
+    pub days: u32,
+    /// Where to write the removal, to be carried by hand; it is public
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 /// `rhumb domain delegate`

@@ -1,10 +1,11 @@
 //! `rhumb domain`: a trust domain's word for its members, and for the router at its border. The
 //! domain's key stays where it is; the file that is made goes to the member, lies beside its key,
-//! and is no secret, or goes to the router.
+//! and is no secret, or goes to the router. What it takes back goes to its RIBs.
 
 mod border;
 mod create;
 mod list;
+mod remove;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
         DomainCommand::Create(arguments) => create::run(arguments, form),
         DomainCommand::List(arguments) => list::run(arguments, form),
         DomainCommand::Admit(arguments) => admit(arguments, form),
+        DomainCommand::Remove(arguments) => remove::run(arguments, form),
         DomainCommand::Delegate(arguments) => border::delegate(arguments, form),
         DomainCommand::Inspect { file } => inspect(file, form),
     }
@@ -34,6 +36,9 @@ pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
 fn inspect(file: &Path, form: Form) -> Outcome {
     match Membership::load(file) {
         Ok(membership) => form.print(&Report { membership, written_to: None }),
+        Err(MembershipError::Malformed { line: 1 }) if remove::is_one(file) => {
+            return remove::inspect(file, form);
+        }
         Err(MembershipError::Malformed { line: 1 }) => return border::inspect(file, form),
         Err(error) => return Err(unreadable(file, error)),
     }
