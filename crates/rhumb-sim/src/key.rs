@@ -4,8 +4,6 @@
 //! The private key is a number drawn from the seed, put into the PKCS #8 form (RFC 5208, RFC 5915)
 //! that identities are loaded from. Keys of this kind protect nothing but a simulation.
 
-use std::sync::Arc;
-
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use rhumb_trust::Identity;
 use rhumb_wire::{Metadata, PublicKey, Role};
@@ -17,7 +15,7 @@ use crate::random::Random;
 ///
 /// # Panics
 /// When the library refuses a key: once in 2^32 seeds the number is no private key of the curve.
-pub(crate) fn identity(role: Role, created_s: u64, random: &mut Random) -> Arc<Identity> {
+pub(crate) fn identity(role: Role, created_s: u64, random: &mut Random) -> Identity {
     let scalar = random.bytes();
     let bare = [&BARE_HEAD[..], &scalar].concat();
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &bare)
@@ -28,9 +26,8 @@ pub(crate) fn identity(role: Role, created_s: u64, random: &mut Random) -> Arc<I
     let mut compressed = [parity; 33];
     compressed[1..].copy_from_slice(&point[1..33]);
     let metadata = Metadata::new(role, PublicKey::EcdsaP256(compressed), created_s);
-    let identity = Identity::from_parts(metadata, Zeroizing::new(whole))
-        .expect("the public half was computed from the private one");
-    Arc::new(identity)
+    Identity::from_parts(metadata, Zeroizing::new(whole))
+        .expect("the public half was computed from the private one")
 }
 
 /// Everything before the private key: version, algorithm

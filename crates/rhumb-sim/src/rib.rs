@@ -90,10 +90,11 @@ impl RibHost {
     pub(crate) fn honest(
         identity: Arc<Identity>,
         disk: Disk,
+        mut config: rhumb_rib::Config,
         secret: [u8; 32],
         now: Now,
     ) -> Result<Self, LinkError> {
-        let (mut config, link) = (rhumb_rib::Config::default(), link_config());
+        let link = link_config();
         config.store = StoreId(*secret.first_chunk().expect("invariant: 16 of 32 bytes"));
         Server::new(identity, disk, config, link, secret, now).map(Box::new).map(Self::Honest)
     }

@@ -26,7 +26,7 @@ pub struct StationId(pub(crate) usize);
 
 /// How a station is started, again and again.
 pub(crate) enum Plan {
-    Rib { disk: Disk, lies: bool },
+    Rib { disk: Disk, config: Box<rhumb_rib::Config>, lies: bool },
     Router { config: rhumb_switch::Config, verifier_time: Duration },
     Node { config: rhumb_node::Config },
     Outsider,
@@ -88,10 +88,11 @@ impl Station {
         let mut random = self.random.fork(u64::from(self.incarnation));
         let (identity, secret) = (self.identity.clone(), random.bytes());
         self.host = Some(match &self.plan {
-            Plan::Rib { disk, lies: false } => {
-                Host::Rib(RibHost::honest(identity, disk.clone(), secret, now)?)
+            Plan::Rib { disk, config, lies: false } => {
+                let config = (**config).clone();
+                Host::Rib(RibHost::honest(identity, disk.clone(), config, secret, now)?)
             }
-            Plan::Rib { disk, lies: true } => {
+            Plan::Rib { disk, lies: true, .. } => {
                 Host::Rib(RibHost::liar(identity, disk.clone(), secret, now)?)
             }
             Plan::Router { config, .. } => {
