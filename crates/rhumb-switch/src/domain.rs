@@ -172,7 +172,7 @@ impl Switch {
         }
         chain.push(border);
         let next = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
-        chain.extend(self.publishing.delegation_to(next, now));
+        chain.push(self.publishing.delegation_to(next, now).ok_or_else(no_way)?);
         let leads_back = chain.iter().any(|it| it.issuer == next);
         if chain.iter().filter_map(bound_of).any(|bound| !around.contains(&bound)) {
             return Err(not_exported());
