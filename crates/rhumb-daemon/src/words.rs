@@ -31,6 +31,9 @@ impl Labels {
             Statement::Route { via, scope: Scope::Any } => {
                 format!("{} may carry my traffic to and from anyone", self.of(via))
             }
+            Statement::Route { via, scope: Scope::Several } => {
+                format!("{} may carry my traffic, as one of several", self.of(via))
+            }
             Statement::Route { via, scope: Scope::Destination(peer) } => {
                 format!("{} may carry my traffic to and from {} only", self.of(via), self.of(peer))
             }
@@ -40,7 +43,12 @@ impl Labels {
                 format!("I am known outside by {}{bound}", self.of(via))
             }
             Statement::Locator(locator) => format!("I am reached at {}", locator.address()),
-            Statement::Service { server } => format!("{} may answer for me", self.of(server)),
+            Statement::Service { server, several: false } => {
+                format!("{} may answer for me", self.of(server))
+            }
+            Statement::Service { server, several: true } => {
+                format!("{} may answer for me, as one of several", self.of(server))
+            }
             Statement::Withdrawal => "what I said before no longer holds".to_owned(),
             Statement::Absence { subject } => format!("I know no way to {}", self.of(subject)),
             Statement::Member { member, rights, limits } => {

@@ -78,6 +78,8 @@ struct Request {
 pub enum Question {
     /// The way to this name.
     Route(Name),
+    /// Another way to this name, of several: the one of this number, from 1 on.
+    Way(Name, u8),
     /// What belongs to this name.
     Metadata(Name),
     /// By which domains is this name known outside, as far as that of the RIBs asked?
@@ -88,6 +90,16 @@ pub enum Question {
     Store(usize),
     /// Who was removed since this RIB told of it last.
     Removals(usize),
+}
+
+impl Question {
+    /// The way of this number to a name, the first being 0.
+    pub fn way(name: Name, number: u8) -> Self {
+        match number {
+            0 => Self::Route(name),
+            number => Self::Way(name, number),
+        }
+    }
 }
 
 /// What a response answers.
@@ -356,6 +368,7 @@ impl Directory {
         let asked = self.inquiries.asked(&question);
         let body = match question {
             Question::Route(name) => RibRequestBody::LookUpRoute(name),
+            Question::Way(name, number) => RibRequestBody::LookUpWay { name, number },
             Question::Metadata(name) => RibRequestBody::LookUpMetadata(name),
             Question::Export(name) => RibRequestBody::LookUpExport(name),
             Question::Publish(_) | Question::Store(_) | Question::Removals(_) => return false,

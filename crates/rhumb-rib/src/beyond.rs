@@ -16,7 +16,7 @@ use std::time::Instant;
 use rhumb_directory::{Directory, Kind, Question, Slot, Table};
 use rhumb_link::SessionId;
 use rhumb_trust::{name_of, verify_chain, verify_statement};
-use rhumb_wire::rib::RequestId;
+use rhumb_wire::rib::{MAX_WAYS, RequestId};
 use rhumb_wire::{Certificate, Metadata, Name, PublicKey, Statement};
 
 use crate::allowance::Allowance;
@@ -32,10 +32,14 @@ pub(crate) struct Beyond {
     pub(crate) upward: Upward,
     /// The RIBs that there are sessions with.
     parents: HashMap<SessionId, Arc<Metadata>>,
-    remembered: Table<Name, Remembered>,
+    /// By name and the number of the way.
+    remembered: Table<(Name, u8), Remembered>,
     metadata: Table<Name, (u8, Metadata)>,
     /// The newest of each slot that changed: what rests on an older one is asked for again.
     newest: Table<Slot, u64>,
+    /// The newest of any issuer's that is one of several: a way that was to be the only one is
+    /// older.
+    newest_of_several: Table<Name, u64>,
     climbers: HashMap<Question, Vec<Climber>>,
     places: [usize; 2],
     to_ask: VecDeque<Question>,
@@ -66,6 +70,8 @@ pub(crate) struct Remembered {
 pub(crate) struct Told {
     pub(crate) heard: Heard,
     pub(crate) name: Name,
+    /// Of the way.
+    pub(crate) number: u8,
     pub(crate) what: Remembered,
     pub(crate) keys: Vec<(Name, PublicKey)>,
     pub(crate) now_s: u64,
@@ -116,6 +122,7 @@ impl Beyond {
             remembered: Table::new(bound),
             metadata: Table::new(bound),
             newest: Table::new(bound),
+            newest_of_several: Table::new(bound),
             climbers: HashMap::new(),
             places: [0; 2],
             to_ask: VecDeque::new(),
@@ -202,9 +209,11 @@ impl Beyond {
     pub(crate) fn recall(&mut self, question: &Question, now_s: u64) -> Option<Remembered> {
         let is_alone = !self.directory.is_ready();
         match question {
-            Question::Route(name) => {
+            Question::Route(name) | Question::Way(name, _) => {
                 let is_watched = self.directory.is_watched(name);
-                self.in_force(name, now_s).filter(|it| it.is_way() && (is_watched || is_alone))
+                let number = number_of(question);
+                let known = self.in_force(name, number, now_s);
+                known.filter(|it| it.is_way() && (is_watched || is_alone))
             }
             Question::Metadata(name) => {
                 let (level, metadata) = self.metadata.get(name)?.clone();
@@ -215,27 +224,34 @@ impl Beyond {
     }
 
     /// What is remembered of a name and holds, be it that it was withdrawn.
-    pub(crate) fn in_force(&mut self, name: &Name, now_s: u64) -> Option<Remembered> {
-        let remembered = self.remembered.get(name)?;
+    pub(crate) fn in_force(&mut self, name: &Name, number: u8, now_s: u64) -> Option<Remembered> {
+        let remembered = self.remembered.get(&(*name, number))?;
         let holds = |it: &Certificate| it.not_after_s >= now_s;
         let certificates = &remembered.certificates;
-        if certificates.iter().all(holds)
-            && certificates.iter().all(|it| is_newest(&self.newest, it))
-        {
+        let newest = Newest { by_slot: &self.newest, of_several: &self.newest_of_several };
+        if certificates.iter().all(|it| holds(it) && newest.is(it)) {
             return Some(remembered.clone());
         }
-        self.remembered.remove(name);
+        self.remembered.remove(&(*name, number));
         None
     }
 
     /// Whether nothing newer is known than any of these certificates.
     pub(crate) fn is_newest(&self, certificates: &[Certificate]) -> bool {
-        certificates.iter().all(|certificate| is_newest(&self.newest, certificate))
+        let newest = Newest { by_slot: &self.newest, of_several: &self.newest_of_several };
+        certificates.iter().all(|certificate| newest.is(certificate))
     }
 
-    pub(crate) fn remember(&mut self, name: Name, what: Remembered) {
+    pub(crate) fn remember(&mut self, (name, number): (Name, u8), what: Remembered) {
         self.learn_metadata(what.level, &what.metadata);
-        self.remembered.insert(name, what);
+        self.remembered.insert((name, number), what);
+    }
+
+    /// Which ways there are besides the first may have changed.
+    pub(crate) fn forget_other_ways(&mut self, name: Name) {
+        for number in 1..MAX_WAYS {
+            self.remembered.remove(&(name, number));
+        }
     }
 
     pub(crate) fn learn_metadata(&mut self, level: u8, list: &[Metadata]) {
@@ -255,6 +271,9 @@ impl Beyond {
             for kind in [Kind::Way, Kind::Locator, Kind::Export] {
                 self.newest.insert(Slot { issuer, kind }, certificate.sequence.saturating_add(1));
             }
+        } else if certificate.statement.is_one_of_several() {
+            let before = self.newest_of_several.peek(&issuer).copied().unwrap_or(0);
+            self.newest_of_several.insert(issuer, before.max(certificate.sequence));
         } else {
             self.newest.insert(Slot { issuer, kind }, certificate.sequence);
         }
@@ -282,15 +301,41 @@ impl Remembered {
     }
 }
 
-fn is_newest(newest: &Table<Slot, u64>, certificate: &Certificate) -> bool {
-    // A withdrawal is noted under one more than its own.
-    let own = match certificate.statement {
-        // An older server takes the place of a newer one that is gone: the RIBs say when.
-        Statement::Service { .. } => return true,
-        Statement::Withdrawal => certificate.sequence.saturating_add(1),
-        _ => certificate.sequence,
-    };
-    newest.peek(&Slot::of(certificate)).is_none_or(|newest| *newest <= own)
+/// The newest of each slot that changed.
+struct Newest<'a> {
+    by_slot: &'a Table<Slot, u64>,
+    of_several: &'a Table<Name, u64>,
+}
+
+impl Newest<'_> {
+    /// Whether nothing newer is known than this certificate.
+    fn is(&self, certificate: &Certificate) -> bool {
+        let issuer = certificate.issuer;
+        // A withdrawal is noted under one more than its own.
+        let own = match certificate.statement {
+            // An older server takes the place of a newer one that is gone: the RIBs say when.
+            Statement::Service { several: false, .. } => return true,
+            Statement::Withdrawal => certificate.sequence.saturating_add(1),
+            _ => certificate.sequence,
+        };
+        let is_one_of_several = certificate.statement.is_one_of_several();
+        let slot = match is_one_of_several {
+            true => Slot { issuer, kind: Kind::Way },
+            false => Slot::of(certificate),
+        };
+        let several = self.of_several.peek(&issuer);
+        let several = several.filter(|_| slot.kind == Kind::Way && !is_one_of_several);
+        let newer = |newest: &u64| *newest > own;
+        !self.by_slot.peek(&slot).is_some_and(newer) && !several.is_some_and(newer)
+    }
+}
+
+/// Of the way that is asked for.
+pub(crate) fn number_of(question: &Question) -> u8 {
+    match question {
+        Question::Way(_, number) => *number,
+        _ => 0,
+    }
 }
 
 fn kind_of(asker: &Asker) -> usize {
@@ -323,14 +368,14 @@ mod tests {
         let remember = |beyond: &mut Beyond, certificate: &Certificate| {
             let certificates = vec![certificate.clone()];
             beyond.remember(
-                holder.name(),
+                (holder.name(), 0),
                 Remembered { level: 1, metadata: Vec::new(), certificates },
             );
-            beyond.in_force(&holder.name(), 1000).is_some()
+            beyond.in_force(&holder.name(), 0, 1000).is_some()
         };
         assert!(remember(&mut beyond, &route(5)));
-        assert!(beyond.in_force(&holder.name(), 1600).is_some());
-        assert!(beyond.in_force(&holder.name(), 1601).is_none(), "it has ended");
+        assert!(beyond.in_force(&holder.name(), 0, 1600).is_some());
+        assert!(beyond.in_force(&holder.name(), 0, 1601).is_none(), "it has ended");
         beyond.note_newest(&route(7));
         assert!(!remember(&mut beyond, &route(6)));
         assert!(remember(&mut beyond, &route(7)));
@@ -339,6 +384,6 @@ mod tests {
         assert!(!remember(&mut beyond, &route(7)));
         assert!(remember(&mut beyond, &withdrawal));
         assert!(remember(&mut beyond, &route(8)));
-        assert!(remember(&mut beyond, &say(Statement::Service { server: Name([2; 32]) }, 3)));
+        assert!(remember(&mut beyond, &say(Statement::Service { server: Name([2; 32]), several: false }, 3)));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! An entry has one register per kind of statement: route, locator, export, withdrawal. A register
 //! holds the statement of the highest sequence; a withdrawal also covers every other one of its own
-//! or a lower sequence. So the order in which statements arrive does not matter: whichever way
+//! or a lower sequence. Routes that are each one of several are kept beside each other, one for each
+//! that they name, until a later route is to be the only one. So the order in which statements arrive does not matter: whichever way
 //! they come, the same ones are in force in the end.
 //!
 //! INVARIANT: the highest sequence of each register is remembered after its statement has
@@ -13,7 +14,7 @@
 //! of their sequence gives up this protection for them.
 
 use rhumb_trust::{CLOCK_SKEW_S, StatementError, check_window};
-use rhumb_wire::rib::Refusal;
+use rhumb_wire::rib::{MAX_WAYS, Refusal};
 use rhumb_wire::{Certificate, Metadata, Name, Role, Scope, Statement};
 
 use crate::Share;
@@ -28,6 +29,11 @@ pub struct Entry {
     pub(crate) givers: Givers,
     pub(crate) keep_until_s: u64,
     pub(crate) route: Register,
+    /// Routes that are each one of several, by whom they name, later than the one in `route`.
+    pub(crate) several: Vec<Certificate>,
+    /// The highest sequence among them that there ever was: a route that is to be the only one is
+    /// later.
+    pub(crate) several_to: Option<u64>,
     pub(crate) locator: Register,
     pub(crate) withdrawal: Register,
     /// By which domain the name is known outside of it.
@@ -47,9 +53,9 @@ pub(crate) enum Register {
 }
 
 /// What an entry says at one time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
-    route: Option<Statement>,
+    routes: Vec<Statement>,
     locator: Option<Statement>,
     export: Option<Statement>,
     withdrawn_to: Option<u64>,
@@ -75,6 +81,8 @@ impl Entry {
             givers: Givers::default(),
             keep_until_s: 0,
             route: Register::Empty,
+            several: Vec::new(),
+            several_to: None,
             locator: Register::Empty,
             withdrawal: Register::Empty,
             export: Register::Empty,
@@ -101,9 +109,19 @@ impl Entry {
         self.keep_until_s
     }
 
-    /// The route in force, if any.
+    /// The route in force, if any: the first one of several.
     pub fn route(&self, now_s: u64) -> Option<&Certificate> {
-        self.route.in_force(now_s)
+        self.routes(now_s).next()
+    }
+
+    /// The routes in force: one, or several that stand beside each other.
+    pub fn routes(&self, now_s: u64) -> impl Iterator<Item = &Certificate> {
+        let holds = move |it: &&Certificate| check_window(it, now_s).is_ok();
+        self.held_routes().filter(holds)
+    }
+
+    fn held_routes(&self) -> impl Iterator<Item = &Certificate> {
+        self.route.held().into_iter().chain(&self.several)
     }
 
     /// The locator in force, if any.
@@ -118,35 +136,29 @@ impl Entry {
 
     /// Whether any of it is of a kind that may be known outside of its domain.
     pub(crate) fn may_show(&self) -> bool {
-        let is_service = match &self.route {
-            Register::Holds(held) => matches!(held.statement, Statement::Service { .. }),
-            _ => false,
-        };
-        is_service
+        let is_service = |held: &Certificate| matches!(held.statement, Statement::Service { .. });
+        self.held_routes().any(is_service)
             || matches!(self.export, Register::Holds(_))
             || matches!(self.locator, Register::Holds(_))
     }
 
     /// Whether nothing of it is a way to anybody: it was withdrawn.
     pub(crate) fn says_nothing(&self) -> bool {
-        let Self { route, locator, export, .. } = self;
+        let Self { route, several, locator, export, .. } = self;
         let said = [route, locator, export];
-        !said.into_iter().any(|register| matches!(register, Register::Holds(_)))
+        several.is_empty() && !said.into_iter().any(|register| register.held().is_some())
     }
 
-    /// The router that the newest route names.
-    pub(crate) fn any_via(&self) -> Option<Name> {
-        match &self.route {
-            Register::Holds(held) => held.statement.hands_on_to(),
-            _ => None,
-        }
+    /// The routers that the newest routes name.
+    pub(crate) fn vias(&self) -> impl Iterator<Item = Name> {
+        self.held_routes().filter_map(|held| held.statement.hands_on_to())
     }
 
     /// What the entry tells whoever asks, but for how long it holds: renewals change nothing of it.
     pub(crate) fn standing(&self, now_s: u64) -> Standing {
         let said = |register: &Register| register.in_force(now_s).map(|held| held.statement);
         Standing {
-            route: said(&self.route),
+            routes: self.routes(now_s).map(|held| held.statement).collect(),
             locator: said(&self.locator),
             export: said(&self.export),
             withdrawn_to: self.withdrawal(now_s).map(|withdrawal| withdrawal.sequence),
@@ -187,6 +199,14 @@ impl Entry {
         now_s: u64,
     ) -> Result<Admission, Refusal> {
         let covered_to = self.withdrawal.sequence();
+        if certificate.statement.is_one_of_several() {
+            let admission = self.admit_one_of_several(certificate, now_s)?;
+            if admission == Admission::Stored {
+                self.remember(share, certificate, publisher, now_s);
+            }
+            return Ok(admission);
+        }
+        let is_way = certificate.statement.hands_on_to().is_some() && certificate.statement.exports_by().is_none();
         let register = match certificate.statement {
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => &mut self.export,
             // A name is found through one of them at a time: the newer one.
@@ -206,11 +226,56 @@ impl Entry {
             return Err(Refusal::Superseded);
         }
         *register = Register::Holds(certificate.clone());
+        if is_way {
+            // What is one of several and came later stands without it; what came before, no more.
+            self.several.retain(|held| held.sequence > certificate.sequence);
+            if self.several_to.is_some_and(|to| to > certificate.sequence) {
+                self.route.forget();
+            }
+        }
         if certificate.statement == Statement::Withdrawal {
             self.route.withdraw(certificate.sequence);
+            self.several.retain(|held| held.sequence > certificate.sequence);
             self.locator.withdraw(certificate.sequence);
             self.export.withdraw(certificate.sequence);
         }
+        self.remember(share, certificate, publisher, now_s);
+        Ok(Admission::Stored)
+    }
+
+    /// Takes a route that is one of several: in place of an earlier one to the same name, and of
+    /// one that was to be the only one.
+    fn admit_one_of_several(
+        &mut self,
+        certificate: &Certificate,
+        now_s: u64,
+    ) -> Result<Admission, Refusal> {
+        if self.several.contains(certificate) {
+            return Ok(Admission::Known);
+        }
+        let via = |it: &Certificate| it.statement.hands_on_to();
+        let before = self.several.iter().position(|held| via(held) == via(certificate));
+        let newest = before.map(|at| self.several[at].sequence);
+        let newest = newest.max(self.route.sequence()).max(self.withdrawal.sequence());
+        if newest.is_some_and(|newest| newest >= certificate.sequence) {
+            return Err(Refusal::Superseded);
+        }
+        if before.is_none() {
+            self.several.retain(|held| !has_expired(held, now_s));
+            if self.several.len() >= usize::from(MAX_WAYS) {
+                return Err(Refusal::QuotaExceeded);
+            }
+        }
+        self.several.retain(|held| via(held) != via(certificate));
+        let at = self.several.partition_point(|held| via(held) < via(certificate));
+        self.several.insert(at, certificate.clone());
+        self.several_to = self.several_to.max(Some(certificate.sequence));
+        self.route.forget();
+        Ok(Admission::Stored)
+    }
+
+    /// Notes who brought a statement, and for how long it is remembered.
+    fn remember(&mut self, share: Share, certificate: &Certificate, publisher: Name, now_s: u64) {
         self.publisher = publisher;
         let began_s = certificate.not_before_s.max(now_s);
         let longest_s = match (self.metadata.role, share) {
@@ -221,7 +286,6 @@ impl Entry {
         };
         let keep_until_s = began_s.saturating_add(longest_s + CLOCK_SKEW_S);
         self.keep_until_s = self.keep_until_s.max(keep_until_s);
-        Ok(Admission::Stored)
     }
 
     /// The other server that a newer word of the holder names than this one
@@ -230,7 +294,7 @@ impl Entry {
         let Register::Holds(held) = &self.route else { return None };
         let is_withdrawn = self.withdrawal.sequence().is_some_and(|to| to >= older.sequence);
         match (held.statement, older.statement) {
-            (Statement::Service { server }, Statement::Service { server: other }) => {
+            (Statement::Service { server, .. }, Statement::Service { server: other, .. }) => {
                 let is_newer = held.sequence > older.sequence && server != other;
                 (is_newer && !is_withdrawn).then_some(server)
             }
@@ -248,17 +312,22 @@ impl Entry {
     /// The statement by which another one is superseded,
     /// unless all that is left of it is its sequence.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
-        let register = match certificate.statement {
+        let statement = certificate.statement;
+        let register = match statement {
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => &self.export,
             Statement::Route { .. } | Statement::Service { .. } => &self.route,
             Statement::Locator(_) => &self.locator,
             _ => &self.withdrawal,
         };
-        let held = [register, &self.withdrawal].into_iter().filter_map(|register| match register {
-            Register::Holds(held) => Some(held),
-            _ => None,
-        });
-        held.filter(|held| held.sequence >= certificate.sequence && *held != certificate)
+        let is_way = statement.hands_on_to().is_some() && statement.exports_by().is_none();
+        let is_beside = |held: &&Certificate| {
+            let differs = held.statement.hands_on_to() != statement.hands_on_to();
+            !is_way || statement.is_one_of_several() && differs
+        };
+        let several = self.several.iter().filter(|held| !is_beside(held));
+        let held = [register, &self.withdrawal].into_iter().filter_map(Register::held);
+        held.chain(several)
+            .filter(|held| held.sequence >= certificate.sequence && *held != certificate)
             .max_by_key(|held| held.sequence)
     }
 
@@ -270,7 +339,9 @@ impl Entry {
     /// Takes out the statements that have expired, and remembers
     /// their sequences; `false` when there are none.
     pub(crate) fn trim(&mut self, now_s: u64) -> bool {
-        let mut trimmed = false;
+        let before = self.several.len();
+        self.several.retain(|held| !has_expired(held, now_s));
+        let mut trimmed = self.several.len() < before;
         let Self { route, locator, withdrawal, export, .. } = self;
         for register in [route, locator, withdrawal, export] {
             if register.has_expired(now_s) {
@@ -291,22 +362,19 @@ impl Register {
         }
     }
 
-    fn in_force(&self, now_s: u64) -> Option<&Certificate> {
+    pub(crate) fn held(&self) -> Option<&Certificate> {
         match self {
-            Self::Holds(certificate) => {
-                check_window(certificate, now_s).is_ok().then_some(certificate)
-            }
+            Self::Holds(certificate) => Some(certificate),
             _ => None,
         }
     }
 
+    fn in_force(&self, now_s: u64) -> Option<&Certificate> {
+        self.held().filter(|held| check_window(held, now_s).is_ok())
+    }
+
     fn has_expired(&self, now_s: u64) -> bool {
-        match self {
-            Self::Holds(certificate) => {
-                matches!(check_window(certificate, now_s), Err(StatementError::Expired { .. }))
-            }
-            _ => false,
-        }
+        self.held().is_some_and(|held| has_expired(held, now_s))
     }
 
     /// Drops the statement, keeps its sequence.
@@ -321,6 +389,10 @@ impl Register {
             self.forget();
         }
     }
+}
+
+fn has_expired(certificate: &Certificate, now_s: u64) -> bool {
+    matches!(check_window(certificate, now_s), Err(StatementError::Expired { .. }))
 }
 
 pub use rhumb_trust::{MAX_DELEGATION_LIFETIME_S, MAX_LIFETIME_S, MAX_SERVICE_LIFETIME_S};
@@ -516,7 +588,7 @@ mod tests {
     fn a_capsules_older_word_for_a_server_never_comes_back() {
         let owner = Holder::of(Role::Capsule);
         let mut entry = owner.entry();
-        let service = |server| Statement::Service { server: Name([server; 32]) };
+        let service = |server| Statement::Service { server: Name([server; 32]), several: false };
         let long = max_lifetime_s(&service(1), Role::Capsule, Share::Admitted);
         let old = owner.0.certify(service(1), 1, Window::starting(NOW_S, long)).unwrap();
         // The newer one is over long before the older one.

@@ -4,16 +4,17 @@
 //! in it. It is cut where it would not verify (a name twice, destinations that exclude each other,
 //! an export behind a router)
 //! and where it would not fit an answer, so what is returned is the longest beginning that is of
-//! use. It takes at most [`MAX_CHAIN`] reads.
+//! use. Where an issuer names several, each is a way of its own.
 
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
+use crate::gone::Gone;
 use crate::store::{Cached, Store};
 use crate::{Entry, RibError};
 
 /// Statements from a name outward, and the metadata of their issuers as far as there was room.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Trail {
     pub(crate) metadata: Vec<Metadata>,
     pub(crate) certificates: Vec<Certificate>,
@@ -21,28 +22,32 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Follows `name` outward through the entries of `store`, in an answer of at most
-    /// `max_answer_len` bytes. What is exported by `domain`, the directory's own, is for those
-    /// outside: here the name's own route leads to it, or nothing.
+    /// `max_answer_len` bytes, by the way of this number where there are several: counted from 0
+    /// around and around. What is exported by `domain`, the directory's own, is for those outside:
+    /// here the name's own route leads to it, or nothing. A server that is `gone` is none of several.
     pub(crate) fn follow<S: Store>(
         store: &mut Cached<S>,
-        domain: Option<Name>,
-        name: Name,
+        (domain, gone): (Option<Name>, &Gone),
+        (name, number): (Name, u8),
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let mut narrowest = Narrowest::default();
-        Self::walk(store, name, max_answer_len, |entry, certificates| {
+        let choices = |entry: &Entry, before: &[Certificate]| {
             if let Some(locator) = entry.locator(now_s) {
-                return Some((locator, None));
+                return vec![locator.clone()];
             }
-            let export = || {
+            let serves = before.last().is_some_and(|it| matches!(it.statement, Statement::Service { several: true, .. }));
+            let is_there = |route: &&Certificate| !serves || !gone.contains(route);
+            let mut routes: Vec<_> = entry.routes(now_s).filter(is_there).cloned().collect();
+            if routes.is_empty() {
                 let export = entry.export(now_s);
-                export.filter(|export| export.statement.exports_by() != domain)
-            };
-            let route = entry.route(now_s).or_else(export)?;
-            let via = permitted(route, certificates, &mut narrowest)?;
-            Some((route, Some(via)))
-        })
+                routes.extend(export.filter(|it| it.statement.exports_by() != domain).cloned());
+            }
+            routes
+        };
+        let mut ways = Self::walk(store, (name, None), choices, number)?;
+        let number = usize::from(number).checked_rem(ways.len());
+        Ok(number.map_or(Self::default(), |it| ways.swap_remove(it).cut(max_answer_len)))
     }
 
     /// Follows the exports of `name` as far as `domain`: what may show of the way to it outside of
@@ -54,40 +59,52 @@ impl Trail {
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let mut narrowest = Narrowest::default();
-        let trail = Self::walk(store, name, max_answer_len, |entry, certificates| {
-            let export = entry.export(now_s)?;
-            let via = permitted(export, certificates, &mut narrowest)?;
-            Some((export, Some(via).filter(|via| *via != domain)))
-        })?;
+        let choices = |entry: &Entry, _: &[Certificate]| entry.export(now_s).cloned().into_iter().collect();
+        let trail = Self::walk(store, (name, Some(domain)), choices, 0)?.pop().unwrap_or_default();
+        let trail = trail.cut(max_answer_len);
         let reaches = trail.certificates.last().and_then(|last| last.statement.exports_by());
         Ok(if reaches == Some(domain) { trail } else { Self::default() })
     }
 
-    /// Walks from entry to entry: `step` says by which certificate, and who issues the next one.
+    /// The ways from a name outward, no further than to a name where they end: those up to this
+    /// number, or all there are. Where none leads anywhere, what there is of the first.
     fn walk<S: Store>(
         store: &mut Cached<S>,
-        name: Name,
-        max_answer_len: usize,
-        mut step: impl for<'a> FnMut(
-            &'a Entry,
-            &[Certificate],
-        ) -> Option<(&'a Certificate, Option<Name>)>,
-    ) -> Result<Self, RibError> {
-        let mut certificates = Vec::new();
-        let mut metadata = Vec::new();
-        let mut next = Some(name);
-        while let Some(at) = next
-            && certificates.len() < MAX_CHAIN
-            && let Some(entry) = store.entry(&at)?
+        (name, end): (Name, Option<Name>),
+        choices: impl Fn(&Entry, &[Certificate]) -> Vec<Certificate>,
+        number: u8,
+    ) -> Result<Vec<Self>, RibError> {
+        let (mut ways, mut first): (Vec<Self>, Option<Self>) = (Vec::new(), None);
+        let mut begun = vec![Begun { next: Some(name), ..Begun::default() }];
+        let mut reads = 0;
+        while let Some(at) = begun.pop()
+            && ways.len() <= usize::from(number)
         {
-            let Some((certificate, via)) = step(&entry, &certificates) else { break };
-            let certificate = certificate.clone();
-            certificates.push(certificate);
-            metadata.push(entry.metadata().clone());
-            next = via;
+            let next = at.next.filter(|next| Some(*next) != end);
+            let may_go_on = at.trail.certificates.len() < MAX_CHAIN && reads < MAX_READS;
+            let entry = match next.filter(|_| may_go_on) {
+                Some(next) => store.entry(&next)?,
+                None => None,
+            };
+            reads += 1;
+            let metadata = entry.as_ref().map(|entry| entry.metadata());
+            let mut onward = entry.as_ref().map_or(Vec::new(), |entry| choices(entry, &at.trail.certificates));
+            onward.retain(|certificate| at.permits(certificate));
+            match (onward.pop(), metadata) {
+                (Some(last), Some(metadata)) => {
+                    let on = begun.len();
+                    begun.extend(onward.into_iter().map(|it| at.clone().with(it, metadata)));
+                    begun.push(at.with(last, metadata));
+                    begun[on..].reverse();
+                }
+                _ if at.trail.is_way() => ways.push(at.trail),
+                _ => first = first.or(Some(at.trail)),
+            }
         }
-        Ok(Self { metadata, certificates }.cut(max_answer_len))
+        if ways.is_empty() {
+            ways.extend(first);
+        }
+        Ok(ways)
     }
 
     /// As much of it as fits an answer of so many bytes: certificates first.
@@ -126,39 +143,49 @@ impl Trail {
     }
 }
 
-/// Whom `route` hands on to, unless the trail would not verify with it.
-fn permitted(
-    route: &Certificate,
-    before: &[Certificate],
-    narrowest: &mut Narrowest,
-) -> Option<Name> {
-    let via = route.statement.hands_on_to()?;
-    let loops = via == route.issuer || before.iter().any(|certificate| certificate.issuer == via);
-    if loops {
-        return None;
-    }
-    match route.statement.scope() {
-        Scope::ByDomain { .. } if narrowest.is_inside => return None,
-        Scope::Destination(peer) if narrowest.peer.is_some_and(|other| other != peer) => {
-            return None;
-        }
-        Scope::Destination(peer) => narrowest.peer = Some(peer),
-        Scope::Any | Scope::ByDomain { .. } => {}
-    }
-    let is_route = matches!(route.statement, Statement::Route { .. });
-    narrowest.is_inside |= is_route && route.statement.exports_by().is_none();
-    Some(via)
-}
-
-/// What the certificates of a trail leave to those behind them.
-#[derive(Default)]
-struct Narrowest {
+/// A way that is being followed.
+#[derive(Clone, Default)]
+struct Begun {
+    trail: Trail,
+    /// Whose word comes next.
+    next: Option<Name>,
     /// The only name that traffic may be with.
     peer: Option<Name>,
     /// A router was named, behind which nothing is exported.
     is_inside: bool,
 }
 
+impl Begun {
+    /// Whether this way would verify with one more certificate.
+    fn permits(&self, certificate: &Certificate) -> bool {
+        let Some(via) = certificate.statement.hands_on_to() else { return true };
+        let before = &self.trail.certificates;
+        let loops = via == certificate.issuer || before.iter().any(|it| it.issuer == via);
+        let is_within = match certificate.statement.scope() {
+            Scope::ByDomain { .. } => !self.is_inside,
+            Scope::Destination(peer) => self.peer.is_none_or(|other| other == peer),
+            Scope::Any | Scope::Several => true,
+        };
+        is_within && !loops
+    }
+
+    /// This way and one more certificate.
+    fn with(mut self, certificate: Certificate, issuer: &Metadata) -> Self {
+        if let Scope::Destination(peer) = certificate.statement.scope() {
+            self.peer = Some(peer);
+        }
+        let is_route = matches!(certificate.statement, Statement::Route { .. });
+        self.is_inside |= is_route && certificate.statement.exports_by().is_none();
+        self.next = certificate.statement.hands_on_to();
+        self.trail.metadata.push(issuer.clone());
+        self.trail.certificates.push(certificate);
+        self
+    }
+}
+
+/// Entries read for one answer: as many as eight ways of eight. Who names several servers or
+/// borders at each step could have us look at a million.
+const MAX_READS: usize = 64;
 /// Bytes of a found answer without its items: kind, identifier, level, name, two counts.
 const FOUND_LEN: usize = 1 + 4 + 1 + Name::LEN + 1 + 1;
 /// Bytes before each metadata: its length.

@@ -2,14 +2,15 @@
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 1 | version: 2, or 3 with an export |
+//! | 0 | 1 | version: 2, 3 with an export, or 4 with routes that are each one of several |
 //! | 1 | 8 | keep until, seconds since 1970 |
 //! | 9 | 32 | publisher |
 //! | 41 | 7 | whose share it counts on: 0 the admitted's; 4 or 6 a stranger's, then its IPv4 address or half its IPv6 address; zeros; and 16 more in the first byte for each of the next |
 //! | 48 | 32 each | names on whose accounts it counts besides |
 //! | .. | 2 | length of the metadata |
 //! | .. | .. | metadata |
-//! | .. | .. | registers: route, locator, withdrawal; in version 3 export |
+//! | .. | .. | registers: route, locator, withdrawal; from version 3 on export |
+//! | .. | .. | in version 4: the highest sequence of several (8), how many there are (1), and each with its length (2) |
 //!
 //! A register is a tag: 0 empty; 1 floor, then the sequence (8 bytes); 2 holds, then a
 //! length (2 bytes) and a certificate. Version 1 has no share: its entries count as a
@@ -18,6 +19,7 @@
 //! verified, so bytes that do not parse are damage.
 
 use rhumb_link::Source;
+use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, Role, Statement};
 
 use crate::Entry;
@@ -30,7 +32,8 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let metadata = self.metadata.emit();
         let mut out = Vec::with_capacity(METADATA + metadata.len() + 2 * Certificate::MAX_LEN);
-        out.push(if self.was_exported() { WITH_EXPORT } else { VERSION });
+        let version = self.record_version();
+        out.push(version);
         out.extend_from_slice(&self.keep_until_s.to_be_bytes());
         out.extend_from_slice(&self.publisher.0);
         encode_share(self.share, &self.givers, &mut out);
@@ -39,8 +42,13 @@ impl Entry {
         for register in [&self.route, &self.locator, &self.withdrawal] {
             encode_register(register, &mut out);
         }
-        if self.was_exported() {
+        if version >= WITH_EXPORT {
             encode_register(&self.export, &mut out);
+        }
+        if version == WITH_SEVERAL {
+            out.extend_from_slice(&self.several_to.unwrap_or(0).to_be_bytes());
+            out.push(self.several.len() as u8);
+            self.several.iter().for_each(|held| encode_counted(held, &mut out));
         }
         out
     }
@@ -53,14 +61,21 @@ impl Entry {
             Register::Floor(_) => 1 + 8,
             Register::Holds(certificate) => 1 + 2 + certificate.emitted_len(),
         };
-        let of_export = if self.was_exported() { of_register(&self.export) } else { 0 };
-        let registers = registers.map(of_register).iter().sum::<usize>() + of_export;
+        let version = self.record_version();
+        let of_export = if version >= WITH_EXPORT { of_register(&self.export) } else { 0 };
+        let each = self.several.iter().map(|held| 2 + held.emitted_len()).sum::<usize>();
+        let of_several = if version == WITH_SEVERAL { 8 + 1 + each } else { 0 };
+        let registers = registers.map(of_register).iter().sum::<usize>() + of_export + of_several;
         let givers = self.givers.iter().count() * Name::LEN;
         METADATA + givers + self.metadata.emit().len() + registers
     }
 
-    fn was_exported(&self) -> bool {
-        self.export != Register::Empty
+    fn record_version(&self) -> u8 {
+        match (self.several_to, &self.export) {
+            (Some(_), _) => WITH_SEVERAL,
+            (None, Register::Empty) => VERSION,
+            (None, _) => WITH_EXPORT,
+        }
     }
 
     /// Reads a record back; `None` when it is damaged.
@@ -74,13 +89,18 @@ impl Entry {
         let (locator, rest) = decode_register(rest)?;
         let (withdrawal, rest) = decode_register(rest)?;
         let (export, rest) = match version {
-            WITH_EXPORT => decode_register(rest)?,
+            WITH_EXPORT | WITH_SEVERAL => decode_register(rest)?,
             _ => (Register::Empty, rest),
+        };
+        let (several_to, several, rest) = match version {
+            WITH_SEVERAL => decode_several(rest)?,
+            _ => (None, Vec::new(), rest),
         };
         let is_export = |statement: &Statement| statement.exports_by().is_some();
         let kinds_fit = route.is_of(|it| it.hands_on_to().is_some() && !is_export(it))
             && export.is_of(is_export)
             && (export != Register::Empty || version != WITH_EXPORT)
+            && several.iter().all(|held| held.statement.is_one_of_several())
             && locator.is_of(|statement| matches!(statement, Statement::Locator(_)))
             && withdrawal.is_of(|statement| matches!(statement, Statement::Withdrawal));
         (rest.is_empty() && kinds_fit).then_some(())?;
@@ -91,6 +111,8 @@ impl Entry {
             givers,
             keep_until_s: u64::from_be_bytes(*keep_until_s),
             route,
+            several,
+            several_to,
             locator,
             withdrawal,
             export,
@@ -142,7 +164,7 @@ fn share_bytes(share: Share) -> [u8; SHARE_LEN] {
 fn decode_share(version: u8, bytes: &[u8]) -> Option<(Share, Givers, &[u8])> {
     match version {
         1 => return Some((Share::Stranger(Source::V4([0; 4])), Givers::default(), bytes)),
-        VERSION | WITH_EXPORT => {}
+        VERSION | WITH_EXPORT | WITH_SEVERAL => {}
         _ => return None,
     }
     let (encoded, rest) = bytes.split_first_chunk::<SHARE_LEN>()?;
@@ -171,10 +193,28 @@ fn encode_register(register: &Register, out: &mut Vec<u8>) {
         }
         Register::Holds(certificate) => {
             out.push(2);
-            out.extend_from_slice(&(certificate.emitted_len() as u16).to_be_bytes());
-            certificate.emit(out);
+            encode_counted(certificate, out);
         }
     }
+}
+
+fn encode_counted(certificate: &Certificate, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(certificate.emitted_len() as u16).to_be_bytes());
+    certificate.emit(out);
+}
+
+type Several<'a> = (Option<u64>, Vec<Certificate>, &'a [u8]);
+
+fn decode_several(bytes: &[u8]) -> Option<Several<'_>> {
+    let (several_to, rest) = bytes.split_first_chunk()?;
+    let (&count, mut rest) = rest.split_first()?;
+    let mut several = Vec::new();
+    for _ in 0..count {
+        let (certificate, behind) = split_counted(rest)?;
+        several.push(Certificate::parse(certificate).ok()?);
+        rest = behind;
+    }
+    (count <= MAX_WAYS).then_some((Some(u64::from_be_bytes(*several_to)), several, rest))
 }
 
 fn decode_register(bytes: &[u8]) -> Option<(Register, &[u8])> {
@@ -199,6 +239,7 @@ fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 const VERSION: u8 = 2;
 const WITH_EXPORT: u8 = 3;
+const WITH_SEVERAL: u8 = 4;
 const PUBLISHER: usize = 9;
 const SHARE: usize = 41;
 const SHARE_LEN: usize = 7;
@@ -253,13 +294,20 @@ mod tests {
         let givers = proptest::collection::vec(any::<[u8; 32]>(), 0..=MAX_GIVERS);
         let givers = givers.prop_map(|names| Givers::new(names.into_iter().map(Name)));
         let held = (any::<u64>(), any::<[u8; 32]>(), share, givers);
-        (held, role, "[a-z]{0,9}", registers).prop_map(
+        let one_of_several = Statement::Service { server: Name([6; 32]), several: true };
+        let held_of_several = register(one_of_several).prop_map(|it| it.held().cloned());
+        let several = prop::collection::vec(held_of_several, 0..=usize::from(MAX_WAYS));
+        let several = (prop::option::of(any::<u64>()), several);
+        (held, role, "[a-z]{0,9}", registers, several).prop_map(
             |(
                 (keep_until_s, publisher, share, givers),
                 role,
                 label,
                 (route, locator, withdrawal, export),
+                (several_to, several),
             )| Entry {
+                several: several_to.map_or(Vec::new(), |_| several.into_iter().flatten().collect()),
+                several_to,
                 metadata: Metadata::new(role, PublicKey::Ed25519([7; 32]), 5)
                     .with_attribute("label", &label)
                     .unwrap(),
@@ -281,8 +329,9 @@ mod tests {
             let mut bytes = entry.encode();
             prop_assert_eq!(entry.encoded_len(), bytes.len());
             prop_assert_eq!(footprint_of(&bytes), Some(Footprint::of(&entry)));
+            let (export, several, several_to) = (Register::Empty, Vec::new(), None);
             let givers = Givers::default();
-            let before_exports = Entry { givers, export: Register::Empty, ..entry.clone() };
+            let before_exports = Entry { givers, export, several, several_to, ..entry.clone() };
             let old = before_exports.encode();
             let old = [&[1], &old[1..SHARE], &old[SHARE + SHARE_LEN..]].concat();
             let share = Share::Stranger(Source::V4([0; 4]));
@@ -295,7 +344,7 @@ mod tests {
             bytes.push(0);
             prop_assert_eq!(Entry::decode(&bytes), None);
             bytes.pop();
-            bytes[0] = WITH_EXPORT + 1;
+            bytes[0] = WITH_SEVERAL + 1;
             prop_assert_eq!(Entry::decode(&bytes), None);
         }
 

@@ -241,7 +241,10 @@ impl<S: Store> Rib<S> {
             };
         }
         match body {
-            RibRequestBody::LookUpRoute(name) => self.look_up_route(asker, id, name, now_s),
+            RibRequestBody::LookUpRoute(name) => self.look_up_way(asker, id, (name, 0), now_s),
+            RibRequestBody::LookUpWay { name, number } => {
+                self.look_up_way(asker, id, (name, number), now_s)
+            }
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
             RibRequestBody::LookUpExport(name) => self.look_up_export(asker, id, name, now_s),
             RibRequestBody::Publish { metadata, certificates } => {
@@ -403,8 +406,8 @@ impl<S: Store> Rib<S> {
     fn change_for(&mut self, asker: &Name, subject: Name, now_s: u64) -> Option<RibResponseBody> {
         let subscriber = self.subscriptions.subscriber(asker, &subject, now_s)?;
         let max_answer_len = subscriber.max_answer_len.min(self.config.max_answer_len);
-        let trail =
-            Trail::follow(&mut self.store, self.config.domain, subject, max_answer_len, now_s);
+        let here = (self.config.domain, &self.gone);
+        let trail = Trail::follow(&mut self.store, here, (subject, 0), max_answer_len, now_s);
         let Trail { metadata, certificates } = match trail {
             Ok(trail) => trail,
             Err(error) => {
@@ -439,9 +442,10 @@ impl<S: Store> Rib<S> {
     /// A router says that a name is not there any more, which the name's own route leads to it.
     fn note_gone(&mut self, asker: &Asker, name: Name, sequence: u64, now_s: u64) -> Outcome {
         let entry = self.store.entry(&name).ok().flatten();
-        let route = entry.as_ref().and_then(|entry| entry.route(now_s));
-        let is_its = route.is_some_and(|route| {
-            route.sequence == sequence && route.statement.hands_on_to() == Some(asker.name)
+        let is_its = entry.is_some_and(|entry| {
+            entry.routes(now_s).any(|route| {
+                route.sequence == sequence && route.statement.hands_on_to() == Some(asker.name)
+            })
         });
         if !is_its {
             return self.dropped(DropReason::NotAuthorised);
@@ -450,16 +454,24 @@ impl<S: Store> Rib<S> {
         Outcome::Noted
     }
 
-    fn look_up_route(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
+    /// The way of this number to a name.
+    fn look_up_way(
+        &mut self,
+        asker: Asker,
+        id: RequestId,
+        (name, number): (Name, u8),
+        now_s: u64,
+    ) -> Outcome {
         let max_answer_len = asker.max_answer_len.min(self.config.max_answer_len);
-        let trail =
-            match Trail::follow(&mut self.store, self.config.domain, name, max_answer_len, now_s) {
-                Ok(trail) => trail,
-                Err(error) => {
-                    let refusal = self.store_failed(error);
-                    return self.refuse(id, refusal);
-                }
-            };
+        let here = (self.config.domain, &self.gone);
+        let trail = Trail::follow(&mut self.store, here, (name, number), max_answer_len, now_s);
+        let trail = match trail {
+            Ok(trail) => trail,
+            Err(error) => {
+                let refusal = self.store_failed(error);
+                return self.refuse(id, refusal);
+            }
+        };
         if trail.is_way() {
             return self.found_trail(asker, id, name, trail, now_s);
         }
@@ -468,7 +480,7 @@ impl<S: Store> Rib<S> {
         if name == self.name() {
             return self.found_metadata(id, name, (**self.identity.metadata()).clone());
         }
-        self.climb(asker, id, Question::Route(name), now_s)
+        self.climb(asker, id, Question::way(name, number), now_s)
     }
 
     /// By which certificates a name is known outside of this directory's domain.

@@ -105,6 +105,11 @@ impl Upward {
         if is_new {
             self.passed.insert(slot, certificate.sequence);
         }
+        if let Slot { issuer, kind: Kind::OneOf(_) } = slot {
+            // For whoever asks whether anything of the issuer went.
+            let way = Slot { issuer, kind: Kind::Way };
+            self.passed.insert(way, self.passed.peek(&way).copied().unwrap_or(0));
+        }
         is_new
     }
 

@@ -23,5 +23,6 @@ mod quota;
 mod removal;
 mod sequence;
 mod server;
+mod several;
 mod standing_by;
 mod strangers;

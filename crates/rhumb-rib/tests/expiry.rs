@@ -46,13 +46,13 @@ fn a_capsules_word_for_a_server_may_last_longer_and_so_does_its_memory() {
     let owner = Holder::of(Role::Capsule);
     let service = |sequence, server, lifetime_s| {
         let window = Window::starting(NOW_S, lifetime_s);
-        owner.say(Statement::Service { server: Name([server; 32]) }, sequence, window)
+        owner.say(Statement::Service { server: Name([server; 32]), several: false }, sequence, window)
     };
     let refused = Err(Refusal::LifetimeTooLong);
     assert_eq!(directory.tell(&owner, service(1, 1, MAX_SERVICE_LIFETIME_S + 1)), refused);
     let other = Holder::new();
     let window = Window::starting(NOW_S, MAX_LIFETIME_S + 1);
-    let by_another = other.say(Statement::Service { server: VIA }, 1, window);
+    let by_another = other.say(Statement::Service { server: VIA, several: false }, 1, window);
     assert_eq!(directory.tell(&other, by_another), refused, "only a capsule's");
     // An older word that lasts as long as any does not come back when the newer one is over.
     let old = service(1, 1, MAX_SERVICE_LIFETIME_S);

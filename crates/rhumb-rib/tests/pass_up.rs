@@ -38,7 +38,7 @@ fn the_domain_around_is_told_what_is_to_be_known_there_and_not_a_byte_more() {
     let [border, inner, node, hidden, bound, elsewhere] = [0; 6].map(|_| Holder::new());
     let [capsule, hidden_capsule] = [0; 2].map(|_| Holder::of(Role::Capsule));
     let serves = |owner: &Holder, server: &Holder| {
-        owner.say(Statement::Service { server: server.name() }, 1, window())
+        owner.say(Statement::Service { server: server.name(), several: false }, 1, window())
     };
     let locator = |holder: &Holder, ip: [u8; 4]| {
         let address = rhumb_wire::certificate::Locator::new((ip, 4000).into()).unwrap();

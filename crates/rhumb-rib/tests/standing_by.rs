@@ -22,7 +22,7 @@ fn moved() -> Moved<rhumb_rib::store::Memory> {
     let servers = [Holder::of(Role::Node), Holder::of(Role::Node)];
     let word = |number: usize| {
         let server = servers[number].name();
-        owner.say(Statement::Service { server }, 5 + number as u64, window())
+        owner.say(Statement::Service { server, several: false }, 5 + number as u64, window())
     };
     let words = [word(0), word(1)];
     for server in &servers {

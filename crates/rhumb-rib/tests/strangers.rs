@@ -148,7 +148,7 @@ fn capsules_of_strangers_are_kept_long_so_they_have_a_part_of_their_own() {
     for source in 1..=255 {
         for _ in 0..3 {
             let holder = Holder::of(Role::Capsule);
-            let statement = Statement::Service { server: Name([7; 32]) };
+            let statement = Statement::Service { server: Name([7; 32]), several: false };
             let window = Window::starting(NOW_S, rhumb_rib::MAX_SERVICE_LIFETIME_S);
             let certificate = holder.say(statement, 1, window);
             got += usize::from(publish(&mut directory, by(source), &holder, certificate).is_ok());

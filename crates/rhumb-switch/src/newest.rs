@@ -100,7 +100,7 @@ impl Newest {
 /// Whether one issuer has named another server since.
 pub(crate) fn names_other_server(newer: &Certificate, older: &Certificate) -> bool {
     match (newer.statement, older.statement) {
-        (Statement::Service { server }, Statement::Service { server: other }) => {
+        (Statement::Service { server, .. }, Statement::Service { server: other, .. }) => {
             server != other && newer.issuer == older.issuer && newer.sequence > older.sequence
         }
         _ => false,

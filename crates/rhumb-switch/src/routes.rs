@@ -71,7 +71,7 @@ impl Attached {
     /// Who answers for the name by its holder's word, when that is not the holder itself.
     pub(crate) fn server(&self) -> Option<Name> {
         match self.certificates.first()?.statement {
-            Statement::Service { server } => Some(server),
+            Statement::Service { server, .. } => Some(server),
             _ => None,
         }
     }

@@ -32,7 +32,7 @@ fn serve(world: &mut World, server: &mut Stranger) {
     let via = world.routers[0].switch.name();
     let owner = world.identity(Role::Capsule);
     let window = Window::starting(world.now.unix_s(), 600);
-    let statement = Statement::Service { server: server.name() };
+    let statement = Statement::Service { server: server.name(), several: false };
     let word = owner.certify(statement, world.now.unix_ms, window).expect("a key that signs");
     let mut metadata = Vec::new();
     // And those of somebody who has nothing to do with it.

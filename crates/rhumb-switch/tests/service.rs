@@ -17,7 +17,7 @@ const DATA: &[u8] = &[1, 0, 0, 9, 42];
 
 /// The owner's word that `server` answers for its capsule.
 fn service(owner: &Identity, server: &Stranger, world: &World) -> Certificate {
-    let statement = Statement::Service { server: server.name() };
+    let statement = Statement::Service { server: server.name(), several: false };
     let window = Window::starting(world.now.unix_s(), 600);
     owner.certify(statement, world.now.unix_ms, window).expect("a key that signs")
 }
@@ -216,14 +216,14 @@ fn nobody_serves_without_the_owners_word() {
         ..server
             .identity
             .certify(
-                Statement::Service { server: server.name() },
+                Statement::Service { server: server.name(), several: false },
                 1,
                 Window::starting(world.now.unix_s(), 60),
             )
             .unwrap()
     };
     let other = owner
-        .certify(Statement::Service { server: via }, 1, Window::starting(world.now.unix_s(), 60))
+        .certify(Statement::Service { server: via, several: false }, 1, Window::starting(world.now.unix_s(), 60))
         .unwrap();
     let good = service(&owner, &server, &world);
     let chains = [vec![forged, route.clone()], vec![other, route.clone()], vec![good.clone()]];

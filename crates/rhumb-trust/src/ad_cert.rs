@@ -31,8 +31,8 @@ pub struct AdCert {
 }
 
 impl AdCert {
-    /// Lets `server` answer for `owner` in `window`. Of two by one owner the one with the higher
-    /// sequence is in force; owners use milliseconds since 1970.
+    /// Lets `server` answer for `owner` in `window`, and nobody else. Of two by one owner the one with
+    /// the higher sequence is in force; owners use milliseconds since 1970.
     ///
     /// # Errors
     /// When `server` is the owner itself, which needs no AdCert, or the library cannot sign.
@@ -42,7 +42,29 @@ impl AdCert {
         sequence: u64,
         window: Window,
     ) -> Result<Self, AdCertError> {
-        let service = Statement::Service { server };
+        Self::sign_as(owner, Statement::Service { server, several: false }, sequence, window)
+    }
+
+    /// As [`AdCert::sign`], beside other servers that are let in this way: whoever sends is led to
+    /// the nearest that is there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sign_one_of_several(
+        owner: &Identity,
+        server: Name,
+        sequence: u64,
+        window: Window,
+    ) -> Result<Self, AdCertError> {
+        Self::sign_as(owner, Statement::Service { server, several: true }, sequence, window)
+    }
+
+    fn sign_as(
+        owner: &Identity,
+        service: Statement,
+        sequence: u64,
+        window: Window,
+    ) -> Result<Self, AdCertError> {
         let certificate =
             owner.certify(service, sequence, window).map_err(|_| AdCertError::Crypto)?;
         Self::new((**owner.metadata()).clone(), certificate)
@@ -53,7 +75,7 @@ impl AdCert {
     /// # Errors
     /// When the certificate names no server, or is not the owner's.
     pub fn new(metadata: Metadata, certificate: Certificate) -> Result<Self, AdCertError> {
-        let Statement::Service { server } = certificate.statement else {
+        let Statement::Service { server, .. } = certificate.statement else {
             return Err(AdCertError::NoServer);
         };
         if server == certificate.issuer {

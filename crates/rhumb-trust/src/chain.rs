@@ -39,7 +39,7 @@ impl Chain {
     /// Who answers for the origin, when it is not the origin itself.
     pub fn server(&self) -> Option<Name> {
         match self.certificates[0].statement {
-            Statement::Service { server } => Some(server),
+            Statement::Service { server, .. } => Some(server),
             _ => None,
         }
     }
@@ -73,7 +73,7 @@ impl Chain {
     /// Whether traffic between the origin and `peer` is within the scope of every certificate.
     pub fn permits(&self, peer: Name) -> bool {
         match self.scope {
-            Scope::Any => true,
+            Scope::Any | Scope::Several => true,
             Scope::Destination(destination) => destination == peer,
             // How far outside is for who is there to judge: `bounds`.
             Scope::ByDomain { .. } => true,
@@ -226,7 +226,7 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         let next = match certificate.statement {
             Statement::Route { via, .. } => via,
             // A service begins a chain and grants nothing by itself: the server says who carries.
-            Statement::Service { server } if at == 0 && certificates.len() > 1 => server,
+            Statement::Service { server, .. } if at == 0 && certificates.len() > 1 => server,
             Statement::Locator(_) if at + 1 == certificates.len() && !follows_service => continue,
             _ => return Err(ChainError::NotARoute { at }),
         };
@@ -241,7 +241,7 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         }
         is_inside |= is_route && !is_export;
         narrowest = match (narrowest, certificate.statement.scope()) {
-            (narrow, Scope::Any | Scope::ByDomain { .. }) => narrow,
+            (narrow, Scope::Any | Scope::ByDomain { .. } | Scope::Several) => narrow,
             (Scope::Any, scope) => scope,
             (a, b) if a == b => a,
             _ => return Err(ChainError::ScopesExclude { at }),

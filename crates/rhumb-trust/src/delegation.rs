@@ -52,7 +52,7 @@ pub struct Delegation {
 
 impl Delegation {
     /// Lets `router` stand at the border of `domain`, which is known outside of its parent as
-    /// `parent` says, in `window`. The statements take `sequence` and the number after it.
+    /// `parent` says, in `window`: beside other routers that were let in this way. The statements take `sequence` and the number after it.
     ///
     /// # Errors
     /// When `domain` is none, the router or the parent is the domain itself, it is for longer than
@@ -64,7 +64,7 @@ impl Delegation {
         sequence: u64,
         window: Window,
     ) -> Result<Self, DelegationError> {
-        let route = Statement::Route { via: router, scope: Scope::Any };
+        let route = Statement::Route { via: router, scope: Scope::Several };
         let statements = [Some(route), parent.map(Export::statement)].into_iter().flatten();
         let certificates: Result<_, TrustError> = statements
             .zip(sequence..)
@@ -81,9 +81,9 @@ impl Delegation {
         }
         let statements: Vec<_> = words.certificates().iter().map(|it| it.statement).collect();
         let (router, parent) = match statements[..] {
-            [Statement::Route { via, scope: Scope::Any }] => (via, None),
+            [Statement::Route { via, scope: Scope::Any | Scope::Several }] => (via, None),
             [
-                Statement::Route { via, scope: Scope::Any },
+                Statement::Route { via, scope: Scope::Any | Scope::Several },
                 Statement::Route { via: domain, scope: Scope::ByDomain { up_to } },
             ] => (via, Some(Export { domain, up_to })),
             _ => return Err(DelegationError::OtherWords),

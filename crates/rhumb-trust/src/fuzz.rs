@@ -47,7 +47,7 @@ fn is_believed(data: &[u8]) -> bool {
         assert!(chain.not_after_s() <= certificate.not_after_s);
         let scope = certificate.statement.scope();
         match scope {
-            Scope::Any => {}
+            Scope::Any | Scope::Several => {}
             Scope::Destination(_) => assert_eq!(scope, chain.scope(), "a scope was widened"),
             Scope::ByDomain { up_to } => {
                 assert!(up_to.is_none_or(|name| chain.bounds().any(|it| it == name)));
@@ -153,7 +153,7 @@ impl Parties {
                 let up_to = (peer % 2 == 0).then(|| party(peer).name);
                 Statement::Route { via: subject.name, scope: Scope::ByDomain { up_to } }
             }
-            3 => Statement::Service { server: subject.name },
+            3 => Statement::Service { server: subject.name, several: false },
             4 => {
                 let address = ([192, 0, 2, peer], 7460).into();
                 Statement::Locator(Locator::new(address).expect("a unicast address"))

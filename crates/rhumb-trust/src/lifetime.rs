@@ -59,7 +59,7 @@ mod tests {
         let name = Name([7; 32]);
         let route = |scope| Statement::Route { via: name, scope };
         let (inside, outside) = (route(Scope::Any), route(Scope::ByDomain { up_to: None }));
-        let service = Statement::Service { server: name };
+        let service = Statement::Service { server: name, several: false };
         let (day, month) = (MAX_LIFETIME_S, 30 * MAX_LIFETIME_S);
         let cases = [
             (Role::Domain, inside, month),

@@ -116,7 +116,7 @@ fn only_routes_delegate() {
 #[test]
 fn a_service_begins_a_chain_and_grants_nothing_alone() {
     let line = Line::of(4);
-    let service = line.certify(0, Statement::Service { server: line.name(1) });
+    let service = line.certify(0, Statement::Service { server: line.name(1), several: false });
     assert_eq!(line.refusal(vec![service.clone()]), ChainError::NotARoute { at: 0 });
     let good = vec![service.clone(), line.route(1, 2, Scope::Any), line.route(2, 3, Scope::Any)];
     let chain = verify_chain(line.name(0), good, |n| line.keys.get(n).copied(), NOW_S).unwrap();
@@ -124,12 +124,12 @@ fn a_service_begins_a_chain_and_grants_nothing_alone() {
     assert_eq!(chain.routers().collect::<Vec<_>>(), [line.name(2), line.name(3)]);
     assert_eq!(chain.toward_origin(line.name(2)), Some(line.name(1)));
     // Only the holder of the name hands it to a server, and a server hands it to no other.
-    let late = line.certify(1, Statement::Service { server: line.name(2) });
+    let late = line.certify(1, Statement::Service { server: line.name(2), several: false });
     let second = vec![service.clone(), late.clone(), line.route(2, 3, Scope::Any)];
     assert_eq!(line.refusal(second), ChainError::NotARoute { at: 1 });
     let after_route = vec![line.route(0, 1, Scope::Any), late, line.route(2, 3, Scope::Any)];
     assert_eq!(line.refusal(after_route), ChainError::NotARoute { at: 1 });
-    let to_itself = line.certify(0, Statement::Service { server: line.name(0) });
+    let to_itself = line.certify(0, Statement::Service { server: line.name(0), several: false });
     let looping = vec![to_itself, line.route(0, 1, Scope::Any)];
     assert_eq!(line.refusal(looping), ChainError::Loop { at: 0 });
 }
@@ -191,7 +191,7 @@ proptest! {
             0 => Statement::Route { via: line.name(1), scope: Scope::Any },
             1 => Statement::Absence { subject: line.name(1) },
             2 => Statement::Withdrawal,
-            3 => Statement::Service { server: line.name(1) },
+            3 => Statement::Service { server: line.name(1), several: false },
             _ => Statement::Route { via: line.name(1), scope: Scope::Destination(line.name(0)) },
         };
         let mut certificate = line.certify(0, statement(from));

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | 0 | 1 | version, 1 |
 //! | 1 | 1 | type: 1 route, 2 locator, 3 withdrawal, 4 absence, 5 service, 6 member, 7 removal |
-//! | 2 | 1 | scope of a route: 0 any peer, 1 one destination, 2 by a domain; of a member: a bit each, 1 one destination, 2 inside of the domain; otherwise 0 |
+//! | 2 | 1 | scope of a route: 0 any peer, 1 one destination, 2 by a domain, 3 any peer by one way of several; of a service: 0, or 3 for one of several; of a member: a bit each, 1 one destination, 2 inside of the domain; otherwise 0 |
 //! | 3 | 1 | zero |
 //! | 4 | 8 | sequence; of two statements by one issuer about one thing the higher is in force |
 //! | 12 | 8 | not before, seconds since 1970 |
@@ -68,6 +68,8 @@ pub enum Statement {
     Service {
         /// Who answers.
         server: Name,
+        /// Whether others may answer, too: as in [`Scope::Several`].
+        several: bool,
     },
     /// By a RIB: it knows no route to `subject`, until the statement ends.
     Absence {
@@ -98,13 +100,21 @@ impl Statement {
     pub fn hands_on_to(&self) -> Option<Name> {
         match *self {
             Self::Route { via, .. } => Some(via),
-            Self::Service { server } => Some(server),
+            Self::Service { server, .. } => Some(server),
             Self::Locator(_)
             | Self::Withdrawal
             | Self::Absence { .. }
             | Self::Member { .. }
             | Self::Removal { .. } => None,
         }
+    }
+
+    /// Whether others of its issuer's that are one of several stay in force beside it.
+    pub fn is_one_of_several(&self) -> bool {
+        matches!(
+            self,
+            Self::Route { scope: Scope::Several, .. } | Self::Service { several: true, .. }
+        )
     }
 
     /// The domain by which its issuer is known outside of it, by an export.
@@ -137,6 +147,9 @@ pub enum Scope {
         /// The outermost domain in which this may be known and used; `None` for everywhere.
         up_to: Option<Name>,
     },
+    /// Traffic with anyone, by one way of several: the issuer's other statements of this kind stay
+    /// in force beside it.
+    Several,
 }
 
 /// A UDP address that a packet can be sent to: a unicast address and a port that is not zero.
@@ -242,12 +255,14 @@ impl Certificate {
                 let up_to = (up_to != NO_DOMAIN).then_some(up_to);
                 Statement::Route { via, scope: Scope::ByDomain { up_to } }
             }
+            (1, 3) => Statement::Route { via: reader.name()?, scope: Scope::Several },
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
+            (5, 0) => Statement::Service { server: reader.name()?, several: false },
+            (5, 3) => Statement::Service { server: reader.name()?, several: true },
             (2..=5 | 7, 1..) | (6, 4..) => return Err(WireError::NotCanonical("scope")),
             (2, 0) => Statement::Locator(read_locator(reader)?),
             (3, 0) => Statement::Withdrawal,
             (4, 0) => Statement::Absence { subject: reader.name()? },
-            (5, 0) => Statement::Service { server: reader.name()? },
             (6, scope) => {
                 let (member, bits) = (reader.name()?, reader.u32()?);
                 let rights = Rights::from_bits(bits).ok_or(WireError::NotCanonical("rights"))?;
@@ -269,7 +284,7 @@ impl Certificate {
     /// Bytes that [`Certificate::emit`] appends.
     pub fn emitted_len(&self) -> usize {
         let body = match self.statement {
-            Statement::Route { scope: Scope::Any, .. }
+            Statement::Route { scope: Scope::Any | Scope::Several, .. }
             | Statement::Absence { .. }
             | Statement::Service { .. }
             | Statement::Removal { .. } => Name::LEN,
@@ -316,10 +331,12 @@ impl Certificate {
             Statement::Route { scope: Scope::Any, .. } => (1, 0),
             Statement::Route { scope: Scope::Destination(_), .. } => (1, 1),
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => (1, 2),
+            Statement::Route { scope: Scope::Several, .. } => (1, 3),
             Statement::Locator(_) => (2, 0),
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
-            Statement::Service { .. } => (5, 0),
+            Statement::Service { several: false, .. } => (5, 0),
+            Statement::Service { several: true, .. } => (5, 3),
             Statement::Member { limits: Limits { inside_only, only_to, .. }, .. } => {
                 let one = only_to.map_or(0, |_| ONE_DESTINATION);
                 (6, one | if inside_only { INSIDE } else { 0 })
@@ -335,7 +352,7 @@ impl Certificate {
             Statement::Route { via, scope } => {
                 out.extend_from_slice(&via.0);
                 match scope {
-                    Scope::Any => {}
+                    Scope::Any | Scope::Several => {}
                     Scope::Destination(name) => out.extend_from_slice(&name.0),
                     Scope::ByDomain { up_to } => {
                         out.extend_from_slice(&up_to.unwrap_or(NO_DOMAIN).0);
@@ -345,7 +362,7 @@ impl Certificate {
             Statement::Locator(locator) => emit_locator(locator, out),
             Statement::Withdrawal => {}
             Statement::Absence { subject: name }
-            | Statement::Service { server: name }
+            | Statement::Service { server: name, .. }
             | Statement::Removal { member: name } => out.extend_from_slice(&name.0),
             Statement::Member { member, rights, limits } => {
                 out.extend_from_slice(&member.0);
@@ -422,7 +439,9 @@ pub(crate) mod tests {
                 .prop_map(Statement::Locator),
             Just(Statement::Withdrawal),
             any_name().prop_map(|subject| Statement::Absence { subject }),
-            any_name().prop_map(|server| Statement::Service { server }),
+            any_name().prop_map(|via| Statement::Route { via, scope: Scope::Several }),
+            (any_name(), any::<bool>())
+                .prop_map(|(server, several)| Statement::Service { server, several }),
             (any_name(), 1u32..16, any_limits()).prop_map(|(member, bits, limits)| {
                 let rights = Rights::from_bits(bits).expect("bits of four rights");
                 Statement::Member { member, rights, limits }

@@ -17,6 +17,7 @@
 //! | request: gone | 6 | name, sequence (8 bytes): the name that this route of sequence leads here is not here any more |
 //! | request: look up an export | 7 | name |
 //! | request: removals | 8 | the store that the last answer was of (16 bytes), and how far into it that went (8 bytes); zeros at first |
+//! | request: look up another way | 9 | name, number (1 byte, 1 to 7): of the ways to a name that has several, from the second on |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -75,6 +76,14 @@ pub enum RibRequestBody {
     WhichStore,
     /// The certificates by which a name is known outside of the RIB's domain, as far as that.
     LookUpExport(Name),
+    /// As [`Self::LookUpRoute`], by another way of several: the one of this number, counted from 0
+    /// around and around.
+    LookUpWay {
+        /// The name.
+        name: Name,
+        /// From 1 to one less than [`MAX_WAYS`].
+        number: u8,
+    },
     /// A name is not at the router any more that its route leads to, who says so. Not answered.
     Gone {
         /// The name.
@@ -205,6 +214,13 @@ impl RibRequest {
             4 => RibRequestBody::Acknowledge,
             5 => RibRequestBody::WhichStore,
             7 => RibRequestBody::LookUpExport(reader.name()?),
+            9 => {
+                let (name, number) = (reader.name()?, reader.u8()?);
+                if !(1..MAX_WAYS).contains(&number) {
+                    return Err(WireError::NotCanonical("way"));
+                }
+                RibRequestBody::LookUpWay { name, number }
+            }
             6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
             8 => RibRequestBody::Removals(read_mark(&mut reader)?),
             value => return Err(WireError::UnknownVariant { field: "request", value }),
@@ -230,6 +246,11 @@ impl RibRequest {
             RibRequestBody::LookUpExport(name) => {
                 emit_head(7, self.id, out);
                 out.extend_from_slice(&name.0);
+            }
+            RibRequestBody::LookUpWay { name, number } => {
+                emit_head(9, self.id, out);
+                out.extend_from_slice(&name.0);
+                out.push(*number);
             }
             RibRequestBody::Publish { metadata, certificates } => {
                 emit_head(3, self.id, out);
@@ -469,6 +490,8 @@ fn read_removals(reader: &mut Reader<'_>) -> Result<Vec<RemovalLists>, WireError
 
 /// The most removals in one answer: more than fit a datagram of 1,500 bytes.
 pub const MAX_REMOVALS: usize = 8;
+/// Most ways to one name, of which its issuers say that each is one of several.
+pub const MAX_WAYS: u8 = 8;
 /// As many domains as a chain could show on its way out.
 pub const MAX_LEVEL: u8 = crate::certificate::MAX_CHAIN as u8;
 
@@ -519,6 +542,8 @@ mod tests {
             any_name().prop_map(RibRequestBody::LookUpRoute),
             any_name().prop_map(RibRequestBody::LookUpMetadata),
             any_name().prop_map(RibRequestBody::LookUpExport),
+            (any_name(), 1..MAX_WAYS)
+                .prop_map(|(name, number)| RibRequestBody::LookUpWay { name, number }),
             lists().prop_map(|(metadata, certificates)| RibRequestBody::Publish {
                 metadata,
                 certificates

@@ -71,6 +71,8 @@ pub enum Kind {
     Locator,
     /// By which domain it is known outside.
     Export,
+    /// One way of several: by this router or server.
+    OneOf(Name),
 }
 
 impl Slot {
@@ -79,6 +81,9 @@ impl Slot {
         let kind = match certificate.statement {
             Statement::Locator(_) => Kind::Locator,
             statement if statement.exports_by().is_some() => Kind::Export,
+            statement if statement.is_one_of_several() => {
+                statement.hands_on_to().map_or(Kind::Way, Kind::OneOf)
+            }
             _ => Kind::Way,
         };
         Self { issuer: certificate.issuer, kind }
@@ -106,7 +111,8 @@ impl Publications {
     /// Whether statements of `issuer` can be taken: in place of its earlier ones always.
     pub(super) fn has_room(&self, issuer: &Name) -> bool {
         let of_issuer = |kind| Slot { issuer: *issuer, kind };
-        let mut known = self.by_slot.range(of_issuer(Kind::Way)..=of_issuer(Kind::Export));
+        let last = Kind::OneOf(Name([0xFF; Name::LEN]));
+        let mut known = self.by_slot.range(of_issuer(Kind::Way)..=of_issuer(last));
         self.by_slot.len() < self.bound || known.next().is_some()
     }
 

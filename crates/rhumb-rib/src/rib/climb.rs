@@ -22,7 +22,7 @@ use rhumb_wire::{Metadata, Name, PublicKey, Statement};
 use super::{Asker, OrderId, Outcome, Rib};
 use crate::DropReason;
 use crate::absence::ABSENCE_TTL_S;
-use crate::beyond::{Climber, Heard, Remembered, Told};
+use crate::beyond::{Climber, Heard, Remembered, Told, number_of};
 use crate::lookup::Trail;
 use crate::share::Payer;
 use crate::store::Store;
@@ -96,7 +96,10 @@ impl<S: Store> Rib<S> {
         let climbers = beyond.take_climbers(question);
         let known = match question {
             _ if climbers.is_empty() => None,
-            Question::Route(_) => beyond.in_force(&name, now_s).filter(Remembered::is_way),
+            Question::Route(_) | Question::Way(..) => {
+                let known = beyond.in_force(&name, number_of(question), now_s);
+                known.filter(Remembered::is_way)
+            }
             _ => beyond.recall(question, now_s),
         };
         for Climber { order, request, asker } in climbers {
@@ -192,33 +195,35 @@ impl<S: Store> Rib<S> {
         let Some(beyond) = &mut self.beyond else { return };
         let Some(rib) = beyond.parent(from).cloned() else { return };
         match (question, body) {
-            (Question::Route(_) | Question::Metadata(_), RibResponseBody::Found { level, .. })
+            (_, RibResponseBody::Found { level, .. })
                 if level >= MAX_LEVEL =>
             {
                 let until = now.instant + Duration::from_secs(ABSENCE_TTL_S);
                 beyond.directory.deny(question, replica, until, now.instant);
             }
             (
-                Question::Route(name),
+                Question::Route(name) | Question::Way(name, _),
                 RibResponseBody::Found { name: found, level, metadata, certificates },
             ) if name == found && !certificates.is_empty() => {
                 for certificate in &certificates {
                     beyond.directory.note_watched(certificate.issuer);
                 }
                 let what = Remembered { level: level + 1, metadata, certificates };
-                if !self.verify(Heard::Answer { replica }, name, what, now) {
+                let number = number_of(&question);
+                if !self.verify(Heard::Answer { replica }, (name, number), what, now) {
                     self.put_off(&question);
                     self.fail(question, replica, NoAnswer::Unverified, now);
                 }
             }
-            (Question::Route(name), RibResponseBody::Absent(absence))
+            (Question::Route(name) | Question::Way(name, _), RibResponseBody::Absent(absence))
                 if absence.statement == (Statement::Absence { subject: name })
                     && absence.issuer == name_of(&rib) =>
             {
                 let certificates = vec![absence];
                 let what = Remembered { level: 0, metadata: Vec::new(), certificates };
                 let heard = Heard::Absence { replica, rib };
-                let told = Told { heard, name, what, keys: Vec::new(), now_s: now.unix_s() };
+                let (keys, number) = (Vec::new(), number_of(&question));
+                let told = Told { heard, name, number, what, keys, now_s: now.unix_s() };
                 if !beyond.verify(told) {
                     self.put_off(&question);
                     self.fail(question, replica, NoAnswer::Unverified, now);
@@ -267,7 +272,7 @@ impl<S: Store> Rib<S> {
             beyond.directory.note_watched(certificate.issuer);
         }
         let is_too_far = what.level > MAX_LEVEL;
-        if (is_too_far || self.verify(Heard::Change, name, what, now))
+        if (is_too_far || self.verify(Heard::Change, (name, 0), what, now))
             && let Some(beyond) = &mut self.beyond
         {
             beyond.directory.acknowledge(from, id);
@@ -276,7 +281,13 @@ impl<S: Store> Rib<S> {
 
     /// Has something verified. Whether there is room, and all keys are there; those that are
     /// missing are asked for.
-    fn verify(&mut self, heard: Heard, name: Name, what: Remembered, now: Now) -> bool {
+    fn verify(
+        &mut self,
+        heard: Heard,
+        (name, number): (Name, u8),
+        what: Remembered,
+        now: Now,
+    ) -> bool {
         let mut keys = Vec::with_capacity(what.certificates.len());
         for certificate in &what.certificates {
             if let Some(key) = self.key_of(&certificate.issuer, &what.metadata) {
@@ -286,7 +297,7 @@ impl<S: Store> Rib<S> {
             }
         }
         let is_complete = keys.len() == what.certificates.len();
-        let told = Told { heard, name, what, keys, now_s: now.unix_s() };
+        let told = Told { heard, name, number, what, keys, now_s: now.unix_s() };
         is_complete && self.beyond.as_mut().is_some_and(|beyond| beyond.verify(told))
     }
 
@@ -302,8 +313,8 @@ impl<S: Store> Rib<S> {
 
     /// Something was verified.
     fn told(&mut self, told: Told, holds: bool, now: Now) {
-        let Told { heard, name, what, .. } = told;
-        let question = Question::Route(name);
+        let Told { heard, name, number, what, .. } = told;
+        let question = Question::way(name, number);
         let Some(beyond) = &mut self.beyond else { return };
         if !holds {
             self.counters.beyond_refused += 1;
@@ -316,7 +327,7 @@ impl<S: Store> Rib<S> {
                 self.fail(question, replica, NoAnswer::Old, now);
             }
             Heard::Answer { .. } => {
-                beyond.remember(name, what);
+                beyond.remember((name, number), what);
                 beyond.directory.settle(&question);
                 self.conclude(&question, now.unix_s());
             }
@@ -331,8 +342,9 @@ impl<S: Store> Rib<S> {
                     beyond.note_newest(first);
                 }
                 let is_told = self.subscriptions.has_any(&name);
-                if is_told || beyond.in_force(&name, now.unix_s()).is_some() {
-                    beyond.remember(name, what);
+                if is_told || beyond.in_force(&name, 0, now.unix_s()).is_some() {
+                    beyond.forget_other_ways(name);
+                    beyond.remember((name, 0), what);
                     self.push_to_subscribers(name);
                 }
             }
@@ -348,7 +360,7 @@ impl<S: Store> Rib<S> {
         now_s: u64,
     ) -> Option<RibResponseBody> {
         let Remembered { level, metadata, certificates } =
-            self.beyond.as_mut()?.in_force(&name, now_s)?;
+            self.beyond.as_mut()?.in_force(&name, 0, now_s)?;
         let trail = Trail { metadata, certificates }.cut(max_answer_len);
         let Trail { metadata, certificates } = trail;
         Some(RibResponseBody::Changed { name, level, metadata, certificates })
@@ -357,7 +369,7 @@ impl<S: Store> Rib<S> {
 
 fn name_in(question: &Question) -> Option<Name> {
     match question {
-        Question::Route(name) | Question::Metadata(name) => Some(*name),
+        Question::Route(name) | Question::Way(name, _) | Question::Metadata(name) => Some(*name),
         _ => None,
     }
 }

@@ -23,10 +23,8 @@ impl<S: Store> Rib<S> {
             if name == domain || entry.may_show() || beyond.upward.has_passed(name) {
                 beyond.upward.note(name);
             }
-            if name == domain
-                && let Some(border) = entry.any_via()
-            {
-                beyond.upward.note(border);
+            if name == domain {
+                entry.vias().for_each(|border| beyond.upward.note(border));
             }
         }
     }
@@ -109,9 +107,9 @@ impl<S: Store> Rib<S> {
         };
         let mut shown: Vec<&Certificate> = Vec::new();
         shown.extend(entry.export(now_s).filter(|export| shows_beyond(export, domain)));
-        if let Some(route) = entry.route(now_s) {
+        for route in entry.routes(now_s) {
             match route.statement {
-                Statement::Service { server } => match self.is_exported(server, now_s) {
+                Statement::Service { server, .. } => match self.is_exported(server, now_s) {
                     true => shown.push(route),
                     false => {
                         if let Some(beyond) = &mut self.beyond {
@@ -144,10 +142,10 @@ impl<S: Store> Rib<S> {
     /// Whether the domain's own word names this router.
     fn is_border(&mut self, domain: Name, router: Name, now_s: u64) -> bool {
         let entry = self.store.entry(&domain).ok().flatten();
-        let route = entry.as_ref().and_then(|entry| entry.route(now_s));
-        route.is_some_and(
-            |route| matches!(route.statement, Statement::Route { via, .. } if via == router),
-        )
+        let names_it = |route: &Certificate| {
+            matches!(route.statement, Statement::Route { via, .. } if via == router)
+        };
+        entry.is_some_and(|entry| entry.routes(now_s).any(names_it))
     }
 
     /// What became of something that was handed on.

@@ -186,7 +186,7 @@ impl Member {
     pub(crate) fn serve(&mut self, now: Now) -> Name {
         let owner = identity(Role::Capsule, now);
         let window = Window::starting(now.unix_s(), LEASE_S);
-        let statement = Statement::Service { server: self.name() };
+        let statement = Statement::Service { server: self.name(), several: false };
         let word = owner.certify(statement, 1, window).expect("a signature");
         let mut metadata = Vec::new();
         Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);

@@ -449,7 +449,7 @@ impl Stranger {
     pub fn serve(&mut self, world: &mut World, owner: &Identity, router: usize) {
         let via = world.routers[router].switch.name();
         let window = Window::starting(world.now.unix_s(), 600);
-        let statement = Statement::Service { server: self.name() };
+        let statement = Statement::Service { server: self.name(), several: false };
         let word = owner.certify(statement, world.now.unix_ms, window).unwrap();
         let mut metadata = Vec::new();
         Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);

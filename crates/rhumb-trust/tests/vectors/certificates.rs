@@ -19,6 +19,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     let one = Limits { names: 1, only_to: Some(bob.name), ..Limits::NONE };
     let both = Limits { only_to: Some(bob.name), ..inside };
     let limited = |limits| domain.member_within(limits, alice, Rights::JOIN);
+    let one_of_several = Statement::Route { via: near.name, scope: Scope::Several };
+    let served_by_several = Statement::Service { server: alice.name, several: true };
     let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
     for (name, certificate) in [
         ("route", route.clone()),
@@ -29,6 +31,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("absence", rib.says(Statement::Absence { subject: bob.name })),
         ("service", capsule.service(alice)),
         ("export", alice.export(domain, None)),
+        ("route by one way of several", alice.says(one_of_several)),
+        ("service of one of several", capsule.says(served_by_several)),
         ("export up to a domain", alice.export(domain, Some(far))),
         ("member", domain.member(near, Rights::JOIN.and(Rights::CARRY))),
         ("member that sends inside", limited(inside)),
@@ -186,11 +190,12 @@ fn signed_with_p256(parties: &Parties) -> Certificate {
 }
 
 fn route_refusals(route: &[u8], file: &mut File) {
-    let changes: [(&str, usize, u8); 6] = [
+    let changes: [(&str, usize, u8); 7] = [
         ("version 2", 0, 2),
         ("type 0", 1, 0),
         ("type 8", 1, 8),
         ("scope 2", 2, 2),
+        ("scope 4", 2, 4),
         ("a reserved byte set", 3, 1),
         ("ends before it begins", 12, 0xFF),
     ];
@@ -263,6 +268,7 @@ fn fields(certificate: &Certificate) -> Value {
             (fields["type"], fields["via"]) = (json!("route"), json!(via.to_string()));
             match scope {
                 Scope::Any => {}
+                Scope::Several => fields["several"] = json!(true),
                 Scope::Destination(name) => fields["destination"] = json!(name.to_string()),
                 Scope::ByDomain { up_to } => {
                     fields["type"] = json!("export");
@@ -280,8 +286,11 @@ fn fields(certificate: &Certificate) -> Value {
         Statement::Absence { subject } => {
             (fields["type"], fields["subject"]) = (json!("absence"), json!(subject.to_string()));
         }
-        Statement::Service { server } => {
+        Statement::Service { server, several } => {
             (fields["type"], fields["server"]) = (json!("service"), json!(server.to_string()));
+            if several {
+                fields["several"] = json!(true);
+            }
         }
         Statement::Member { member, rights, limits } => {
             (fields["type"], fields["member"]) = (json!("member"), json!(member.to_string()));

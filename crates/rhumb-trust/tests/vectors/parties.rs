@@ -126,6 +126,6 @@ impl Party {
     }
 
     pub(crate) fn service(&self, server: &Self) -> Certificate {
-        self.says(Statement::Service { server: server.name })
+        self.says(Statement::Service { server: server.name, several: false })
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn claimed_name(network: &Network) -> Outcome<Attack> {
     let window = Window::starting(now.unix_s(), FORGED_LIFETIME_S);
     let route = Statement::Route { via: r1, scope: Scope::Any };
     let genuine = mallory.certify(route, now.unix_ms, window).map_err(Failure::operation)?;
-    let service = Statement::Service { server: mallory.name() };
+    let service = Statement::Service { server: mallory.name(), several: false };
     let as_b = [forge(&mallory, victim, route)?];
     let as_server = [forge(&mallory, victim, service)?, genuine];
     let mut metadata = Vec::new();

@@ -125,7 +125,7 @@ impl CertificateFact {
     /// A certificate, in values and in words.
     pub(super) fn new(certificate: &Certificate, labels: &Labels, now_s: u64) -> Self {
         let (via, locator) = match certificate.statement {
-            Statement::Service { server: via } | Statement::Route { via, .. } => {
+            Statement::Service { server: via, .. } | Statement::Route { via, .. } => {
                 (Some(labels.of(via)), None)
             }
             Statement::Locator(locator) => (None, Some(locator.address().to_string())),
