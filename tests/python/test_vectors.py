@@ -146,6 +146,8 @@ class CertificateForm:
             fields["destination"] = str(found.destination)
         if found.is_export:
             fields["up_to"] = name_text(found.up_to)
+        if found.is_one_of_several:
+            fields["several"] = True
         if found.address is not None:
             fields["ip"], fields["port"] = found.address
         return fields
@@ -164,6 +166,7 @@ class CertificateForm:
             optional_name(fields.get("destination")),
             fields["type"] == "export",
             optional_name(fields.get("up_to")),
+            fields.get("several", False),
             address,
             rights,
             limits_of(fields["limits"]) if "limits" in fields else Limits(),
@@ -534,6 +537,7 @@ FORMS = {
         rib.PUBLISH: ("metadata", "certificates"),
         rib.GONE: ("name", "sequence"),
         rib.REMOVALS_SINCE: ("store", "position"),
+        rib.LOOK_UP_WAY: ("name", "number"),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),

@@ -51,6 +51,7 @@ pub fn facts(ad_cert: &AdCert, now_s: u64) -> Value {
         "role": ad_cert.metadata().role.as_str(),
         "attributes": ad_cert.metadata().attributes(),
         "server": ad_cert.server().to_string(),
+        "one_of_several": certificate.statement.is_one_of_several(),
         "sequence": certificate.sequence,
         "not_before_s": certificate.not_before_s,
         "not_after_s": certificate.not_after_s,
@@ -67,9 +68,13 @@ pub fn words(ad_cert: &AdCert, now_s: u64) -> String {
         Ok(()) => time_left(now_s, certificate.not_after_s),
         Err(error) => error.to_string(),
     };
+    let (how, in_force) = match certificate.statement.is_one_of_several() {
+        true => (", as one of several", "others that are one of several are in force beside it"),
+        false => ("", "of several the newest is in force"),
+    };
     format!(
-        "{} {}{label} says:\n  server {} may answer for me\n  from {} until {} UTC ({standing})\n\
-         signed by it; of several the newest is in force, this is number {}",
+        "{} {}{label} says:\n  server {} may answer for me{how}\n  from {} until {} UTC ({standing})\n\
+         signed by it; {in_force}, this is number {}",
         ad_cert.metadata().role.as_str(),
         ad_cert.owner(),
         ad_cert.server(),

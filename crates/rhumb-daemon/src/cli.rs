@@ -192,6 +192,10 @@ pub struct CertifyArguments {
     /// The name of the node that is to answer
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub server: Name,
+    /// Lets it answer beside all others that are certified with this: who sends is led to the
+    /// nearest that is there. Without, this server takes the place of every other one
+    #[arg(long)]
+    pub several: bool,
     /// For how many days from now
     #[arg(long, default_value_t = DEFAULT_DAYS, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
     pub days: u32,

@@ -161,6 +161,13 @@ pub enum Event {
         /// The session.
         session: SessionId,
     },
+    /// The peer of a watched session has left several questions unanswered: where others do as
+    /// well, they are better now. Told once each time; [`Endpoint::is_suspected`] says whether it
+    /// still is.
+    Suspected {
+        /// Which session.
+        session: SessionId,
+    },
     /// A session ended.
     Closed {
         /// The session, whose id is stale now.

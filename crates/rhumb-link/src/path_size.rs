@@ -86,6 +86,11 @@ impl PathSize {
         }
     }
 
+    /// How long answers took of late, if there were any.
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
     /// The largest datagram to send.
     pub(crate) fn present(&self) -> u16 {
         self.present

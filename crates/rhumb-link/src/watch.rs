@@ -36,6 +36,9 @@ pub(crate) struct Watch {
     asked_at: Instant,
     /// Whether there is somewhere else to go at once.
     pub(crate) hasty: bool,
+    /// Whether it has left so many questions unanswered that another one is better, where any will
+    /// do.
+    pub(crate) suspected: bool,
     /// Whether to ask an idle peer, too, as soon as it was quiet for [`QUIET`].
     pub(crate) closely: bool,
     /// The challenge of the first of them; each further one is greater by one.
@@ -55,8 +58,8 @@ pub(crate) struct Watch {
 pub(crate) enum Finding {
     /// Nothing; on an idle session, nothing until something is sealed.
     Present { idle: bool },
-    /// Ask it. Whether it has just left the first question unanswered.
-    Doubtful { suspicious: bool },
+    /// Ask it. How many questions it has just left unanswered.
+    Doubtful { unanswered: usize },
     /// It is not there any more.
     Silent,
 }
@@ -70,6 +73,7 @@ impl Watch {
             loss: Loss::default(),
             asked_at: now,
             hasty: false,
+            suspected: false,
             closely: false,
             first_challenge: NonZeroU64::MIN,
             sealed_before: 0,
@@ -85,6 +89,7 @@ impl Watch {
         if self.probes.first().is_some_and(|first| heard > *first) {
             self.loss.note(self.probes.len(), std::mem::take(&mut self.answered));
             self.probes.clear();
+            self.suspected = false;
         }
         if let Some(last) = self.probes.last() {
             // A sample was sent while something came in: until that is
@@ -94,7 +99,10 @@ impl Watch {
                 return Finding::Present { idle: false };
             }
             return match self.probes.len() {
-                asked if asked < self.enough() => Finding::Doubtful { suspicious: asked == 1 },
+                asked if asked < self.enough() => {
+                    self.suspected |= asked >= SUSPECTED_AFTER;
+                    Finding::Doubtful { unanswered: asked }
+                }
                 _ => Finding::Silent,
             };
         }
@@ -104,7 +112,7 @@ impl Watch {
             && now >= self.asked_at + SAMPLE_INTERVAL;
         match now < self.look_at && !is_sample {
             true => Finding::Present { idle },
-            false => Finding::Doubtful { suspicious: false },
+            false => Finding::Doubtful { unanswered: 0 },
         }
     }
 
@@ -166,6 +174,16 @@ impl Watch {
         if self.hasty { self.loss.questions_needed() } else { PROBES }
     }
 
+    /// Whether the peer was asked and has not answered.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.probes.len() > self.answered
+    }
+
+    /// How long answers took of late, if there were any.
+    pub(crate) fn measured(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
     fn round_trip(&self) -> Duration {
         self.round_trip.unwrap_or(ASSUMED_ROUND_TRIP)
     }
@@ -224,6 +242,9 @@ pub const QUIET: Duration = Duration::from_millis(250);
 pub const PROBES: usize = 16;
 /// What [`PROBES`] come to where a fifth is lost.
 const FALSE_ALARM: f64 = 8e-8;
+/// After 550 ms of silence: to go elsewhere for a while by mistake costs little, where others
+/// answer as well.
+pub(crate) const SUSPECTED_AFTER: usize = 3;
 /// Where nothing is ever lost: an interruption of half a second, as when a
 /// station changes its access point, is sat out.
 const LEAST_PROBES: usize = 5;
@@ -246,7 +267,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
     const FRESH: NonZeroU64 = NonZeroU64::MIN;
-    const ASKED_FIRST: Finding = Finding::Doubtful { suspicious: false };
+    const ASKED_FIRST: Finding = Finding::Doubtful { unanswered: 0 };
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn begun() -> (Watch, Instant) {
@@ -285,8 +306,7 @@ mod tests {
         let (mut watch, start) = begun();
         let mut now = start + KEEP_ALIVE;
         for asked in 0..PROBES {
-            let suspicious = asked == 1;
-            assert_eq!(watch.look(start, 0, now), Finding::Doubtful { suspicious });
+            assert_eq!(watch.look(start, 0, now), Finding::Doubtful { unanswered: asked });
             watch.probe(FRESH, now);
             now = watch.look_at;
             assert_eq!(watch.look(start, 0, now - MS), Finding::Present { idle: false });
@@ -364,7 +384,7 @@ mod tests {
         let heard = start + second - MS;
         watch.probe(FRESH, start + second);
         assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET - MS), present);
-        let doubtful = Finding::Doubtful { suspicious: true };
+        let doubtful = Finding::Doubtful { unanswered: 1 };
         assert_eq!(watch.look(heard, SAMPLED_RECORDS, heard + QUIET), doubtful);
     }
 

@@ -145,10 +145,13 @@ fn a_watched_peer_that_falls_silent_during_traffic_is_given_up_soon() {
         assert!(took <= QUIET + PROBING + Duration::from_millis(20), "{took:?}");
         assert!(took >= PROBING, "{took:?}: not all probes had their time");
         let events = net.take_events(0);
-        let [Event::Doubtful { .. }, Event::Closed { session: closed, reason, doubtful_from, .. }] =
-            events[..]
+        let [
+            Event::Doubtful { .. },
+            Event::Suspected { .. },
+            Event::Closed { session: closed, reason, doubtful_from, .. },
+        ] = events[..]
         else {
-            panic!("doubted and closed, and nothing else: {events:?}")
+            panic!("doubted, suspected and closed, and nothing else: {events:?}")
         };
         assert_eq!((closed, reason), (session, CloseReason::Silent));
         let from = doubtful_from.unwrap();
@@ -221,7 +224,10 @@ fn both_ends_may_watch() {
     net.run(KEEP_ALIVE + PROBING + Duration::from_millis(20));
     for host in 0..2 {
         let events = net.take_events(host);
-        let expected = matches!(events[..], [Event::Doubtful { .. }, Event::Closed { .. }]);
+        let expected = matches!(
+            events[..],
+            [Event::Doubtful { .. }, Event::Suspected { .. }, Event::Closed { .. }]
+        );
         assert!(expected, "{host}: {events:?}");
     }
 }
@@ -305,7 +311,7 @@ fn who_watches_routers_leaves_others_alone() {
 }
 
 #[test]
-fn a_first_question_left_unanswered_is_told_once() {
+fn a_first_question_left_unanswered_is_told_once_and_so_is_a_third() {
     let mut net = Net::pair_with(watchful(), Config::default());
     let (session, _) = net.establish();
     net.take_events(0);
@@ -318,8 +324,10 @@ fn a_first_question_left_unanswered_is_told_once() {
         net.set_fate(|_, _| Fate::Arrives);
         net.run(Duration::from_millis(300));
         let told = net.take_events(0);
-        let expected = if pause > QUIET { vec![Event::Doubtful { session }] } else { Vec::new() };
-        assert_eq!(told, expected, "{pause:?}");
+        let all = [Event::Doubtful { session }, Event::Suspected { session }];
+        let unanswered = [QUIET, QUIET + PROBING / 4].iter().filter(|it| pause > **it).count();
+        assert_eq!(told, all[..unanswered], "{pause:?}");
+        assert!(!net.hosts[0].endpoint.is_suspected(session), "it was heard again");
     }
     net.assert_carries("after suspicion");
 }

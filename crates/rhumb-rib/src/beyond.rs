@@ -384,6 +384,9 @@ mod tests {
         assert!(!remember(&mut beyond, &route(7)));
         assert!(remember(&mut beyond, &withdrawal));
         assert!(remember(&mut beyond, &route(8)));
-        assert!(remember(&mut beyond, &say(Statement::Service { server: Name([2; 32]), several: false }, 3)));
+        assert!(remember(
+            &mut beyond,
+            &say(Statement::Service { server: Name([2; 32]), several: false }, 3)
+        ));
     }
 }

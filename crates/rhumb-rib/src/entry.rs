@@ -2,9 +2,9 @@
 //!
 //! An entry has one register per kind of statement: route, locator, export, withdrawal. A register
 //! holds the statement of the highest sequence; a withdrawal also covers every other one of its own
-//! or a lower sequence. Routes that are each one of several are kept beside each other, one for each
-//! that they name, until a later route is to be the only one. So the order in which statements arrive does not matter: whichever way
-//! they come, the same ones are in force in the end.
+//! or a lower sequence. Routes that are each one of several are kept beside each other, one for
+//! each that they name, until a later route is to be the only one. So the order in which statements
+//! arrive does not matter: whichever way they come, the same ones are in force in the end.
 //!
 //! INVARIANT: the highest sequence of each register is remembered after its statement has
 //! expired, and until every statement with a lower sequence has expired too, so that nothing
@@ -206,7 +206,8 @@ impl Entry {
             }
             return Ok(admission);
         }
-        let is_way = certificate.statement.hands_on_to().is_some() && certificate.statement.exports_by().is_none();
+        let is_way = certificate.statement.hands_on_to().is_some()
+            && certificate.statement.exports_by().is_none();
         let register = match certificate.statement {
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => &mut self.export,
             // A name is found through one of them at a time: the newer one.

@@ -32,6 +32,15 @@ impl Gone {
         }
     }
 
+    /// Whether the name was gone, and is not any more where it has another route.
+    pub(crate) fn take_returned(&mut self, route: &Certificate) -> bool {
+        let is_back = self.by_name.get(&route.issuer).is_some_and(|gone| *gone != route.sequence);
+        if is_back {
+            self.by_name.remove(&route.issuer);
+        }
+        is_back
+    }
+
     /// Whether the name is not where this route of it leads.
     pub(crate) fn contains(&self, route: &Certificate) -> bool {
         self.by_name.get(&route.issuer) == Some(&route.sequence)

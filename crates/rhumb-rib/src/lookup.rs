@@ -24,7 +24,8 @@ impl Trail {
     /// Follows `name` outward through the entries of `store`, in an answer of at most
     /// `max_answer_len` bytes, by the way of this number where there are several: counted from 0
     /// around and around. What is exported by `domain`, the directory's own, is for those outside:
-    /// here the name's own route leads to it, or nothing. A server that is `gone` is none of several.
+    /// here the name's own route leads to it, or nothing. A server that is `gone` is none of
+    /// several.
     pub(crate) fn follow<S: Store>(
         store: &mut Cached<S>,
         (domain, gone): (Option<Name>, &Gone),
@@ -36,7 +37,9 @@ impl Trail {
             if let Some(locator) = entry.locator(now_s) {
                 return vec![locator.clone()];
             }
-            let serves = before.last().is_some_and(|it| matches!(it.statement, Statement::Service { several: true, .. }));
+            let serves = before
+                .last()
+                .is_some_and(|it| matches!(it.statement, Statement::Service { several: true, .. }));
             let is_there = |route: &&Certificate| !serves || !gone.contains(route);
             let mut routes: Vec<_> = entry.routes(now_s).filter(is_there).cloned().collect();
             if routes.is_empty() {
@@ -59,7 +62,8 @@ impl Trail {
         max_answer_len: usize,
         now_s: u64,
     ) -> Result<Self, RibError> {
-        let choices = |entry: &Entry, _: &[Certificate]| entry.export(now_s).cloned().into_iter().collect();
+        let choices =
+            |entry: &Entry, _: &[Certificate]| entry.export(now_s).cloned().into_iter().collect();
         let trail = Self::walk(store, (name, Some(domain)), choices, 0)?.pop().unwrap_or_default();
         let trail = trail.cut(max_answer_len);
         let reaches = trail.certificates.last().and_then(|last| last.statement.exports_by());
@@ -88,7 +92,8 @@ impl Trail {
             };
             reads += 1;
             let metadata = entry.as_ref().map(|entry| entry.metadata());
-            let mut onward = entry.as_ref().map_or(Vec::new(), |entry| choices(entry, &at.trail.certificates));
+            let mut onward =
+                entry.as_ref().map_or(Vec::new(), |entry| choices(entry, &at.trail.certificates));
             onward.retain(|certificate| at.permits(certificate));
             match (onward.pop(), metadata) {
                 (Some(last), Some(metadata)) => {

@@ -30,7 +30,7 @@ use rhumb_trust::{Access, Identity, Now, Removals, Standing, Who};
 use rhumb_wire::rib::{
     Refusal, RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody,
 };
-use rhumb_wire::{Metadata, Name};
+use rhumb_wire::{Metadata, Name, Statement};
 
 use self::commit::{Staged, StagedRemovals, UnderWay};
 use self::publish::NotTaken;
@@ -439,19 +439,35 @@ impl<S: Store> Rib<S> {
         })
     }
 
-    /// A router says that a name is not there any more, which the name's own route leads to it.
+    /// A router says that a name is not there any more, which the name's own route leads to it; or
+    /// that one of several servers of a name is not, of which it has said that.
     fn note_gone(&mut self, asker: &Asker, name: Name, sequence: u64, now_s: u64) -> Outcome {
         let entry = self.store.entry(&name).ok().flatten();
-        let is_its = entry.is_some_and(|entry| {
-            entry.routes(now_s).any(|route| {
-                route.sequence == sequence && route.statement.hands_on_to() == Some(asker.name)
-            })
+        let route = entry.and_then(|entry| {
+            entry.routes(now_s).find(|route| route.sequence == sequence).cloned()
         });
-        if !is_its {
-            return self.dropped(DropReason::NotAuthorised);
+        match route.map(|route| route.statement) {
+            Some(Statement::Route { via, .. }) if via == asker.name => {
+                self.gone.note(name, sequence);
+                Outcome::Noted
+            }
+            Some(Statement::Service { server, several: true })
+                if self.is_gone_from(server, asker.name, now_s) =>
+            {
+                self.push_to_subscribers(name);
+                Outcome::Noted
+            }
+            _ => self.dropped(DropReason::NotAuthorised),
         }
-        self.gone.note(name, sequence);
-        Outcome::Noted
+    }
+
+    /// Whether a server is not at this router any more, by the router's word.
+    fn is_gone_from(&mut self, server: Name, router: Name, now_s: u64) -> bool {
+        let entry = self.store.entry(&server).ok().flatten();
+        entry.is_some_and(|entry| {
+            let mut routes = entry.routes(now_s);
+            routes.any(|it| it.statement.hands_on_to() == Some(router) && self.gone.contains(it))
+        })
     }
 
     /// The way of this number to a name.

@@ -46,7 +46,11 @@ fn a_capsules_word_for_a_server_may_last_longer_and_so_does_its_memory() {
     let owner = Holder::of(Role::Capsule);
     let service = |sequence, server, lifetime_s| {
         let window = Window::starting(NOW_S, lifetime_s);
-        owner.say(Statement::Service { server: Name([server; 32]), several: false }, sequence, window)
+        owner.say(
+            Statement::Service { server: Name([server; 32]), several: false },
+            sequence,
+            window,
+        )
     };
     let refused = Err(Refusal::LifetimeTooLong);
     assert_eq!(directory.tell(&owner, service(1, 1, MAX_SERVICE_LIFETIME_S + 1)), refused);

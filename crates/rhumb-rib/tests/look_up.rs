@@ -44,7 +44,8 @@ fn a_server_that_is_nowhere_is_no_way_to_what_it_serves() {
     let mut directory = Directory::new();
     let line = Holder::line(2);
     let owner = Holder::of(rhumb_wire::Role::Capsule);
-    let service = owner.say(Statement::Service { server: line[0].name(), several: false }, 1, window());
+    let service =
+        owner.say(Statement::Service { server: line[0].name(), several: false }, 1, window());
     assert_eq!(directory.tell(&owner, service.clone()), Ok(()));
     assert!(matches!(directory.look_up(owner.name()), RibResponseBody::Absent(_)));
     let route = line[0].route(line[1].name(), 1);

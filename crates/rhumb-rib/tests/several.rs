@@ -80,9 +80,8 @@ fn whichever_way_they_come_the_same_ones_are_in_force() {
     let owner = Holder::of(Role::Capsule);
     let servers = [0; 3].map(|_| Holder::of(Role::Node));
     let [a, b, c] = servers.each_ref().map(Holder::name);
-    let alone = |sequence| {
-        owner.say(Statement::Service { server: a, several: false }, sequence, window())
-    };
+    let alone =
+        |sequence| owner.say(Statement::Service { server: a, several: false }, sequence, window());
     let before = [among(&owner, a, 1), among(&owner, b, 2), alone(3)];
     for (said, in_force) in [
         (vec![among(&owner, a, 1), among(&owner, b, 2), among(&owner, b, 4)], vec![a, b]),

@@ -109,6 +109,20 @@ impl World {
         served.unwrap_or(false)
     }
 
+    /// As [`World::let_serve`], beside others that were let in this way.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn let_serve_beside(&mut self, owner: StationId, node: StationId, lifetime_s: u64) -> bool {
+        let (now, server) = (self.clock_of(owner), self.name(node));
+        let window = Window::starting(now.unix_s(), lifetime_s);
+        let owner = &self.stations[owner.0].identity;
+        let word = AdCert::sign_one_of_several(owner, server, now.unix_ms, window)
+            .expect("a key that signs for another name");
+        let served = self.with_core(node, |core, now| core.serve(word, now).is_ok());
+        served.unwrap_or(false)
+    }
+
     /// Whether a node runs and everybody can find out that it answers for `name`.
     pub fn is_serving(&self, node: StationId, name: Name) -> bool {
         self.core(node).is_some_and(|core| core.served().any(|it| it.name == name && it.published))

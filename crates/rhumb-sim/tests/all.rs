@@ -1,6 +1,7 @@
 //! All tests of this crate that see it from outside, as one program: it is linked once, and its
 //! files run side by side.
 
+mod anycast;
 mod at_most_once;
 mod clock_skew;
 mod dead_router;

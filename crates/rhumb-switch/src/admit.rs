@@ -12,19 +12,17 @@
 //!    ahead and the source is told to come back.
 //! 4. The flow is remembered.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rhumb_directory::Question;
 use rhumb_link::SessionId;
-use rhumb_trust::{Chain, Now, fingerprint_of, lasts_too_long, name_of};
+use rhumb_trust::{Now, fingerprint_of, lasts_too_long, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
-use rhumb_wire::metadata::Role;
 use rhumb_wire::nack::{CapabilityFault, Reason};
 use rhumb_wire::pdu::{LabelledHeader, LabelledPdu, decrement_ttl};
-use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey, Scope};
+use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
 
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::budgets::Cost;
@@ -34,47 +32,9 @@ use crate::grants::{Acceptance, Grant};
 use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::joining::wanted;
-use crate::reach::NoWay;
+use crate::next_hop::{NextHop, Stop};
 use crate::routes::Found;
-use crate::tables::Way;
 use crate::{DropReason, Switch};
-
-/// Where a PDU goes from here.
-pub(crate) struct NextHop {
-    session: SessionId,
-    until: Instant,
-    /// The next hop is the destination itself, which wants no certificates.
-    last: bool,
-    /// What the way there rests on.
-    grounds: Grounds,
-    /// How many domains further out it was found.
-    level: u8,
-}
-
-/// Why a PDU does not go on, and what its source is told.
-pub(crate) struct Stop {
-    drop: DropReason,
-    nack: Reason,
-}
-
-impl NextHop {
-    /// The same for what is beyond it, so many domains further out, by a way that is to be asked
-    /// for again at `until` and rests on these grounds.
-    fn toward(mut self, level: u8, until: Instant, grounds: Grounds) -> Self {
-        self.grounds.merge(grounds);
-        Self { until: self.until.min(until), last: false, level, ..self }
-    }
-}
-
-impl Stop {
-    pub(crate) fn new(drop: DropReason, nack: Reason) -> Self {
-        Self { drop, nack }
-    }
-
-    fn gone() -> Self {
-        Self::new(DropReason::NextHopGone, Reason::NotYet(RETRY_WHEN_BUSY_MS))
-    }
-}
 
 impl Switch {
     /// Handles any PDU that no known flow carries. Returns the session
@@ -467,104 +427,6 @@ impl Switch {
         self.routes.metadata_of(name)
     }
 
-    /// Step 2: where a destination is from here.
-    fn next_hop(
-        &mut self,
-        (source, destination): (Name, Name),
-        from: SessionId,
-        now: Now,
-    ) -> Result<NextHop, Stop> {
-        let unreachable = |ms| Stop::new(DropReason::Unreachable, Reason::Unreachable(ms));
-        let pending = |ms| Stop::new(DropReason::RoutePending, Reason::NotYet(ms));
-        let mut grounds = Grounds::on(self.routes.seen().changes.of(&destination));
-        let (hop, until, address, holder, is_direct, level) =
-            match self.routes.find(&destination, now.instant) {
-                Found::Attached { session, until, scope } => {
-                    let next = NextHop { session, until, last: true, grounds, level: 0 };
-                    let is_within = is_within(scope, source);
-                    return is_within.then_some(next).ok_or_else(|| self.out_of_scope(from));
-                }
-                Found::Way(Way { chain, level, flow_until, wants_refresh }) => {
-                    if wants_refresh {
-                        self.refresh(destination, now);
-                    }
-                    if !chain.permits(source) {
-                        return Err(self.out_of_scope(from));
-                    }
-                    self.rest_on(&chain, &mut grounds);
-                    if let Some(gateway) = self.gateway(level).filter(|it| *it != destination) {
-                        let border = self.next_hop((source, gateway), from, now);
-                        return border.map(|it| it.toward(level, flow_until, grounds));
-                    }
-                    // A router that is itself in the chain hands on to whoever named
-                    // it; any other starts at the far end.
-                    let hop = chain.toward_origin(self.name()).or(chain.last_router());
-                    // An address alone: the destination is a router that is reached directly.
-                    let is_direct = hop.is_none();
-                    let hop = hop.unwrap_or(destination);
-                    (hop, flow_until, chain.locator(), chain.holder(), is_direct, level)
-                }
-                Found::AbsentUntil(until) => {
-                    let left = until.saturating_duration_since(now.instant).as_millis();
-                    return Err(unreachable(u16::try_from(left).unwrap_or(u16::MAX)));
-                }
-                Found::Unknown => {
-                    let asked = self.ask(from, Question::Route(destination), now);
-                    self.flush_requests(now);
-                    let takes_ms = self.look_up_takes_ms();
-                    return Err(pending(if asked { takes_ms } else { RETRY_WHEN_BUSY_MS }));
-                }
-            };
-        if hop == holder {
-            if let Found::Attached { session, scope, .. } = self.routes.find(&holder, now.instant)
-                && is_within(scope, source)
-            {
-                return Ok(NextHop { session, until, last: true, grounds, level });
-            }
-            let neighbour = self.plane.session_of(&holder).and_then(|s| self.plane.peer(s));
-            let is_router = neighbour.is_some_and(|peer| peer.metadata.role == Role::Router);
-            // The holder named us, but is not attached: it left, or has not
-            // joined again yet. Routers need not join.
-            if !is_router && !is_direct {
-                self.doubt(destination, from, now);
-                return Err(unreachable(RETRY_WHEN_BUSY_MS));
-            }
-        }
-        match self.plane.session_of(&hop) {
-            Some(session) if session == from => {
-                self.doubt(destination, from, now);
-                Err(unreachable(RETRY_WHEN_BUSY_MS))
-            }
-            Some(session) => Ok(NextHop { session, until, last: false, grounds, level }),
-            None => match address {
-                Some(address) => Err(self.dial_for(hop, address.address(), from, now)),
-                None => {
-                    self.doubt(destination, from, now);
-                    Err(unreachable(RETRY_WHEN_BUSY_MS))
-                }
-            },
-        }
-    }
-
-    /// Asks the RIB whether a route has a newer lease; later, if nobody can be asked now.
-    fn refresh(&mut self, destination: Name, now: Now) {
-        if !self.directory.look_up_route(destination, now.instant) {
-            let tables = self.routes.tables();
-            tables.postpone_refresh(&destination, now.instant + REFRESH_AGAIN_AFTER);
-        }
-        self.flush_requests(now);
-    }
-
-    /// Somebody says that the way to a name leads nowhere, about a PDU that came
-    /// in on `from`: RIBs are asked for a newer one, at that session's expense.
-    /// Until they know one, the way is used as before.
-    pub(crate) fn doubt(&mut self, destination: Name, from: SessionId, now: Now) {
-        if self.directory.is_worth_asking(destination, now.instant) {
-            self.ask(from, Question::Route(destination), now);
-            self.flush_requests(now);
-        }
-    }
-
     /// Steps 3 and 4. Returns the session when the PDU can go as it stands.
     fn enter_flow(
         &mut self,
@@ -646,26 +508,6 @@ impl Switch {
         Err(Stop::new(DropReason::ChainAhead, Reason::NotYet(RETRY_AFTER_ADVERTISING_MS)))
     }
 
-    /// Connects to a next hop. What is told until that has come about.
-    fn dial_for(&mut self, hop: Name, address: SocketAddr, for_whom: SessionId, now: Now) -> Stop {
-        if self.dial(hop, address, for_whom, now) == Err(NoWay::Refused) {
-            let reason = Reason::Unreachable(MAX_RETRY_OUT_OF_REACH_MS);
-            return Stop::new(DropReason::LocatorRefused, reason);
-        }
-        match self.peering.in_vain_for(&hop, now.instant) {
-            // Routers before us look the way up again: perhaps the name is elsewhere by now.
-            Some(time) => {
-                Stop::new(DropReason::Unreachable, Reason::Unreachable(retry_out_of_reach_ms(time)))
-            }
-            None => Stop::new(DropReason::RoutePending, Reason::NotYet(RETRY_AFTER_HANDSHAKE_MS)),
-        }
-    }
-
-    /// The destination takes no traffic of this source.
-    fn out_of_scope(&self, from: SessionId) -> Stop {
-        Stop::new(DropReason::NotAuthorised, self.not_for_it(from))
-    }
-
     /// All that a flow rests on, and as of which change the labels of its next hop are good. The
     /// session of that is noted as one that flows go to.
     fn grounds(&mut self, grant: &Grant, next: &NextHop, now: Now) -> (Grounds, u64) {
@@ -677,11 +519,6 @@ impl Switch {
         let neighbour = self.neighbour(next.session, now);
         neighbour.carries = true;
         (grounds, neighbour.renewed_as_of)
-    }
-
-    fn rest_on(&self, chain: &Chain, grounds: &mut Grounds) {
-        let changes = self.routes.seen().changes;
-        chain.certificates().iter().for_each(|it| grounds.add(changes.of(&it.issuer)));
     }
 
     /// What a source is told of data that are longer than a datagram to the next hop takes.
@@ -752,23 +589,11 @@ impl Switch {
     }
 }
 
-/// Whether traffic between a name of this scope and `peer` is within it.
-fn is_within(scope: Scope, peer: Name) -> bool {
-    matches!(scope, Scope::Any) || scope == Scope::Destination(peer)
-}
-
 /// The header of the chain that goes ahead of a PDU: to the next router and no further, so it is
 /// taken there even if the PDU's own TTL, a trace's, will not last for another one.
 fn chain_ahead(of: &Pdu<'_>) -> PduHeader {
     let (action, ttl, tag) = (Action::Advertise, (of.ttl() - 1).max(2), CHAIN_AHEAD_TAG);
     PduHeader { action, ttl, tag, ..of.header() }
-}
-
-/// When to come back to a router that has been out of reach for `time`: half as long again, so that
-/// a return is used soon and an absence costs ever less.
-fn retry_out_of_reach_ms(time: Duration) -> u16 {
-    let half = u16::try_from(time.as_millis() / 2).unwrap_or(u16::MAX);
-    half.clamp(RETRY_AFTER_HANDSHAKE_MS, MAX_RETRY_OUT_OF_REACH_MS)
 }
 
 /// When to come back for what took so long of late: half as long
@@ -782,15 +607,9 @@ fn expected_ms(time: Duration) -> u16 {
 const RETRY_AFTER_FIRST_LOOK_UP_MS: u16 = 10;
 /// A RIB that takes longer is asked beside another one by then.
 const MAX_EXPECTED_MS: u16 = 200;
-/// A handshake with a router: three round trips and two signatures.
-const RETRY_AFTER_HANDSHAKE_MS: u16 = 50;
-/// A source keeps what is unreachable for some seconds: it should come back a few times.
-const MAX_RETRY_OUT_OF_REACH_MS: u16 = 1000;
 /// A round trip or two to the next hop.
 const RETRY_WHEN_MEASURED_MS: u16 = 10;
 /// A chain that went ahead and got lost is sent again no sooner.
 const CHAIN_AHEAD_INTERVAL_MS: u32 = 4;
 /// A chain sent ahead, verified and accepted by the next router.
 const RETRY_AFTER_ADVERTISING_MS: u16 = 5;
-/// Seldom enough that a RIB that is gone for hours costs a flow nothing.
-const REFRESH_AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -238,13 +238,15 @@ impl Switch {
                 self.admission.end_acceptance(source, from);
                 self.plane.flows_mut().end_acceptance(&flow_key(source, destination));
                 if pdu.tag() != CHAIN_AHEAD_TAG {
-                    let about = PduHeader {
-                        tag: pdu.tag(),
-                        ..PduHeader::new(Action::Data, source, destination)
-                    };
-                    let nack = Nack { reason: Reason::NotYet(RETRY_AFTER_LAPSE_MS), ..nack };
-                    self.send_nack(flow.ingress, about, nack, now);
+                    self.have_resent(flow.ingress, pdu, nack.reporter, now);
                 }
+                None
+            }
+            // It may be reachable by another one of several.
+            Reason::Unreachable(_)
+                if self.goes_elsewhere((source, destination), (flow.ingress, from), now) =>
+            {
+                self.have_resent(flow.ingress, pdu, None, now);
                 None
             }
             // The name may have moved.
@@ -268,6 +270,15 @@ impl Switch {
             return None;
         }
         on
+    }
+
+    /// Has a source send what a NACK was about once more: it will go otherwise.
+    fn have_resent(&mut self, to: SessionId, nack: &Pdu<'_>, reporter: Option<Name>, now: Now) {
+        let (source, destination) = (nack.destination(), nack.source());
+        let about =
+            PduHeader { tag: nack.tag(), ..PduHeader::new(Action::Data, source, destination) };
+        let reason = Reason::NotYet(RETRY_AFTER_LAPSE_MS);
+        self.send_nack(to, about, Nack { reason, reporter }, now);
     }
 
     /// Answers a ping addressed to this router itself.

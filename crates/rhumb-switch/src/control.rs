@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rhumb_directory::until;
+use rhumb_directory::{Slot, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, ChainError, Now, StatementError, Verified, name_of};
 use rhumb_wire::accept::Accept;
@@ -37,8 +37,7 @@ impl Switch {
         }
         // Repeated because our Accept was lost, or the RIB has
         // not answered yet: nothing to verify again.
-        if let Some(attached) = self.routes.attached_mut(&pdu.source())
-            && attached.session == from
+        if let Some(attached) = self.routes.attached_on(&pdu.source(), from)
             && certificates == attached.certificates
         {
             let (until_s, published) = (attached.until_s, attached.published);
@@ -290,7 +289,7 @@ impl Switch {
         }
         let until_s = chain.not_after_s();
         let keys_of = self.plane.peer(session).map_or(now.instant, |peer| peer.renewed_at);
-        let before = self.routes.attached_mut(&name).filter(|before| before.session == session);
+        let before = self.routes.attached_on(&name, session);
         let before_export = before.as_ref().and_then(|before| before.export.clone());
         let former = before.and_then(|before| before.said_before(keys_of));
         let attached = Attached {
@@ -304,13 +303,15 @@ impl Switch {
             tag: about.tag,
             keys_of,
             former,
+            beside: Vec::new(),
         };
         let own = &chain.certificates()[0];
         match self.routes.attach(name, attached) {
-            Ok(None) => {}
-            Ok(Some(before)) => {
-                self.tell_superseded(name, &before, own, now);
-                self.forget_detached(before.session, now);
+            Ok(elsewhere) => {
+                for before in &elsewhere {
+                    self.tell_superseded(name, before, own, now);
+                    self.forget_detached(before.session, now);
+                }
             }
             Err(NotAttached::Older(newer)) => {
                 self.refuse_superseded(session, about, &newer, now);
@@ -321,6 +322,19 @@ impl Switch {
                 return false;
             }
         }
+        self.note_attached(session, own, now);
+        self.accept(session, name, until_s, about.tag, false, now);
+        if let Some(metadata) = metadata {
+            self.publishing.await_publication(Slot::of(own), session, about.tag);
+            let words = self.routes.attached_on(&name, session).map(|attached| attached.words());
+            self.publish(metadata, words.unwrap_or_default(), now);
+        }
+        true
+    }
+
+    /// A session has attached a name by this word.
+    fn note_attached(&mut self, session: SessionId, own: &Certificate, now: Now) {
+        let name = own.issuer;
         let neighbour = self.neighbour(session, now);
         if !neighbour.attached.contains(&name) {
             let before = neighbour.attached.len();
@@ -328,13 +342,10 @@ impl Switch {
             self.count_attached(session, before, now);
             self.plane.tell(Event::Joined { name });
         }
-        self.accept(session, name, until_s, about.tag, false, now);
-        if let Some(metadata) = metadata {
-            self.publishing.await_publication(name, session, about.tag);
-            let words = self.routes.attached_mut(&name).map(|attached| attached.words());
-            self.publish(metadata, words.unwrap_or_default(), now);
+        if own.statement.is_one_of_several() {
+            // Others answer as soon as it does not.
+            self.plane.link_mut().watch(session, now.instant);
         }
-        true
     }
 
     /// Whether a session has room for a name, or why not.
@@ -368,7 +379,7 @@ impl Switch {
     pub(crate) fn tell_both_processes(&mut self, session: SessionId, now: Now) {
         let Some(peer) = self.plane.peer(session) else { return };
         let (name, keys_of) = (peer.name, peer.renewed_at);
-        let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
+        let attached = self.routes.attached_on(&name, session);
         let Some(attached) = attached.filter(|it| it.keys_of == keys_of) else { return };
         let (tag, former) = (attached.tag, attached.former.clone());
         let Some(newer) = attached.certificates.first().cloned() else { return };
@@ -429,7 +440,7 @@ impl Switch {
             };
             return self.send_nack(request.session, pdu.header(), nack, now);
         }
-        self.publishing.await_publication(name, request.session, pdu.tag());
+        self.publishing.await_publication(Slot::of(certificate), request.session, pdu.tag());
         self.publish(issuer, vec![certificate.clone()], now);
     }
 }

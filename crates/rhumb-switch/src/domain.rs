@@ -9,19 +9,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rhumb_directory::{Expires, Question, Table, until};
+use rhumb_directory::{Expires, Question, Slot, Table, until};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Now, Verified};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
-use crate::admit::Stop;
 use crate::budgets::Cost;
 use crate::event::Event;
 use crate::grants::Grant;
 use crate::job::HeldPdu;
 use crate::jobs::RETRY_WHEN_BUSY_MS;
+use crate::next_hop::Stop;
 use crate::status::DomainStatus;
 use crate::{DropReason, Switch};
 
@@ -55,8 +55,11 @@ struct Exported {
 impl Place {
     pub(crate) fn new(domain: Domain, router: Name, bound: usize) -> Self {
         let is_border = |it: &&Certificate| {
-            it.issuer == domain.name
-                && it.statement == Statement::Route { via: router, scope: Scope::Any }
+            let named = matches!(
+                it.statement,
+                Statement::Route { via, scope: Scope::Any | Scope::Several } if via == router
+            );
+            named && it.issuer == domain.name
         };
         let border = domain.words.iter().map(|(_, word)| word).find(is_border).cloned();
         Self { border, exports: Table::new(bound), domain }
@@ -96,11 +99,10 @@ impl Place {
         [self.domain.name].into_iter().chain(self.domain.around.iter().copied())
     }
 
-    /// What the domain says, for RIBs to keep: in one order, since it has one issuer.
-    pub(crate) fn words(&self, now_s: u64) -> Option<(Arc<Metadata>, Vec<Certificate>)> {
-        let (metadata, _) = self.domain.words.first()?;
-        let words = self.domain.words.iter().map(|(_, word)| word.clone());
-        Some((metadata.clone(), words.filter(|word| word.not_after_s > now_s).collect()))
+    /// What the domain says, for RIBs to keep.
+    pub(crate) fn words(&self, now_s: u64) -> Vec<(Arc<Metadata>, Certificate)> {
+        let words = self.domain.words.iter();
+        words.filter(|(_, word)| word.not_after_s > now_s).cloned().collect()
     }
 
     /// Takes over by which certificates a name is known outside.
@@ -141,6 +143,16 @@ impl Switch {
         let Some(place) = self.transit.place() else { return false };
         let who = self.plane.peer(session).map(|peer| peer.who(now.unix_s()));
         who.is_some_and(|who| !self.admission.is_member(&who, &place.domain.name))
+    }
+
+    /// Whether a newer statement of this router's domain says no more than the domain's word here
+    /// does, which needs not be published then.
+    pub(crate) fn is_said_already(&self, newer: Option<&Certificate>) -> bool {
+        let words = self.transit.place().map_or(&[][..], |place| &place.domain.words);
+        let says = |(_, word): &(_, Certificate)| {
+            newer.is_some_and(|it| it.issuer == word.issuer && it.statement == word.statement)
+        };
+        words.iter().any(says)
     }
 
     /// The domain by whose border a destination is reached that was found so many domains out.
@@ -216,7 +228,7 @@ impl Switch {
             return self.send_nack(session, pdu.header(), nack, now);
         }
         let is_ours = |place: &Place| export.statement.exports_by() == Some(place.domain.name);
-        let attached = self.routes.attached_mut(&name).filter(|it| it.session == session);
+        let attached = self.routes.attached_on(&name, session);
         let Some(attached) = attached.filter(|_| self.transit.place().is_some_and(is_ours)) else {
             let nack = Nack { reason: Reason::NotAuthorised, reporter: Some(self.name()) };
             return self.send_nack(session, pdu.header(), nack, now);
@@ -224,7 +236,8 @@ impl Switch {
         attached.export = Some(Box::new((**export).clone()));
         let (words, until_s) = (attached.words(), attached.until_s);
         self.routes.note(export);
-        self.publishing.await_publication(name, session, pdu.tag());
+        let slot = words.first().map_or(Slot::of(export), Slot::of);
+        self.publishing.await_publication(slot, session, pdu.tag());
         self.accept(session, name, until_s, pdu.tag(), false, now);
         self.publish(issuer, words, now);
         self.plane.tell(Event::Exported { name });

@@ -95,8 +95,8 @@ pub(crate) enum Outcome {
 /// From where a route came to our ears; found so many domains further out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// We asked, and the RIB of this number answered.
-    Answer { replica: usize, level: u8 },
+    /// We asked for the way of this number, the first being 0, and this RIB answered.
+    Answer { replica: usize, level: u8, number: u8 },
     /// We asked by which domains a name is known outside, and the RIB of this number answered.
     Export { replica: usize },
     /// It changed, and the RIB on this session says so unasked.
@@ -109,7 +109,7 @@ impl Heard {
     /// The question about this name that it answers, and which RIB does.
     pub(crate) fn answers(self, name: Name) -> Option<(Question, usize)> {
         match self {
-            Self::Answer { replica, .. } => Some((Question::Route(name), replica)),
+            Self::Answer { replica, number, .. } => Some((Question::way(name, number), replica)),
             Self::Export { replica } => Some((Question::Export(name), replica)),
             Self::Change { .. } | Self::Saved { .. } => None,
         }

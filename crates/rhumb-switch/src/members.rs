@@ -12,9 +12,9 @@ use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{LabelledHeader, LabelledPdu};
 use rhumb_wire::{Limits, Name, Pdu};
 
-use crate::admit::Stop;
 use crate::event::Event;
 use crate::limits::{Bounds, Exhausted};
+use crate::next_hop::Stop;
 use crate::routes::Found;
 use crate::status::Wanted;
 use crate::{DropReason, Switch};
@@ -68,8 +68,8 @@ impl Switch {
             let Some(name) = self.neighbour(session, now).attached.pop() else { return };
             let left = self.neighbour(session, now).attached.len();
             self.count_attached(session, left + 1, now);
-            if self.routes.attached_mut(&name).is_some_and(|it| it.session == session) {
-                self.routes.detach(&name);
+            if self.routes.attached_on(&name, session).is_some() {
+                self.routes.detach_all_but(&name, |attached| attached.session != session);
                 self.plane.tell(Event::Left { name });
                 self.note_exhausted(session, Wanted::Join, names_missing(&exhausted), now);
             }
@@ -88,7 +88,7 @@ impl Switch {
     /// Whether the domain of a session's peer leaves it room for a name, which may be attached by
     /// another session that counts on the same accounts. If not, that is noted.
     pub(crate) fn may_have_name(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
-        let elsewhere = self.routes.attached_mut(name).map(|attached| attached.session);
+        let elsewhere = self.routes.attached_as(name).next().map(|attached| attached.session);
         let Some(full) = self.admission.without_room(session, elsewhere, 1) else { return true };
         // Perhaps names count there that have left.
         if self.admission.may_look(&full.giver, now.instant) {
@@ -105,9 +105,7 @@ impl Switch {
     pub(crate) fn forget_detached(&mut self, session: SessionId, now: Now) {
         let mut attached = std::mem::take(&mut self.neighbour(session, now).attached);
         let before = attached.len();
-        attached.retain(|name| {
-            self.routes.attached_mut(name).is_some_and(|attached| attached.session == session)
-        });
+        attached.retain(|name| self.routes.attached_on(name, session).is_some());
         self.neighbour(session, now).attached = attached;
         self.count_attached(session, before, now);
     }
@@ -212,7 +210,7 @@ impl Switch {
             return Ok(());
         }
         let level = match self.routes.find(&to, now.instant) {
-            Found::Attached { .. } => 0,
+            Found::Attached { .. } | Found::AttachedBySeveral(_) => 0,
             Found::Way(way) => way.level,
             Found::AbsentUntil(_) => u8::MAX,
             Found::Unknown => {

@@ -15,8 +15,10 @@ use rhumb_wire::{Certificate, Statement};
 /// Whole certificates, so that whoever comes with an older one can be shown why it does not count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Newest {
-    /// Or the word for a server: a name is found through one of them at a time.
+    /// Or the word for a server: of those by which alone a name is found.
     route: Option<Box<Certificate>>,
+    /// Of those that are each one of several, the newest: they do not end each other.
+    several: Option<Box<Certificate>>,
     locator: Option<Box<Certificate>>,
     /// By which domain it is known outside: apart from where it is inside.
     export: Option<Box<Certificate>>,
@@ -35,10 +37,13 @@ impl Newest {
             Statement::Route { .. } if certificate.statement.exports_by().is_some() => {
                 &mut self.export
             }
-            Statement::Route { .. } | Statement::Service { .. } => &mut self.route,
+            Statement::Route { .. } | Statement::Service { .. } => {
+                return self.take_way(certificate);
+            }
             Statement::Locator(_) => &mut self.locator,
             Statement::Withdrawal => {
-                for register in [&mut self.route, &mut self.locator, &mut self.export] {
+                let Self { route, several, locator, export, .. } = self;
+                for register in [route, several, locator, export] {
                     register.take_if(|said| said.sequence <= certificate.sequence);
                 }
                 self.withdrawal = Some(Box::new(certificate.clone()));
@@ -55,6 +60,21 @@ impl Newest {
         before.is_some_and(|before| before.statement != certificate.statement)
     }
 
+    /// The same of a route or a word for a server, which ends those of the other kind before it.
+    fn take_way(&mut self, certificate: &Certificate) -> bool {
+        let (own, other) = match certificate.statement.is_one_of_several() {
+            true => (&mut self.several, &mut self.route),
+            false => (&mut self.route, &mut self.several),
+        };
+        let is_newer = |said: &Certificate| said.sequence >= certificate.sequence;
+        if own.as_deref().is_some_and(is_newer) {
+            return false;
+        }
+        let before = own.replace(Box::new(certificate.clone()));
+        let ends_other = other.as_deref().is_some_and(|said| !is_newer(said));
+        ends_other || before.is_some_and(|before| outdates(certificate, &before))
+    }
+
     /// An older word for a server counts again, because the newer one's server is not there.
     /// Whether it did not count before, and is not withdrawn.
     pub(crate) fn step_back(&mut self, older: &Certificate) -> bool {
@@ -68,7 +88,10 @@ impl Newest {
 
     /// The statement that supersedes or withdraws this one.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
-        let said = [self.said(certificate), self.withdrawal.as_deref()];
+        let is_way = certificate.statement.hands_on_to().is_some()
+            && certificate.statement.exports_by().is_none();
+        let several = self.several.as_deref().filter(|_| is_way);
+        let said = [self.said(certificate), several, self.withdrawal.as_deref()];
         said.into_iter().flatten().find(|said| outdates(said, certificate))
     }
 
@@ -79,8 +102,10 @@ impl Newest {
 
     /// Whether this very statement, or a newer one, has been taken over.
     pub(crate) fn knows(&self, certificate: &Certificate) -> bool {
+        // Of several, one may be new though a later one is known.
         self.withdraws(certificate)
-            || self.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
+            || !certificate.statement.is_one_of_several()
+                && self.said(certificate).is_some_and(|said| said.sequence >= certificate.sequence)
     }
 
     fn said(&self, certificate: &Certificate) -> Option<&Certificate> {
@@ -100,9 +125,10 @@ impl Newest {
 /// Whether one issuer has named another server since.
 pub(crate) fn names_other_server(newer: &Certificate, older: &Certificate) -> bool {
     match (newer.statement, older.statement) {
-        (Statement::Service { server, .. }, Statement::Service { server: other, .. }) => {
-            server != other && newer.issuer == older.issuer && newer.sequence > older.sequence
-        }
+        (
+            Statement::Service { server, several: false },
+            Statement::Service { server: other, several: false },
+        ) => server != other && newer.issuer == older.issuer && newer.sequence > older.sequence,
         _ => false,
     }
 }
@@ -116,7 +142,8 @@ pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
         (newer, older) => {
             let both_hand_on = newer.hands_on_to().is_some() && older.hands_on_to().is_some();
             let both_in_or_out = newer.exports_by().is_some() == older.exports_by().is_some();
-            newer != older && both_hand_on && both_in_or_out
+            let beside = newer.is_one_of_several() && older.is_one_of_several();
+            newer != older && both_hand_on && both_in_or_out && !beside
         }
     };
     of_one_kind && newer.issuer == older.issuer && newer.sequence >= older.sequence
@@ -179,6 +206,27 @@ mod tests {
         assert_eq!(newest.newer_than(&export(8, 6)), Some(&export(9, 8)));
         assert!(newest.take(&says(Statement::Withdrawal, 8)));
         assert!(newest.newer_than(&export(9, 8)).is_some());
+    }
+
+    #[test]
+    fn ways_that_are_each_one_of_several_do_not_end_each_other() {
+        let by = |via: u8, sequence| {
+            says(Statement::Route { via: Name([via; 32]), scope: Scope::Several }, sequence)
+        };
+        let mut newest = Newest::default();
+        assert!(!newest.take(&by(1, 5)) && !newest.take(&by(2, 7)));
+        assert!(newest.newer_than(&by(1, 5)).is_none());
+        assert!(!newest.take(&by(3, 6)), "it came later, and ends nothing");
+        assert!(newest.newer_than(&by(3, 6)).is_none());
+        assert_eq!(newest.newer_than(&route(1, 6)), Some(&by(2, 7)), "not the only one any more");
+        assert!(newest.take(&route(1, 8)), "the only one from now on");
+        assert_eq!(newest.newer_than(&by(2, 7)), Some(&route(1, 8)));
+        assert!(newest.take(&by(2, 9)), "and no more");
+        assert!(
+            newest.newer_than(&route(1, 8)).is_some() && newest.newer_than(&by(2, 9)).is_none()
+        );
+        assert!(newest.take(&says(Statement::Withdrawal, 9)));
+        assert!(newest.newer_than(&by(2, 9)).is_some() && newest.newer_than(&by(2, 10)).is_none());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use rhumb_wire::Name;
 use crate::Switch;
 use crate::config::Config;
 use crate::event::Event;
+use crate::nearest::Nearness;
 use crate::reach::{NoWay, Reach, Way};
 use crate::upstreams::{UpstreamState, Upstreams};
 
@@ -26,6 +27,8 @@ pub(crate) struct Peering {
     /// Routers being connected to because a route leads there.
     dialling: HashMap<Name, Dial>,
     reach: Reach,
+    /// Which of several is the nearest.
+    pub(crate) nearness: Nearness,
 }
 
 /// A router that is being connected to, or was in vain.
@@ -56,6 +59,7 @@ impl Peering {
             upstreams: Upstreams::new(&config.upstreams, now),
             dialling: HashMap::new(),
             reach: Reach::new(config, now),
+            nearness: Nearness::new(),
         }
     }
 
@@ -168,6 +172,8 @@ impl Switch {
                         self.routes.changed(&peer);
                     }
                 }
+                // Where others do as well, flows go there meanwhile.
+                rhumb_link::Event::Suspected { session } => self.note_suspected(session),
                 // Flows lead to the session, wherever its peer is.
                 rhumb_link::Event::Moved { .. } => self.plane.counters_mut().sessions_moved += 1,
                 _ => {}
@@ -183,6 +189,7 @@ impl Switch {
         now: Now,
     ) {
         self.peering.dialling.remove(&peer);
+        self.note_expected(&peer);
         let Some(attempt) = attempt else { return };
         if let Some(peer) = self.plane.peer(session) {
             self.peering.reach.note_answer(peer.address, now.instant);

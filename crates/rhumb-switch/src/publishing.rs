@@ -20,6 +20,7 @@ use rhumb_wire::{Action, Certificate, Metadata, Name, PduHeader, Scope, Statemen
 use crate::config::Config;
 use crate::event::Event;
 use crate::job::HeldPdu;
+use crate::routes::Attached;
 use crate::{DropReason, Switch};
 
 /// Our word, and what RIBs are asked to keep.
@@ -37,7 +38,7 @@ pub(crate) struct Publishing {
     /// Who waits to hear that a name is published: session and tag of the
     /// advertisement. One that is forgotten hears it when it advertises again, as is
     /// the way with a name that is not published.
-    awaiting: Table<Name, (SessionId, u32)>,
+    awaiting: Table<Slot, (SessionId, u32)>,
     /// Servers that wait for a RIB's word on whether they may take the place of newer ones.
     standing_by: Table<Name, (HeldPdu, Verified<Chain>)>,
 }
@@ -103,22 +104,22 @@ impl Publishing {
         self.delegations.iter().map(|(_, certificate)| certificate)
     }
 
-    /// Somebody waits to hear that a name is published.
-    pub(crate) fn await_publication(&mut self, name: Name, session: SessionId, tag: u32) {
-        self.awaiting.insert(name, (session, tag));
+    /// Somebody waits to hear that what it said is published.
+    pub(crate) fn await_publication(&mut self, slot: Slot, session: SessionId, tag: u32) {
+        self.awaiting.insert(slot, (session, tag));
     }
 
     /// A server waits for a RIB's word on whether it may take the place of a newer one.
     pub(crate) fn stand_by(&mut self, request: HeldPdu, chain: Verified<Chain>, tag: u32) {
         let name = chain.origin();
-        self.await_publication(name, request.session, tag);
+        self.await_publication(Slot::of(&chain.certificates()[0]), request.session, tag);
         self.standing_by.insert(name, (request, chain));
     }
 
     /// The server that may take the place of a newer one now.
     pub(crate) fn take_standing_by(&mut self, name: &Name) -> Option<(HeldPdu, Verified<Chain>)> {
         let standing_by = self.standing_by.remove(name)?;
-        self.awaiting.remove(name);
+        self.awaiting.remove(&Slot::of(&standing_by.1.certificates()[0]));
         Some(standing_by)
     }
 
@@ -171,9 +172,11 @@ impl Switch {
             let metadata = self.publishing.metadata().clone();
             self.publish(metadata, vec![certificate], now);
         }
-        let words = self.transit.place().and_then(|place| place.words(now.unix_s()));
-        if let Some((metadata, words)) = words.filter(|(_, words)| !words.is_empty()) {
-            self.publish(metadata, words, now);
+        // Each for itself: another border may have a newer word of the domain's for the domain
+        // around, by which this one's is superseded.
+        let words = self.transit.place().map_or(Vec::new(), |place| place.words(now.unix_s()));
+        for (metadata, word) in words {
+            self.publish(metadata, vec![word], now);
         }
     }
 
@@ -201,25 +204,26 @@ impl Switch {
             RibResponseBody::Superseded(newer) => (Err(Refusal::Superseded), Some(newer)),
             _ => return self.plane.drop_pdu(DropReason::UnexpectedRibAnswer),
         };
-        let issuer = slot.issuer;
         match self.directory.published(slot, request, answer, now.instant) {
-            PublishOutcome::Published => self.published(issuer, now),
-            PublishOutcome::Refused(refusal) => self.publish_refused(issuer, refusal, newer, now),
+            PublishOutcome::Published => self.published(slot, now),
+            PublishOutcome::Refused(refusal) => self.publish_refused(slot, refusal, newer, now),
             PublishOutcome::GoesOn => {}
         }
     }
 
-    fn published(&mut self, issuer: Name, now: Now) {
+    fn published(&mut self, slot: Slot, now: Now) {
+        let issuer = slot.issuer;
         // Who publishes is told of changes too.
         self.directory.note_watched(issuer);
         self.plane.tell(Event::Published { name: issuer });
         self.stand_in(issuer, now);
         let mut until_s = now.unix_s();
-        if let Some(attached) = self.routes.attached_mut(&issuer) {
+        let is_it = |attached: &Attached| attached.certificates.first().map(Slot::of) == Some(slot);
+        if let Some(attached) = self.routes.attached_mut(&issuer, is_it) {
             attached.published = true;
             until_s = attached.until_s;
         }
-        if let Some((session, tag)) = self.publishing.awaiting.remove(&issuer) {
+        if let Some((session, tag)) = self.publishing.awaiting.remove(&slot) {
             self.accept(session, issuer, until_s, tag, true, now);
         }
     }
@@ -242,12 +246,11 @@ impl Switch {
     /// Publishes some of what a RIB has lost.
     pub(crate) fn publish_behind(&mut self, now: Now) {
         for (replica, name) in self.directory.take_behind(now.instant) {
-            let Some(attached) = self.routes.attached_mut(&name) else { continue };
-            let words = attached.words();
-            let Some(end_s) = words.iter().map(|it| it.not_after_s).min() else { continue };
             // Whose metadata are forgotten is published again with its next renewal.
-            if let Some(metadata) = self.metadata_of(&name) {
-                let end = until(end_s, now);
+            let Some(metadata) = self.metadata_of(&name) else { continue };
+            for words in self.routes.attached_as(&name).map(Attached::words) {
+                let Some(end_s) = words.iter().map(|it| it.not_after_s).min() else { continue };
+                let (metadata, end) = (metadata.clone(), until(end_s, now));
                 self.directory.publish_at(replica, metadata, words, end, now.instant);
             }
         }
@@ -255,11 +258,15 @@ impl Switch {
 
     fn publish_refused(
         &mut self,
-        issuer: Name,
+        slot: Slot,
         refusal: Refusal,
         newer: Option<&Certificate>,
         now: Now,
     ) {
+        let issuer = slot.issuer;
+        if self.is_said_already(newer) {
+            return;
+        }
         self.plane.tell(Event::PublishRefused { name: issuer, refusal });
         self.publishing.standing_by.remove(&issuer);
         let is_of_clocks = matches!(refusal, Refusal::Expired | Refusal::NotYetValid);
@@ -276,8 +283,8 @@ impl Switch {
             // and keeps what we can do for it meanwhile.
             return;
         }
-        if let Some((session, tag)) = self.publishing.awaiting.remove(&issuer) {
-            self.routes.detach(&issuer);
+        if let Some((session, tag)) = self.publishing.awaiting.remove(&slot) {
+            self.routes.detach_all_but(&issuer, |attached| attached.session != session);
             self.admission.end_grant(issuer, session);
             let about = PduHeader { tag, ..PduHeader::new(Action::Advertise, issuer, self.name()) };
             if let Some(newer) = newer.filter(|newer| newer.issuer == issuer) {

@@ -21,7 +21,9 @@ use rhumb_wire::{Certificate, Metadata, Name, Pdu, PublicKey, Statement};
 
 use crate::event::Event;
 use crate::job::{Heard, Task};
+use crate::newest::outdates;
 use crate::routes::Attached;
+use crate::tables::Other;
 use crate::{DropReason, Switch};
 
 // Answers.
@@ -80,14 +82,19 @@ impl Switch {
     ) {
         match (question, body) {
             (
-                Question::Route(name),
+                Question::Route(name) | Question::Way(name, _),
                 RibResponseBody::Found { name: found, level, metadata, certificates },
             ) if name == found => {
                 self.learn_metadata(metadata);
                 for certificate in &certificates {
                     self.directory.note_watched(certificate.issuer);
                 }
-                self.submit_route(Heard::Answer { replica, level }, name, certificates, now);
+                let number = match question {
+                    Question::Way(_, number) => number,
+                    _ => 0,
+                };
+                let told = Heard::Answer { replica, level, number };
+                self.submit_route(told, name, certificates, now);
             }
             (
                 Question::Export(name),
@@ -99,7 +106,10 @@ impl Switch {
                 }
                 self.submit_route(Heard::Export { replica }, name, certificates, now);
             }
-            (Question::Route(_) | Question::Export(_), RibResponseBody::Absent(absence)) => {
+            (
+                Question::Route(_) | Question::Way(..) | Question::Export(_),
+                RibResponseBody::Absent(absence),
+            ) => {
                 self.submit_absence(from, replica, question, absence, now);
             }
             (Question::Metadata(name), RibResponseBody::Found { metadata, .. })
@@ -183,7 +193,10 @@ impl Switch {
         certificate: Certificate,
         now: Now,
     ) {
-        let (Question::Route(destination) | Question::Export(destination)) = question else {
+        let (Question::Route(destination)
+        | Question::Way(destination, _)
+        | Question::Export(destination)) = question
+        else {
             return;
         };
         let Some(rib) = self.plane.peer(from) else { return };
@@ -267,7 +280,16 @@ impl Switch {
             self.routes.catch_up();
         }
         let end = until(chain.not_after_s(), now);
-        self.routes.learn((chain, level), end, now.instant)
+        if matches!(told, Heard::Answer { number: 1.., .. }) {
+            let other = Other { chain: Arc::new(chain), level, until: end };
+            return self.routes.learn_other(other, now.instant);
+        }
+        let learnt = self.routes.learn((chain, level), end, now.instant);
+        if learnt && matches!(told, Heard::Change { .. }) {
+            self.routes.tables().forget_others(&name);
+            self.routes.catch_up();
+        }
+        learnt
     }
 
     /// Detaches a name that has said since it was attached that
@@ -278,17 +300,16 @@ impl Switch {
             // It is known outside so, and attached where it was.
             return false;
         }
-        let moved = |attached: &&mut Attached| {
-            let differs = |own: &Certificate| own.statement != newer.statement;
+        let moved = |attached: &&Attached| {
             attached.sequence() < newer.sequence
-                && attached.certificates.first().is_some_and(differs)
+                && attached.certificates.first().is_some_and(|own| outdates(newer, own))
         };
-        let before = self.routes.attached_mut(&name).filter(moved).map(|attached| attached.clone());
-        if let Some(before) = &before {
+        let before: Vec<Attached> = self.routes.attached_as(&name).filter(moved).cloned().collect();
+        for before in &before {
             self.detach(name, before.session, |name| Event::Moved { name });
             self.tell_superseded(name, before, newer, now);
         }
-        before.is_some()
+        !before.is_empty()
     }
 
     /// Detaches a name, and with it those that it answers for:
@@ -297,12 +318,12 @@ impl Switch {
         let neighbour = self.admission.known_neighbour(session);
         let mut leaving = neighbour.map_or(Vec::new(), |neighbour| neighbour.attached.clone());
         leaving.retain(|other| {
-            let attached = self.routes.attached_mut(other).filter(|it| it.session == session);
+            let attached = self.routes.attached_on(other, session);
             *other == name || attached.is_some_and(|it| it.server() == Some(name))
         });
         for name in leaving {
             self.admission.end_grant(name, session);
-            self.routes.detach(&name);
+            self.routes.detach_all_but(&name, |attached| attached.session != session);
             self.plane.tell(event(name));
         }
     }
@@ -454,10 +475,11 @@ impl Switch {
         now: Now,
     ) {
         let name = withdrawal.issuer;
-        let is_covered = |attached: &&mut Attached| attached.sequence() <= withdrawal.sequence;
+        let is_covered = |attached: &&Attached| attached.sequence() <= withdrawal.sequence;
         self.routes.note(withdrawal);
-        let before = self.routes.attached_mut(&name).filter(is_covered).map(|it| it.clone());
-        if let Some(before) = before {
+        let before: Vec<Attached> =
+            self.routes.attached_as(&name).filter(is_covered).cloned().collect();
+        for before in before {
             self.detach(name, before.session, |name| Event::Left { name });
             if Some(before.session) != by {
                 self.tell_superseded(name, &before, withdrawal, now);

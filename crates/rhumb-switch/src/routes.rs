@@ -14,10 +14,11 @@ use std::time::Instant;
 use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
 use rhumb_link::SessionId;
 use rhumb_trust::{Chain, Verified};
+use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
 use crate::changes::Seen;
-use crate::tables::{Known, Tables, Way};
+use crate::tables::{Known, Other, Tables, Way};
 
 pub(crate) struct Routes {
     attached: Table<Name, Attached>,
@@ -47,6 +48,9 @@ pub(crate) struct Attached {
     pub(crate) keys_of: Instant,
     /// The holder's last word under other keys of the same session: perhaps of another process.
     pub(crate) former: Option<Box<Certificate>>,
+    /// Others that answer for the name here, each by a word that is one of several. They have
+    /// nobody beside them.
+    pub(crate) beside: Vec<Attached>,
 }
 
 impl Attached {
@@ -66,6 +70,32 @@ impl Attached {
             true => self.former.clone(),
             false => self.certificates.first().cloned().map(Box::new),
         }
+    }
+
+    /// Whether this is one of several, and another one may be attached besides.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        self.certificates.first().is_some_and(|it| it.statement.is_one_of_several())
+    }
+
+    /// Whether both may be attached at once.
+    fn stands_beside(&self, other: &Self) -> bool {
+        self.is_one_of_several() && other.is_one_of_several() && self.server() != other.server()
+    }
+
+    /// This one, and those beside it.
+    fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.beside)
+    }
+
+    /// All that are left when some are gone, the first of them with the others beside it.
+    fn retained(self, stays: impl Fn(&Self) -> bool) -> Option<Self> {
+        let mut all = vec![self];
+        let beside = std::mem::take(&mut all[0].beside);
+        all.extend(beside);
+        all.retain(stays);
+        let mut all = all.into_iter();
+        let first = all.next()?;
+        Some(Self { beside: all.collect(), ..first })
     }
 
     /// Who answers for the name by its holder's word, when that is not the holder itself.
@@ -93,7 +123,13 @@ impl Expires for Attached {
 
 /// What is known of a destination.
 pub(crate) enum Found {
-    Attached { session: SessionId, until: Instant, scope: Scope },
+    Attached {
+        session: SessionId,
+        until: Instant,
+        scope: Scope,
+    },
+    /// By several, each on a session of its own and until then.
+    AttachedBySeveral(Vec<(SessionId, Instant)>),
     Way(Way),
     AbsentUntil(Instant),
     Unknown,
@@ -139,12 +175,23 @@ impl Routes {
 
     pub(crate) fn find(&mut self, destination: &Name, now: Instant) -> Found {
         if let Some(attached) = self.attached.get(destination) {
-            if !attached.is_over(now) {
-                let Attached { session, until, scope, .. } = *attached;
-                return Found::Attached { session, until, scope };
+            if attached.all().any(|it| it.is_over(now)) {
+                self.detach_all_but(destination, |it| !it.is_over(now));
+                return self.find(destination, now);
             }
-            self.detach(destination);
+            let Attached { session, until, scope, .. } = *attached;
+            return match attached.is_one_of_several() {
+                false => Found::Attached { session, until, scope },
+                true => Found::AttachedBySeveral(
+                    attached.all().map(|it| (it.session, it.until)).collect(),
+                ),
+            };
         }
+        self.find_elsewhere(destination, now)
+    }
+
+    /// Where a destination is, besides here.
+    pub(crate) fn find_elsewhere(&self, destination: &Name, now: Instant) -> Found {
         match self.tables.find(destination, now) {
             Known::Way(way) => Found::Way(way),
             Known::AbsentUntil(until) => Found::AbsentUntil(until),
@@ -155,24 +202,35 @@ impl Routes {
 
 // Attached names, which are the switch's own.
 impl Routes {
-    /// Attaches a name, and returns what it takes the place of, if that was attached on another
-    /// session. An error, when a newer statement of its holder is in force, or there is no room:
-    /// what is attached is never pushed out, because its holder relies on it until it renews it.
+    /// Attaches a name, and returns what it takes the place of, as far as that was attached on
+    /// other sessions. An error, when a newer statement of its holder is in force, or there is no
+    /// room: what is attached is never pushed out, because its holder relies on it until it renews
+    /// it.
     pub(crate) fn attach(
         &mut self,
         name: Name,
-        attached: Attached,
-    ) -> Result<Option<Attached>, NotAttached> {
+        mut attached: Attached,
+    ) -> Result<Vec<Attached>, NotAttached> {
         let before = self.attached.peek(&name);
-        let newer = before.filter(|current| current.sequence() > attached.sequence());
+        let all: Vec<&Attached> = before.into_iter().flat_map(Attached::all).collect();
+        let (beside, replaced): (Vec<&Attached>, Vec<&Attached>) =
+            all.into_iter().partition(|current| current.stands_beside(&attached));
+        let newer = replaced.iter().find(|current| current.sequence() > attached.sequence());
         if let Some(newer) = newer.and_then(|current| current.certificates.first()) {
             return Err(NotAttached::Older(Box::new(newer.clone())));
         }
-        if before.is_none() && self.attached.is_full() {
+        let has_room = before.is_some() || !self.attached.is_full();
+        if !has_room || beside.len() >= usize::from(MAX_WAYS) {
             return Err(NotAttached::Full);
         }
-        let elsewhere = before.filter(|current| current.session != attached.session).cloned();
-        let is_renewal = before.is_some_and(|it| it.scope == attached.scope) && elsewhere.is_none();
+        let elsewhere: Vec<Attached> = (replaced.iter().copied())
+            .filter(|current| current.session != attached.session)
+            .cloned()
+            .collect();
+        let is_as_before = replaced.iter().any(|current| current.scope == attached.scope);
+        let is_renewal = is_as_before && elsewhere.is_empty();
+        let alone = |current: &Attached| Attached { beside: Vec::new(), ..current.clone() };
+        attached.beside = beside.into_iter().map(alone).collect();
         self.tables.forget_absence(&name);
         self.tables.forget(&name);
         self.attached.insert(name, attached);
@@ -193,18 +251,46 @@ impl Routes {
     /// Detaches `names` as far as they are still attached by `session`, which ended.
     pub(crate) fn detach_session(&mut self, session: SessionId, names: &[Name]) {
         for name in names {
-            if self.attached.peek(name).is_some_and(|attached| attached.session == session) {
-                self.detach(name);
-            }
+            self.detach_all_but(name, |attached| attached.session != session);
         }
+    }
+
+    /// Detaches a name as far as it is attached by others than those that stay.
+    pub(crate) fn detach_all_but(&mut self, name: &Name, stays: impl Fn(&Attached) -> bool) {
+        if self.attached.peek(name).is_none_or(|attached| attached.all().all(&stays)) {
+            return;
+        }
+        if let Some(left) = self.attached.remove(name).and_then(|it| it.retained(stays)) {
+            self.attached.insert(*name, left);
+        }
+        self.changed(name);
     }
 
     pub(crate) fn attached(&self) -> impl Iterator<Item = (&Name, &Attached)> {
         self.attached.iter()
     }
 
-    pub(crate) fn attached_mut(&mut self, name: &Name) -> Option<&mut Attached> {
-        self.attached.get(name)
+    /// All by whom a name is attached.
+    pub(crate) fn attached_as(&self, name: &Name) -> impl Iterator<Item = &Attached> {
+        self.attached.peek(name).into_iter().flat_map(Attached::all)
+    }
+
+    /// A name as it is attached by one of a few.
+    pub(crate) fn attached_mut(
+        &mut self,
+        name: &Name,
+        is_it: impl Fn(&Attached) -> bool,
+    ) -> Option<&mut Attached> {
+        let attached = self.attached.get(name)?;
+        match is_it(attached) {
+            true => Some(attached),
+            false => attached.beside.iter_mut().find(|it| is_it(it)),
+        }
+    }
+
+    /// A name as it is attached on this session.
+    pub(crate) fn attached_on(&mut self, name: &Name, session: SessionId) -> Option<&mut Attached> {
+        self.attached_mut(name, |it| it.session == session)
     }
 
     /// Most names attached, and most routes learnt.
@@ -244,6 +330,13 @@ impl Routes {
         now: Instant,
     ) -> bool {
         let learnt = self.tables.learn(way, until, now);
+        self.catch_up();
+        learnt
+    }
+
+    /// As [`Tables::learn_other`].
+    pub(crate) fn learn_other(&mut self, way: Other, now: Instant) -> bool {
+        let learnt = self.tables.learn_other(way, now);
         self.catch_up();
         learnt
     }

@@ -33,7 +33,7 @@ impl Switch {
         header.action == Action::Advertise
             && header.destination == self.name()
             && names_other_server(newer, &chain.certificates()[0])
-            && self.routes.attached_mut(&name).is_none()
+            && self.routes.attached_as(&name).next().is_none()
             && self.directory.is_ready()
             && self.directory.can_publish(&name)
     }
@@ -71,14 +71,14 @@ impl Switch {
     /// of its lease to know that it is not there.
     pub(crate) fn tell_gone(&mut self, session: SessionId, attached: &[Name]) {
         let own = self.name();
-        let mut gone = Vec::new();
+        let (mut gone, mut served) = (Vec::new(), Vec::new());
         let mut serves = false;
         for name in attached {
-            let Some(attached) = self.routes.attached_mut(name) else { continue };
-            if attached.session != session {
-                continue;
-            }
+            let Some(attached) = self.routes.attached_on(name, session) else { continue };
             serves |= attached.server().is_some();
+            if attached.is_one_of_several() {
+                served.push((*name, attached.sequence()));
+            }
             if let Some(Certificate { statement: Statement::Route { via, .. }, sequence, .. }) =
                 attached.certificates.first()
                 && *via == own
@@ -86,7 +86,8 @@ impl Switch {
                 gone.push((*name, *sequence));
             }
         }
-        for (name, sequence) in gone.into_iter().filter(|_| serves) {
+        // That a server is gone comes before what it served: who asked for that is told then.
+        for (name, sequence) in gone.into_iter().filter(|_| serves).chain(served) {
             self.directory.tell_gone(name, sequence);
         }
     }

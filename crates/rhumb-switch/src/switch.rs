@@ -122,6 +122,7 @@ impl Switch {
             self.plane.link().poll_timeout(),
             self.directory.poll_timeout(),
             self.peering.poll_timeout(),
+            self.peering.nearness.poll_timeout(),
             Some(self.publishing.own_due()),
             Some(self.admission.sweep_due()),
         ]
@@ -141,6 +142,7 @@ impl Switch {
         self.publish_behind(now);
         self.connect_due(now);
         self.choose_upstream(now);
+        self.note_measured(now);
         self.renew_own_statements(now);
         self.after_control(now);
         self.sweep(now);

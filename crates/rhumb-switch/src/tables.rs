@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use rhumb_directory::{Chance, Expires, Fill, Swept, Table};
 use rhumb_trust::{Chain, Standing, Verified, name_of};
+use rhumb_wire::rib::MAX_WAYS;
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 
 use crate::Config;
@@ -62,6 +63,24 @@ struct Route {
     /// When to ask the RIB again, so that a lease that its
     /// holder renewed never runs out here. Asked once.
     refresh_at: Option<Instant>,
+    /// What else leads there, where an issuer says that this is one way of several.
+    others: Option<Box<Others>>,
+}
+
+/// Ways besides the first.
+#[derive(Default)]
+struct Others {
+    ways: Vec<Other>,
+    /// The number of the next one that RIBs are to be asked for.
+    next: u8,
+}
+
+/// A verified way besides the first.
+#[derive(Clone)]
+pub(crate) struct Other {
+    pub(crate) chain: Arc<Verified<Chain>>,
+    pub(crate) level: u8,
+    pub(crate) until: Instant,
 }
 
 struct Absence {
@@ -82,6 +101,10 @@ pub(crate) struct Way {
     pub(crate) flow_until: Instant,
     /// The RIB is to be asked again, by whoever got this.
     pub(crate) wants_refresh: bool,
+    /// What else leads there.
+    pub(crate) others: Vec<Other>,
+    /// The number of another way that the RIB is to be asked for.
+    pub(crate) wants_other: Option<u8>,
 }
 
 /// What is known of a destination.
@@ -158,14 +181,26 @@ impl Tables {
             Some(absence) => Known::AbsentUntil(absence.until),
             None => Known::Nothing,
         };
-        let mut shard = self.shard(destination);
-        let Some(way) = shard.way(destination, epoch, now) else { return absent(&mut shard) };
-        drop(shard);
-        if !way.chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
+        // Each turn ends a way.
+        loop {
+            let mut shard = self.shard(destination);
+            let Some(mut way) = shard.way(destination, epoch, now) else {
+                return absent(&mut shard);
+            };
+            drop(shard);
+            if self.is_superseded(&way.chain) {
+                self.end_way(destination, &way.chain);
+                continue;
+            }
+            way.others.retain(|other| {
+                let stands = !self.is_superseded(&other.chain);
+                if !stands {
+                    self.end_way(destination, &other.chain);
+                }
+                stands
+            });
             return Known::Way(way);
         }
-        self.end_way(destination, &way.chain);
-        absent(&mut self.shard(destination))
     }
 
     /// Takes over a verified way to a name. Flows change only when the way did,
@@ -177,13 +212,12 @@ impl Tables {
         until: Instant,
         now: Instant,
     ) -> bool {
-        if chain.certificates().iter().any(|certificate| self.supersedes(certificate)) {
+        if self.is_superseded(&chain) {
             return false;
         }
         let (destination, chain) = (chain.origin(), Arc::new(chain));
         let refresh_at = Some(now + until.saturating_duration_since(now).mul_f32(REFRESH_AT));
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let route = Route { chain: chain.clone(), level, until, epoch, refresh_at };
         let mut shard = self.shard(&destination);
         let before =
             shard.routes.peek(&destination).map(|route| (route.chain.clone(), route.level));
@@ -191,6 +225,11 @@ impl Tables {
             return false;
         }
         shard.absences.remove(&destination);
+        let others = is_one_of_several(&chain).then(|| {
+            let ways = shard.routes.remove(&destination).map_or(Vec::new(), Route::into_ways);
+            Box::new(Others { ways: without(ways, &chain), next: 1 })
+        });
+        let route = Route { chain: chain.clone(), level, until, epoch, refresh_at, others };
         shard.routes.insert(destination, route);
         drop(shard);
         self.ways_changed();
@@ -201,6 +240,48 @@ impl Tables {
             self.note(certificate);
         }
         true
+    }
+
+    /// Takes over another verified way to a name, besides the first. As [`Tables::learn`].
+    pub(crate) fn learn_other(&self, other: Other, now: Instant) -> bool {
+        let chain = other.chain.clone();
+        if self.is_superseded(&chain) {
+            return false;
+        }
+        let destination = chain.origin();
+        let mut shard = self.shard(&destination);
+        let Some(route) = shard.routes.current(&destination, now) else { return true };
+        let Some(others) = &mut route.others else { return true };
+        // Around once, and it is the first again.
+        let is_around = same_way(&route.chain, &chain);
+        others.next = if is_around { MAX_WAYS } else { others.next.saturating_add(1) };
+        let before = others.ways.len();
+        if !is_around {
+            others.ways = without(std::mem::take(&mut others.ways), &chain);
+            others.ways.truncate(usize::from(MAX_WAYS) - 2);
+            others.ways.push(other);
+        }
+        let is_news = others.ways.len() != before || others.next < MAX_WAYS;
+        drop(shard);
+        self.ways_changed();
+        if is_news {
+            self.changes.note(&destination);
+        }
+        for certificate in chain.certificates() {
+            self.note(certificate);
+        }
+        true
+    }
+
+    /// RIBs tell that something has changed: which ways there are besides the first is not known.
+    pub(crate) fn forget_others(&self, destination: &Name) {
+        let mut shard = self.shard(destination);
+        let others = shard.routes.get(destination).and_then(|route| route.others.as_mut());
+        if let Some(others) = others {
+            **others = Others { ways: Vec::new(), next: 1 };
+            drop(shard);
+            self.changes.note(destination);
+        }
     }
 
     /// Forgets the way to a name, because something better
@@ -214,17 +295,23 @@ impl Tables {
     /// Forgets the way to a name, if it is still this one. Its flows are ended by what ended it.
     fn end_way(&self, destination: &Name, chain: &Arc<Verified<Chain>>) {
         let mut shard = self.shard(destination);
-        let is_it = |route: &Route| Arc::ptr_eq(&route.chain, chain);
-        if shard.routes.peek(destination).is_some_and(is_it) {
-            shard.routes.remove(destination);
-            self.ways_changed();
+        let Some(route) = shard.routes.get(destination) else { return };
+        if Arc::ptr_eq(&route.chain, chain) {
+            shard.end_first(destination);
+        } else if let Some(others) = &mut route.others {
+            others.ways.retain(|other| !Arc::ptr_eq(&other.chain, chain));
         }
+        self.ways_changed();
     }
 
     /// Marks the way to a name as in use, and the statements that it was checked against.
     pub(crate) fn keep(&self, destination: &Name) {
-        let chain = self.shard(destination).routes.get(destination).map(|r| r.chain.clone());
-        for certificate in chain.iter().flat_map(|chain| chain.certificates()) {
+        let chains = self.shard(destination).routes.get(destination).map(|route| {
+            let others = route.others.iter().flat_map(|others| &others.ways);
+            others.map(|other| other.chain.clone()).chain([route.chain.clone()]).collect::<Vec<_>>()
+        });
+        let chains = chains.unwrap_or_default();
+        for certificate in chains.iter().flat_map(|chain| chain.certificates()) {
             self.shard(&certificate.issuer).newest.get(&certificate.issuer);
         }
     }
@@ -264,8 +351,13 @@ impl Tables {
         let mut chains = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            let current = shard.routes.iter().filter(|(_, route)| !route.is_over(now));
-            chains.extend(current.map(|(_, route)| (route.chain.clone(), route.level)));
+            for (_, route) in shard.routes.iter() {
+                let others = route.others.iter().flat_map(|others| &others.ways);
+                let others = others.map(|other| (&other.chain, other.level, other.until));
+                let ways = others.chain([(&route.chain, route.level, route.until)]);
+                let current = ways.filter(|(_, _, until)| *until > now);
+                chains.extend(current.map(|(chain, level, _)| (chain.clone(), level)));
+            }
         }
         chains
     }
@@ -348,6 +440,10 @@ impl Tables {
         })
     }
 
+    fn is_superseded(&self, chain: &Chain) -> bool {
+        chain.certificates().iter().any(|certificate| self.supersedes(certificate))
+    }
+
     fn supersedes(&self, certificate: &Certificate) -> bool {
         let mut shard = self.shard(&certificate.issuer);
         let newest = shard.newest.get(&certificate.issuer);
@@ -423,8 +519,31 @@ impl Tables {
     }
 }
 
+impl Route {
+    /// All ways, as those besides another one.
+    fn into_ways(self) -> Vec<Other> {
+        let Self { chain, level, until, others, .. } = self;
+        let mut ways = others.map_or(Vec::new(), |others| others.ways);
+        ways.push(Other { chain, level, until });
+        ways
+    }
+}
+
 impl Shard {
+    /// The first way to a name has ended: another one takes its place, if there is one.
+    fn end_first(&mut self, destination: &Name) {
+        let Some(route) = self.routes.remove(destination) else { return };
+        let Route { epoch, others: Some(mut others), .. } = route else { return };
+        let Some(Other { chain, level, until }) = others.ways.pop() else { return };
+        let (refresh_at, others) = (None, Some(others));
+        self.routes.insert(*destination, Route { chain, level, until, epoch, refresh_at, others });
+    }
+
     fn way(&mut self, destination: &Name, epoch: u64, now: Instant) -> Option<Way> {
+        while self.routes.peek(destination).is_some_and(|it| it.until <= now && it.others.is_some())
+        {
+            self.end_first(destination);
+        }
         let route = self.routes.current(destination, now)?;
         if std::mem::replace(&mut route.epoch, epoch) != epoch {
             route.refresh_at = Some(now);
@@ -432,7 +551,13 @@ impl Shard {
         let wants_refresh = route.refresh_at.take_if(|at| *at <= now).is_some();
         let flow_until = route.refresh_at.unwrap_or(route.until);
         let (chain, level) = (route.chain.clone(), route.level);
-        Some(Way { chain, level, flow_until, wants_refresh })
+        let (mut others, mut wants_other) = (Vec::new(), None);
+        if let Some(known) = &mut route.others {
+            known.ways.retain(|other| other.until > now);
+            others.clone_from(&known.ways);
+            wants_other = Some(known.next).filter(|next| *next < MAX_WAYS);
+        }
+        Some(Way { chain, level, flow_until, wants_refresh, others, wants_other })
     }
 }
 
@@ -468,10 +593,23 @@ fn is_older(chain: &Chain, known: &Chain) -> bool {
         let same_kind = |other: &&Certificate| {
             let hands_on = [*other, c].map(|c| c.statement.hands_on_to().is_some());
             let exports = [*other, c].map(|c| c.statement.exports_by().is_some());
+            let several = [*other, c].map(|c| c.statement.is_one_of_several());
+            if several == [true; 2] && other.statement != c.statement {
+                return false;
+            }
             other.issuer == c.issuer && hands_on[0] == hands_on[1] && exports[0] == exports[1]
         };
         known.certificates().iter().find(same_kind).is_some_and(|old| old.sequence > c.sequence)
     })
+}
+
+fn is_one_of_several(chain: &Chain) -> bool {
+    chain.certificates().iter().any(|certificate| certificate.statement.is_one_of_several())
+}
+
+fn without(mut ways: Vec<Other>, chain: &Chain) -> Vec<Other> {
+    ways.retain(|other| !same_way(&other.chain, chain));
+    ways
 }
 
 fn same_way(a: &Chain, b: &Chain) -> bool {
@@ -563,7 +701,7 @@ mod tests {
             Table::<Name, Newest>::MAX_BYTES_AN_ENTRY,
             Table::<Name, Arc<Metadata>>::MAX_BYTES_AN_ENTRY,
         ];
-        assert_eq!(sizes, [227, 147, 179, 131]);
+        assert_eq!(sizes, [243, 147, 195, 131]);
     }
 
     /// A thread that takes over ways and withdrawals, and one that makes flows of them.

@@ -38,6 +38,8 @@ struct Station {
     rib: usize,
     interior: usize,
     border: usize,
+    /// A second one, if there is.
+    other_border: Option<usize>,
 }
 
 struct Nest {
@@ -77,7 +79,11 @@ fn rib_of(domain: Name) -> rhumb_rib::Config {
 }
 
 impl Station {
-    fn new(world: &mut World, number: u8, parent: (&Identity, Option<&Self>, usize)) -> Self {
+    fn new(
+        world: &mut World,
+        (number, borders): (u8, u8),
+        parent: (&Identity, Option<&Self>, usize),
+    ) -> Self {
         let (around_it, station, parents_rib) = parent;
         let identity = world.identity(Role::Domain);
         let all = Rights::from_bits(15).unwrap();
@@ -91,6 +97,7 @@ impl Station {
         let member = admit(world, &identity, Some(&membership), rib.name(), Rights::PUBLISH);
         let rib = Arc::new(rib.with_membership(member).unwrap());
         let rib = world.rib_of(rib, config);
+        let scope = if borders > 1 { Scope::Several } else { Scope::Any };
         let mut router = |number: u8, is_border: bool| {
             let router = Identity::generate(Role::Router, 0).unwrap();
             let name = router.name();
@@ -98,11 +105,14 @@ impl Station {
             let member = admit(world, &identity, Some(&membership), name, rights);
             let router = Arc::new(router.with_membership(member).unwrap());
             let address = SocketAddr::from(([10, 0, 1, number], 4000));
+            // Of two files the second is the newer.
+            let later = u64::from(number) * 2;
             let metadata: Arc<Metadata> = identity.metadata().clone();
-            let border = Statement::Route { via: name, scope: Scope::Any };
-            let scope = Scope::ByDomain { up_to: None };
-            let export = Statement::Route { via: around_it.name(), scope };
-            let words = [says(world, &identity, border, 0), says(world, &identity, export, 1)];
+            let border = Statement::Route { via: name, scope };
+            let outward = Scope::ByDomain { up_to: None };
+            let export = Statement::Route { via: around_it.name(), scope: outward };
+            let words =
+                [says(world, &identity, border, later), says(world, &identity, export, later + 1)];
             let words = words.into_iter().filter(|_| is_border);
             let words = words.map(|word| (metadata.clone(), word)).collect();
             let domain = Some(Domain { name: identity.name(), around: around.clone(), words });
@@ -113,8 +123,10 @@ impl Station {
                 Config { ribs, locator, domain, ..Config::default() },
             )
         };
-        let (interior, border) = (router(2 * number, false), router(2 * number + 1, true));
-        Self { identity, membership: Some(membership), around, rib, interior, border }
+        let (interior, border) = (router(3 * number, false), router(3 * number + 1, true));
+        let other_border = (borders > 1).then(|| router(3 * number + 2, true));
+        let membership = Some(membership);
+        Self { identity, membership, around, rib, interior, border, other_border }
     }
 
     fn name(&self) -> Name {
@@ -124,14 +136,19 @@ impl Station {
 
 impl Nest {
     fn new() -> Self {
+        Self::with_borders(1)
+    }
+
+    /// Each domain has so many.
+    fn with_borders(borders: u8) -> Self {
         let mut world = World::new();
         world.rib = None;
         let outermost = world.identity(Role::Domain);
         let rib = world.identity(Role::Rib);
         let rib = world.rib_of(rib, rib_of(outermost.name()));
-        let sea = Station::new(&mut world, 1, (&outermost, None, rib));
-        let land = Station::new(&mut world, 2, (&outermost, None, rib));
-        let port = Station::new(&mut world, 3, (&sea.identity, Some(&sea), sea.rib));
+        let sea = Station::new(&mut world, (1, borders), (&outermost, None, rib));
+        let land = Station::new(&mut world, (2, borders), (&outermost, None, rib));
+        let port = Station::new(&mut world, (3, borders), (&sea.identity, Some(&sea), sea.rib));
         world.run(3 * SECOND);
         Self { world, rib, sea, land, port }
     }
@@ -449,4 +466,35 @@ fn an_export_is_renewed_with_the_lease() {
     let (a, b) = nest.far_apart();
     nest.world.run(1500 * SECOND);
     assert!(nest.arrives(a, b) && nest.arrives(b, a));
+}
+
+#[test]
+fn a_border_that_dies_has_its_place_taken_by_another_one_of_its_domain() {
+    let stations: [fn(&Nest) -> &Station; 3] = [|it| &it.port, |it| &it.sea, |it| &it.land];
+    for dying in stations {
+        let mut nest = Nest::with_borders(2);
+        let (a, b) = nest.far_apart();
+        assert!(nest.arrives(a, b) && nest.arrives(b, a));
+        // By whom it goes now.
+        let forwarded = |nest: &Nest, border: usize| nest.world.counters(border).forwarded_pdus;
+        let of = dying(&nest);
+        let (one, other) = (of.border, of.other_border.unwrap());
+        let before = [one, other].map(|border| forwarded(&nest, border));
+        assert!(nest.arrives(a, b) && nest.arrives(b, a));
+        let after = [one, other].map(|border| forwarded(&nest, border));
+        let is_one = after[0] - before[0] >= after[1] - before[1];
+        nest.world.routers[if is_one { one } else { other }].is_dead = true;
+        // What is sent in the first second may be lost; nobody does anything.
+        let sent = |nest: &mut Nest, times: usize| {
+            let arrived = [a, b].map(|node| nest.world.nodes[node].received.len());
+            for _ in 0..times {
+                nest.world.send(a, b, b"on its way");
+                nest.world.send(b, a, b"on its way");
+                nest.world.run(SECOND / 10);
+            }
+            [0, 1].map(|it| nest.world.nodes[[a, b][it]].received.len() - arrived[it])
+        };
+        sent(&mut nest, 10);
+        assert_eq!(sent(&mut nest, 10), [10, 10], "{before:?} {after:?}");
+    }
 }

@@ -223,7 +223,11 @@ fn nobody_serves_without_the_owners_word() {
             .unwrap()
     };
     let other = owner
-        .certify(Statement::Service { server: via, several: false }, 1, Window::starting(world.now.unix_s(), 60))
+        .certify(
+            Statement::Service { server: via, several: false },
+            1,
+            Window::starting(world.now.unix_s(), 60),
+        )
         .unwrap();
     let good = service(&owner, &server, &world);
     let chains = [vec![forged, route.clone()], vec![other, route.clone()], vec![good.clone()]];

@@ -31,8 +31,8 @@ pub struct AdCert {
 }
 
 impl AdCert {
-    /// Lets `server` answer for `owner` in `window`, and nobody else. Of two by one owner the one with
-    /// the higher sequence is in force; owners use milliseconds since 1970.
+    /// Lets `server` answer for `owner` in `window`, and nobody else. Of two by one owner the one
+    /// with the higher sequence is in force; owners use milliseconds since 1970.
     ///
     /// # Errors
     /// When `server` is the owner itself, which needs no AdCert, or the library cannot sign.

@@ -52,19 +52,21 @@ pub struct Delegation {
 
 impl Delegation {
     /// Lets `router` stand at the border of `domain`, which is known outside of its parent as
-    /// `parent` says, in `window`: beside other routers that were let in this way. The statements take `sequence` and the number after it.
+    /// `parent` says, in `window`: beside other routers, or as the `only` one from now on. The
+    /// statements take `sequence` and the number after it.
     ///
     /// # Errors
     /// When `domain` is none, the router or the parent is the domain itself, it is for longer than
     /// RIBs take, or the library cannot sign.
     pub fn sign(
         domain: &Identity,
-        router: Name,
+        (router, only): (Name, bool),
         parent: Option<Export>,
         sequence: u64,
         window: Window,
     ) -> Result<Self, DelegationError> {
-        let route = Statement::Route { via: router, scope: Scope::Several };
+        let scope = if only { Scope::Any } else { Scope::Several };
+        let route = Statement::Route { via: router, scope };
         let statements = [Some(route), parent.map(Export::statement)].into_iter().flatten();
         let certificates: Result<_, TrustError> = statements
             .zip(sequence..)

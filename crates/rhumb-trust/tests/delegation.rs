@@ -20,7 +20,7 @@ fn by_parent() -> Option<Export> {
 }
 
 fn signed(parent: Option<Export>) -> Delegation {
-    Delegation::sign(&domain(), ROUTER, parent, 5, Window::starting(1000, 600)).unwrap()
+    Delegation::sign(&domain(), (ROUTER, false), parent, 5, Window::starting(1000, 600)).unwrap()
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn its_certificates_are_a_route_and_an_export_with_numbers_of_their_own() {
         delegation.certificates().iter().map(|it| (it.sequence, it.statement)).collect();
     let up_to = Some(OUTERMOST);
     let expected = [
-        (5, Statement::Route { via: ROUTER, scope: Scope::Any }),
+        (5, Statement::Route { via: ROUTER, scope: Scope::Several }),
         (6, Statement::Route { via: PARENT, scope: Scope::ByDomain { up_to } }),
     ];
     assert_eq!(said, expected);
@@ -91,7 +91,7 @@ fn it_is_for_one_router_and_one_time() {
 fn a_delegation_that_says_something_else_cannot_be_made() {
     let (own, window) = (domain(), Window::starting(1000, 600));
     let sign = |issuer: &Identity, router, parent, window| {
-        Delegation::sign(issuer, router, parent, 5, window).unwrap_err()
+        Delegation::sign(issuer, (router, false), parent, 5, window).unwrap_err()
     };
     let router = Identity::generate(Role::Router, 3).unwrap();
     assert!(matches!(sign(&router, ROUTER, None, window), DelegationError::NoDomain));
@@ -103,7 +103,7 @@ fn a_delegation_that_says_something_else_cannot_be_made() {
         assert!(matches!(sign(&own, ROUTER, Some(parent), window), DelegationError::Itself));
     }
     let long = |s| Window::starting(1000, MAX_DELEGATION_LIFETIME_S + s);
-    assert!(Delegation::sign(&own, ROUTER, None, 5, long(0)).is_ok());
+    assert!(Delegation::sign(&own, (ROUTER, false), None, 5, long(0)).is_ok());
     assert!(matches!(sign(&own, ROUTER, None, long(1)), DelegationError::TooLong));
 }
 

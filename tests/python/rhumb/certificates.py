@@ -18,6 +18,8 @@ JOIN, CARRY, PUBLISH, ADMIT = 1, 2, 4, 8
 CLOCK_SKEW_S = 60
 MOST_IN_A_LIST = 8
 
+# The scope of a route or a service that is one of several.
+_ONE_OF_SEVERAL = 3
 # Bits of the scope of a member.
 _ONE_DESTINATION, _INSIDE = 1, 2
 _VERSION = 1
@@ -65,6 +67,8 @@ class Certificate:
     is_export: bool = False
     # The outermost domain in which an export is known.
     up_to: Optional[Name] = None
+    # Whether a route or a service is one of several, beside which others of its issuer stay in force.
+    is_one_of_several: bool = False
     # A locator's IP address and UDP port.
     address: Optional[Address] = None
     # What a member may do.
@@ -102,6 +106,7 @@ class Certificate:
 
     def _statement(self) -> bytes:
         scope = 2 if self.is_export else 0 if self.destination is None else 1
+        scope = _ONE_OF_SEVERAL if self.is_one_of_several else scope
         only_to = self.limits.only_to
         if self.rights is not None:
             scope = (0 if only_to is None else _ONE_DESTINATION) | (_INSIDE if self.limits.inside_only else 0)
@@ -130,7 +135,8 @@ class Certificate:
         reader.expect(b"\0", "reserved byte of a certificate")
         if not ROUTE <= type_ <= REMOVAL:
             raise Malformed("certificate: type")
-        if scope > {ROUTE: 2, MEMBER: _ONE_DESTINATION | _INSIDE}.get(type_, 0):
+        is_one_of_several = type_ in (ROUTE, SERVICE) and scope == _ONE_OF_SEVERAL
+        if not is_one_of_several and scope > {ROUTE: 2, MEMBER: _ONE_DESTINATION | _INSIDE}.get(type_, 0):
             raise Malformed("certificate: scope")
         sequence, not_before_s, not_after_s = (reader.integer(8) for _ in range(3))
         if not_after_s < not_before_s:
@@ -154,6 +160,7 @@ class Certificate:
             destination,
             is_export,
             None if up_to is None or up_to.octets == _EVERYWHERE else up_to,
+            is_one_of_several,
             address,
             rights,
             limits,

@@ -11,10 +11,12 @@ from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
-LOOK_UP_EXPORT, REMOVALS_SINCE = 7, 8
+LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY = 7, 8, 9
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
 FOUND_BEYOND, CHANGED_BEYOND, REMOVALS = 7, 8, 9
 
+# Most ways to one name.
+MOST_WAYS = 8
 STORE_LENGTH = 16
 
 SUPERSEDED = 7
@@ -82,6 +84,8 @@ class Request:
     # The store whose removals the last answer was of, and how far that went.
     store: bytes = bytes(STORE_LENGTH)
     position: int = 0
+    # Of the way that is asked for.
+    number: int = 0
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
@@ -94,6 +98,8 @@ class Request:
             return header + self.store + self.position.to_bytes(8, "big")
         if self.kind == GONE:
             return header + self.name.octets + self.sequence.to_bytes(8, "big")
+        if self.kind == LOOK_UP_WAY:
+            return header + self.name.octets + bytes([self.number])
         return header + self.name.octets
 
     @classmethod
@@ -108,6 +114,10 @@ class Request:
             request = cls(kind, identifier, metadata=listed, certificates=tuple(certificates.read_list(reader)))
         elif kind in (ACKNOWLEDGE, WHICH_STORE):
             request = cls(kind, identifier)
+        elif kind == LOOK_UP_WAY:
+            request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), number=reader.integer(1))
+            if not 1 <= request.number < MOST_WAYS:
+                raise Malformed("RIB request: way")
         elif kind == GONE:
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), sequence=reader.integer(8))
         elif kind == REMOVALS_SINCE:

@@ -178,10 +178,13 @@ pub struct BorderArguments {
     /// The domain's key
     #[arg(long, value_name = "FILE", default_value = "domain.key")]
     pub key: PathBuf,
-    /// The router at the border: what is exported by the domain goes out and comes in there. The
-    /// newest file counts, and with it the router that it names
+    /// The router at the border: what is exported by the domain goes out and comes in there. A
+    /// domain may have several; each takes over when another one is gone
     #[arg(long = "to", value_name = "NAME", value_parser = names::parse)]
     pub router: Name,
+    /// This router is the only border from now on: it takes the place of all named before
+    #[arg(long)]
+    pub only: bool,
     /// The domain around this one, by which this one is known further out [default: none; what is
     /// exported is known next to the border, and no further]
     #[arg(long, value_name = "NAME", value_parser = names::parse)]

@@ -189,7 +189,7 @@ mod tests {
         let own = Identity::generate(Role::Domain, 1).unwrap();
         let parent = Some(Export { domain: PARENT, up_to: None });
         let window = Window::starting(NOW_S, 600);
-        let delegation = Delegation::sign(&own, ROUTER, parent, 5, window).unwrap();
+        let delegation = Delegation::sign(&own, (ROUTER, false), parent, 5, window).unwrap();
         delegation.save(&path).unwrap();
         let beside = |name: Option<Name>, around: &[Name]| DomainSettings {
             name,

@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rhumb_wire::datagram::{PathMessage, RecordHeader, RecordKind};
 
@@ -17,7 +17,7 @@ use super::{Endpoint, Event};
 use crate::path::{CHALLENGE_INTERVAL, PATH_RECORD_LEN, PathCheck};
 use crate::slots::Key;
 use crate::timers::Owner;
-use crate::watch::Finding;
+use crate::watch::{Finding, SUSPECTED_AFTER, Watch};
 use crate::{CloseReason, SessionId};
 
 impl Endpoint {
@@ -150,15 +150,51 @@ impl Endpoint {
         let watch = session.watch.as_mut().filter(|watch| watch.look_at <= now)?;
         match watch.look(heard, sealed, now) {
             Finding::Present { idle } => self.let_doze(id, idle),
-            Finding::Doubtful { suspicious } => {
-                if suspicious {
-                    self.events.push_back(Event::Doubtful { session: id });
+            Finding::Doubtful { unanswered } => {
+                match unanswered {
+                    1 => self.events.push_back(Event::Doubtful { session: id }),
+                    SUSPECTED_AFTER => self.events.push_back(Event::Suspected { session: id }),
+                    _ => {}
                 }
                 self.probe(id, now);
             }
             Finding::Silent => return Some(CloseReason::Silent),
         }
         None
+    }
+
+    /// How long a session's peer takes to answer, as far as it was asked of late.
+    pub fn round_trip(&self, session: SessionId) -> Option<Duration> {
+        let session = self.sessions.get(session.0)?;
+        let watched = session.watch.as_ref().and_then(|watch| watch.measured());
+        watched.or(session.size.round_trip())
+    }
+
+    /// Whether a session's peer has left several questions unanswered and was not heard since.
+    pub fn is_suspected(&self, session: SessionId) -> bool {
+        let watch = self.sessions.get(session.0).and_then(|it| it.watch.as_ref());
+        watch.is_some_and(|watch| watch.suspected)
+    }
+
+    /// Watches the peer of a session from now on, whatever its role is: for the few whose place
+    /// another one takes at once.
+    pub fn watch(&mut self, session: SessionId, now: Instant) {
+        let Some(watched) = self.sessions.get_mut(session.0) else { return };
+        if watched.watch.is_none() {
+            watched.watch = Some(Box::new(Watch::new(now)));
+            self.let_doze(session, false);
+            self.arm_session(session.0);
+        }
+    }
+
+    /// Has the peer of a watched session asked now whether it is there, unless it is being asked:
+    /// to know how long its answer takes.
+    pub fn ask(&mut self, session: SessionId, now: Instant) {
+        let watch = self.sessions.get(session.0).and_then(|it| it.watch.as_ref());
+        if watch.is_some_and(|watch| !watch.is_asking()) {
+            self.probe(session, now);
+            self.arm_session(session.0);
+        }
     }
 
     /// Says whether there is somewhere else to go at once if the peer of a watched session falls

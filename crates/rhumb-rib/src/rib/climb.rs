@@ -195,9 +195,7 @@ impl<S: Store> Rib<S> {
         let Some(beyond) = &mut self.beyond else { return };
         let Some(rib) = beyond.parent(from).cloned() else { return };
         match (question, body) {
-            (_, RibResponseBody::Found { level, .. })
-                if level >= MAX_LEVEL =>
-            {
+            (_, RibResponseBody::Found { level, .. }) if level >= MAX_LEVEL => {
                 let until = now.instant + Duration::from_secs(ABSENCE_TTL_S);
                 beyond.directory.deny(question, replica, until, now.instant);
             }

@@ -109,6 +109,8 @@ pub(crate) struct Order {
     pub(crate) share: Share,
     pub(crate) limits: NameLimits,
     pub(crate) issuers: Vec<Name>,
+    /// A name that one of several servers answers for, and that server.
+    pub(crate) serves: Option<(Name, Name)>,
     pub(crate) now_s: u64,
 }
 
@@ -323,6 +325,11 @@ impl<S: Store> Rib<S> {
                 payer: order.payer,
                 max_answer_len: order.max_answer_len,
             };
+            if let Some((name, server)) = order.serves
+                && self.has_returned(server, order.now_s)
+            {
+                self.push_to_subscribers(name);
+            }
             // Who publishes for a name hears when it moves elsewhere.
             for issuer in order.issuers {
                 self.subscriptions.add(subscriber, issuer, order.now_s);
@@ -330,6 +337,13 @@ impl<S: Store> Rib<S> {
             let response = RibResponse { id: order.request, body: RibResponseBody::Stored };
             self.answers.push_back((order.id, response));
         }
+    }
+
+    /// Whether a server that was gone is at a router again: told once.
+    fn has_returned(&mut self, server: Name, now_s: u64) -> bool {
+        let entry = self.store.entry(&server).ok().flatten();
+        let mut routes = entry.iter().flat_map(|entry| entry.routes(now_s));
+        routes.any(|route| self.gone.take_returned(route))
     }
 
     /// Verifies what waits, makes all staged orders durable in one transaction and returns the

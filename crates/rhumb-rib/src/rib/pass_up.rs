@@ -142,9 +142,7 @@ impl<S: Store> Rib<S> {
     /// Whether the domain's own word names this router.
     fn is_border(&mut self, domain: Name, router: Name, now_s: u64) -> bool {
         let entry = self.store.entry(&domain).ok().flatten();
-        let names_it = |route: &Certificate| {
-            matches!(route.statement, Statement::Route { via, .. } if via == router)
-        };
+        let names_it = |route: &Certificate| matches!(route.statement, Statement::Route { via, .. } if via == router);
         entry.is_some_and(|entry| entry.routes(now_s).any(names_it))
     }
 

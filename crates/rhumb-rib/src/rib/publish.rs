@@ -116,6 +116,10 @@ impl<S: Store> Rib<S> {
             payer,
             share,
             limits: asker.limits,
+            serves: certificates.iter().find_map(|it| match it.statement {
+                Statement::Service { server, several: true } => Some((it.issuer, server)),
+                _ => None,
+            }),
             issuers: certificates.iter().map(|certificate| certificate.issuer).collect(),
             now_s,
         };

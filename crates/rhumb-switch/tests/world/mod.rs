@@ -70,6 +70,8 @@ pub struct Router {
     pub steered: bool,
     /// Whether public-key work is done as soon as it is handed out.
     pub verifies: bool,
+    /// Whether it died: what comes is lost, and nothing is done.
+    pub is_dead: bool,
     pub identity: Arc<Identity>,
     pub address: SocketAddr,
     wire: Wire,
@@ -206,6 +208,7 @@ impl World {
             workers,
             steered: true,
             verifies: true,
+            is_dead: false,
             identity,
             address,
             wire,
@@ -633,6 +636,9 @@ impl RibStation {
 
 impl Router {
     fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_dead {
+            return None;
+        }
         let workers = self.workers.iter().map(FastPath::poll_timeout);
         workers.chain(self.switch.poll_timeout()).min()
     }
@@ -702,6 +708,9 @@ impl Router {
     fn step(&mut self, now: Now) -> usize {
         let mut batch = Batch::new();
         let received = self.wire.receive(&mut batch).unwrap();
+        if self.is_dead {
+            return received;
+        }
         let by_workers = self.work(&mut batch, now);
         let by_workers = by_workers + self.confer(now);
         self.switch.handle_batch(&mut batch, now);

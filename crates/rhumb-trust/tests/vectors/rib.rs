@@ -33,6 +33,7 @@ fn requests(parties: &Parties, file: &mut File) {
         ("look up an export", RibRequestBody::LookUpExport(alice.name)),
         ("removals, for the first time", RibRequestBody::Removals(Mark::default())),
         ("removals since", RibRequestBody::Removals(MARK)),
+        ("look up another way", RibRequestBody::LookUpWay { name: alice.name, number: 1 }),
         ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
         let fields = match &body {
@@ -46,6 +47,9 @@ fn requests(parties: &Parties, file: &mut File) {
             RibRequestBody::Acknowledge => json!({"kind": 4}),
             RibRequestBody::WhichStore => json!({"kind": 5}),
             RibRequestBody::LookUpExport(name) => json!({"kind": 7, "name": name.to_string()}),
+            RibRequestBody::LookUpWay { name, number } => {
+                json!({"kind": 9, "name": name.to_string(), "number": number})
+            }
             RibRequestBody::Gone { name, sequence } => {
                 json!({"kind": 6, "name": name.to_string(), "sequence": sequence})
             }
@@ -160,7 +164,14 @@ fn refusals(parties: &Parties, file: &mut File) {
     let unknown = [&[0], &look_up[1..]].concat();
     let long = [&look_up[..], &[0]].concat();
     let short = look_up[..36].to_vec();
-    for (name, bytes) in [("kind 0", unknown), ("a byte too many", long), ("cut short", short)] {
+    let way = |number: u8| [&[9, 0, 0, 0, 7][..], &alice.name.0, &[number]].concat();
+    for (name, bytes) in [
+        ("kind 0", unknown),
+        ("a byte too many", long),
+        ("cut short", short),
+        ("the first way as another one", way(0)),
+        ("a ninth way", way(8)),
+    ] {
         file.refused("8", "RIB request", name, &bytes, RibRequest::parse(&bytes));
     }
     let mut not_an_absence = vec![2, 0, 0, 0, 7];

@@ -19,7 +19,11 @@ pub(crate) fn run(arguments: &CertifyArguments, form: Form) -> Outcome {
     let owner = key::load(&arguments.key, Role::Capsule)?;
     let now = clock::now();
     let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
-    let made = AdCert::sign(&owner, arguments.server, now.unix_ms, window)
+    let sign = match arguments.several {
+        true => AdCert::sign_one_of_several,
+        false => AdCert::sign,
+    };
+    let made = sign(&owner, arguments.server, now.unix_ms, window)
         .map_err(|error| explain(&arguments.out, error))?;
     made.save(&arguments.out).map_err(|error| explain(&arguments.out, error))?;
     form.print(&Report { made, path: arguments.out.clone() });

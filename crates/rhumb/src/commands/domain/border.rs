@@ -22,7 +22,8 @@ pub(super) fn delegate(arguments: &BorderArguments, form: Form) -> Outcome {
     let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
     let up_to = arguments.up_to;
     let parent = arguments.parent.map(|domain| Export { domain, up_to });
-    let delegation = Delegation::sign(&domain, arguments.router, parent, now.unix_ms, window)
+    let router = (arguments.router, arguments.only);
+    let delegation = Delegation::sign(&domain, router, parent, now.unix_ms, window)
         .map_err(|error| explain(&arguments.key, error))?;
     delegation.save(&arguments.out).map_err(|error| explain(&arguments.out, error))?;
     form.print(&Report { delegation, written_to: Some(arguments.out.clone()) });
