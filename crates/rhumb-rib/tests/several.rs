@@ -4,8 +4,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use rhumb_rib::store::{Change, Memory, Store};
+use rhumb_rib::store::{Change, Memory, RemovalChange, Store};
 use rhumb_rib::{Account, Config, Entry, Held, RibError};
+use rhumb_trust::Removal;
 use rhumb_wire::rib::{MAX_WAYS, Refusal, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Role, Scope, Statement};
 
@@ -199,6 +200,14 @@ impl Store for Counted {
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), RibError> {
         self.store.commit(changes)
+    }
+
+    fn removals(&mut self) -> Result<Vec<Option<Removal>>, RibError> {
+        self.store.removals()
+    }
+
+    fn commit_removals(&mut self, changes: &[RemovalChange]) -> Result<(), RibError> {
+        self.store.commit_removals(changes)
     }
 }
 
