@@ -13,6 +13,7 @@ mod mobility;
 mod nack_storm;
 mod partition;
 mod path_mtu;
+mod removal;
 mod renewal;
 mod repeatable;
 mod rib_death;

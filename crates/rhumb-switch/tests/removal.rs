@@ -229,3 +229,54 @@ fn a_removal_by_another_domain_shuts_out_nobody_of_this_one() {
     assert_eq!(scene.session(0, node).unwrap().standing, "admitted");
     assert_eq!(scene.world.routers[0].switch.status(scene.world.now).removals, 0);
 }
+
+#[test]
+fn a_rib_that_forges_removals_shuts_out_nobody_and_delays_none_of_anothers() {
+    let mut scene = scene(Standing::Refused);
+    let (domain, world) = (scene.domain.name(), &mut scene.world);
+    let (node, router) = (Identity::generate(Role::Node, 0).unwrap(), world.identity(Role::Router));
+    let (name, now) = (node.name(), world.now);
+    let membership = {
+        let window = window(world);
+        Membership::sign(&scene.domain, None, name, Rights::JOIN, now.unix_ms, window).unwrap()
+    };
+    // It says that the domain removed the node, with a signature that is not the domain's; and goes
+    // on from the same mark for ever.
+    let genuine = Removal::sign(&scene.domain, None, name, now.unix_ms, window(world)).unwrap();
+    let (metadata, mut certificates) = genuine.lists();
+    certificates[0].signature[7] ^= 1;
+    let forged = vec![(metadata, certificates)];
+    let lie = move |asked: &RibRequestBody, truth| match asked {
+        RibRequestBody::Removals(since) => {
+            Some(RibResponseBody::Removals { to: *since, removals: forged.clone() })
+        }
+        _ => Some(truth),
+    };
+    let liar = world.liar(Box::new(lie));
+    let remote = rhumb_switch::Remote {
+        address: world.liars[liar].address(),
+        name: Some(world.liars[liar].identity.name()),
+    };
+    let mut config = Config { locator: Some(router_address(7)), ..scene.config.clone() };
+    config.ribs.insert(0, remote);
+    let third = world.router_with(router, router_address(7), config);
+    let node = world.node_of(Arc::new(node.with_membership(membership).unwrap()), third);
+    world.run(10 * SECOND);
+    assert_eq!(scene.session(third, node).unwrap().standing, "admitted");
+    let status = scene.world.routers[third].switch.status(scene.world.now);
+    assert_eq!((status.removals, status.counters.removals_heard), (0, 0));
+    assert!(status.counters.rib_answers_refused > 0);
+    // Nor does it ask so much more for that.
+    assert!(scene.world.liars[liar].asked < 50, "{} questions", scene.world.liars[liar].asked);
+    // What an honest one tells is in force at once.
+    scene.remove(node, scene.ribs[1]);
+    scene.world.run(SECOND);
+    assert!(scene.session(third, node).is_none_or(|it| it.standing == "refused"));
+    let status = scene.world.routers[third].switch.status(scene.world.now);
+    assert!(
+        status
+            .refused
+            .iter()
+            .any(|it| { it.missing.as_ref().is_some_and(|why| why.contains(&domain.to_string())) })
+    );
+}

@@ -7,6 +7,9 @@
 //!    withholds what others tell, each RIB is asked once a minute anyway.
 //! 4. A RIB of whose removals not all were believed is asked for everything at the next time: a
 //!    clock may have been wrong.
+//!
+//! INVARIANT: no RIB is asked more in a minute than it takes to hear all that a register holds, and
+//! one that tells what is not believed, far less.
 
 use std::time::{Duration, Instant};
 
@@ -29,6 +32,8 @@ struct Walk {
     /// In vain, in a row.
     tries: u32,
     is_doubtful: bool,
+    /// What it has cost since it was waited for last.
+    spent: u32,
 }
 
 impl Walks {
@@ -95,13 +100,16 @@ impl Directory {
         };
         let walk = &mut self.walks.by_replica[replica];
         walk.is_doubtful |= !all_believed;
+        let goes_on = were_any && walk.mark != to;
+        walk.spent += if all_believed { 1 } else { COST_OF_DOUBT };
         (walk.mark, walk.tries) = (to, 0);
-        if were_any {
+        if goes_on && walk.spent <= MOST_IN_A_MINUTE {
             return self.ask_removals(replica, now);
         }
         if std::mem::take(&mut walk.is_doubtful) {
             walk.mark = Mark::default();
         }
+        walk.spent = 0;
         walk.due = Some(now + ASK_AGAIN_AFTER);
     }
 
@@ -132,5 +140,9 @@ impl Directory {
 /// As long as an answer may take on a bad day.
 const REPEAT_AFTER: Duration = Duration::from_millis(500);
 const MAX_DOUBLINGS: u32 = 4;
+/// Answers in a row after which a RIB is left alone for a minute: as many removals as are kept.
+const MOST_IN_A_MINUTE: u32 = 1 << 14;
+/// One that tells what is not believed is asked 256 times.
+const COST_OF_DOUBT: u32 = 1 << 6;
 /// Of a thousand routers a RIB hears 17 questions in a second.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
