@@ -166,9 +166,9 @@ impl Removal {
     /// not make it void: what it said is about whom it admitted.
     ///
     /// # Errors
-    /// When it does not hold at `now_s`, give or take [`CLOCK_SKEW_S`](crate::CLOCK_SKEW_S), is of a
-    /// sequence that is ahead of that, so that nobody could be admitted again, or a signature is not
-    /// its issuer's.
+    /// When it does not hold at `now_s`, give or take [`CLOCK_SKEW_S`](crate::CLOCK_SKEW_S), is of
+    /// a sequence that is ahead of that, so that nobody could be admitted again, or a signature is
+    /// not its issuer's.
     pub fn verify(self, now_s: u64) -> Result<Verified<Self>, RemovalError> {
         check_window(&self.certificate, now_s).map_err(RemovalError::Statement)?;
         if is_ahead(self.certificate.sequence, now_s) {
