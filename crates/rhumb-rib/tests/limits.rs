@@ -97,6 +97,30 @@ fn what_counts_is_what_is_shown_and_what_it_has_stays_counted() {
     assert!(directory.found(holders[0].name()).is_empty());
 }
 
+/// What is withdrawn counts on nobody's limit. One that is older than what holds withdraws nothing:
+/// brought by somebody who has no room, it would take what holds off the account that it is on.
+#[test]
+fn an_older_withdrawal_takes_nothing_off_an_account() {
+    let (site, helper) = (Site::new(3), Site::new(1));
+    let (member, free) = (site.admit(Holder::new().name(), 3), Holder::new());
+    let helping = helper.admit(free.name(), 1);
+    let mut directory = Directory::new();
+    assert_eq!(tell(&mut directory, &helping, &free, 1), Ok(()));
+    let holders = Holder::line(3);
+    for holder in &holders {
+        assert_eq!(tell(&mut directory, &member, holder, 10), Ok(()));
+        directory.limits = NameLimits::of(&helping);
+        let old = holder.withdrawal(5);
+        assert_eq!(directory.publish_as(free.name(), &[holder], vec![old]), FULL);
+    }
+    assert_eq!(tell(&mut directory, &member, &Holder::new(), 1), FULL);
+    // One that withdraws is always taken.
+    directory.limits = NameLimits::of(&helping);
+    let newer = holders[0].withdrawal(11);
+    assert_eq!(directory.publish_as(free.name(), &[&holders[0]], vec![newer]), Ok(()));
+    assert_eq!(tell(&mut directory, &member, &Holder::new(), 1), Ok(()));
+}
+
 /// Puts a member's membership into its handshakes, and asks a RIB that keeps a file.
 #[test]
 fn a_member_has_no_more_by_new_sessions_and_restarts() {

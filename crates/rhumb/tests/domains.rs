@@ -8,12 +8,16 @@ const ANY: &str = "127.0.0.1:0";
 
 /// `issuer` admits the holder of `key`, and what it says lies beside that key. The holder's name.
 pub(crate) fn admit(place: &Place, issuer: &str, key: &str, rights: &str) -> String {
+    admit_within(place, issuer, key, rights, &[])
+}
+
+fn admit_within(place: &Place, issuer: &str, key: &str, rights: &str, limits: &[&str]) -> String {
     let name = place.run(&["--json", "keygen", "--role", role_of(key), "--out", key]);
     assert_eq!(name.code, 0, "{}", name.errors);
     let name = name.object()["name"].as_str().unwrap().to_owned();
     let beside = key.replace(".key", ".membership");
     let admit = ["domain", "admit", &name, "--key", issuer, "--rights", rights, "--out", &beside];
-    let run = place.run(&admit);
+    let run = place.run(&[&admit[..], limits].concat());
     assert_eq!(run.code, 0, "{}", run.errors);
     name
 }
@@ -177,6 +181,46 @@ fn limits_are_given_shown_and_never_widened() {
     assert_eq!(inspected["limits"], expected, "what is not said stays as it was");
     let plain = place.run(&["domain", "inspect", "node.membership"]).output;
     assert!(plain.contains("no name but its own, 2 Mbit/s at most"), "{plain}");
+}
+
+#[test]
+fn a_member_is_held_to_its_limits_and_why_says_to_which() {
+    let place = Place::new();
+    let domain = place.keygen("domain", "domain.key");
+    let (_rib, rib) = start_rib(&place, &domain);
+    admit(&place, "domain.key", "router-1.key", "carry,publish");
+    let (_router, at, admin) = start_router(&place, &domain, &rib, "router-1.key");
+    let mut receivers = Vec::new();
+    for key in ["node-server.key", "node-other.key"] {
+        admit(&place, "domain.key", key, "join");
+        receivers.push(place.start(&["receive", "--key", key, "--router", &at]));
+    }
+    let names =
+        receivers.iter_mut().map(|it| it.next_object()["name"].as_str().unwrap().to_owned());
+    let [server, other] = names.collect::<Vec<_>>().try_into().unwrap();
+    let limits = ["--names", "1", "--rate", "100kbit", "--send-to", &server];
+    admit_within(&place, "domain.key", "node-sensor.key", "join", &limits);
+    let ping = |to: &str| {
+        place.run(&["ping", to, "--count", "1", "--key", "node-sensor.key", "--router", &at])
+    };
+    let reached = ping(&server);
+    assert_eq!(reached.code, 0, "{}{}", reached.output, reached.errors);
+    assert_eq!(ping(&other).code, 1, "it may not");
+    let why = |label: &str| place.run(&["why", label, "--admin", &admin]).output;
+    let refused = why("node-sensor");
+    assert!(refused.contains("as its domain leaves it no more names to send to"), "{refused}");
+    let only = format!("send to {server} (node-server) only");
+    assert!(refused.contains(&format!("lets it {only}")), "{refused}");
+
+    // While it is there, it is said what it may.
+    let mut sensor = place.start(&["receive", "--key", "node-sensor.key", "--router", &at]);
+    sensor.next_object();
+    let allowed = why("node-sensor");
+    let limits = format!("no name but its own, 100 kbit/s at most, to {only}");
+    assert!(allowed.contains(&format!("together with all whom it admits: {limits}")), "{allowed}");
+    let status = place.run(&["--json", "status", "--admin", &admin]).object();
+    assert_eq!(status["dropped_pdus"]["rate_exceeded"], 0);
+    assert!(status["dropped_pdus"]["out_of_reach"].as_u64() > Some(0), "{status}");
 }
 
 #[test]

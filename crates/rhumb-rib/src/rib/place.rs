@@ -72,9 +72,9 @@ impl<S: Store> Rib<S> {
         Ok(())
     }
 
-    /// Whether the limits of a publisher leave it an entry. What is withdrawn takes none, and its
-    /// own name is never lost for others'; of what is there already nothing is renewed while there
-    /// is too much.
+    /// Whether the limits of a publisher leave it an entry. What is withdrawn takes none, unless
+    /// something of it stays in force, and its own name is never lost for others'; of what is there
+    /// already nothing is renewed while there is too much.
     fn check_limits(
         &mut self,
         by: &Publisher,
