@@ -36,6 +36,35 @@ impl World {
         self.add(Role::Rib, Plan::Rib { disk: Disk::default(), config, lies: true })
     }
 
+    /// A RIB of somebody's own key, which may show a membership, on a disk that may hold something.
+    pub fn add_rib_as(
+        &mut self,
+        identity: Arc<Identity>,
+        config: rhumb_rib::Config,
+        disk: Disk,
+    ) -> StationId {
+        let plan = Plan::Rib { disk, config: Box::new(config), lies: false };
+        self.add_identity(identity, Role::Rib, plan)
+    }
+
+    /// A router of somebody's own key, which publishes its address, and is told of no RIB but in
+    /// `adjust`.
+    pub fn add_router_as(
+        &mut self,
+        identity: Arc<Identity>,
+        adjust: impl FnOnce(&mut rhumb_switch::Config),
+    ) -> StationId {
+        let locator = Some(self.next_address(Role::Router));
+        let mut config = rhumb_switch::Config {
+            link: link_config(),
+            locator,
+            ..rhumb_switch::Config::default()
+        };
+        adjust(&mut config);
+        let plan = Plan::Router { config, verifier_time: VERIFIER_TIME };
+        self.add_identity(identity, Role::Router, plan)
+    }
+
     /// A router. Without an upstream it publishes its address, with one it is reached through that.
     pub fn add_router(&mut self, upstream: Option<StationId>) -> StationId {
         self.add_router_with(upstream, |_| ())
@@ -125,6 +154,17 @@ impl World {
         self.add_member(Role::Node, Plan::Node { config }, admit)
     }
 
+    /// As [`World::add_node_with`], of somebody's own key, which may show a membership.
+    pub fn add_node_as(
+        &mut self,
+        identity: Arc<Identity>,
+        router: StationId,
+        adjust: impl FnOnce(&mut rhumb_node::Config),
+    ) -> StationId {
+        let config = self.node_config(router, adjust);
+        self.add_identity(identity, Role::Node, Plan::Node { config })
+    }
+
     /// Puts routers on the local network of a node: they
     /// hear what it asks there. Before, nobody does.
     pub fn put_nearby(&mut self, node: StationId, routers: &[StationId]) {
@@ -136,6 +176,12 @@ impl World {
         let config = self.node_config(router, |_| ());
         let identity = self.stations[node.0].identity.clone();
         self.add_identity(identity, Role::Node, Plan::Node { config })
+    }
+
+    /// As [`World::add_outsider`], of somebody's own key, which may show a membership.
+    pub fn add_outsider_as(&mut self, identity: Arc<Identity>) -> StationId {
+        let role = identity.metadata().role;
+        self.add_identity(identity, role, Plan::Outsider)
     }
 
     /// Somebody with a key of its own who follows a script.
@@ -210,7 +256,8 @@ impl World {
         self.wake(id, self.now + Duration::from_micros(1));
     }
 
-    fn remote(&self, station: StationId) -> Remote {
+    /// How others are told of a station.
+    pub fn remote(&self, station: StationId) -> Remote {
         Remote { address: self.address(station), name: Some(self.name(station)) }
     }
 

@@ -59,7 +59,7 @@ pub use fault::Fault;
 pub use network::{Fates, Flight};
 pub use outsider::Outsider;
 pub use random::Random;
-pub use rib::Lie;
+pub use rib::{Disk, Lie};
 pub use router::VERIFIER_TIME;
 pub use station::StationId;
 pub use witness::{Message, Violation};

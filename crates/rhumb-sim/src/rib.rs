@@ -44,7 +44,7 @@ pub enum Lie {
 
 /// A store that outlives the process: clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Disk(Rc<RefCell<Memory>>);
+pub struct Disk(Rc<RefCell<Memory>>);
 
 impl Store for Disk {
     fn entry(&mut self, name: &Name) -> Result<Option<Entry>, RibError> {
@@ -129,6 +129,14 @@ impl RibHost {
                 liar.endpoint.handle_timeout(now.instant);
                 liar.endpoint.poll_transmit(out);
             }
+        }
+    }
+
+    /// What it has counted; a liar counts nothing.
+    pub(crate) fn counters(&self) -> Option<&rhumb_rib::Counters> {
+        match self {
+            Self::Honest(server) => Some(server.counters()),
+            Self::Liar(_) => None,
         }
     }
 

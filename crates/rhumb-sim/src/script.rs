@@ -183,6 +183,28 @@ impl World {
         }
     }
 
+    /// Lets a script use a router's switch, with the time of its clocks; what it sends is the
+    /// script's.
+    pub fn with_switch<T>(
+        &mut self,
+        router: StationId,
+        act: impl FnOnce(&mut Switch, Now) -> T,
+    ) -> Option<T> {
+        let now = self.clock_of(router);
+        match &mut self.stations[router.0].host {
+            Some(Host::Router(router)) => Some(act(&mut router.switch, now)),
+            _ => None,
+        }
+    }
+
+    /// What a RIB that runs has counted.
+    pub fn rib_counters(&self, rib: StationId) -> Option<&rhumb_rib::Counters> {
+        match &self.stations[rib.0].host {
+            Some(Host::Rib(rib)) => rib.counters(),
+            _ => None,
+        }
+    }
+
     /// What a router that runs told.
     pub fn router_events(&self, router: StationId) -> &[rhumb_switch::Event] {
         match &self.stations[router.0].host {

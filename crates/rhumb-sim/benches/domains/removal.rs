@@ -13,11 +13,11 @@ use rhumb_switch::{Event, Switch};
 use rhumb_trust::{Access, Identity, Membership, Removal, Rule, Standing, Window};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Action, Name, PduHeader, Rights, Role};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::Figure;
+use crate::figures::Figures;
 
-pub(crate) fn measure(figures: &mut Vec<Figure>) -> Value {
+pub(crate) fn measure(figures: &mut Figures) {
     let mut scene = Scene::new();
     let sent_at = scene.remove();
     let mut heard: Vec<Option<Duration>> = vec![None; ROUTERS];
@@ -40,22 +40,27 @@ pub(crate) fn measure(figures: &mut Vec<Figure>) -> Value {
     let mut took: Vec<f64> = heard.into_iter().map(|at| ms(at.unwrap_or(GIVEN_UP_AFTER))).collect();
     took.sort_by(f64::total_cmp);
     let last = took[ROUTERS - 1];
-    let mut add = |name, value, unit, at_most| figures.push(Figure { name, value, unit, at_most });
-    add("removal_in_force_half", took[ROUTERS / 2], "ms", None);
-    add("removal_in_force_99_percent", took[ROUTERS * 99 / 100], "ms", None);
-    add("removal_in_force_all", last, "ms", Some((1000.0, "at 1,000 routers within a second")));
-    let ended = ms(ended.unwrap_or(GIVEN_UP_AFTER));
-    add("removed_sessions_ended", ended, "ms", Some((1000.0, "what rests on it has ended")));
-    json!({
-        "part": "removal",
-        "routers": ROUTERS,
-        "ribs": 2,
-        "ribs_told": 1,
-        "one_way_ms": ms(LINKS.delay),
-        "jitter_ms": ms(LINKS.jitter),
-        "loss": LINKS.loss,
-        "events": scene.world.totals().events,
-    })
+    let half = "half of the routers judge by it";
+    figures.add("removal_in_force_half", half, took[ROUTERS / 2], "ms");
+    let most = "99 in 100 of the routers judge by it";
+    figures.add("removal_in_force_99_percent", most, took[ROUTERS * 99 / 100], "ms");
+    let (all, second) = ("all routers judge by it", (1000.0, "at 1,000 routers within a second"));
+    figures.hold("removal_in_force_all", all, (last, "ms"), second);
+    let (what, ended) = ("the last session that rests on it", ms(ended.unwrap_or(GIVEN_UP_AFTER)));
+    let bound = (1000.0, "what rests on it has ended");
+    figures.hold("removed_sessions_ended", what, (ended, "ms"), bound);
+    figures.condition(
+        "removal",
+        json!({
+            "routers": ROUTERS,
+            "ribs": 2,
+            "ribs_told": 1,
+            "one_way_ms": ms(LINKS.delay),
+            "jitter_ms": ms(LINKS.jitter),
+            "loss": LINKS.loss,
+            "events": scene.world.totals().events,
+        }),
+    );
 }
 
 struct Scene {
