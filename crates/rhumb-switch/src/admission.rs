@@ -243,10 +243,13 @@ impl Switch {
     /// Changes who may join and with which standing. Sessions of those who are refused from now on
     /// end, and names that are refused from now on are attached no longer.
     pub fn set_access(&mut self, access: Access, now: Now) {
+        let before: Vec<Name> = self.admission.access().domains().collect();
         self.admission.joining.set_access(access);
         let access = self.admission.access().clone();
         self.plane.link_mut().set_access(access, now);
-        self.want_removals(now);
+        if self.admission.access().domains().any(|domain| !before.contains(&domain)) {
+            self.directory.want_removals_anew(now.instant);
+        }
         let sessions: Vec<SessionId> =
             self.plane.link().sessions().map(|(session, _)| session).collect();
         for session in sessions {

@@ -212,6 +212,29 @@ fn new_rules_do_not_let_in_who_was_removed() {
 }
 
 #[test]
+fn a_rule_about_another_domain_counts_with_who_was_removed_from_that_before() {
+    let mut scene = scene(Standing::Stranger);
+    let node = scene.member(0);
+    let (now, with_rule) = (scene.world.now, scene.config.access.clone());
+    let other = Identity::generate(Role::Domain, 0).unwrap();
+    let of_other = Rule::of_domain(other.name(), Rights::JOIN, Standing::Admitted);
+    let without = Access { rules: vec![of_other], ..Access::default() };
+    scene.world.routers[0].switch.set_access(without, now);
+    scene.remove(node, scene.ribs[0]);
+    scene.world.run(5 * SECOND);
+    assert_eq!(
+        scene.world.routers[0].switch.status(scene.world.now).removals,
+        0,
+        "it is nothing here"
+    );
+    let now = scene.world.now;
+    scene.world.routers[0].switch.set_access(with_rule, now);
+    scene.world.run(SECOND);
+    assert_eq!(scene.world.routers[0].switch.status(scene.world.now).removals, 1);
+    assert!(scene.session(0, node).is_none_or(|it| it.standing == "stranger"));
+}
+
+#[test]
 fn a_removal_by_another_domain_shuts_out_nobody_of_this_one() {
     let mut scene = scene(Standing::Refused);
     let node = scene.member(0);

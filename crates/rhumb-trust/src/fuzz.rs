@@ -198,6 +198,7 @@ const STEP: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Identity, Window};
     use proptest::prelude::*;
 
     fn route(from: u8, to: u8) -> [u8; STEP] {
@@ -224,6 +225,26 @@ mod tests {
             let mut second = route(1, 2);
             (second[6], second[7]) = (at, 1);
             assert!(!is_believed(&input(&[route(0, 1), second])), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_removal_with_any_changed_byte_keeps_to_what_removals_are() {
+        let identity = || Identity::generate(Role::Domain, 0).unwrap();
+        let (domain, working) = (identity(), identity());
+        let (window, name) = (Window::starting(1000, 60), Name([7; 32]));
+        let own = Membership::sign(&domain, None, working.name(), Rights::ADMIT, 1, window);
+        let said = Removal::sign(&working, Some(&own.unwrap()), name, 1, window).unwrap();
+        let bytes = said.emit();
+        removal(&bytes);
+        for at in 0..bytes.len() {
+            for flipped in [1, 0x80] {
+                let mut changed = bytes.clone();
+                changed[at] ^= flipped;
+                removal(&changed);
+                let is_believed = Removal::parse(&changed).is_ok_and(|it| it.verify(1000).is_ok());
+                assert!(!is_believed, "byte {at}");
+            }
         }
     }
 

@@ -63,6 +63,15 @@ impl Directory {
         }
     }
 
+    /// Has RIBs tell everything once more: removals count now that did not matter before.
+    pub fn want_removals_anew(&mut self, now: Instant) {
+        self.walks.is_wanted = true;
+        for replica in 0..self.replicas.len() {
+            self.walks.by_replica[replica].mark = Mark::default();
+            self.begin_walk(replica, now);
+        }
+    }
+
     /// There may be a session with a RIB now.
     pub(super) fn begin_walk(&mut self, replica: usize, now: Instant) {
         if self.walks.is_wanted && self.replicas[replica].session().is_some() {
