@@ -33,7 +33,7 @@ pub(crate) struct Beyond {
     /// The RIBs that there are sessions with.
     parents: HashMap<SessionId, Arc<Metadata>>,
     /// By name and the number of the way.
-    remembered: Table<(Name, u8), Remembered>,
+    remembered: Table<(Name, u8), Kept>,
     metadata: Table<Name, (u8, Metadata)>,
     /// The newest of each slot that changed: what rests on an older one is asked for again.
     newest: Table<Slot, u64>,
@@ -63,6 +63,13 @@ pub(crate) struct Remembered {
     pub(crate) level: u8,
     pub(crate) metadata: Vec<Metadata>,
     pub(crate) certificates: Vec<Certificate>,
+}
+
+/// The same, when it was heard.
+struct Kept {
+    what: Remembered,
+    /// The newest statement that was known then, of all issuers on the way, to be one of several.
+    as_of: u64,
 }
 
 /// What a RIB of the domain around said, to be verified.
@@ -225,11 +232,13 @@ impl Beyond {
 
     /// What is remembered of a name and holds, be it that it was withdrawn.
     pub(crate) fn in_force(&mut self, name: &Name, number: u8, now_s: u64) -> Option<Remembered> {
-        let remembered = self.remembered.get(&(*name, number))?;
+        let Kept { what: remembered, as_of } = self.remembered.get(&(*name, number))?;
         let holds = |it: &Certificate| it.not_after_s >= now_s;
         let certificates = &remembered.certificates;
         let newest = Newest { by_slot: &self.newest, of_several: &self.newest_of_several };
-        if certificates.iter().all(|it| holds(it) && newest.is(it)) {
+        // Which ways there are besides the first is not known any more, when there is another one.
+        let is_as_then = number == 0 || newest.several_to(certificates) <= *as_of;
+        if is_as_then && certificates.iter().all(|it| holds(it) && newest.is(it)) {
             return Some(remembered.clone());
         }
         self.remembered.remove(&(*name, number));
@@ -244,7 +253,9 @@ impl Beyond {
 
     pub(crate) fn remember(&mut self, (name, number): (Name, u8), what: Remembered) {
         self.learn_metadata(what.level, &what.metadata);
-        self.remembered.insert((name, number), what);
+        let newest = Newest { by_slot: &self.newest, of_several: &self.newest_of_several };
+        let as_of = newest.several_to(&what.certificates);
+        self.remembered.insert((name, number), Kept { what, as_of });
     }
 
     /// Which ways there are besides the first may have changed.
@@ -308,6 +319,12 @@ struct Newest<'a> {
 }
 
 impl Newest<'_> {
+    /// The highest sequence that was heard, of all issuers of these, of what is one of several.
+    fn several_to(&self, certificates: &[Certificate]) -> u64 {
+        let heard = certificates.iter().filter_map(|it| self.of_several.peek(&it.issuer).copied());
+        heard.max().unwrap_or(0)
+    }
+
     /// Whether nothing newer is known than this certificate.
     fn is(&self, certificate: &Certificate) -> bool {
         let issuer = certificate.issuer;

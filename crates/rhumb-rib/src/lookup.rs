@@ -106,6 +106,10 @@ impl Trail {
                 _ => first = first.or(Some(at.trail)),
             }
         }
+        // Of several, those that end nowhere are none while others end at an address.
+        if number > 0 && ways.iter().any(Self::has_address) {
+            ways.retain(Self::has_address);
+        }
         if ways.is_empty() {
             ways.extend(first);
         }
@@ -130,6 +134,10 @@ impl Trail {
         }
         self.metadata.truncate(fitting);
         self
+    }
+
+    fn has_address(&self) -> bool {
+        self.certificates.last().is_some_and(|it| matches!(it.statement, Statement::Locator(_)))
     }
 
     /// Whether the name is reached this way: that a server answers

@@ -100,6 +100,11 @@ impl Newest {
         self.withdrawal.as_deref().filter(|said| outdates(said, certificate))
     }
 
+    /// The highest sequence of those that are each one of several.
+    pub(crate) fn several_to(&self) -> u64 {
+        self.several.as_ref().map_or(0, |said| said.sequence)
+    }
+
     /// Whether this very statement, or a newer one, has been taken over.
     pub(crate) fn knows(&self, certificate: &Certificate) -> bool {
         // Of several, one may be new though a later one is known.

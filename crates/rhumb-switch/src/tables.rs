@@ -73,6 +73,9 @@ struct Others {
     ways: Vec<Other>,
     /// The number of the next one that RIBs are to be asked for.
     next: u8,
+    /// The newest statement that is one of several when the first was to be asked for, of all
+    /// issuers on the way.
+    as_of: u64,
 }
 
 /// A verified way besides the first.
@@ -199,8 +202,25 @@ impl Tables {
                 }
                 stands
             });
+            if is_one_of_several(&way.chain) {
+                way.wants_other = self.number_to_ask(destination, &way.chain);
+            }
             return Known::Way(way);
         }
+    }
+
+    /// The number of another way to a name that RIBs are to be asked for: from the first on, when an
+    /// issuer on the way has said since that there is one more.
+    fn number_to_ask(&self, destination: &Name, chain: &Chain) -> Option<u8> {
+        let issuers = chain.certificates().iter().map(|certificate| &certificate.issuer);
+        let said = issuers.map(|it| self.shard(it).newest.peek(it).map_or(0, Newest::several_to));
+        let latest = said.max().unwrap_or(0);
+        let mut shard = self.shard(destination);
+        let others = shard.routes.get(destination)?.others.as_mut()?;
+        if latest > others.as_of {
+            (others.next, others.as_of) = (1, latest);
+        }
+        Some(others.next).filter(|next| *next < MAX_WAYS)
     }
 
     /// Takes over a verified way to a name. Flows change only when the way did,
@@ -227,7 +247,7 @@ impl Tables {
         shard.absences.remove(&destination);
         let others = is_one_of_several(&chain).then(|| {
             let ways = shard.routes.remove(&destination).map_or(Vec::new(), Route::into_ways);
-            Box::new(Others { ways: without(ways, &chain), next: 1 })
+            Box::new(Others { ways: without(ways, &chain), next: 1, as_of: 0 })
         });
         let route = Route { chain: chain.clone(), level, until, epoch, refresh_at, others };
         shard.routes.insert(destination, route);
@@ -278,7 +298,7 @@ impl Tables {
         let mut shard = self.shard(destination);
         let others = shard.routes.get(destination).and_then(|route| route.others.as_mut());
         if let Some(others) = others {
-            **others = Others { ways: Vec::new(), next: 1 };
+            **others = Others { ways: Vec::new(), next: 1, as_of: 0 };
             drop(shard);
             self.changes.note(destination);
         }
@@ -371,7 +391,9 @@ impl Tables {
         let issuer = &certificate.issuer;
         let mut shard = self.shard(issuer);
         let mut newest = shard.newest.peek(issuer).cloned().unwrap_or_default();
+        let several_to = newest.several_to();
         let ends_something = newest.take(certificate);
+        let adds_something = newest.several_to() > several_to;
         shard.newest.insert(*issuer, newest);
         let covers = |route: &Route| {
             certificate.statement == Statement::Withdrawal
@@ -383,7 +405,7 @@ impl Tables {
             self.ways_changed();
         }
         drop(shard);
-        if ends_something || forgets {
+        if ends_something || adds_something || forgets {
             self.changes.note(issuer);
         }
         ends_something
@@ -551,13 +573,12 @@ impl Shard {
         let wants_refresh = route.refresh_at.take_if(|at| *at <= now).is_some();
         let flow_until = route.refresh_at.unwrap_or(route.until);
         let (chain, level) = (route.chain.clone(), route.level);
-        let (mut others, mut wants_other) = (Vec::new(), None);
+        let mut others = Vec::new();
         if let Some(known) = &mut route.others {
             known.ways.retain(|other| other.until > now);
             others.clone_from(&known.ways);
-            wants_other = Some(known.next).filter(|next| *next < MAX_WAYS);
         }
-        Some(Way { chain, level, flow_until, wants_refresh, others, wants_other })
+        Some(Way { chain, level, flow_until, wants_refresh, others, wants_other: None })
     }
 }
 

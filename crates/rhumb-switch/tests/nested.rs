@@ -24,7 +24,7 @@ use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
 use rhumb_wire::{Action, Certificate, Limits, Name, PduHeader, Rights, Role, Scope, Statement};
 
-use crate::world::{Stranger, World};
+use crate::world::{Router, Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIFETIME_S: u64 = 24 * 3600;
@@ -136,11 +136,11 @@ impl Station {
 
 impl Nest {
     fn new() -> Self {
-        Self::with_borders(1)
+        Self::with_borders(1, false)
     }
 
-    /// Each domain has so many.
-    fn with_borders(borders: u8) -> Self {
+    /// Each domain has so many, of which the second may come later.
+    fn with_borders(borders: u8, one_later: bool) -> Self {
         let mut world = World::new();
         world.rib = None;
         let outermost = world.identity(Role::Domain);
@@ -149,8 +149,28 @@ impl Nest {
         let sea = Station::new(&mut world, (1, borders), (&outermost, None, rib));
         let land = Station::new(&mut world, (2, borders), (&outermost, None, rib));
         let port = Station::new(&mut world, (3, borders), (&sea.identity, Some(&sea), sea.rib));
-        world.run(3 * SECOND);
-        Self { world, rib, sea, land, port }
+        let mut nest = Self { world, rib, sea, land, port };
+        nest.other_borders().for_each(|border| border.is_dead = one_later);
+        nest.world.run(3 * SECOND);
+        nest
+    }
+
+    fn other_borders(&mut self) -> impl Iterator<Item = &mut Router> {
+        let others = [&self.sea, &self.land, &self.port].map(|it| it.other_border);
+        let routers = self.world.routers.iter_mut().enumerate();
+        routers.filter(move |(at, _)| others.contains(&Some(*at))).map(|(_, router)| router)
+    }
+
+    /// How many of what two nodes send each other in so many tenths of a second arrive at each.
+    fn talk(&mut self, nodes: (usize, usize), times: usize) -> [usize; 2] {
+        let nodes = [nodes.0, nodes.1];
+        let before = nodes.map(|node| self.world.nodes[node].received.len());
+        for _ in 0..times {
+            self.world.send(nodes[0], nodes[1], b"on its way");
+            self.world.send(nodes[1], nodes[0], b"on its way");
+            self.world.run(SECOND / 10);
+        }
+        [0, 1].map(|it| self.world.nodes[nodes[it]].received.len() - before[it])
     }
 
     fn node(&mut self, router: usize) -> usize {
@@ -472,7 +492,7 @@ fn an_export_is_renewed_with_the_lease() {
 fn a_border_that_dies_has_its_place_taken_by_another_one_of_its_domain() {
     let stations: [fn(&Nest) -> &Station; 3] = [|it| &it.port, |it| &it.sea, |it| &it.land];
     for dying in stations {
-        let mut nest = Nest::with_borders(2);
+        let mut nest = Nest::with_borders(2, false);
         let (a, b) = nest.far_apart();
         assert!(nest.arrives(a, b) && nest.arrives(b, a));
         // By whom it goes now.
@@ -485,16 +505,22 @@ fn a_border_that_dies_has_its_place_taken_by_another_one_of_its_domain() {
         let is_one = after[0] - before[0] >= after[1] - before[1];
         nest.world.routers[if is_one { one } else { other }].is_dead = true;
         // What is sent in the first second may be lost; nobody does anything.
-        let sent = |nest: &mut Nest, times: usize| {
-            let arrived = [a, b].map(|node| nest.world.nodes[node].received.len());
-            for _ in 0..times {
-                nest.world.send(a, b, b"on its way");
-                nest.world.send(b, a, b"on its way");
-                nest.world.run(SECOND / 10);
-            }
-            [0, 1].map(|it| nest.world.nodes[[a, b][it]].received.len() - arrived[it])
-        };
-        sent(&mut nest, 10);
-        assert_eq!(sent(&mut nest, 10), [10, 10], "{before:?} {after:?}");
+        nest.talk((a, b), 10);
+        assert_eq!(nest.talk((a, b), 10), [10, 10], "{before:?} {after:?}");
     }
+}
+
+#[test]
+fn a_border_that_comes_later_is_soon_known_to_who_goes_by_another_one() {
+    let mut nest = Nest::with_borders(2, true);
+    let (a, b) = nest.far_apart();
+    assert_eq!(nest.talk((a, b), 10), [10, 10]);
+    nest.other_borders().for_each(|border| border.is_dead = false);
+    nest.talk((a, b), 30);
+    // The first ones die, all at once.
+    for border in [nest.sea.border, nest.land.border, nest.port.border] {
+        nest.world.routers[border].is_dead = true;
+    }
+    nest.talk((a, b), 20);
+    assert_eq!(nest.talk((a, b), 10), [10, 10]);
 }

@@ -20,11 +20,12 @@ impl<S: Store> Rib<S> {
     pub(crate) fn note_to_pass<'a>(&mut self, entries: impl Iterator<Item = (Name, &'a Entry)>) {
         let (Some(beyond), Some(domain)) = (&mut self.beyond, self.config.domain) else { return };
         for (name, entry) in entries {
+            if name == domain {
+                // Where a border is comes before that it is one: who hears of it asks at once.
+                entry.vias().for_each(|border| beyond.upward.note(border));
+            }
             if name == domain || entry.may_show() || beyond.upward.has_passed(name) {
                 beyond.upward.note(name);
-            }
-            if name == domain {
-                entry.vias().for_each(|border| beyond.upward.note(border));
             }
         }
     }
