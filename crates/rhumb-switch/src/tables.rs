@@ -209,8 +209,8 @@ impl Tables {
         }
     }
 
-    /// The number of another way to a name that RIBs are to be asked for: from the first on, when an
-    /// issuer on the way has said since that there is one more.
+    /// The number of another way to a name that RIBs are to be asked for: from the first on, when
+    /// an issuer on the way has said since that there is one more.
     fn number_to_ask(&self, destination: &Name, chain: &Chain) -> Option<u8> {
         let issuers = chain.certificates().iter().map(|certificate| &certificate.issuer);
         let said = issuers.map(|it| self.shard(it).newest.peek(it).map_or(0, Newest::several_to));

@@ -5,6 +5,7 @@
 //! | `look_up` | questions at each level, and time, of a look-up from a domain within a domain to the other side |
 //! | `border` | a PDU of a known flow at a border, against one inside of a domain: time and instructions |
 //! | `removal` | a domain takes back what it gave: until when does it count at each of 1,000 routers? |
+//! | `anycast` | three servers answer for a name, and the nearest dies: for how long nobody answers |
 //! | `scale` | 100 domains, 1,000 routers and a million names, with churn: memory, questions, times, deliveries |
 //!
 //! All stations are production cores in the simulated world of this crate. Times are of its virtual
@@ -14,6 +15,7 @@
 //! minutes, and the memory that it reports.
 #![allow(clippy::disallowed_methods, reason = "a bench owns its clock and its processes")]
 
+mod anycast;
 mod border;
 mod figures;
 mod look_up;
@@ -40,10 +42,11 @@ fn main() {
     }
     figures.condition("delay_ms", nest::DELAY.as_millis() as u64);
     figures.condition("verifier_us", rhumb_sim::VERIFIER_TIME.as_micros() as u64);
-    let parts: [Part; 4] = [
+    let parts: [Part; 5] = [
         ("look_up", look_up::measure),
         ("border", border::measure),
         ("removal", removal::measure),
+        ("anycast", anycast::measure),
         ("scale", scale::measure),
     ];
     let chosen = parts.iter().any(|(name, _)| said(name));
