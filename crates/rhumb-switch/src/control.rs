@@ -280,7 +280,11 @@ impl Switch {
         }
         let may_publish =
             self.directory.can_publish(&name) && self.may_cost(session, Cost::Publication, now);
-        let room = if may_publish { self.room_for(session, &name, now) } else { NO_ROOM };
+        let room = if may_publish {
+            self.room_for(session, &chain.certificates()[0], now)
+        } else {
+            NO_ROOM
+        };
         if let Err(why) = room {
             self.plane.drop_pdu(why);
             let reason = Reason::Overloaded(RETRY_ATTACHING_MS);
@@ -349,13 +353,18 @@ impl Switch {
     }
 
     /// Whether a session has room for a name, or why not.
-    fn room_for(&mut self, session: SessionId, name: &Name, now: Now) -> Result<(), DropReason> {
-        if self.neighbour(session, now).attached.contains(name) {
+    fn room_for(
+        &mut self,
+        session: SessionId,
+        own: &Certificate,
+        now: Now,
+    ) -> Result<(), DropReason> {
+        if self.neighbour(session, now).attached.contains(&own.issuer) {
             return Ok(());
         }
         match self.may_attach(session, now) {
             false => NO_ROOM,
-            true if self.may_have_name(session, name, now) => Ok(()),
+            true if self.may_have_name(session, own, now) => Ok(()),
             true => Err(DropReason::TooManyNames),
         }
     }

@@ -10,7 +10,7 @@ use rhumb_link::SessionId;
 use rhumb_trust::{Membership, Missing, Now};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{LabelledHeader, LabelledPdu};
-use rhumb_wire::{Limits, Name, Pdu};
+use rhumb_wire::{Certificate, Limits, Name, Pdu};
 
 use crate::event::Event;
 use crate::limits::{Bounds, Exhausted};
@@ -85,10 +85,18 @@ impl Switch {
 
 // Names.
 impl Switch {
-    /// Whether the domain of a session's peer leaves it room for a name, which may be attached by
-    /// another session that counts on the same accounts. If not, that is noted.
-    pub(crate) fn may_have_name(&mut self, session: SessionId, name: &Name, now: Now) -> bool {
-        let elsewhere = self.routes.attached_as(name).next().map(|attached| attached.session);
+    /// Whether the domain of a session's peer leaves it room for a name, by its holder's own word.
+    /// One that another session has attached, which counts on the same accounts, moves, unless it
+    /// is attached by several. If there is no room, that is noted.
+    pub(crate) fn may_have_name(
+        &mut self,
+        session: SessionId,
+        own: &Certificate,
+        now: Now,
+    ) -> bool {
+        let moves = !own.statement.is_one_of_several();
+        let elsewhere = self.routes.attached_as(&own.issuer).next();
+        let elsewhere = elsewhere.filter(|_| moves).map(|attached| attached.session);
         let Some(full) = self.admission.without_room(session, elsewhere, 1) else { return true };
         // Perhaps names count there that have left.
         if self.admission.may_look(&full.giver, now.instant) {

@@ -12,7 +12,7 @@ use rhumb_wire::datagram::LANES;
 use rhumb_wire::flow::FlowAccept;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
-use rhumb_wire::{Action, Limits, Name, PduHeader, Rights, Role};
+use rhumb_wire::{Action, Limits, Metadata, Name, PduHeader, Rights, Role, Statement};
 
 use crate::world::{Stranger, World};
 
@@ -227,6 +227,33 @@ fn a_name_moves_between_those_who_share_a_limit_that_is_used_up() {
     }
     assert_eq!(closed.dropped(DropReason::TooManyNames), 0);
     assert_eq!(closed.serves(&mut servers[1], 2), 0);
+}
+
+#[test]
+fn a_name_that_several_serve_counts_for_each_of_them() {
+    let mut closed = Closed::new();
+    let site = Key::new(Role::Node);
+    let rights = Rights::JOIN.and(Rights::ADMIT);
+    let own = closed.admit_by(names(4), (&closed.domain, None), site.name(), rights);
+    let owner = closed.world.identity(Role::Capsule);
+    // The first two have room for it and for their own name each, the others for neither.
+    for expected in [0, 0, 2, 4] {
+        let key = Key::new(Role::Node);
+        let given = closed.admit_by(names(4), (&site.0, Some(&own)), key.name(), Rights::JOIN);
+        let mut server = closed.shows(&key, &given);
+        let via = closed.world.routers[0].switch.name();
+        let window = Window::starting(closed.world.now.unix_s(), 600);
+        let statement = Statement::Service { server: key.name(), several: true };
+        let sequence = closed.world.now.unix_ms;
+        let word = owner.certify(statement, sequence, window).unwrap();
+        let mut metadata = Vec::new();
+        Metadata::emit_list(&[(**owner.metadata()).clone()], &mut metadata);
+        let header = PduHeader::new(Action::Advertise, owner.name(), via);
+        let route = server.route(via, &closed.world);
+        server.send(&mut closed.world, header, &metadata, &[word, route]);
+        closed.joins(&mut server);
+        assert_eq!(closed.dropped(DropReason::TooManyNames), expected);
+    }
 }
 
 #[test]
