@@ -66,7 +66,8 @@ impl Domains {
         let exported = certificates.clone().filter_map(|it| it.statement.exports_by());
         let domains: Vec<Name> = exported.chain(of).collect();
         for certificate in certificates.filter(|it| domains.contains(&it.issuer)) {
-            if let Statement::Route { via, scope: Scope::Any } = certificate.statement {
+            let Statement::Route { via, scope } = certificate.statement else { continue };
+            if matches!(scope, Scope::Any | Scope::Several) {
                 self.borders.insert(via, certificate.clone());
             }
         }
