@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_node::core::Event;
-use rhumb_switch::DropReason;
+use rhumb_switch::{DropReason, Remote};
 use rhumb_trust::{Access, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::datagram::LANES;
 use rhumb_wire::flow::FlowAccept;
@@ -14,7 +14,7 @@ use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::{Label, LabelledHeader};
 use rhumb_wire::{Action, Limits, Metadata, Name, PduHeader, Rights, Role, Statement};
 
-use crate::world::{Stranger, World};
+use crate::world::{Stranger, World, router_address};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -383,6 +383,33 @@ fn a_rate_bounds_what_a_member_sends_in_names_and_by_labels_on_all_workers() {
             closed.world.nodes[to].received.iter().filter(|(from, _)| *from == from_free);
         assert_eq!(received.count(), 100);
     }
+}
+
+/// A router with a rate, of which the next one demands capabilities besides.
+#[test]
+fn a_rate_bounds_what_comes_over_a_border_too() {
+    let mut world = World::new();
+    let (domain, key) = (Identity::generate(Role::Domain, 0).unwrap(), Key::new(Role::Router));
+    let window = Window::starting(world.now.unix_s(), 24 * 3600);
+    let by = (&domain, None);
+    let shown = Membership::sign_within(rate(800), by, key.name(), Rights::CARRY, 1, window);
+    let [near, far] = [0, 1].map(router_address);
+    let identity = world.identity(Role::Router);
+    let upstream = Remote { address: far, name: Some(identity.name()) };
+    world.router(key.with(&shown.unwrap()), near, Some(upstream), None);
+    world.router(identity, far, None, Some(far));
+    world.run(2 * SECOND);
+    world.border(0, 1);
+    let (a, b) = (world.node(0), world.node(1));
+    world.warm_up(a, b);
+    let before = world.nodes[b].received.len();
+    for _ in 0..500 {
+        world.send(a, b, &[7; 1000]);
+        world.settle();
+    }
+    let bytes = (world.nodes[b].received.len() - before) * 1000;
+    assert!((10_000..=17_000).contains(&bytes), "a burst: {bytes}");
+    assert!(world.dropped(1, DropReason::RateExceeded) >= 400);
 }
 
 #[test]
