@@ -87,6 +87,17 @@ impl Process {
         }
     }
 
+    /// Whether the process has ended by itself.
+    pub(super) fn has_ended(&mut self) -> Outcome<bool> {
+        Ok(self.child.try_wait().map_err(Failure::operation)?.is_some())
+    }
+
+    /// Ends the process at once, by its id.
+    pub(super) fn die(&mut self) -> Outcome {
+        self.child.kill().and_then(|()| self.child.wait()).map_err(Failure::operation)?;
+        Ok(())
+    }
+
     /// The next object, if one has been printed already.
     pub(super) fn printed(&mut self) -> Option<Value> {
         self.lines.try_recv().ok().and_then(|line| serde_json::from_str(&line).ok())

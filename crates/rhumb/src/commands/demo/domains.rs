@@ -4,8 +4,8 @@
 //! 2. Carry out the [`STEPS`], one after the other, and say what came of each.
 //!
 //! A step is a function of `steps.rs` that tries something with the running network and says what
-//! it saw, by the word of the processes; a further one (a second border that takes over, a group of
-//! receivers) is one function more, and one line more in [`STEPS`].
+//! it saw, by the word of the processes; a further one (a group of receivers) is one function more,
+//! and one line more in [`STEPS`].
 
 mod nest;
 mod steps;
@@ -51,12 +51,13 @@ pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Fo
 }
 
 /// What is tried, in this order.
-const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 5] = [
+const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 6] = [
     steps::move_file,
     steps::trace,
     steps::what_the_world_knows,
     steps::uninvited,
     steps::not_exported,
+    steps::a_border_dies,
 ];
 /// The promise is 30 s with everything; a step under way and
 /// cleaning up take some seconds more at the worst.

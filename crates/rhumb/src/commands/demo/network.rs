@@ -32,7 +32,7 @@ pub(super) struct Daemon {
     pub(super) remote: Remote,
     admin: Admin,
     /// Runs for as long as this value lives.
-    _process: Process,
+    process: Process,
 }
 
 /// Everything that runs. Fields are ended in this order: who depends on others first.
@@ -153,7 +153,12 @@ impl Daemon {
         let admin = ready["admin"].as_str().and_then(|text| Admin::parse(text).ok());
         let admin = admin.ok_or_else(|| silent("admin"))?;
         let remote = Remote { name: Some(holder.name()), address };
-        Ok(Self { remote, admin, _process: process })
+        Ok(Self { remote, admin, process })
+    }
+
+    /// Ends the daemon as a power cut would: without a word to anybody.
+    pub(super) fn die(mut self) -> Outcome {
+        self.process.die()
     }
 
     /// What the daemon says about itself now.

@@ -40,6 +40,8 @@ pub(super) struct Nest<'a> {
     _c_receives: Process,
     pub(super) port_router: Daemon,
     pub(super) farm_router: Daemon,
+    /// Where the land's traffic comes in and goes out.
+    pub(super) land_border: Option<Daemon>,
     borders: Vec<Daemon>,
     pub(super) farm: Domain,
     pub(super) port: Domain,
@@ -68,11 +70,10 @@ impl<'a> Nest<'a> {
         let port = ground.domain("port", "port's RIB", Some(&sea))?;
         let farm = ground.domain("farm", "farm's RIB", Some(&land))?;
         let mut borders = Vec::new();
-        for (domain, label) in
-            [(&sea, "sea's border"), (&land, "land's border"), (&port, "port's border")]
-        {
+        for (domain, label) in [(&sea, "sea's border"), (&port, "port's border")] {
             borders.push(ground.border(domain, label)?.0);
         }
+        let land_border = Some(ground.border(&land, "land's border")?.0);
         let (farm_border, farm_border_name) = ground.border(&farm, "farm's border")?;
         borders.push(farm_border);
         let (port_router, _) = ground.interior(&port, "port's router")?;
@@ -102,6 +103,7 @@ impl<'a> Nest<'a> {
             _c_receives: c_receives,
             port_router,
             farm_router,
+            land_border,
             borders,
             farm,
             port,
@@ -119,7 +121,7 @@ impl<'a> Nest<'a> {
 
     /// How many processes run by now.
     pub(super) fn processes(&self) -> usize {
-        let (ribs, routers, nodes) = (self.domains().len(), self.borders.len() + 2, 2);
+        let (ribs, routers, nodes) = (self.domains().len(), self.borders.len() + 3, 2);
         ribs + routers + nodes
     }
 

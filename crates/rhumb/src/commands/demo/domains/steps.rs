@@ -1,6 +1,7 @@
 //! The steps of the demo of trust domains: each tries something with the running network, and says
 //! what it saw, by the word of those concerned.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use rhumb_daemon::clock;
@@ -12,6 +13,7 @@ use rhumb_wire::{Name, Role};
 use serde_json::Value;
 
 use super::super::file::{self, DemoFile};
+use super::super::network::Daemon;
 use super::nest::Nest;
 use super::story::Step;
 
@@ -193,6 +195,52 @@ pub(super) fn not_exported(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> 
     Ok(step.end())
 }
 
+/// The land gets a second border; while A sends the file once more, the first one dies.
+pub(super) fn a_border_dies(nest: &mut Nest<'_>, given: &Given<'_>) -> Outcome<Step> {
+    let tried = "The land gets a second border. A sends the file once more, and on its way the border that \
+                 carries it dies, without a word to anybody.";
+    let mut step = Step::begin("border dies", tried.into());
+    let patience = nest.ground.patience;
+    let (other, _) = nest.ground.border(&nest.land, "land's other border")?;
+    let to = nest.b.name().to_string();
+    let mut arguments = vec!["send".as_ref(), given.file.path.as_os_str()];
+    arguments.extend::<[&OsStr; 3]>(["--to".as_ref(), to.as_ref(), "--quiet".as_ref()]);
+    let mut sending = nest.run_as_a(&arguments)?;
+    let Some(first) = nest.land_border.take() else { return Ok(step.end()) };
+    let carried = |border: &Daemon| Ok(border.status()?["forwarded_pdus"].as_u64().unwrap_or(0));
+    let before = [carried(&first)?, carried(&other)?];
+    let by = loop {
+        patience.check()?;
+        let [by_first, by_other] = [carried(&first)? - before[0], carried(&other)? - before[1]];
+        if by_first.max(by_other) >= ON_ITS_WAY || sending.has_ended()? {
+            break if by_first >= by_other { "land's border" } else { "land's other border" };
+        }
+    };
+    let was_over = sending.has_ended()?;
+    let (dies, left) = if by == "land's border" { (first, other) } else { (other, first) };
+    dies.die()?;
+    let sent = sending.next_object(patience)?;
+    let received = nest.b_receives.next_object(patience)?;
+    let at = received["received"].as_str().unwrap_or_default();
+    let arrived = file::sha256_text(at.as_ref()).map_err(Failure::operation)?;
+    let is_whole = arrived == given.file.sha256;
+    let seconds = sent["seconds"].as_f64().unwrap_or_default();
+    step.saw(!was_over, format!("{by} carried it, and was ended by force in the middle."));
+    let verdict = if is_whole { "is the same at both ends" } else { "differs" };
+    step.saw(
+        is_whole,
+        format!(
+            "The file went on by the other one: {seconds:.2} s in all, and its SHA-256 {verdict}."
+        ),
+    );
+    nest.land_border = Some(left);
+    step.note("died", by);
+    step.note("died_on_its_way", !was_over);
+    step.note("second_transfer_seconds", seconds);
+    step.note("second_sha256_ok", is_whole);
+    Ok(step.end())
+}
+
 /// The farm's border and router answer, and their names are taken off where the land ends.
 const EXPECTED_WAY: [&str; 7] = [
     "port's router",
@@ -203,5 +251,7 @@ const EXPECTED_WAY: [&str; 7] = [
     "(inside of land: hidden)",
     "B",
 ];
+/// PDUs of the file that a border has carried when it dies: a few in a hundred of them.
+const ON_ITS_WAY: u64 = 500;
 /// Everything is on this machine.
 const PATIENCE: Duration = Duration::from_secs(3);
