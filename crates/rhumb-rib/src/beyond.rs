@@ -236,8 +236,8 @@ impl Beyond {
         let holds = |it: &Certificate| it.not_after_s >= now_s;
         let certificates = &remembered.certificates;
         let newest = Newest { by_slot: &self.newest, of_several: &self.newest_of_several };
-        // Which ways there are besides the first is not known any more, when there is another one.
-        let is_as_then = number == 0 || newest.several_to(certificates) <= *as_of;
+        // Which way has which number is not known any more, when there is another one.
+        let is_as_then = newest.several_to(certificates) <= *as_of;
         if is_as_then && certificates.iter().all(|it| holds(it) && newest.is(it)) {
             return Some(remembered.clone());
         }

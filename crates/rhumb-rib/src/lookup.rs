@@ -6,6 +6,8 @@
 //! and where it would not fit an answer, so what is returned is the longest beginning that is of
 //! use. Where an issuer names several, each is a way of its own.
 
+use std::cmp::Reverse;
+
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::{Certificate, Metadata, Name, Scope, Statement};
 
@@ -42,6 +44,8 @@ impl Trail {
                 .is_some_and(|it| matches!(it.statement, Statement::Service { several: true, .. }));
             let is_there = |route: &&Certificate| !serves || !gone.contains(route);
             let mut routes: Vec<_> = entry.routes(now_s).filter(is_there).cloned().collect();
+            // The newest first: so whoever is told of a change sees what is new.
+            routes.sort_by_key(|route| Reverse(route.sequence));
             if routes.is_empty() {
                 let export = entry.export(now_s);
                 routes.extend(export.filter(|it| it.statement.exports_by() != domain).cloned());

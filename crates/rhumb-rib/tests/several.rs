@@ -234,3 +234,15 @@ fn names_that_branch_into_nothing_cost_no_more_reads_than_eight_ways_of_eight() 
     directory.ask(RibRequestBody::LookUpWay { name, number: 7 });
     assert!((8..=64).contains(&reads.get()), "{} reads", reads.get());
 }
+
+#[test]
+fn who_is_told_of_a_change_sees_the_newest() {
+    let Served { mut directory, owner, servers } = served();
+    // Whichever way their names are sorted.
+    for sequence in 30..40 {
+        let server = servers[sequence as usize % 3].name();
+        directory.tell(&owner, among(&owner, server, sequence)).expect("stored");
+        let first = directory.found(owner.name()).remove(0);
+        assert_eq!((first.sequence, first.statement.hands_on_to()), (sequence, Some(server)));
+    }
+}

@@ -270,7 +270,7 @@ impl Switch {
         now: Now,
     ) {
         if let Some(number) = number {
-            self.ask(from, Question::Way(destination, number), now);
+            self.ask(from, Question::way(destination, number), now);
             self.flush_requests(now);
         }
     }

@@ -209,18 +209,27 @@ impl Tables {
         }
     }
 
-    /// The number of another way to a name that RIBs are to be asked for: from the first on, when
+    /// The number of another way to a name that RIBs are to be asked for: all anew from 0 on, when
     /// an issuer on the way has said since that there is one more.
     fn number_to_ask(&self, destination: &Name, chain: &Chain) -> Option<u8> {
-        let issuers = chain.certificates().iter().map(|certificate| &certificate.issuer);
-        let said = issuers.map(|it| self.shard(it).newest.peek(it).map_or(0, Newest::several_to));
-        let latest = said.max().unwrap_or(0);
+        let latest = self.several_to(chain);
         let mut shard = self.shard(destination);
         let others = shard.routes.get(destination)?.others.as_mut()?;
         if latest > others.as_of {
-            (others.next, others.as_of) = (1, latest);
+            (others.next, others.as_of) = (0, latest);
         }
         Some(others.next).filter(|next| *next < MAX_WAYS)
+    }
+
+    /// The highest sequence of what is one of several, of all issuers on a way.
+    fn several_to(&self, chain: &Chain) -> u64 {
+        let said = chain.certificates().iter().map(|certificate| {
+            let issuer = &certificate.issuer;
+            let known = self.shard(issuer).newest.peek(issuer).map_or(0, Newest::several_to);
+            let is_one_of_several = certificate.statement.is_one_of_several();
+            known.max(if is_one_of_several { certificate.sequence } else { 0 })
+        });
+        said.max().unwrap_or(0)
     }
 
     /// Takes over a verified way to a name. Flows change only when the way did,
@@ -238,6 +247,7 @@ impl Tables {
         let (destination, chain) = (chain.origin(), Arc::new(chain));
         let refresh_at = Some(now + until.saturating_duration_since(now).mul_f32(REFRESH_AT));
         let epoch = self.epoch.load(Ordering::Relaxed);
+        let as_of = self.several_to(&chain);
         let mut shard = self.shard(&destination);
         let before =
             shard.routes.peek(&destination).map(|route| (route.chain.clone(), route.level));
@@ -247,7 +257,7 @@ impl Tables {
         shard.absences.remove(&destination);
         let others = is_one_of_several(&chain).then(|| {
             let ways = shard.routes.remove(&destination).map_or(Vec::new(), Route::into_ways);
-            Box::new(Others { ways: without(ways, &chain), next: 1, as_of: 0 })
+            Box::new(Others { ways: without(ways, &chain), next: 1, as_of })
         });
         let route = Route { chain: chain.clone(), level, until, epoch, refresh_at, others };
         shard.routes.insert(destination, route);
@@ -298,7 +308,7 @@ impl Tables {
         let mut shard = self.shard(destination);
         let others = shard.routes.get(destination).and_then(|route| route.others.as_mut());
         if let Some(others) = others {
-            **others = Others { ways: Vec::new(), next: 1, as_of: 0 };
+            **others = Others { ways: Vec::new(), next: 1, as_of: others.as_of };
             drop(shard);
             self.changes.note(destination);
         }

@@ -170,6 +170,8 @@ impl Nest {
             self.world.send(nodes[1], nodes[0], b"on its way");
             self.world.run(SECOND / 10);
         }
+        // What has to be sent again comes later.
+        self.world.run(SECOND);
         [0, 1].map(|it| self.world.nodes[nodes[it]].received.len() - before[it])
     }
 

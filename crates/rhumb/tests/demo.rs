@@ -98,8 +98,10 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(depths, [0, 1, 1, 2, 2]);
     let steps = story["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["file", "trace", "evidence", "uninvited", "not exported"]);
-    let [file, trace, evidence, uninvited, not_exported] = &steps[..] else { panic!("{story}") };
+    assert_eq!(names, ["file", "trace", "evidence", "uninvited", "not exported", "border dies"]);
+    let [file, trace, evidence, uninvited, not_exported, border_dies] = &steps[..] else {
+        panic!("{story}")
+    };
     assert_eq!(file["sha256_ok"], true);
     assert_eq!(file["bytes"], 360_000);
     let hidden = "(inside of land: hidden)";
@@ -126,6 +128,8 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(uninvited["reason"], "it has shown no membership of port");
     assert_eq!(not_exported["found_from_outside"], false);
     assert_eq!(not_exported["found_from_inside"], true);
+    assert_eq!(border_dies["died_on_its_way"], true);
+    assert_eq!(border_dies["second_sha256_ok"], true);
     nothing_is_left(&place);
     assert_eq!(temporary_files(&place), 0);
 }
@@ -147,6 +151,7 @@ fn the_story_of_the_domains_is_told_in_words() {
         "farm says: I am known outside by land",
         "Refused. The router's reason: it has shown no membership of port.",
         "A is told that there is no way to that name.",
+        "The file went on by the other one",
         "All as it should be",
     ] {
         assert!(text.contains(words), "`{words}` is not in: {text}");

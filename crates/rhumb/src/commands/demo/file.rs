@@ -38,6 +38,23 @@ impl DemoFile {
         let sha256 = sha256_text(&path).map_err(|error| refuse(&error))?;
         Ok(Self { path, bytes, sha256 })
     }
+
+    /// A file in `folder` of so many bytes: this program, over and over.
+    pub(super) fn long(folder: &Path, bytes: u64) -> Outcome<Self> {
+        let path = folder.join(LONG_NAME);
+        let write = || -> std::io::Result<()> {
+            let program = std::env::current_exe()?;
+            let mut long = File::create_new(&path)?;
+            let mut left = bytes;
+            while left > 0 {
+                left -= std::io::copy(&mut File::open(&program)?.take(left), &mut long)?;
+            }
+            long.flush()
+        };
+        write().map_err(Failure::operation)?;
+        let sha256 = sha256_text(&path).map_err(Failure::operation)?;
+        Ok(Self { path, bytes, sha256 })
+    }
 }
 
 /// The SHA-256 of a file, in hex.
@@ -56,6 +73,7 @@ fn excerpt_of_this_program(folder: &Path, bytes: u64) -> std::io::Result<PathBuf
     Ok(path)
 }
 
+const LONG_NAME: &str = "rhumb-programs";
 const EXCERPT_NAME: &str = "rhumb-program";
 /// What a slow machine moves within the demo's time.
 const MAX_BYTES: u64 = 512_000_000;

@@ -195,19 +195,25 @@ pub(super) fn not_exported(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> 
     Ok(step.end())
 }
 
-/// The land gets a second border; while A sends the file once more, the first one dies.
-pub(super) fn a_border_dies(nest: &mut Nest<'_>, given: &Given<'_>) -> Outcome<Step> {
-    let tried = "The land gets a second border. A sends the file once more, and on its way the border that \
-                 carries it dies, without a word to anybody.";
-    let mut step = Step::begin("border dies", tried.into());
+/// The land gets a second border; while A sends B a long file, the one that carries it dies.
+pub(super) fn a_border_dies(nest: &mut Nest<'_>, _: &Given<'_>) -> Outcome<Step> {
+    let file = DemoFile::long(nest.ground.folder, LONG_ENOUGH)?;
+    let tried = format!(
+        "The land gets a second border. A sends B a long file ({}), and on its way the border that \
+         carries it dies, without a word to anybody.",
+        bytes_text(file.bytes)
+    );
+    let mut step = Step::begin("border dies", tried);
     let patience = nest.ground.patience;
     let (other, _) = nest.ground.border(&nest.land, "land's other border")?;
     let to = nest.b.name().to_string();
-    let mut arguments = vec!["send".as_ref(), given.file.path.as_os_str()];
+    let mut arguments = vec!["send".as_ref(), file.path.as_os_str()];
     arguments.extend::<[&OsStr; 3]>(["--to".as_ref(), to.as_ref(), "--quiet".as_ref()]);
     let mut sending = nest.run_as_a(&arguments)?;
     let Some(first) = nest.land_border.take() else { return Ok(step.end()) };
-    let carried = |border: &Daemon| Ok(border.status()?["forwarded_pdus"].as_u64().unwrap_or(0));
+    let carried = |border: &Daemon| -> Outcome<u64> {
+        Ok(border.status()?["counters"]["forwarded_pdus"].as_u64().unwrap_or(0))
+    };
     let before = [carried(&first)?, carried(&other)?];
     let by = loop {
         patience.check()?;
@@ -223,7 +229,7 @@ pub(super) fn a_border_dies(nest: &mut Nest<'_>, given: &Given<'_>) -> Outcome<S
     let received = nest.b_receives.next_object(patience)?;
     let at = received["received"].as_str().unwrap_or_default();
     let arrived = file::sha256_text(at.as_ref()).map_err(Failure::operation)?;
-    let is_whole = arrived == given.file.sha256;
+    let is_whole = arrived == file.sha256;
     let seconds = sent["seconds"].as_f64().unwrap_or_default();
     step.saw(!was_over, format!("{by} carried it, and was ended by force in the middle."));
     let verdict = if is_whole { "is the same at both ends" } else { "differs" };
@@ -251,6 +257,8 @@ const EXPECTED_WAY: [&str; 7] = [
     "(inside of land: hidden)",
     "B",
 ];
+/// A second of a fast machine's time, so that there is a middle.
+const LONG_ENOUGH: u64 = 96 << 20;
 /// PDUs of the file that a border has carried when it dies: a few in a hundred of them.
 const ON_ITS_WAY: u64 = 500;
 /// Everything is on this machine.
