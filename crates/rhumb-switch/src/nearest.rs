@@ -10,8 +10,7 @@
 //!    others while he is.
 //! 4. Who says that a name is unreachable by him is asked last for a while ([`SHUNNED_FOR`]).
 //!
-//! INVARIANT: who is not nearest costs what he is told himself: nothing that one next hop says ends
-//! a way by another.
+//! INVARIANT: nothing that one next hop says or leaves unsaid ends a way by another one.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
