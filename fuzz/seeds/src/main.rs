@@ -17,7 +17,7 @@ use std::path::Path;
 
 use rhumb_trust::{Identity, Membership, MembershipError, Removal, RemovalError, Window};
 use rhumb_wire::accept::Accept;
-use rhumb_wire::certificate::{Locator, SIGNATURE_LEN};
+use rhumb_wire::certificate::{Locator, MAX_CHAIN, SIGNATURE_LEN};
 use rhumb_wire::datagram::{
     Counter, Datagram, RecordHeader, RecordKind, SessionIndex, SessionParameters, TOKEN_LEN,
 };
@@ -117,8 +117,14 @@ fn certificates() -> Vec<Certificate> {
         locator("[2001:db8::1]:7474"),
         Statement::Withdrawal,
         Statement::Absence { subject: other },
-        Statement::Member { member: via, rights: Rights::JOIN.and(Rights::ADMIT), limits: narrow(other) },
+        Statement::Member {
+            member: via,
+            rights: Rights::JOIN.and(Rights::ADMIT),
+            limits: narrow(other),
+        },
         Statement::Removal { member: via },
+        Statement::Route { via, scope: Scope::Several },
+        Statement::Service { server: via, several: true },
     ];
     let certificate = |statement| Certificate {
         sequence: 1_700_000_000_000,
@@ -137,7 +143,7 @@ fn certificate_bytes() -> Vec<Vec<u8>> {
         example(|out| certificate.emit(out), |bytes| Certificate::parse(bytes).is_ok())
     });
     let list = example(
-        |out| Certificate::emit_list(&all, out),
+        |out| Certificate::emit_list(&all[..MAX_CHAIN], out),
         |bytes| Certificate::parse_list(bytes).is_ok(),
     );
     alone.chain([list]).collect()
@@ -226,6 +232,7 @@ fn rib_messages() -> Vec<Vec<u8>> {
             certificates: certificates[..3].to_vec(),
         },
         RibRequestBody::Acknowledge,
+        RibRequestBody::LookUpWay { name, number: 3 },
     ];
     let certificates = certificates[..2].to_vec();
     let responses = [
