@@ -7,8 +7,9 @@ use std::time::Duration;
 use rhumb_node::core::{Event, ServiceEnd};
 use rhumb_trust::{AdCert, Identity, Window};
 use rhumb_wire::metadata::{Metadata, Role};
-use rhumb_wire::nack::Reason;
-use rhumb_wire::{Action, Certificate, PduHeader, Statement};
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
+use rhumb_wire::{Action, Certificate, PduHeader, Scope, Statement};
 
 use crate::world::{Stranger, World};
 
@@ -245,4 +246,64 @@ fn nobody_serves_without_the_owners_word() {
     assert!(server.nacks().is_empty());
     let attached = world.routers[0].switch.status(world.now).attached;
     assert_eq!(attached.iter().map(|a| a.name).collect::<Vec<_>>(), [owner.name()]);
+}
+
+/// A router of nobody's that carries for a server of its own, one of several, and for nothing else.
+fn of_several(world: &mut World, owner: &Identity, sequence: u64) -> Stranger {
+    let router = Stranger::new(world, 0, Role::Router);
+    let server = world.identity(Role::Node);
+    let window = Window::starting(world.now.unix_s(), 600);
+    let say = |issuer: &Identity, statement| issuer.certify(statement, sequence, window).unwrap();
+    let by = Statement::Service { server: server.name(), several: true };
+    let via = Statement::Route { via: router.name(), scope: Scope::Any };
+    let certificates = vec![say(owner, by), say(&server, via)];
+    let metadata = [owner, &server].map(|it| (**it.metadata()).clone()).to_vec();
+    let mut data = Vec::new();
+    let body = RibRequestBody::Publish { metadata, certificates };
+    RibRequest { id: RequestId(1), body }.emit(&mut data);
+    let mut publisher = Stranger::at_the_rib(world);
+    let to = world.rib.as_ref().unwrap().name;
+    let header = PduHeader::new(Action::RibRequest, publisher.name(), to);
+    publisher.send(world, header, &data, &[]);
+    world.run(SECOND);
+    router
+}
+
+#[test]
+fn a_next_hop_that_says_falsely_that_a_name_is_unreachable_loses_it_to_another_one() {
+    let mut world = World::new();
+    world.line(1);
+    let client = world.node(0);
+    let owner: Arc<Identity> = world.identity(Role::Capsule);
+    let mut liar = of_several(&mut world, &owner, 1);
+    let mut honest = None;
+    let (mut lies, mut arrived) = (0, 0);
+    for turn in 0..110 {
+        if turn == 10 {
+            assert!(lies > 0, "it was asked while it was the only one");
+            lies = 0;
+            honest = Some(of_several(&mut world, &owner, 2));
+        }
+        let _ = world.nodes[client].core.send(owner.name(), 9, &[42], world.now);
+        // The liar answers at once, the honest one after a while: so the liar is nearer.
+        for ms in 0..100 {
+            world.run(Duration::from_millis(1));
+            liar.settle(&mut world);
+            if let Some(honest) = honest.as_mut().filter(|_| ms % 10 == 0) {
+                honest.settle(&mut world);
+            }
+            for (header, _) in std::mem::take(&mut liar.inbox) {
+                if header.action == Action::Data {
+                    lies += 1;
+                    let about = PduHeader::new(Action::Nack, header.destination, header.source);
+                    let mut nack = Vec::new();
+                    Nack { reason: Reason::Unreachable(10), reporter: None }.emit(&mut nack);
+                    liar.send(&mut world, PduHeader { tag: header.tag, ..about }, &nack, &[]);
+                }
+            }
+        }
+        arrived += honest.as_mut().map_or(0, |honest| std::mem::take(&mut honest.inbox).len());
+    }
+    // It is tried again after some seconds, and each time what it had comes to the other one.
+    assert!(arrived >= 98 && lies <= 10, "{arrived} arrived, {lies} lies");
 }
