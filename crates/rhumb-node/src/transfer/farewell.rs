@@ -31,17 +31,19 @@ pub(super) struct Farewell {
     /// When to say it again unasked; only for who ended the transfer, and only a few times.
     repeat_at: Option<Instant>,
     repeated: u32,
+    /// How often it was said again because a router on the way had it not carried.
+    nacked: u32,
 }
 
 impl Farewell {
     /// This end ends the transfer.
     pub(super) fn say(word: LastWord, now: Instant) -> Self {
-        Self { word, owed: false, repeat_at: Some(now), repeated: 0 }
+        Self { word, owed: false, repeat_at: Some(now), repeated: 0, nacked: 0 }
     }
 
     /// The other end has ended it.
     pub(super) fn repeat(word: LastWord) -> Self {
-        Self { word, owed: true, repeat_at: None, repeated: 0 }
+        Self { word, owed: true, repeat_at: None, repeated: 0, nacked: 0 }
     }
 
     /// A message of the other end came.
@@ -57,6 +59,16 @@ impl Farewell {
             (true, false) => self.owed = true,
             (false, true) => self.owed = self.repeated == 0,
             (false, false) => {}
+        }
+    }
+
+    /// A router on the way did not carry it, and does so after a while, perhaps: that was none of
+    /// the times. A way that is not known yet takes a few such steps.
+    pub(super) fn handle_nack(&mut self, wait: Duration, now: Instant) {
+        if let Some(at) = self.repeat_at.as_mut().filter(|_| self.nacked < MOST_NACKED) {
+            *at = (*at).min(now + wait);
+            self.repeated = self.repeated.saturating_sub(1);
+            self.nacked += 1;
         }
     }
 
@@ -83,12 +95,33 @@ impl Farewell {
 /// Spread over 6.3 s, so that an interruption of seconds is survived.
 const REPEATS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// Routers of several domains, each of which asks for keys and ways in turn.
+const MOST_NACKED: u32 = 50;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const WORD: LastWord = LastWord::Finished(Verdict::Intact);
+
+    #[test]
+    fn what_a_router_did_not_carry_was_not_said_and_is_said_when_the_router_says_so() {
+        let mut now = Instant::now();
+        let mut said = Farewell::say(WORD, now);
+        for _ in 0..MOST_NACKED {
+            assert_eq!(said.poll_transmit(now), Some(WORD));
+            said.handle_nack(Duration::from_millis(10), now);
+            assert_eq!(said.poll_transmit(now), None);
+            now += Duration::from_millis(10);
+        }
+        // Then as if nobody had said anything, as often as ever.
+        let mut times = 0;
+        while let Some(at) = said.poll_timeout() {
+            times += u32::from(said.poll_transmit(at).is_some());
+            said.handle_nack(Duration::from_millis(10), at);
+        }
+        assert_eq!(times, 1 + REPEATS);
+    }
 
     #[test]
     fn is_said_until_repeated() {

@@ -220,6 +220,9 @@ impl<W: WriteAt> Receiver<W> {
     pub fn handle_nack(&mut self, reason: Reason, now: Instant) {
         self.last_nack = Some(reason);
         if let Some(wait) = reason.retry_after() {
+            if let Phase::Ending(farewell, _) = &mut self.phase {
+                return farewell.handle_nack(wait, now);
+            }
             let pending = &mut self.acknowledgement;
             pending.not_before = pending.not_before.max(Some(now + wait));
             if pending.newest.is_some() {
