@@ -253,7 +253,9 @@ fn of_several(world: &mut World, owner: &Identity, sequence: u64) -> Stranger {
     let router = Stranger::new(world, 0, Role::Router);
     let server = world.identity(Role::Node);
     let window = Window::starting(world.now.unix_s(), 600);
-    let say = |issuer: &Identity, statement| issuer.certify(statement, sequence, window).unwrap();
+    let say = |issuer: &Identity, statement| {
+        issuer.certify(statement, sequence, window).expect("a key that signs")
+    };
     let by = Statement::Service { server: server.name(), several: true };
     let via = Statement::Route { via: router.name(), scope: Scope::Any };
     let certificates = vec![say(owner, by), say(&server, via)];
@@ -262,7 +264,7 @@ fn of_several(world: &mut World, owner: &Identity, sequence: u64) -> Stranger {
     let body = RibRequestBody::Publish { metadata, certificates };
     RibRequest { id: RequestId(1), body }.emit(&mut data);
     let mut publisher = Stranger::at_the_rib(world);
-    let to = world.rib.as_ref().unwrap().name;
+    let to = world.rib.as_ref().expect("it runs").name;
     let header = PduHeader::new(Action::RibRequest, publisher.name(), to);
     publisher.send(world, header, &data, &[]);
     world.run(SECOND);
