@@ -28,7 +28,7 @@
 //! |---|---|---|
 //! | plane | `plane`, `flows`, `workers`, `counters`, `event` | sessions, flows, the other workers; what is sent, told and counted |
 //! | admission | `admission`, `grants`, `joining`, `neighbour`, `budgets`, `limits` | who may carry for whom, how peers are treated, what they may cost us and what their domains leave them |
-//! | peering | `peering`, `upstreams`, `reach` | sessions that this router begins, and where to it may |
+//! | peering | `peering`, `upstreams`, `reach`, `nearest` | sessions that this router begins, where to it may, and which of several is the nearest |
 //! | publishing | `publishing`, `standing_by` | what this router says, and has RIBs keep |
 //! | transit | `transit`, `border`, `stamps`, `domain` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it; what the inside shows outside |
 //! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
@@ -38,7 +38,8 @@
 //! | file | what happens there |
 //! |---|---|
 //! | `passes`, `forward`, `fast_path` | per packet: the three passes, by the switch and by its other workers |
-//! | `admit` | per flow: rights, routes, presenting chains |
+//! | `admit` | per flow: rights, presenting chains |
+//! | `next_hop` | per flow: where it goes; by `nearest`, where several ways lead there |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `control` | per name: advertisements, acceptances, verdicts |
 //! | `members` | per name, flow and PDU of a member: whether its domain leaves it that |
