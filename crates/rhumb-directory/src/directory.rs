@@ -100,6 +100,14 @@ impl Question {
             number => Self::Way(name, number),
         }
     }
+
+    /// Of the way that is asked for: 0 where it is the first, or none.
+    pub fn number(&self) -> u8 {
+        match self {
+            Self::Way(_, number) => *number,
+            _ => 0,
+        }
+    }
 }
 
 /// What a response answers.

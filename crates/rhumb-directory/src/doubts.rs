@@ -11,19 +11,11 @@ use std::time::{Duration, Instant};
 
 use rhumb_wire::Name;
 
-use crate::table::{Expires, Table};
+use crate::table::Table;
 
 pub(crate) struct Doubts {
-    asked: Table<Name, AskedUntil>,
-}
-
-/// Until then no further complaint counts.
-struct AskedUntil(Instant);
-
-impl Expires for AskedUntil {
-    fn is_over(&self, now: Instant) -> bool {
-        self.0 <= now
-    }
+    /// Until when no further complaint counts.
+    asked: Table<Name, Instant>,
 }
 
 impl Doubts {
@@ -35,7 +27,7 @@ impl Doubts {
     pub(crate) fn is_worth_asking(&mut self, name: Name, now: Instant) -> bool {
         let is_new = self.asked.current(&name, now).is_none();
         if is_new {
-            self.asked.insert(name, AskedUntil(now + ASK_AGAIN_AFTER));
+            self.asked.insert(name, now + ASK_AGAIN_AFTER);
         }
         is_new
     }

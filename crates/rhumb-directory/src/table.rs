@@ -37,6 +37,13 @@ pub trait Expires {
     fn is_over(&self, now: Instant) -> bool;
 }
 
+/// What is nothing but its end.
+impl Expires for Instant {
+    fn is_over(&self, now: Instant) -> bool {
+        *self <= now
+    }
+}
+
 /// The moment at which a certificate's last second has passed, on the monotonic clock.
 pub fn until(not_after_s: u64, now: Now) -> Instant {
     // Bounded, so that a statement for a million years cannot overflow the clock.
@@ -235,12 +242,6 @@ const MAX_LEFT_S: u64 = 366 * 24 * 3600;
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    impl Expires for Instant {
-        fn is_over(&self, now: Instant) -> bool {
-            *self <= now
-        }
-    }
 
     #[expect(clippy::disallowed_methods, reason = "a test's clock begins somewhere")]
     fn start() -> Instant {

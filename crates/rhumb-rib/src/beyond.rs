@@ -218,7 +218,7 @@ impl Beyond {
         match question {
             Question::Route(name) | Question::Way(name, _) => {
                 let is_watched = self.directory.is_watched(name);
-                let number = number_of(question);
+                let number = question.number();
                 let known = self.in_force(name, number, now_s);
                 known.filter(|it| it.is_way() && (is_watched || is_alone))
             }
@@ -344,14 +344,6 @@ impl Newest<'_> {
         let several = several.filter(|_| slot.kind == Kind::Way && !is_one_of_several);
         let newer = |newest: &u64| *newest > own;
         !self.by_slot.peek(&slot).is_some_and(newer) && !several.is_some_and(newer)
-    }
-}
-
-/// Of the way that is asked for.
-pub(crate) fn number_of(question: &Question) -> u8 {
-    match question {
-        Question::Way(_, number) => *number,
-        _ => 0,
     }
 }
 

@@ -206,8 +206,7 @@ impl Entry {
             }
             return Ok(admission);
         }
-        let is_way = certificate.statement.hands_on_to().is_some()
-            && certificate.statement.exports_by().is_none();
+        let is_way = certificate.statement.is_way();
         let register = match certificate.statement {
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => &mut self.export,
             // A name is found through one of them at a time: the newer one.
@@ -320,7 +319,7 @@ impl Entry {
             Statement::Locator(_) => &self.locator,
             _ => &self.withdrawal,
         };
-        let is_way = statement.hands_on_to().is_some() && statement.exports_by().is_none();
+        let is_way = statement.is_way();
         let is_beside = |held: &&Certificate| {
             let differs = held.statement.hands_on_to() != statement.hands_on_to();
             !is_way || statement.is_one_of_several() && differs

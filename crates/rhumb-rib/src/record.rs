@@ -97,7 +97,7 @@ impl Entry {
             _ => (None, Vec::new(), rest),
         };
         let is_export = |statement: &Statement| statement.exports_by().is_some();
-        let kinds_fit = route.is_of(|it| it.hands_on_to().is_some() && !is_export(it))
+        let kinds_fit = route.is_of(Statement::is_way)
             && export.is_of(is_export)
             && (export != Register::Empty || version != WITH_EXPORT)
             && several.iter().all(|held| held.statement.is_one_of_several())

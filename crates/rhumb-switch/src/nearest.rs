@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use rhumb_directory::{Expires, Question, Table};
+use rhumb_directory::{Question, Table};
 use rhumb_link::SessionId;
 use rhumb_trust::Now;
 use rhumb_wire::Name;
@@ -32,7 +32,8 @@ use crate::{DropReason, Switch};
 pub(crate) struct Nearness {
     /// Next hops that are being connected to or measured, and for which destinations.
     expected: HashMap<Name, Expected>,
-    shunned: Table<(Name, SessionId), Shunned>,
+    /// Until when who counts as one by whom a destination is unreachable.
+    shunned: Table<(Name, SessionId), Instant>,
     /// When to look whether something has been measured.
     look_at: Option<Instant>,
 }
@@ -41,17 +42,6 @@ pub(crate) struct Nearness {
 struct Expected {
     destinations: Vec<Name>,
     until: Instant,
-}
-
-/// Who said of a destination that it is unreachable by him.
-struct Shunned {
-    until: Instant,
-}
-
-impl Expires for Shunned {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until <= now
-    }
 }
 
 impl Nearness {
@@ -100,7 +90,7 @@ impl Switch {
             match self.next_hop_by((&chain, level, until), names, (from, grounds), now) {
                 Ok(next) => {
                     let is_shunned = self.is_avoided(destination, next.session, now);
-                    let distance = self.distance(names, next.session, hop, now);
+                    let distance = self.distance(names, next.session, now);
                     let rank = (is_shunned, named_us.is_none(), distance);
                     if nearest.as_ref().is_none_or(|(least, _)| rank < *least) {
                         nearest = Some((rank, next));
@@ -114,16 +104,9 @@ impl Switch {
                 }
             }
         }
-        match (nearest, why_not) {
-            (Some((_, next)), _) => {
-                let until = next.until.min(now.instant + LOOK_AROUND_AFTER);
-                Ok(NextHop { until, ..next })
-            }
-            (None, Some(stop)) => Err(stop),
-            (None, None) => {
-                Err(Stop::new(DropReason::Unreachable, Reason::Unreachable(RETRY_ELSEWHERE_MS)))
-            }
-        }
+        let Some((_, next)) = nearest else { return Err(why_not.unwrap_or_else(nobody)) };
+        let until = next.until.min(now.instant + LOOK_AROUND_AFTER);
+        Ok(NextHop { until, ..next })
     }
 
     /// The nearest of those who answer for a destination here; elsewhere, if all of these are to be
@@ -137,13 +120,11 @@ impl Switch {
     ) -> Result<NextHop, Stop> {
         let rank = |switch: &mut Self, session| {
             let is_shunned = switch.is_avoided(names.1, session, now);
-            let peer = switch.plane.peer(session).map_or(names.1, |peer| peer.name);
-            (is_shunned, switch.distance(names, session, peer, now))
+            (is_shunned, switch.distance(names, session, now))
         };
         let servers: Vec<_> = servers.into_iter().map(|it| (rank(self, it.0), it)).collect();
         let nearest = servers.into_iter().min_by_key(|(rank, _)| *rank);
-        let gone = || Stop::new(DropReason::Unreachable, Reason::Unreachable(RETRY_ELSEWHERE_MS));
-        let ((is_avoided, _), (session, until)) = nearest.ok_or_else(gone)?;
+        let ((is_avoided, _), (session, until)) = nearest.ok_or_else(nobody)?;
         let here = NextHop { session, until, last: true, grounds, level: 0 };
         if !is_avoided {
             return Ok(here);
@@ -164,12 +145,13 @@ impl Switch {
         &mut self,
         (source, destination): (Name, Name),
         session: SessionId,
-        hop: Name,
         now: Now,
     ) -> Duration {
         let Some(round_trip) = self.plane.link().round_trip(session) else {
             self.plane.link_mut().ask(session, now.instant);
-            self.peering.nearness.expect(hop, destination, now.instant);
+            if let Some(hop) = self.plane.peer(session).map(|peer| peer.name) {
+                self.peering.nearness.expect(hop, destination, now.instant);
+            }
             return UNKNOWN;
         };
         let flow = self.plane.flows().peek(&flow_key(source, destination));
@@ -221,7 +203,7 @@ impl Switch {
             return false;
         }
         let until = now.instant + SHUNNED_FOR;
-        self.peering.nearness.shunned.insert((destination, next), Shunned { until });
+        self.peering.nearness.shunned.insert((destination, next), until);
         let other = self.next_hop((source, destination), ingress, now);
         let is_better = other.is_ok_and(|other| {
             other.session != next && !self.is_avoided(destination, other.session, now)
@@ -273,6 +255,11 @@ impl Switch {
             self.flush_requests(now);
         }
     }
+}
+
+/// None of several is left.
+fn nobody() -> Stop {
+    Stop::new(DropReason::Unreachable, Reason::Unreachable(RETRY_ELSEWHERE_MS))
 }
 
 /// Of a session whose peer was never asked: longer than any way on earth.

@@ -88,9 +88,7 @@ impl Newest {
 
     /// The statement that supersedes or withdraws this one.
     pub(crate) fn newer_than(&self, certificate: &Certificate) -> Option<&Certificate> {
-        let is_way = certificate.statement.hands_on_to().is_some()
-            && certificate.statement.exports_by().is_none();
-        let several = self.several.as_deref().filter(|_| is_way);
+        let several = self.several.as_deref().filter(|_| certificate.statement.is_way());
         let said = [self.said(certificate), several, self.withdrawal.as_deref()];
         said.into_iter().flatten().find(|said| outdates(said, certificate))
     }

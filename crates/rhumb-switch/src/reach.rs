@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use rhumb_directory::{Expires, Table};
+use rhumb_directory::Table;
 use rhumb_link::{Rate, Source, TokenBuckets};
 
 use crate::Config;
@@ -24,7 +24,8 @@ use crate::Config;
 pub(crate) struct Reach {
     own: Vec<Kind>,
     allowed: Vec<Network>,
-    proven: Table<SocketAddr, Proven>,
+    /// Addresses from which a handshake was completed, and until when that counts.
+    proven: Table<SocketAddr, Instant>,
     targets: TokenBuckets,
     /// The longest first datagram of an attempt so far.
     hello_len: u32,
@@ -47,11 +48,6 @@ enum Kind {
     LinkLocal,
     /// Multicast, and what is nobody's.
     Nobodys,
-}
-
-/// An address from which a handshake was completed.
-struct Proven {
-    until: Instant,
 }
 
 /// How an attempt may be made.
@@ -117,7 +113,7 @@ impl Reach {
 
     /// A handshake that we began at this address was completed.
     pub(crate) fn note_answer(&mut self, address: SocketAddr, now: Instant) {
-        self.proven.insert(address, Proven { until: now + PROVEN_FOR });
+        self.proven.insert(address, now + PROVEN_FOR);
     }
 
     fn permits(&self, ip: IpAddr) -> bool {
@@ -127,12 +123,6 @@ impl Reach {
             Kind::Nobodys => false,
             kind => self.own.contains(&kind) || self.allowed.iter().any(|it| it.contains(ip)),
         }
-    }
-}
-
-impl Expires for Proven {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until <= now
     }
 }
 

@@ -89,11 +89,7 @@ impl Switch {
                 for certificate in &certificates {
                     self.directory.note_watched(certificate.issuer);
                 }
-                let number = match question {
-                    Question::Way(_, number) => number,
-                    _ => 0,
-                };
-                let told = Heard::Answer { replica, level, number };
+                let told = Heard::Answer { replica, level, number: question.number() };
                 self.submit_route(told, name, certificates, now);
             }
             (

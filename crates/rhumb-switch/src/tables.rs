@@ -47,7 +47,8 @@ pub struct Tables {
 
 struct Shard {
     routes: Table<Name, Route>,
-    absences: Table<Name, Absence>,
+    /// Until when RIBs' word holds.
+    absences: Table<Name, Instant>,
     newest: Table<Name, Newest>,
     metadata: Table<Name, Arc<Metadata>>,
     /// Those that strangers brought: names cost nothing, so they have a small part.
@@ -68,7 +69,6 @@ struct Route {
 }
 
 /// Ways besides the first.
-#[derive(Default)]
 struct Others {
     ways: Vec<Other>,
     /// The number of the next one that RIBs are to be asked for.
@@ -84,10 +84,6 @@ pub(crate) struct Other {
     pub(crate) chain: Arc<Verified<Chain>>,
     pub(crate) level: u8,
     pub(crate) until: Instant,
-}
-
-struct Absence {
-    until: Instant,
 }
 
 struct Sweeper {
@@ -181,7 +177,7 @@ impl Tables {
     pub(crate) fn find(&self, destination: &Name, now: Instant) -> Known {
         let epoch = self.epoch.load(Ordering::Relaxed);
         let absent = |shard: &mut Shard| match shard.absences.current(destination, now) {
-            Some(absence) => Known::AbsentUntil(absence.until),
+            Some(until) => Known::AbsentUntil(*until),
             None => Known::Nothing,
         };
         // Each turn ends a way.
@@ -256,7 +252,7 @@ impl Tables {
         }
         shard.absences.remove(&destination);
         let others = is_one_of_several(&chain).then(|| {
-            let ways = shard.routes.remove(&destination).map_or(Vec::new(), Route::into_ways);
+            let ways = shard.routes.get(&destination).map_or(Vec::new(), Route::take_ways);
             Box::new(Others { ways: without(ways, &chain), next: 1, as_of })
         });
         let route = Route { chain: chain.clone(), level, until, epoch, refresh_at, others };
@@ -356,7 +352,7 @@ impl Tables {
     /// RIBs say that a name is absent. While a chain of its
     /// holder's is in force, that is used nevertheless.
     pub(crate) fn learn_absence(&self, name: Name, until: Instant) {
-        self.shard(&name).absences.insert(name, Absence { until });
+        self.shard(&name).absences.insert(name, until);
     }
 
     pub(crate) fn forget_absence(&self, name: &Name) {
@@ -552,11 +548,11 @@ impl Tables {
 }
 
 impl Route {
-    /// All ways, as those besides another one.
-    fn into_ways(self) -> Vec<Other> {
-        let Self { chain, level, until, others, .. } = self;
-        let mut ways = others.map_or(Vec::new(), |others| others.ways);
-        ways.push(Other { chain, level, until });
+    /// All ways, as those besides another one that takes the place of the first.
+    fn take_ways(&mut self) -> Vec<Other> {
+        let others = self.others.as_mut();
+        let mut ways = others.map_or(Vec::new(), |others| std::mem::take(&mut others.ways));
+        ways.push(Other { chain: self.chain.clone(), level: self.level, until: self.until });
         ways
     }
 }
@@ -564,11 +560,14 @@ impl Route {
 impl Shard {
     /// The first way to a name has ended: another one takes its place, if there is one.
     fn end_first(&mut self, destination: &Name) {
-        let Some(route) = self.routes.remove(destination) else { return };
-        let Route { epoch, others: Some(mut others), .. } = route else { return };
-        let Some(Other { chain, level, until }) = others.ways.pop() else { return };
-        let (refresh_at, others) = (None, Some(others));
-        self.routes.insert(*destination, Route { chain, level, until, epoch, refresh_at, others });
+        let Some(route) = self.routes.get(destination) else { return };
+        match route.others.as_mut().and_then(|others| others.ways.pop()) {
+            Some(Other { chain, level, until }) => {
+                (route.chain, route.level, route.until) = (chain, level, until);
+                route.refresh_at = None;
+            }
+            None => drop(self.routes.remove(destination)),
+        }
     }
 
     fn way(&mut self, destination: &Name, epoch: u64, now: Instant) -> Option<Way> {
@@ -593,12 +592,6 @@ impl Shard {
 }
 
 impl Expires for Route {
-    fn is_over(&self, now: Instant) -> bool {
-        self.until <= now
-    }
-}
-
-impl Expires for Absence {
     fn is_over(&self, now: Instant) -> bool {
         self.until <= now
     }
@@ -728,7 +721,7 @@ mod tests {
         // which they point to. As decision 0011 says.
         let sizes = [
             Table::<Name, Route>::MAX_BYTES_AN_ENTRY,
-            Table::<Name, Absence>::MAX_BYTES_AN_ENTRY,
+            Table::<Name, Instant>::MAX_BYTES_AN_ENTRY,
             Table::<Name, Newest>::MAX_BYTES_AN_ENTRY,
             Table::<Name, Arc<Metadata>>::MAX_BYTES_AN_ENTRY,
         ];

@@ -125,6 +125,11 @@ impl Statement {
         }
     }
 
+    /// Whether it says how its issuer is reached inside of its domain: by a router, or a server.
+    pub fn is_way(&self) -> bool {
+        self.hands_on_to().is_some() && self.exports_by().is_none()
+    }
+
     /// The narrowest scope of traffic that the statement leaves.
     pub fn scope(&self) -> Scope {
         match *self {

@@ -22,7 +22,7 @@ use rhumb_wire::{Metadata, Name, PublicKey, Statement};
 use super::{Asker, OrderId, Outcome, Rib};
 use crate::DropReason;
 use crate::absence::ABSENCE_TTL_S;
-use crate::beyond::{Climber, Heard, Remembered, Told, number_of};
+use crate::beyond::{Climber, Heard, Remembered, Told};
 use crate::lookup::Trail;
 use crate::share::Payer;
 use crate::store::Store;
@@ -97,7 +97,7 @@ impl<S: Store> Rib<S> {
         let known = match question {
             _ if climbers.is_empty() => None,
             Question::Route(_) | Question::Way(..) => {
-                let known = beyond.in_force(&name, number_of(question), now_s);
+                let known = beyond.in_force(&name, question.number(), now_s);
                 known.filter(Remembered::is_way)
             }
             _ => beyond.recall(question, now_s),
@@ -207,7 +207,7 @@ impl<S: Store> Rib<S> {
                     beyond.directory.note_watched(certificate.issuer);
                 }
                 let what = Remembered { level: level + 1, metadata, certificates };
-                let number = number_of(&question);
+                let number = question.number();
                 if !self.verify(Heard::Answer { replica }, (name, number), what, now) {
                     self.put_off(&question);
                     self.fail(question, replica, NoAnswer::Unverified, now);
@@ -220,7 +220,7 @@ impl<S: Store> Rib<S> {
                 let certificates = vec![absence];
                 let what = Remembered { level: 0, metadata: Vec::new(), certificates };
                 let heard = Heard::Absence { replica, rib };
-                let (keys, number) = (Vec::new(), number_of(&question));
+                let (keys, number) = (Vec::new(), question.number());
                 let told = Told { heard, name, number, what, keys, now_s: now.unix_s() };
                 if !beyond.verify(told) {
                     self.put_off(&question);

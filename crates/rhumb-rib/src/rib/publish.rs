@@ -303,8 +303,7 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
 fn is_place_and_export(certificates: &[Certificate]) -> bool {
     let [place, export] = certificates else { return false };
     place.issuer == export.issuer
-        && place.statement.hands_on_to().is_some()
-        && place.statement.exports_by().is_none()
+        && place.statement.is_way()
         && export.statement.exports_by().is_some()
 }
 
