@@ -19,7 +19,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use data_encoding::HEXLOWER;
 use rhumb_wire::{Certificate, Limit, Limits, Metadata, Name, Rights, Role, Statement, WireError};
 
 use crate::verify::{CLOCK_SKEW_S, check_signature, check_window, is_ahead, name_of};
@@ -220,7 +219,7 @@ impl Membership {
 
     /// The text of its file.
     pub fn to_text(&self) -> String {
-        format!("{MAGIC}\nmember {}\nmembership {}\n", self.member, HEXLOWER.encode(&self.emit()))
+        words::about_to_text(MAGIC, LABELS, self.member, &self.emit())
     }
 
     /// Reads the text of a file.
@@ -229,17 +228,7 @@ impl Membership {
     /// When it is none, or a signature is not its issuer's.
     pub fn from_text(text: &str) -> Result<Self, MembershipError> {
         let malformed = |line| MembershipError::Malformed { line };
-        let mut lines = text.lines();
-        if lines.next() != Some(MAGIC) {
-            return Err(malformed(1));
-        }
-        let member = lines.next().and_then(|line| line.strip_prefix("member "));
-        let member = member.ok_or(malformed(2))?;
-        let hex = lines.next().and_then(|line| line.strip_prefix("membership "));
-        let bytes = hex.and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok()).ok_or(malformed(3))?;
-        if lines.next().is_some() {
-            return Err(malformed(4));
-        }
+        let (member, bytes) = words::about_from_text(text, MAGIC, LABELS).map_err(malformed)?;
         let membership = Self::parse(&bytes)?;
         if member.parse() != Ok(membership.member) {
             return Err(malformed(2));
@@ -401,5 +390,6 @@ pub enum MembershipError {
 pub const MAX_DEPTH: usize = 4;
 
 const MAGIC: &str = "rhumb-membership 1";
+const LABELS: [&str; 2] = ["member", "membership"];
 /// Far more than the longest, which has four issuers with all attributes that there may be.
 const MAX_FILE_LEN: u64 = 64 * 1024;

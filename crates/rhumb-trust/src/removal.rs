@@ -18,7 +18,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use data_encoding::HEXLOWER;
 use rhumb_wire::rib::RemovalLists;
 use rhumb_wire::{Certificate, Metadata, Name, Rights, Role, Statement, WireError};
 
@@ -192,7 +191,7 @@ impl Removal {
 
     /// The text of its file.
     pub fn to_text(&self) -> String {
-        format!("{MAGIC}\nremoved {}\nremoval {}\n", self.removed, HEXLOWER.encode(&self.emit()))
+        words::about_to_text(MAGIC, LABELS, self.removed, &self.emit())
     }
 
     /// Reads the text of a file.
@@ -201,17 +200,7 @@ impl Removal {
     /// When it is none.
     pub fn from_text(text: &str) -> Result<Self, RemovalError> {
         let malformed = |line| RemovalError::Malformed { line };
-        let mut lines = text.lines();
-        if lines.next() != Some(MAGIC) {
-            return Err(malformed(1));
-        }
-        let removed = lines.next().and_then(|line| line.strip_prefix("removed "));
-        let removed = removed.ok_or(malformed(2))?;
-        let hex = lines.next().and_then(|line| line.strip_prefix("removal "));
-        let bytes = hex.and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok()).ok_or(malformed(3))?;
-        if lines.next().is_some() {
-            return Err(malformed(4));
-        }
+        let (removed, bytes) = words::about_from_text(text, MAGIC, LABELS).map_err(malformed)?;
         let removal = Self::parse(&bytes)?;
         match removed.parse() == Ok(removal.removed) {
             true => Ok(removal),
@@ -297,5 +286,6 @@ pub enum RemovalError {
 }
 
 const MAGIC: &str = "rhumb-removal 1";
+const LABELS: [&str; 2] = ["removed", "removal"];
 /// Far more than the longest, which has four issuers with all attributes that there may be.
 const MAX_FILE_LEN: u64 = 64 * 1024;

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use rhumb_wire::{Certificate, Metadata};
+use rhumb_wire::{Certificate, Metadata, Name};
 
 use crate::StatementError;
 use crate::verify::{check_signature, name_of};
@@ -104,6 +104,33 @@ impl Words {
             (FIRST_CERTIFICATE..=last).map(certificate).collect::<Result<_, _>>()?;
         Self::new(metadata, certificates).map_err(Fault::Statement)
     }
+}
+
+/// The text of a file that begins with `magic`, names somebody and holds one encoding about him.
+pub(crate) fn about_to_text(magic: &str, labels: [&str; 2], about: Name, bytes: &[u8]) -> String {
+    let [named, held] = labels;
+    format!("{magic}\n{named} {about}\n{held} {}\n", HEXLOWER.encode(bytes))
+}
+
+/// Reads the text that [`about_to_text`] makes: what stands for the name, and the encoding. The
+/// first line that is wrong or missing otherwise.
+pub(crate) fn about_from_text<'a>(
+    text: &'a str,
+    magic: &str,
+    labels: [&str; 2],
+) -> Result<(&'a str, Vec<u8>), usize> {
+    let mut lines = text.lines();
+    if lines.next() != Some(magic) {
+        return Err(1);
+    }
+    let mut field = |label| lines.next().and_then(|it| it.strip_prefix(label)?.strip_prefix(' '));
+    let [named, held] = labels;
+    let about = field(named).ok_or(2usize)?;
+    let bytes = field(held).and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok()).ok_or(3usize)?;
+    if lines.next().is_some() {
+        return Err(4);
+    }
+    Ok((about, bytes))
 }
 
 /// Writes a new file, durably.

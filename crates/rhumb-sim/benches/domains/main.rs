@@ -9,8 +9,8 @@
 //! | `scale` | 100 domains, 1,000 routers and a million names, with churn: memory, questions, times, deliveries |
 //!
 //! All stations are production cores in the simulated world of this crate. Times are of its virtual
-//! clock, but for those of `border`; links take 5 ms each way and lose nothing, but in `removal` and
-//! `anycast`.
+//! clock, but for those of `border`; links take 5 ms each way and lose nothing, but in `removal`
+//! and `anycast`.
 //!
 //! Run by `cargo xtask bench domains [PART]`; `--json` prints one object. `scale` takes some
 //! minutes, and the memory that it reports.
