@@ -373,7 +373,7 @@ class PayloadEncoding(Strictness):
         payload = payloads.Payload(payloads.DATAGRAM, 0x1234, b"hi")
         self.assertEqual(payload.encode().hex(), "01001234" "6869")
         self.assertEqual(payloads.Payload.parse(payload.encode()), payload)
-        self.assert_refused(payload.encode(), payloads.Payload.parse, [(0, 0), (0, 3), (1, 1)])
+        self.assert_refused(payload.encode(), payloads.Payload.parse, [(0, 0), (0, 3), (0, 5), (1, 1)])
 
     def test_transfer_messages(self):
         transfer = "0102030405060708"

@@ -20,7 +20,7 @@ from rhumb.errors import Malformed, RhumbError, Untrusted
 from rhumb.memberships import Membership
 from rhumb.metadata import Metadata
 from rhumb.names import Name
-from rhumb.payloads import Payload
+from rhumb.payloads import Half, Payload
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.reader import Reader
 from rhumb.removals import Removal
@@ -349,6 +349,15 @@ class PayloadForm:
         return Payload(**{**fields, "body": bytes.fromhex(fields["body"])}).encode()
 
 
+class HalfForm:
+    def decode(self, octets, _):
+        found = Half.parse(octets)
+        return {"is_second": found.is_second, "bytes": found.octets.hex()}
+
+    def encode(self, fields):
+        return Half(fields["is_second"], bytes.fromhex(fields["bytes"])).encode()
+
+
 class TransferForm:
     """Section 9.1. Field names are those of the table there."""
 
@@ -549,6 +558,7 @@ FORMS = {
         rib.STORE: ("store",),
         rib.REMOVALS: ("store", "position", "removals"),
     }),
+    "half": HalfForm(),
     "payload": PayloadForm(),
     "transfer message": TransferForm(),
     "sealed header": SealedHeaderForm(),

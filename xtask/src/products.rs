@@ -33,6 +33,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
             "rhumb-bgp",
             "rhumb-channel",
             "rhumb-directory",
+            "rhumb-end",
             "rhumb-exchange",
             "rhumb-link",
             "rhumb-member",
@@ -48,6 +49,7 @@ pub(crate) const PRODUCTS: [Product; 3] = [
         unreached: &[
             "rhumb-capability",
             "rhumb-directory",
+            "rhumb-end",
             "rhumb-keyserver",
             "rhumb-link",
             "rhumb-node",

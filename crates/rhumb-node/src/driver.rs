@@ -158,6 +158,7 @@ impl Driver {
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
                 PayloadKind::Transfer => self.transfers.handle(&arrival, self.core.senders(), now),
+                PayloadKind::Connection | PayloadKind::Half => Err(DropReason::PortUnbound),
                 PayloadKind::Datagram => match self.ports.get(&arrival.port) {
                     None => Err(DropReason::PortUnbound),
                     Some(deliver) => deliver

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rhumb_wire::{Certificate, Metadata, Name, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Statement, WireError};
 
 use crate::verify::check_window;
 use crate::words::{self, Fault, MAX_FILE_LEN, Words};
@@ -118,6 +118,27 @@ impl AdCert {
         check_window(self.certificate(), now_s).map_err(AdCertError::Statement)
     }
 
+    /// Its one encoding: a list of the owner's metadata, and one of the certificate.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Metadata::emit_list(std::slice::from_ref(&**self.metadata()), &mut bytes);
+        Certificate::emit_list(self.words.certificates(), &mut bytes);
+        bytes
+    }
+
+    /// Reads what [`AdCert::emit`] gives, and verifies that it is its owner's.
+    ///
+    /// # Errors
+    /// When it is none, or what it says is not signed by whom it says.
+    pub fn parse(bytes: &[u8]) -> Result<Self, AdCertError> {
+        let (metadata, certificates) =
+            Certificate::parse_with_issuers(bytes).map_err(AdCertError::Encoding)?;
+        match (<[Metadata; 1]>::try_from(metadata), <[Certificate; 1]>::try_from(certificates)) {
+            (Ok([metadata]), Ok([certificate])) => Self::new(metadata, certificate),
+            _ => Err(AdCertError::NoServer),
+        }
+    }
+
     /// The text of its file.
     pub fn to_text(&self) -> String {
         self.words.to_text(MAGIC)
@@ -174,6 +195,9 @@ pub enum AdCertError {
         /// The first line that is wrong or missing, counted from 1.
         line: usize,
     },
+    /// What should be its encoding is none.
+    #[error("this is no AdCert: {0}")]
+    Encoding(#[source] WireError),
     /// The cryptographic library refused to sign.
     #[error("the cryptographic library failed")]
     Crypto,
@@ -257,6 +281,28 @@ mod tests {
         assert!(matches!(early, AdCertError::Statement(StatementError::NotYetValid { .. })));
         let late = ad_cert.check(SERVER, 1600 + CLOCK_SKEW_S + 1).unwrap_err();
         assert!(matches!(late, AdCertError::Statement(StatementError::Expired { .. })));
+    }
+
+    #[test]
+    fn its_encoding_is_one_owner_and_one_certificate() {
+        let ad_cert = signed();
+        let bytes = ad_cert.emit();
+        assert_eq!(AdCert::parse(&bytes).unwrap(), ad_cert);
+        for cut in 0..bytes.len() {
+            assert!(AdCert::parse(&bytes[..cut]).is_err());
+        }
+        let mut two = Vec::new();
+        Metadata::emit_list(
+            &[(**ad_cert.metadata()).clone(), (**owner().metadata()).clone()],
+            &mut two,
+        );
+        Certificate::emit_list(&[ad_cert.certificate().clone()], &mut two);
+        assert!(AdCert::parse(&two).is_err());
+        for at in 0..bytes.len() {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1;
+            assert!(AdCert::parse(&altered).is_err(), "byte {at}");
+        }
     }
 
     #[test]

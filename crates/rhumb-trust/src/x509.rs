@@ -13,7 +13,7 @@ use x509_cert::Certificate;
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::der::{Decode, Encode};
 
-use crate::{Identity, Membership, TrustError, Who, name_of};
+use crate::{AdCert, Identity, Membership, TrustError, Who, name_of};
 
 /// A name that a certificate claims. It is proven once the handshake has completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +70,15 @@ pub enum IdentityError {
 ///
 /// [`TrustError::Crypto`] when the library refuses the key.
 pub fn make(identity: &Identity) -> Result<Vec<u8>, TrustError> {
+    make_for(identity, None)
+}
+
+/// As [`make`], to answer for the owner of `served`, whose word it shows.
+///
+/// # Errors
+///
+/// [`TrustError::Crypto`] when the library refuses the key.
+pub fn make_for(identity: &Identity, served: Option<&AdCert>) -> Result<Vec<u8>, TrustError> {
     let key = KeyPair::try_from(identity.pkcs8_der()).map_err(|_| TrustError::Crypto)?;
     let mut params = CertificateParams::default();
     // Nothing but the extension says who we are, and a validity would be one more clock to trust.
@@ -79,6 +88,8 @@ pub fn make(identity: &Identity) -> Result<Vec<u8>, TrustError> {
     let membership = identity.membership();
     let shown = membership.map(|it| CustomExtension::from_oid_content(MEMBERSHIP_ARCS, it.emit()));
     params.custom_extensions.extend(shown);
+    let served = served.map(|it| CustomExtension::from_oid_content(AD_CERT_ARCS, it.emit()));
+    params.custom_extensions.extend(served);
     let certificate = params.self_signed(&key).map_err(|_| TrustError::Crypto)?;
     Ok(certificate.der().to_vec())
 }
@@ -122,6 +133,17 @@ pub fn read_with_key(der: &[u8]) -> Result<(Claim, Vec<u8>), IdentityError> {
     Ok((Claim { name: name_of(&metadata), metadata: Arc::new(metadata), membership }, key))
 }
 
+/// The word of another name's owner that a certificate shows: whoever is asked for speaks for that
+/// name, if its server is the name that the certificate proves and it holds now. `None` without one
+/// that an owner has signed. Reading it costs a verification, so it is asked for where it matters.
+pub fn ad_cert_in(der: &[u8]) -> Option<AdCert> {
+    let certificate = Certificate::from_der(der).ok()?;
+    let extensions = certificate.tbs_certificate().extensions()?;
+    let mut shown = extensions.iter().filter(|extension| extension.extn_id == AD_CERT_OID);
+    let (Some(extension), None) = (shown.next(), shown.next()) else { return None };
+    AdCert::parse(extension.extn_value.as_bytes()).ok()
+}
+
 /// What is shown of a trust domain. A form that we do not know is nothing to us: its holder is
 /// treated as one who shows none.
 fn membership_in(extensions: &[x509_cert::ext::Extension]) -> Option<Arc<Membership>> {
@@ -162,6 +184,9 @@ const METADATA_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.740881
 /// 2.25.74088146. The value is the membership as it is.
 const MEMBERSHIP_ARCS: &[u64] = &[2, 25, 74_088_146];
 const MEMBERSHIP_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.74088146");
+/// 2.25.74088147. The value is the AdCert as it is.
+const AD_CERT_ARCS: &[u64] = &[2, 25, 74_088_147];
+const AD_CERT_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.74088147");
 const EC_PUBLIC_KEY_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const P256_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
 
@@ -186,6 +211,25 @@ mod tests {
         let identity = Identity::generate(Role::Router, 7).unwrap();
         let claim = read(&make(&identity).unwrap()).unwrap();
         assert_eq!((claim.name, &claim.metadata), (identity.name(), identity.metadata()));
+    }
+
+    #[test]
+    fn a_server_shows_for_whom_it_answers() {
+        let server = Identity::generate(Role::Node, 1).unwrap();
+        let owner = Identity::generate(Role::Capsule, 1).unwrap();
+        let window = crate::Window::starting(0, 9);
+        let ad_cert = AdCert::sign(&owner, server.name(), 1, window).unwrap();
+        let der = make_for(&server, Some(&ad_cert)).unwrap();
+        assert_eq!(read(&der).unwrap().name, server.name());
+        assert_eq!(ad_cert_in(&der), Some(ad_cert.clone()));
+        assert_eq!(ad_cert_in(&make(&server).unwrap()), None);
+        let key = KeyPair::try_from(server.pkcs8_der()).unwrap();
+        let extension = || CustomExtension::from_oid_content(AD_CERT_ARCS, ad_cert.emit());
+        assert_eq!(ad_cert_in(&certificate(&key, vec![extension(), extension()])), None);
+        let mut forged = ad_cert.emit();
+        *forged.last_mut().unwrap() ^= 1;
+        let forged = CustomExtension::from_oid_content(AD_CERT_ARCS, forged);
+        assert_eq!(ad_cert_in(&certificate(&key, vec![forged])), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .errors import Malformed
 from .reader import Reader
 
-DATAGRAM, TRANSFER = 1, 2
+DATAGRAM, TRANSFER, CONNECTION, HALF = 1, 2, 3, 4
 HEADER_LENGTH = 4
 
 
@@ -26,7 +26,32 @@ class Payload:
         """Reads the data of a Data PDU."""
         reader = Reader(data, "payload")
         kind = reader.integer(1)
-        if kind not in (DATAGRAM, TRANSFER):
+        if kind not in (DATAGRAM, TRANSFER, CONNECTION, HALF):
             raise Malformed("payload: kind")
         reader.expect(b"\0", "reserved byte")
-        return cls(kind, reader.integer(2), reader.rest())
+        port = reader.integer(2)
+        if kind == CONNECTION and port != 0:
+            raise Malformed("payload: port")
+        return cls(kind, port, reader.rest())
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half of a QUIC datagram: the body of a payload of kind HALF."""
+
+    is_second: bool
+    octets: bytes
+
+    def encode(self) -> bytes:
+        """The body."""
+        return bytes([self.is_second]) + self.octets
+
+    @classmethod
+    def parse(cls, body: bytes) -> "Half":
+        """Reads the body."""
+        reader = Reader(body, "half")
+        which = reader.integer(1)
+        octets = reader.rest()
+        if which > 1 or not octets:
+            raise Malformed("half")
+        return cls(which == 1, octets)

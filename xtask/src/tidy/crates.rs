@@ -141,10 +141,11 @@ const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const UNSAFE_ALLOWED: [&str; 3] =
     ["crates/rhumb-capability", "crates/rhumb-io", "crates/rhumb-mpc"];
 /// Crates that take time, randomness and bytes as arguments.
-const CORES: [&str; 13] = [
+const CORES: [&str; 14] = [
     "crates/rhumb-bgp",
     "crates/rhumb-capability",
     "crates/rhumb-directory",
+    "crates/rhumb-end",
     "crates/rhumb-exchange",
     "crates/rhumb-wire",
     "crates/rhumb-trust",

@@ -1,6 +1,6 @@
 //! Section 9: the header of payloads, and the messages of a file transfer.
 
-use rhumb_wire::payload::{PayloadHeader, PayloadKind};
+use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
 use rhumb_wire::transfer::{
     Ack, CancelReason, Chunk, FileName, Message, MessageBody, Offer, TransferId, Verdict,
 };
@@ -14,17 +14,34 @@ pub(crate) fn write(_: &Parties, file: &mut File) {
         ("a datagram", PayloadKind::Datagram, 7, &b"good day"[..]),
         ("a datagram of nothing", PayloadKind::Datagram, 65535, b""),
         ("a message of a transfer", PayloadKind::Transfer, 0, b"\x02\0\0\0\0\0\0\0\x01\0\0\0\x09"),
+        ("of a connection", PayloadKind::Connection, 0, b"QUIC"),
+        ("the second half of one of a connection", PayloadKind::Half, 9, b"\x01IC"),
     ] {
         let bytes = [&PayloadHeader { kind, port }.emit()[..], body].concat();
         let fields = json!({"kind": kind as u8, "port": port, "body": hex(body)});
         file.good("9", "payload", name, &fields, &bytes);
     }
-    for (name, bytes) in
-        [("kind 0", [0, 0, 0, 7]), ("kind 3", [3, 0, 0, 7]), ("a reserved byte set", [1, 1, 0, 7])]
-    {
+    for (name, bytes) in [
+        ("kind 0", [0, 0, 0, 7]),
+        ("kind 5", [5, 0, 0, 7]),
+        ("a port of a connection", [3, 0, 0, 7]),
+        ("a reserved byte set", [1, 1, 0, 7]),
+    ] {
         file.refused("9", "payload", name, &bytes, PayloadHeader::parse(&bytes));
     }
     file.refused("9", "payload", "3 bytes", &[1, 0, 0], PayloadHeader::parse(&[1, 0, 0]));
+    for (name, half) in [
+        ("the first half", Half { is_second: false, bytes: b"QU" }),
+        ("the second half", Half { is_second: true, bytes: b"IC" }),
+    ] {
+        let mut body = Vec::new();
+        half.emit(&mut body);
+        let fields = json!({"is_second": half.is_second, "bytes": hex(half.bytes)});
+        file.good("9.2", "half", name, &fields, &body);
+    }
+    for (name, body) in [("a third half", &[2, 0][..]), ("a half of nothing", &[1])] {
+        file.refused("9.2", "half", name, body, Half::parse(body));
+    }
     for (name, fields, body) in messages() {
         file.good("9.1", "transfer message", &name, &identified(fields), &emitted(body));
     }

@@ -1,0 +1,405 @@
+//! Streams and datagrams. Each begins with the number of the port that it is for, two bytes.
+
+use bytes::Bytes;
+use quinn_proto::{Dir, FinishError, ReadError, ReadableError, SendDatagramError, VarInt};
+use rhumb_trust::Now;
+
+use super::{ConnectionId, Ends, Event};
+use crate::connection::{Connection, Head, Phase, StreamId};
+use crate::offers::Verdict;
+use crate::{
+    CANCELLED, Carries, DatagramError, DropReason, EndError, NOT_ALLOWED, PORT_CLOSED, StreamError,
+};
+
+/// Which way a stream goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Both.
+    Both,
+    /// From who opened it.
+    Out,
+}
+
+/// Nothing can be done now; an event tells when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked;
+
+/// Why nothing was written or read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteError {
+    /// Not now: [`Event::Writable`] or [`Event::Readable`] tells when.
+    Blocked,
+    /// Not any more.
+    Over(StreamError),
+}
+
+impl Ends {
+    /// Opens a stream to a port. Whether there is such a port shows when it is used. Its holder is
+    /// to [`Ends::release`] it.
+    ///
+    /// # Errors
+    /// [`Blocked`] while the peer lets this end open no more: [`Event::MayOpen`] follows; or the
+    /// connection is over, or is not made yet.
+    pub fn open(
+        &mut self,
+        id: ConnectionId,
+        way: Way,
+        port: u16,
+        now: Now,
+    ) -> Result<Result<StreamId, Blocked>, EndError> {
+        let connection = self.open_connection(id)?;
+        let dir = match way {
+            Way::Both => Dir::Bi,
+            Way::Out => Dir::Uni,
+        };
+        let Some(stream) = connection.quic.streams().open(dir) else { return Ok(Err(Blocked)) };
+        connection.held.insert(stream);
+        connection.used_at = now.instant;
+        let head = Head { port: port.to_be_bytes(), written: 0, finishes: false };
+        connection.heads.insert(stream, head);
+        connection.write_head(stream);
+        self.settle(id, now);
+        Ok(Ok(stream))
+    }
+
+    /// Writes to a stream; returns how many bytes were taken, at least one of some.
+    ///
+    /// # Errors
+    /// When there is no room now, or the stream is over.
+    pub fn write(
+        &mut self,
+        id: ConnectionId,
+        stream: StreamId,
+        bytes: &[u8],
+        now: Now,
+    ) -> Result<usize, WriteError> {
+        use quinn_proto::WriteError as QuicError;
+        let connection = self.held(id, stream, Connection::writes).map_err(WriteError::Over)?;
+        if !connection.write_head(stream) {
+            return Err(WriteError::Blocked);
+        }
+        connection.used_at = now.instant;
+        match connection.quic.send_stream(stream).write(bytes) {
+            Ok(written) => {
+                self.settle(id, now);
+                Ok(written)
+            }
+            Err(QuicError::Blocked) => match &connection.phase {
+                Phase::Over(error) => Err(WriteError::Over(StreamError::Connection(error.clone()))),
+                _ => Err(WriteError::Blocked),
+            },
+            Err(QuicError::Stopped(code)) => {
+                Err(WriteError::Over(StreamError::Ended { code: code.into_inner() }))
+            }
+            Err(QuicError::ClosedStream) => Err(WriteError::Over(StreamError::Closed)),
+        }
+    }
+
+    /// Reads what has arrived, `most` bytes at most; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// When there is nothing now, or the stream is over.
+    pub fn read(
+        &mut self,
+        id: ConnectionId,
+        stream: StreamId,
+        most: usize,
+        now: Now,
+    ) -> Result<Option<Bytes>, WriteError> {
+        let connection = self.held(id, stream, Connection::reads).map_err(WriteError::Over)?;
+        connection.used_at = now.instant;
+        let mut receiving = connection.quic.recv_stream(stream);
+        let closed = WriteError::Over(StreamError::Closed);
+        let mut chunks = match receiving.read(true) {
+            Ok(chunks) => chunks,
+            Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => {
+                return Err(closed);
+            }
+        };
+        let chunk = chunks.next(most);
+        let must_tell = chunks.finalize().should_transmit();
+        let over = match &connection.phase {
+            Phase::Over(error) => Some(error.clone()),
+            _ => None,
+        };
+        if must_tell {
+            self.settle(id, now);
+        }
+        match (chunk, over) {
+            (Ok(chunk), _) => Ok(chunk.map(|it| it.bytes)),
+            (Err(ReadError::Reset(code)), _) => {
+                Err(WriteError::Over(StreamError::Ended { code: code.into_inner() }))
+            }
+            (Err(ReadError::Blocked), None) => Err(WriteError::Blocked),
+            (Err(ReadError::Blocked), Some(error)) => {
+                Err(WriteError::Over(StreamError::Connection(error)))
+            }
+        }
+    }
+
+    /// Says that nothing more will be written; what was written still arrives, and
+    /// [`Event::Finished`] tells when it has.
+    ///
+    /// # Errors
+    /// When the stream is over.
+    pub fn finish(
+        &mut self,
+        id: ConnectionId,
+        stream: StreamId,
+        now: Now,
+    ) -> Result<(), StreamError> {
+        let connection = self.held(id, stream, Connection::writes)?;
+        if !connection.write_head(stream) {
+            if let Some(head) = connection.heads.get_mut(&stream) {
+                head.finishes = true;
+            }
+            return Ok(());
+        }
+        let finished = connection.quic.send_stream(stream).finish();
+        self.settle(id, now);
+        finished.map_err(|error| match error {
+            FinishError::Stopped(code) => StreamError::Ended { code: code.into_inner() },
+            FinishError::ClosedStream => StreamError::Closed,
+        })
+    }
+
+    /// Gives up what was written and not yet sent, and says why.
+    pub fn reset(&mut self, id: ConnectionId, stream: StreamId, code: u64, now: Now) {
+        if let Ok(connection) = self.held(id, stream, Connection::writes) {
+            connection.heads.remove(&stream);
+            let _ = connection.quic.send_stream(stream).reset(code_of(code));
+            self.settle(id, now);
+        }
+    }
+
+    /// Wants nothing more of what the peer writes, and says why.
+    pub fn stop(&mut self, id: ConnectionId, stream: StreamId, code: u64, now: Now) {
+        if let Ok(connection) = self.held(id, stream, Connection::reads) {
+            let _ = connection.quic.recv_stream(stream).stop(code_of(code));
+            self.settle(id, now);
+        }
+    }
+
+    /// Streams of a higher priority are served first; 0 is what all have.
+    pub fn set_priority(&mut self, id: ConnectionId, stream: StreamId, priority: i32) {
+        if let Ok(connection) = self.held(id, stream, Connection::writes) {
+            let _ = connection.quic.send_stream(stream).set_priority(priority);
+        }
+    }
+
+    /// The program has no more use for a stream: what is not finished is reset, what may still come
+    /// is stopped.
+    pub fn release(&mut self, id: ConnectionId, stream: StreamId, now: Now) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !connection.held.contains(&stream) {
+            return;
+        }
+        let is_finishing = connection.heads.get(&stream).is_some_and(|head| head.finishes);
+        if connection.writes(stream) && !is_finishing {
+            connection.heads.remove(&stream);
+            let mut sending = connection.quic.send_stream(stream);
+            // Nothing happens to one that was finished.
+            if !matches!(sending.finish(), Err(FinishError::ClosedStream)) {
+                let _ = sending.reset(code_of(CANCELLED));
+            }
+        }
+        if connection.reads(stream) {
+            let _ = connection.quic.recv_stream(stream).stop(code_of(CANCELLED));
+        }
+        connection.held.remove(&stream);
+        connection.used_at = now.instant;
+        self.settle(id, now);
+    }
+
+    /// Sends a datagram, which may get lost, for a port of the peer's.
+    ///
+    /// # Errors
+    /// When it is too long, too many wait, or the connection is not there.
+    pub fn send_datagram(
+        &mut self,
+        id: ConnectionId,
+        port: u16,
+        body: &[u8],
+        now: Now,
+    ) -> Result<(), DatagramError> {
+        let connection = self.open_connection(id)?;
+        connection.used_at = now.instant;
+        let mut whole = Vec::with_capacity(PORT_LEN + body.len());
+        whole.extend_from_slice(&port.to_be_bytes());
+        whole.extend_from_slice(body);
+        let mut datagrams = connection.quic.datagrams();
+        let max = datagrams.max_size().unwrap_or_default().saturating_sub(PORT_LEN);
+        let sent = datagrams.send(whole.into(), false);
+        self.settle(id, now);
+        sent.map_err(|error| match error {
+            SendDatagramError::TooLarge => DatagramError::TooBig { len: body.len(), max },
+            SendDatagramError::Blocked(_) => DatagramError::NoRoom,
+            SendDatagramError::UnsupportedByPeer | SendDatagramError::Disabled => {
+                DatagramError::NotTaken
+            }
+        })
+    }
+
+    /// The longest body of a datagram that fits now.
+    pub fn max_datagram_body(&mut self, id: ConnectionId) -> Option<usize> {
+        let connection = self.open_connection(id).ok()?;
+        Some(connection.quic.datagrams().max_size()?.saturating_sub(PORT_LEN))
+    }
+
+    /// Streams that the peer opened: their ports come first.
+    pub(super) fn take_streams(&mut self, id: ConnectionId, dir: Dir, now: Now) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            // Before its name is proven nobody opens anything.
+            if !matches!(connection.phase, Phase::Open { .. }) {
+                return;
+            }
+            let Some(stream) = connection.quic.streams().accept(dir) else { return };
+            connection.unclaimed.insert(stream, None);
+            self.readable(id, stream, now);
+        }
+    }
+
+    /// Something arrived on a stream: the rest of its port, or what a program waits for.
+    pub(super) fn readable(&mut self, id: ConnectionId, stream: StreamId, now: Now) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if !connection.unclaimed.contains_key(&stream) {
+            self.events.push_back(Event::Readable { id, stream });
+            return;
+        }
+        let Some(claim) = connection.read_port(stream) else { return };
+        connection.unclaimed.remove(&stream);
+        connection.used_at = now.instant;
+        let (peer, local) = (connection.peer, connection.local);
+        let refusal = match claim {
+            // It ended before it said what it was for.
+            Err(()) => return connection.turn_away(stream, PORT_CLOSED),
+            Ok(port) => match self.offers.verdict(Carries::Streams, port, &peer) {
+                Verdict::Offered => {
+                    connection.held.insert(stream);
+                    self.events.push_back(Event::Opened { id, stream, port });
+                    self.events.push_back(Event::Readable { id, stream });
+                    return;
+                }
+                Verdict::Closed => PORT_CLOSED,
+                Verdict::NotAllowed => NOT_ALLOWED,
+            },
+        };
+        connection.turn_away(stream, refusal);
+        let port = claim.ok();
+        self.events.push_back(Event::Refused { peer, local, port });
+    }
+
+    /// A stream of ours has room, or the peer wants no more of it.
+    pub(super) fn writable(&mut self, id: ConnectionId, stream: StreamId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let finishes = connection.heads.get(&stream).is_some_and(|head| head.finishes);
+        if connection.write_head(stream) && finishes {
+            let _ = connection.quic.send_stream(stream).finish();
+        }
+        self.events.push_back(Event::Writable { id, stream });
+    }
+
+    pub(super) fn take_datagrams(&mut self, id: ConnectionId, now: Now) {
+        loop {
+            let Some(connection) = self.connections.get_mut(&id) else { return };
+            if !matches!(connection.phase, Phase::Open { .. }) {
+                return;
+            }
+            let Some(mut whole) = connection.quic.datagrams().recv() else { return };
+            connection.used_at = now.instant;
+            if whole.len() < PORT_LEN {
+                self.drops.count(DropReason::Malformed);
+                continue;
+            }
+            let body = whole.split_off(PORT_LEN);
+            let port = u16::from_be_bytes([whole[0], whole[1]]);
+            match self.offers.verdict(Carries::Datagrams, port, &connection.peer) {
+                Verdict::Offered => self.events.push_back(Event::Datagram { id, port, body }),
+                _ => self.drops.count(DropReason::DatagramNotOffered),
+            }
+        }
+    }
+
+    /// The two names of a connection, this end's first.
+    pub fn names(&self, id: ConnectionId) -> Option<(rhumb_wire::Name, rhumb_wire::Name)> {
+        self.connections.get(&id).map(|it| (it.local, it.peer))
+    }
+
+    fn open_connection(&mut self, id: ConnectionId) -> Result<&mut Connection, EndError> {
+        let connection = self.connections.get_mut(&id).ok_or(EndError::Closed)?;
+        match &connection.phase {
+            Phase::Open { .. } => Ok(connection),
+            Phase::Beginning { .. } => Err(EndError::NoAnswer(connection.peer)),
+            Phase::Over(error) => Err(error.clone()),
+        }
+    }
+
+    /// The connection of a stream that a program has, if it may use it so.
+    fn held(
+        &mut self,
+        id: ConnectionId,
+        stream: StreamId,
+        may: impl Fn(&Connection, StreamId) -> bool,
+    ) -> Result<&mut Connection, StreamError> {
+        let connection = self.connections.get_mut(&id).ok_or(StreamError::Closed)?;
+        let may = connection.held.contains(&stream) && may(connection, stream);
+        may.then_some(connection).ok_or(StreamError::Closed)
+    }
+}
+
+impl Connection {
+    /// Writes what is missing of a stream's port; says whether nothing is.
+    fn write_head(&mut self, stream: StreamId) -> bool {
+        let Some(head) = self.heads.get_mut(&stream) else { return true };
+        match self.quic.send_stream(stream).write(&head.port[head.written..]) {
+            Ok(written) => head.written += written,
+            Err(quinn_proto::WriteError::Blocked) => return false,
+            // Whoever writes next learns why.
+            Err(_) => head.written = PORT_LEN,
+        }
+        let is_whole = head.written >= PORT_LEN;
+        if is_whole {
+            self.heads.remove(&stream);
+        }
+        is_whole
+    }
+
+    /// Reads the port at the head of a stream; `None` while some of it is missing, `Err` when there
+    /// will be none.
+    fn read_port(&mut self, stream: StreamId) -> Option<Result<u16, ()>> {
+        let known = self.unclaimed.get_mut(&stream)?;
+        let mut receiving = self.quic.recv_stream(stream);
+        let Ok(mut chunks) = receiving.read(true) else { return Some(Err(())) };
+        let outcome = loop {
+            match (chunks.next(1), *known) {
+                (Ok(Some(chunk)), first) => match (chunk.bytes.first(), first) {
+                    (Some(byte), None) => *known = Some(*byte),
+                    (Some(byte), Some(first)) => {
+                        break Some(Ok(u16::from_be_bytes([first, *byte])));
+                    }
+                    (None, _) => {}
+                },
+                (Err(ReadError::Blocked), _) => break None,
+                (Ok(None) | Err(ReadError::Reset(_)), _) => break Some(Err(())),
+            }
+        };
+        let _ = chunks.finalize();
+        outcome
+    }
+
+    /// Ends a stream that no program has.
+    fn turn_away(&mut self, stream: StreamId, code: u64) {
+        let _ = self.quic.recv_stream(stream).stop(code_of(code));
+        if stream.dir() == Dir::Bi {
+            let _ = self.quic.send_stream(stream).reset(code_of(code));
+        }
+    }
+}
+
+fn code_of(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+/// Bytes of a port.
+const PORT_LEN: usize = 2;

@@ -1,0 +1,120 @@
+//! What leaves: one payload at a time, round robin over the connections that have something to
+//! send.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use rhumb_trust::Now;
+use rhumb_wire::Name;
+use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
+
+use super::Ends;
+use crate::transport::LEAST_DATAGRAM_LEN;
+
+/// A payload to send, whose body [`Ends::poll_transmit`] has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    /// In whose name: this end's, or one that it serves.
+    pub from: Name,
+    /// To whom.
+    pub to: Name,
+    /// What stands before the body.
+    pub header: PayloadHeader,
+    /// It is of a handshake: worth being sent again as soon as a router says that it was too early.
+    pub is_handshake: bool,
+}
+
+impl Ends {
+    /// Writes the next payload that is to be sent into `body`; `None` when there is none for now.
+    /// `longest` says what the body of a payload to a name may have at most. Each call does a
+    /// bounded amount of work.
+    pub fn poll_transmit(
+        &mut self,
+        longest: impl Fn(&Name) -> usize,
+        body: &mut Vec<u8>,
+        now: Now,
+    ) -> Option<Transmit> {
+        loop {
+            if let Some((transmit, queued)) = self.outbox.pop_front() {
+                if transmit.header.kind == PayloadKind::Connection
+                    && queued.len() > longest(&transmit.to)
+                {
+                    self.halve(transmit, &queued);
+                    continue;
+                }
+                body.clear();
+                body.extend_from_slice(&queued);
+                return Some(transmit);
+            }
+            let id = *self.ready.front()?;
+            let Some(connection) = self.connections.get_mut(&id) else {
+                self.ready.pop_front();
+                continue;
+            };
+            body.clear();
+            let sent = connection.quic.poll_transmit(now.instant, 1, body);
+            if sent.is_none() {
+                connection.is_ready = false;
+                self.ready.pop_front();
+                self.set_timer(id);
+                continue;
+            }
+            // The next one is another connection's.
+            self.ready.rotate_left(1);
+            let is_handshake = body.first().is_some_and(|first| first & LONG_HEADER != 0);
+            let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
+            let transmit =
+                Transmit { from: connection.local, to: connection.peer, header, is_handshake };
+            if body.len() <= longest(&connection.peer) {
+                return Some(transmit);
+            }
+            let mtu = usize::from(connection.quic.current_mtu().max(LEAST_DATAGRAM_LEN));
+            // A probe asks what gets through whole, and this does not.
+            if body.len() <= mtu {
+                let datagram = std::mem::take(body);
+                self.halve(transmit, &datagram);
+                *body = datagram;
+            }
+        }
+    }
+
+    /// Whether [`Ends::poll_transmit`] may have something at once.
+    pub fn has_more_to_send(&self) -> bool {
+        !self.outbox.is_empty() || !self.ready.is_empty()
+    }
+
+    /// Queues an answer that belongs to no connection: it is in the scratch buffer.
+    pub(super) fn answer(&mut self, from: Name, to: Name) {
+        if self.outbox.len() >= MAX_ANSWERS {
+            return;
+        }
+        let header = PayloadHeader { kind: PayloadKind::Connection, port: 0 };
+        // Whoever asked asks again.
+        let transmit = Transmit { from, to, header, is_handshake: false };
+        self.outbox.push_back((transmit, self.scratch.clone()));
+    }
+
+    fn halve(&mut self, transmit: Transmit, datagram: &[u8]) {
+        let (number, [first, second]) = self.halves.split(datagram);
+        let header = PayloadHeader { kind: PayloadKind::Half, port: number };
+        let transmit = Transmit { header, ..transmit };
+        self.outbox.push_front((transmit, second));
+        self.outbox.push_front((transmit, first));
+    }
+}
+
+/// What QUIC takes a name for: `fd` and the first 120 bits of it. The whole name is compared where
+/// it matters.
+pub(super) fn address_of(name: &Name) -> SocketAddr {
+    let mut octets = [0xfd; 16];
+    octets[1..].copy_from_slice(&name.0[..15]);
+    SocketAddr::from((Ipv6Addr::from(octets), PORT))
+}
+
+/// Any but 0: names have no ports here.
+const PORT: u16 = 1;
+/// The bit of a QUIC packet's first byte that packets of a handshake have.
+const LONG_HEADER: u8 = 0x80;
+/// Answers that wait: those to one batch.
+const MAX_ANSWERS: usize = 64;
+
+const _: () = assert!(2 * (600 + Half::HEAD_LEN) >= LEAST_DATAGRAM_LEN as usize);

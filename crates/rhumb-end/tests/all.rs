@@ -1,0 +1,9 @@
+//! The tests of this crate from outside, in one program: see CONTRIBUTING.md.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod bounds;
+mod names;
+mod paths;
+mod routers;
+mod streams;
+mod world;
