@@ -8,6 +8,7 @@
 
 pub mod ad_cert;
 pub mod admin;
+pub mod belonging;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_node::{Config, Node, NodeError, Standing, StandingWatch};
-use rhumb_trust::Identity;
 use rhumb_wire::Name;
+use tokio::sync::Notify;
 
+use crate::belonging::Belonging;
 use crate::config::NodeSettings;
 use crate::failure::{Failure, Outcome};
 use crate::key;
@@ -27,12 +28,14 @@ pub fn joined<T, F: Future<Output = Outcome<T>>>(
     work: impl FnOnce(Node) -> F,
 ) -> Outcome<T> {
     let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
-    joined_as(identity, settings, with_parent, interrupted, work)
+    let belonging = Belonging::of(identity, settings.key.as_deref().map(Path::new));
+    joined_as(belonging, settings, with_parent, interrupted, work)
 }
 
-/// As [`joined`], under the name of `identity`.
+/// As [`joined`], under the name of `belonging`, whose membership is looked at from now on. SIGHUP
+/// asks for that, too, where the work catches it.
 pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
-    identity: Arc<Identity>,
+    belonging: Belonging,
     settings: &NodeSettings,
     with_parent: bool,
     interrupted: Outcome<T>,
@@ -53,7 +56,7 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         config.export = settings.export;
         config.max_datagram_len = settings.max_datagram_len;
         let node = tokio::select! {
-            joined = Node::join(identity, config) => joined.map_err(explain)?,
+            joined = Node::join(belonging.identity(), config) => joined.map_err(explain)?,
             _ = lifetime.end() => return interrupted,
         };
         let standing = node.watch();
@@ -65,6 +68,7 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         let outcome = tokio::select! {
             outcome = work(node.clone()) => outcome,
             never = tell_changes(standing) => match never {},
+            failure = follow(belonging, node.clone()) => Err(failure),
             cause = lifetime.end() => {
                 tracing::info!(cause, "leaving");
                 interrupted
@@ -77,6 +81,24 @@ pub fn joined_as<T, F: Future<Output = Outcome<T>>>(
         node.leave().await;
         outcome
     })
+}
+
+/// Shows what the domain says of this name, whenever that is something else. Ends only if nobody
+/// can look.
+async fn follow(belonging: Belonging, node: Node) -> Failure {
+    let woken = Arc::new(Notify::new());
+    let alert = Arc::clone(&woken);
+    if let Err(failure) = belonging.follow(false, move || alert.notify_one()) {
+        return failure;
+    }
+    loop {
+        woken.notified().await;
+        if let Some(identity) = belonging.poll()
+            && let Err(error) = node.show(identity).await
+        {
+            tracing::warn!(%error, "the new membership cannot be shown");
+        }
+    }
 }
 
 /// Says when a name that was not published is, and that

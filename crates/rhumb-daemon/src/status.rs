@@ -124,7 +124,7 @@ fn outline(value: &Value, depth: usize, out: &mut String) {
                     out.push_str(&format!("{indent}{title}: {used} of {bound}\n"));
                 }
             }
-            Value::Object(_) if key == "own_statement" => {
+            Value::Object(_) if ON_ONE_LINE.contains(&key.as_str()) => {
                 out.push_str(&format!("{indent}{title}: {}\n", line(value)));
             }
             Value::Object(_) => {
@@ -164,6 +164,8 @@ fn line(value: &Value) -> String {
 
 /// A label in somebody's metadata: shown as that holder's own word.
 const CLAIM: &str = "calls_itself";
+/// Objects that read best as one line.
+const ON_ONE_LINE: [&str; 2] = ["own_statement", "membership"];
 /// What stands in the first line.
 const HEAD: [&str; 4] = ["role", "name", "address", "uptime_s"];
 /// A worker answers within milliseconds.

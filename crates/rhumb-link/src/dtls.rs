@@ -66,6 +66,18 @@ impl Library {
         })
     }
 
+    /// As this one, under another certificate of the same key.
+    pub(crate) fn showing(&self, certificate: Vec<u8>) -> Result<Self, LinkError> {
+        #[cfg_attr(not(feature = "repeatable-handshakes"), allow(unused_mut))]
+        let mut library = Self::new(certificate, self.certificate.private_key.clone())?;
+        #[cfg(feature = "repeatable-handshakes")]
+        if let Some(Repeatable { next_seed }) = &self.repeatable {
+            let next = next_seed.load(std::sync::atomic::Ordering::Relaxed);
+            library.repeatable = Some(Repeatable { next_seed: next.into() });
+        }
+        Ok(library)
+    }
+
     /// Takes all chance that handshakes need, but for keys and signatures, from `secret`.
     #[cfg(feature = "repeatable-handshakes")]
     pub(crate) fn repeat(&mut self, secret: &[u8]) {

@@ -26,6 +26,7 @@ mod paths;
 mod records;
 mod renewals;
 mod sharing;
+mod showing;
 mod sizes;
 mod timeouts;
 
@@ -62,6 +63,8 @@ pub struct Endpoint {
     name: Name,
     config: Config,
     library: Arc<Library>,
+    /// The number of the certificate that handshakes begun now show.
+    shows: u32,
     tokens: RetryTokens,
     cookies: Cookies,
     challenges: Challenges,
@@ -215,6 +218,7 @@ impl Endpoint {
             name: identity.name(),
             config,
             library: Arc::new(library),
+            shows: 0,
             tokens: RetryTokens::new(retry_key.as_ref(), now),
             cookies: Cookies::new(cookie_key.as_ref(), now),
             challenges: Challenges::new(path_key.as_ref()),

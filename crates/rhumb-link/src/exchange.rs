@@ -38,6 +38,8 @@ pub(crate) struct Exchange {
     pub(crate) handshake: Box<dyn Handshake>,
     pub(crate) elsewhere: Elsewhere,
     pub(crate) progress: Progress,
+    /// Which of our certificates it shows, by its number.
+    pub(crate) shows: u32,
     /// When the library wants to be called.
     pub(crate) library_due: Instant,
     /// When this phase, or the whole exchange, is over.

@@ -234,6 +234,12 @@ pub(crate) fn renewal_time(peer: &Name, initiator: bool, now: Instant) -> Instan
     now + RENEWAL_INTERVAL - spread + if initiator { Duration::ZERO } else { RESPONDER_PATIENCE }
 }
 
+/// How soon our new certificate is shown to the peer number `position` of those who wait for it.
+pub(crate) fn showing_time(position: usize, now: Instant) -> Instant {
+    let position = u32::try_from(position).unwrap_or(u32::MAX);
+    now + Duration::from_secs(1) * position / SHOWINGS_A_SECOND
+}
+
 /// A side that has sent nothing for this long sends a keep-alive.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// A session of which nothing was opened for this long is dead: four keep-alives were lost.
@@ -243,5 +249,8 @@ pub const SILENCE: Duration = Duration::from_secs(20);
 pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(3600);
 /// How much later than the initiator the responder renews.
 const RESPONDER_PATIENCE: Duration = Duration::from_secs(180);
+/// Handshakes begun in a second by an end that has a new certificate to show: each costs it less
+/// than half a millisecond, so they take a twentieth of a core meanwhile.
+const SHOWINGS_A_SECOND: u32 = 100;
 /// How long after a renewal was begun another is, if it did not complete.
 pub(crate) const RENEWAL_RETRY: Duration = Duration::from_secs(30);

@@ -23,6 +23,7 @@ mod rekey;
 mod renewal;
 mod replay;
 mod retry_token;
+mod showing;
 mod simultaneous_open;
 mod spoofed;
 mod two_processes;

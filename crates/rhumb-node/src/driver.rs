@@ -234,6 +234,11 @@ impl Driver {
                 }
             }
             Order::SetAccess(access) => self.core.set_access(&access),
+            Order::Show { identity, done } => {
+                let shown = self.core.show(&identity, now).map_err(NodeError::Link);
+                // Whether anybody waits for it is their affair.
+                let _ = done.send(shown);
+            }
             Order::WatchRefusals { refusals } => self.refusals = Some(refusals),
             Order::Ping(ping) => self.pings.begin(ping, &mut self.core, now),
             Order::Status { done } => {

@@ -162,6 +162,17 @@ impl Node {
         self.status().await.ok()?.router
     }
 
+    /// Shows what `identity`, which is of this node's name, shows of a trust domain: the session
+    /// goes on, and is renewed at once, so that the router sees it.
+    ///
+    /// # Errors
+    /// When it is another name, or the node has left.
+    pub async fn show(&self, identity: Arc<Identity>) -> Result<(), NodeError> {
+        let (done, shown) = oneshot::channel();
+        self.handle.order(Order::Show { identity, done });
+        shown.await.unwrap_or_else(|_| Err(self.handle.shared.end()))
+    }
+
     /// Tells how this node stands with its router, and of each change: of a name that was not
     /// published when it joined, too.
     pub fn watch(&self) -> StandingWatch {

@@ -231,6 +231,15 @@ impl<S: Store> Server<S> {
         self.rib.config()
     }
 
+    /// Shows what `identity`, which is of the same name, shows of a trust domain: sessions go on,
+    /// and are renewed.
+    ///
+    /// # Errors
+    /// When it is another name, or no certificate can be made of it.
+    pub fn show(&mut self, identity: &Identity, now: Now) -> Result<(), LinkError> {
+        self.endpoint.show(identity, now.instant)
+    }
+
     /// Whom it serves from now on. Whoever is refused from now on is told nothing any more, either.
     pub fn set_access(&mut self, access: Access, now: Now) {
         self.rib.set_access(access);

@@ -99,6 +99,15 @@ impl Switch {
         self.publishing.name()
     }
 
+    /// Shows what `identity`, which is of the same name, shows of a trust domain: sessions go on,
+    /// and are renewed, those with RIBs and routers first.
+    ///
+    /// # Errors
+    /// When it is another name, or no certificate can be made of it.
+    pub fn show(&mut self, identity: &Identity, now: Now) -> Result<(), LinkError> {
+        self.plane.link_mut().show(identity, now.instant)
+    }
+
     /// What happened since the last call, oldest first.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.plane.poll_event()

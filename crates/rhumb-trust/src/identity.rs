@@ -91,6 +91,20 @@ impl Identity {
         }
     }
 
+    /// The same name and key, once more, with another membership to show, or none.
+    ///
+    /// # Errors
+    /// When the membership is another name's, or the library refuses the key.
+    pub fn showing(&self, membership: Option<Membership>) -> Result<Self, MembershipError> {
+        let key = Zeroizing::new(self.pkcs8_der.to_vec());
+        let again =
+            Self::from_parts((*self.metadata).clone(), key).map_err(|_| MembershipError::Crypto)?;
+        match membership {
+            Some(membership) => again.with_membership(membership),
+            None => Ok(again),
+        }
+    }
+
     /// What it shows of a trust domain.
     pub fn membership(&self) -> Option<&Membership> {
         self.membership.as_ref()

@@ -25,6 +25,7 @@ mod demo;
 mod discovery;
 mod domain_files;
 mod domain_removal;
+mod domain_renewal;
 mod domains;
 mod for_one;
 mod hello_flood;

@@ -259,6 +259,7 @@ impl Endpoint {
         initiation.retries_left = 0;
         initiation.answered = false;
         exchange.handshake = self.library.initiate(style, now);
+        exchange.shows = self.shows;
         exchange.progress = Progress::Handshaking(Evidence::default());
         exchange.wait_until(now + patience);
     }

@@ -112,6 +112,9 @@ impl Endpoint {
             Side::Initiator(initiation) => initiation.announced.then_some(initiation.attempt),
             Side::Responder(_) => None,
         };
+        if exchange.shows != self.shows {
+            self.show_to(session, now);
+        }
         let renewed = current.is_some();
         self.events.push_back(Event::Established { session, attempt, peer: name, renewed });
         self.look_at_size(session, now);

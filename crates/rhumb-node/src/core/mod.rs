@@ -256,6 +256,15 @@ impl Core {
         self.services.stop(name)
     }
 
+    /// Shows what `identity`, which is of the same name, shows of a trust domain: the session goes
+    /// on, and is renewed.
+    ///
+    /// # Errors
+    /// When it is another name, or no certificate can be made of it.
+    pub fn show(&mut self, identity: &Identity, now: Now) -> Result<(), LinkError> {
+        self.endpoint.show(identity, now.instant)
+    }
+
     /// Changes who may send to this node. What it has taken
     /// already, files under way included, it keeps.
     pub fn set_access(&mut self, access: &Access) {

@@ -7,12 +7,12 @@
 //! and then looks once more; a handle queues and then looks whether the thread sleeps. Both do so
 //! in one total order, so at least one of them sees the other.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
-use rhumb_trust::{Access, AdCert};
+use rhumb_trust::{Access, AdCert, Identity};
 use rhumb_wire::Name;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -46,6 +46,8 @@ pub(crate) enum Order {
     Ship(Shipment),
     /// Go by other rules about who may send to this node.
     SetAccess(Access),
+    /// Show what this says of a trust domain.
+    Show { identity: Arc<Identity>, done: oneshot::Sender<Result<(), NodeError>> },
     /// Tell what is refused by them.
     WatchRefusals { refusals: mpsc::Sender<Refusal> },
     /// Receive the next file that is wanted.

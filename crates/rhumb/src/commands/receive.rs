@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use data_encoding::HEXLOWER;
 use rhumb_daemon::ad_cert;
 use rhumb_daemon::admin::Admin;
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::cli::ReceiveArguments;
 use rhumb_daemon::clock::{self, date_and_time};
 use rhumb_daemon::config::{AccessSettings, NodeSettings, ReceiveSettings};
@@ -57,6 +58,8 @@ pub(crate) fn run(
     };
     let identity = key::load_or_ephemeral(settings.node.key.as_deref())?;
     let ad_certs = ad_certs(arguments, &settings.node, identity.name())?;
+    let belonging = Belonging::of(identity, settings.node.key.as_deref());
+    let shown = belonging.clone();
     let door = Arc::new(Door {
         access: Mutex::new(settings.access.access.clone()),
         room: Room::new(&arguments.dir, settings.max_size),
@@ -66,14 +69,15 @@ pub(crate) fn run(
     let control = settings.admin.as_ref();
     let control =
         control.map(|admin| daemon::take_control(Some(admin), "receive", false)).transpose()?;
-    joined_as(identity, &settings.node, with_parent, interrupted, |node| async move {
+    joined_as(belonging, &settings.node, with_parent, interrupted, |node| async move {
         let mut helpers = JoinSet::new();
         helpers.spawn(tell_refusals(node.refusals(), Arc::clone(&door)));
         let admin = control.as_ref().and_then(Control::admin);
         if let Some(control) = control {
             let woken = Arc::new(Notify::new());
             daemon::notify_by(control.wake().clone(), Arc::clone(&woken))?;
-            helpers.spawn(answer_status(control, woken, node.clone(), Arc::clone(&door)));
+            let door = Arc::clone(&door);
+            helpers.spawn(answer_status(control, woken, node.clone(), door, shown));
         }
         let mut served = Vec::new();
         // Ends with this function, and with it end the services.
@@ -240,14 +244,24 @@ impl Door {
 }
 
 /// Answers `rhumb status` until the node is closed.
-async fn answer_status(control: Control, woken: Arc<Notify>, node: Node, door: Arc<Door>) {
+async fn answer_status(
+    control: Control,
+    woken: Arc<Notify>,
+    node: Node,
+    door: Arc<Door>,
+    belonging: Belonging,
+) {
     let started = clock::now().instant;
     loop {
         woken.notified().await;
         let Ok(status) = node.status().await else { return };
         let now = clock::now().instant;
         let refused = door.notices.status(now);
-        control.answer(|| report::snapshot(&status, &refused, now - started));
+        control.answer(|| {
+            let mut snapshot = report::snapshot(&status, &refused, now - started);
+            belonging.report(&mut snapshot);
+            snapshot
+        });
     }
 }
 

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::config::RibSettings;
 use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -26,6 +27,7 @@ use fullness::Fullness;
 /// Runs the command.
 pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Rib)?;
+    let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let label = format!("rib-{}", identity.name().short());
     let control = daemon::take_control(settings.admin.as_ref(), &label, with_parent)?;
     let socket = UdpSocket::bind(settings.listen, Options::default()).map_err(Failure::setup)?;
@@ -49,11 +51,16 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         Server::new(identity, store, config, link, secret, now).map_err(Failure::setup)?;
     server.defer_work();
     let wake = control.wake();
+    belonging.follow(true, {
+        let wake = wake.clone();
+        move || wake.wake()
+    })?;
     let mut rib = Directory {
         server,
         verifier: Worker::start_behind("verifier", wake.clone(), Verification::run)?,
         writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
         rules: RulesFollower::start(settings.access.clone(), wake)?,
+        belonging,
         address,
         started: now.instant,
         fullness: Fullness::new(now.instant),
@@ -81,6 +88,7 @@ struct Directory {
     verifier: Worker<Verification, Verdict>,
     writer: Worker<Commit, Committed>,
     rules: RulesFollower,
+    belonging: Belonging,
     address: SocketAddr,
     started: Instant,
     fullness: Fullness,
@@ -102,6 +110,11 @@ impl Service for Directory {
         }
         if let Some(access) = self.rules.poll() {
             self.server.set_access(access, now);
+        }
+        if let Some(identity) = self.belonging.poll()
+            && let Err(error) = self.server.show(&identity, now)
+        {
+            tracing::warn!(%error, "the new membership cannot be shown");
         }
         if self.server.poll_timeout().is_some_and(|due| due <= now.instant) {
             self.server.handle_timeout(now);
@@ -141,7 +154,9 @@ impl Service for Directory {
 
     fn snapshot(&mut self, now: Now) -> Snapshot {
         let uptime: Duration = now.instant.saturating_duration_since(self.started);
-        report::snapshot(&mut self.server, self.address, uptime, now)
+        let mut snapshot = report::snapshot(&mut self.server, self.address, uptime, now);
+        self.belonging.report(&mut snapshot);
+        snapshot
     }
 }
 

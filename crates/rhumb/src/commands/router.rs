@@ -13,6 +13,7 @@
 use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::time::{Duration, Instant};
 
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::config::{DomainSettings, RouterDomain, RouterSettings};
 use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
@@ -45,6 +46,7 @@ mod workers;
 /// Runs the command.
 pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> Outcome {
     let identity = key::load(&settings.key, Role::Router)?;
+    let belonging = Belonging::of(identity.clone(), Some(&settings.key));
     let opened = |it: &DomainSettings| it.open(identity.name(), clock::now().unix_s());
     let domain = settings.domain.as_ref().map(opened).transpose()?;
     let Io { mut io, sockets, steered } = open_io(settings)?;
@@ -71,7 +73,12 @@ pub(crate) fn run(settings: &RouterSettings, with_parent: bool, form: Form) -> O
         workers::pin_worker(0);
     }
     let border = BorderThread::start(settings, &mut switch, wake)?;
+    belonging.follow(true, {
+        let wake = wake.clone();
+        move || wake.wake()
+    })?;
     let mut router = Router::new(switch, state, workers, address, wake.clone(), now)?;
+    router.belonging = Some(belonging);
     router.border = border;
     let rules = RulesFollower::start(settings.access.clone(), wake)?;
     router.rules = Some(rules);
@@ -217,6 +224,7 @@ struct Router {
     border: Option<BorderThread>,
     publishing: Publishing,
     rules: Option<RulesFollower>,
+    belonging: Option<Belonging>,
 }
 
 #[derive(Debug)]
@@ -257,6 +265,7 @@ impl Router {
             border: None,
             publishing,
             rules: None,
+            belonging: None,
         })
     }
 
@@ -324,6 +333,11 @@ impl Service for Router {
         if let Some(access) = self.rules.as_mut().and_then(RulesFollower::poll) {
             self.switch.set_access(access, now);
         }
+        if let Some(identity) = self.belonging.as_ref().and_then(Belonging::poll)
+            && let Err(error) = self.switch.show(&identity, now)
+        {
+            tracing::warn!(%error, "the new membership cannot be shown");
+        }
         self.take_events(now);
         self.verifier.hand_out(|| self.switch.poll_job());
         self.workers.pass_orders(&mut self.switch);
@@ -364,6 +378,9 @@ impl Service for Router {
         let mut snapshot = report::snapshot(&status, self.address, uptime, found.as_ref());
         if let Some(border) = &self.border {
             border.report(&mut snapshot);
+        }
+        if let Some(belonging) = &self.belonging {
+            belonging.report(&mut snapshot);
         }
         self.publishing.report(&mut snapshot.status, now.unix_s());
         snapshot

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::cli::TraceArguments;
 use rhumb_daemon::clock::now;
 use rhumb_daemon::config::NodeSettings;
@@ -36,7 +37,9 @@ pub(crate) fn run(
     let stopped = Err(Failure::operation_text("stopped"));
     let identity = key::load_or_ephemeral(settings.key.as_deref().map(Path::new))?;
     let asker = Arc::clone(&identity);
-    let mut report = joined_as(identity, settings, with_parent, stopped, |node| trace(node, name))?;
+    let belonging = Belonging::of(identity, settings.key.as_deref().map(Path::new));
+    let mut report =
+        joined_as(belonging, settings, with_parent, stopped, |node| trace(node, name))?;
     if let Some(rib) = arguments.rib {
         report.domains = Domains::ask(asker, rib, name)?;
     }
