@@ -33,7 +33,7 @@ pub use capability::{
 };
 pub use domain::{
     AdmitArguments, BorderArguments, CreateArguments, DomainArguments, DomainCommand,
-    ListArguments, RemoveArguments, Right,
+    ListArguments, RemoveArguments, RenewArguments, Right,
 };
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use member::{MemberArguments, MemberCommand};

@@ -24,6 +24,7 @@ mod daemons;
 mod demo;
 mod discovery;
 mod domain_files;
+mod domain_keys;
 mod domain_removal;
 mod domain_renewal;
 mod domains;

@@ -25,6 +25,9 @@ pub enum DomainCommand {
     Create(CreateArguments),
     /// Say that a name belongs to the domain, and what it may do there
     Admit(AdmitArguments),
+    /// Give memberships again, by the same key or by another one: the same rights and limits, for
+    /// longer. Daemons take a new file beside their key while they run
+    Renew(RenewArguments),
     /// Take back what made a name a member, and tell the domain's RIBs, from which every router
     /// hears of it within a second
     Remove(RemoveArguments),
@@ -143,6 +146,28 @@ impl AdmitArguments {
         }
         Ok(Limits { only_to: only_to.or(limits.only_to), ..limits })
     }
+}
+
+/// `rhumb domain renew`
+#[derive(Debug, Args)]
+pub struct RenewArguments {
+    /// Memberships, and folders to look for them in; not in folders below. A removal that lies
+    /// there as a file keeps whom it is about from being admitted again
+    #[arg(value_name = "PATH", default_value = ".")]
+    pub paths: Vec<PathBuf>,
+    /// The key that gives them: the domain's, or one that was admitted to admit
+    #[arg(long, value_name = "FILE", default_value = "working.key")]
+    pub key: PathBuf,
+    /// Renew what this name gave [default: what KEY itself gave]
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub given_by: Option<Name>,
+    /// For how many days from now
+    #[arg(long, default_value_t = DEFAULT_DAYS, value_parser = clap::value_parser!(u32).range(1..=MOST_DAYS))]
+    pub days: u32,
+    /// A folder to write them to, each under the name of its file [default: each takes the place
+    /// of the one before, as a whole]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
 }
 
 /// `rhumb domain remove`

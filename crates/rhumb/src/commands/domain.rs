@@ -6,6 +6,7 @@ mod border;
 mod create;
 mod list;
 mod remove;
+mod renew;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
         DomainCommand::Create(arguments) => create::run(arguments, form),
         DomainCommand::List(arguments) => list::run(arguments, form),
         DomainCommand::Admit(arguments) => admit(arguments, form),
+        DomainCommand::Renew(arguments) => renew::run(arguments, form),
         DomainCommand::Remove(arguments) => remove::run(arguments, form),
         DomainCommand::Delegate(arguments) => border::delegate(arguments, form),
         DomainCommand::Inspect { file } => inspect(file, form),

@@ -19,21 +19,9 @@ use serde_json::{Value, json};
 use super::SECONDS_A_DAY;
 
 pub(super) fn run(arguments: &ListArguments, form: Form) -> Outcome {
-    let mut found = Vec::new();
-    for path in &arguments.paths {
-        let problem =
-            |error| Failure::setup_text(format!("cannot read {}: {error}", path.display()));
-        if !path.metadata().map_err(problem)?.is_dir() {
-            found.push(Found::read(path.clone(), true)?);
-            continue;
-        }
-        for entry in path.read_dir().map_err(problem)? {
-            let file = entry.map_err(problem)?.path();
-            if is_of_a_domain(&file) {
-                found.push(Found::read(file, false)?);
-            }
-        }
-    }
+    let files = files_that_begin(&arguments.paths, &BEGINNINGS)?;
+    let read = files.into_iter().map(|(file, is_named)| Found::read(file, is_named));
+    let mut found = read.collect::<Outcome<Vec<_>>>()?;
     let now_s = clock::now().unix_s();
     let soon_s = now_s.saturating_add(u64::from(arguments.soon) * SECONDS_A_DAY);
     found.sort_by(|a, b| (a.ends_s(), &a.file).cmp(&(b.ends_s(), &b.file)));
@@ -54,13 +42,36 @@ enum Said {
     Damaged(String),
 }
 
-/// Whether a file begins as those do that domains make. What cannot be read is somebody else's.
-fn is_of_a_domain(file: &Path) -> bool {
+/// Files that are named, and whether they are; and of folders that are, those files that begin in
+/// one of these ways. What cannot be read in a folder is somebody else's.
+pub(super) fn files_that_begin(
+    paths: &[PathBuf],
+    beginnings: &[&[u8]],
+) -> Outcome<Vec<(PathBuf, bool)>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let problem =
+            |error| Failure::setup_text(format!("cannot read {}: {error}", path.display()));
+        if !path.metadata().map_err(problem)?.is_dir() {
+            found.push((path.clone(), true));
+            continue;
+        }
+        for entry in path.read_dir().map_err(problem)? {
+            let file = entry.map_err(problem)?.path();
+            if begins(&file, beginnings) {
+                found.push((file, false));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn begins(file: &Path, beginnings: &[&[u8]]) -> bool {
     let mut begin = Vec::new();
-    let longest = BEGINNINGS.iter().map(|it| it.len()).max().unwrap_or(0) as u64;
+    let longest = beginnings.iter().map(|it| it.len()).max().unwrap_or(0) as u64;
     let is_file = file.metadata().is_ok_and(|it| it.is_file());
     let mut read = || std::fs::File::open(file)?.take(longest).read_to_end(&mut begin);
-    is_file && read().is_ok() && BEGINNINGS.iter().any(|it| begin.starts_with(it))
+    is_file && read().is_ok() && beginnings.iter().any(|it| begin.starts_with(it))
 }
 
 impl Found {
