@@ -114,6 +114,7 @@ impl Belonging {
         snapshot.metrics.push(LEFT.is(left_s));
         snapshot.status["membership"] = json!({
             "domain": membership.domain().to_string(),
+            "issuers": membership.certificates().iter().map(|it| it.issuer.to_string()).collect::<Vec<_>>(),
             "rights": membership.rights().names().collect::<Vec<_>>(),
             "limits": (limits != Limits::NONE).then(|| words::limits_as_json(&limits)),
             "expires_in_s": left_s,

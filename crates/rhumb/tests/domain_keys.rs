@@ -93,9 +93,7 @@ impl Scene {
             self.session(peer).is_some_and(|it| it["membership"]["issuers"] == expected)
         };
         wait_for("the router sees new memberships", || seen(&rib) && seen(&alice));
-        wait_for("the router shows its own", || {
-            self.status()["membership"]["domain"] == expected[0]
-        });
+        wait_for("the router shows its own", || self.status()["membership"]["issuers"] == expected);
     }
 }
 
@@ -189,8 +187,10 @@ fn a_domains_keys_are_exchanged_and_no_members_session_ends() {
 
     // The sessions are those of the start.
     let lasted = started.elapsed().as_secs();
-    for peer in [&scene.alice, &name(place, "rib")] {
-        assert!(scene.session(peer).unwrap()["age_s"].as_u64() >= Some(lasted), "{peer}");
+    for peer in ["alice", "rib"] {
+        let session = scene.session(&name(place, peer)).unwrap();
+        let log = scene.router.errors_so_far();
+        assert!(session["age_s"].as_u64() >= Some(lasted), "{peer}, {lasted} s: {session} {log}");
     }
 }
 
