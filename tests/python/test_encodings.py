@@ -278,7 +278,7 @@ class PduEncoding(Strictness):
         pdu = Pdu(pdus.DATA, A, B, b"data", 0x01020304)
         self.assertEqual(pdu.encode().hex(), "262a010100400004" "01020304" + A_HEX + B_HEX + "64617461")
         self.assert_one_encoding(pdu.encode(), Pdu.parse, Pdu.encode)
-        self.assert_refused(pdu.encode(), pdus.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 10), (4, 4), (4, 3), (4, 1)])
+        self.assert_refused(pdu.encode(), pdus.parse, [(0, 0), (1, 0), (2, 2), (3, 0), (3, 12), (4, 4), (4, 3), (4, 1)])
 
     def test_certificates_follow_the_data(self):
         route = Certificate(certificates.ROUTE, 5, 1000, 2000, A, B)

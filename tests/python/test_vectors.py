@@ -17,6 +17,7 @@ from rhumb import certificates, chains, metadata, payloads, pdus, rib, sealed, t
 from rhumb.certificates import Certificate, Limits
 from rhumb.datagrams import DTLS_FIRST_BYTES, Discovery, Initial, Retry
 from rhumb.errors import Malformed, RhumbError, Untrusted
+from rhumb.groups import GroupAccept, GroupRequest
 from rhumb.memberships import Membership
 from rhumb.metadata import Metadata
 from rhumb.names import Name
@@ -24,6 +25,7 @@ from rhumb.payloads import Half, Payload
 from rhumb.pdus import Accept, LabelledPdu, Nack, Pdu
 from rhumb.reader import Reader
 from rhumb.removals import Removal
+from rhumb.rib import Lists
 from rhumb.session import Parameters
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "vectors"
@@ -299,6 +301,24 @@ class FlowAcceptForm:
         return pdus.encode_label(fields["label"])
 
 
+class GroupRequestForm:
+    def decode(self, octets, _):
+        found = GroupRequest.parse(octets)
+        return {"kind": found.kind, "lists": found.lists.encode().hex() if found.lists else ""}
+
+    def encode(self, fields):
+        lists = bytes.fromhex(fields["lists"])
+        return GroupRequest(fields["kind"], Lists.parse(lists) if lists else None).encode()
+
+
+class GroupAcceptForm:
+    def decode(self, octets, _):
+        return GroupAccept.parse(octets).__dict__
+
+    def encode(self, fields):
+        return GroupAccept(**fields).encode()
+
+
 class NackForm:
     def decode(self, octets, _):
         found = Nack.parse(octets)
@@ -538,6 +558,8 @@ FORMS = {
     "labelled PDU": LabelledPduForm(),
     "Accept": AcceptForm(),
     "FlowAccept": FlowAcceptForm(),
+    "GroupRequest": GroupRequestForm(),
+    "GroupAccept": GroupAcceptForm(),
     "Nack": NackForm(),
     "RIB request": RibForm(rib.Request, {
         rib.LOOK_UP_ROUTE: ("name",),

@@ -13,6 +13,7 @@
 //! It ends when the node has left, which happens by itself when the last
 //! handle is dropped, or when the socket fails.
 
+mod grouping;
 mod joining;
 mod ledger;
 mod orders;
@@ -36,6 +37,7 @@ use rhumb_wire::{Batch, Name};
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 
+pub use grouping::GroupState;
 pub(crate) use joining::Joining;
 pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
 pub use serving::ServiceState;
@@ -48,6 +50,7 @@ use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
 use crate::discovery::Links;
 use crate::{Message, NodeError, Refusal, SendError, Status};
+use grouping::Grouping;
 use pings::{PingNack, Pings};
 use serving::Serving;
 use transfers::Transfers;
@@ -62,6 +65,7 @@ pub(crate) struct Driver {
     pings: Pings,
     transfers: Transfers,
     serving: Serving,
+    grouping: Grouping,
     standing: StandingNews,
     /// Who wants to know what is refused.
     refusals: Option<mpsc::Sender<Refusal>>,
@@ -102,6 +106,7 @@ impl Driver {
             pings: Pings::default(),
             transfers: Transfers::default(),
             serving: Serving::default(),
+            grouping: Grouping::default(),
             standing,
             refusals: None,
             joining: Some(joining),
@@ -233,6 +238,21 @@ impl Driver {
                     self.core.stop_serving(name);
                 }
             }
+            Order::JoinGroup { group, part, membership, state, done } => {
+                let joins = self.core.join_group(group, part, *membership, now);
+                let is_part = joins.is_ok();
+                // Whoever asked may be gone by now, and then nobody would ever leave.
+                match done.send(joins) {
+                    Ok(()) if is_part => self.grouping.begin(group, state),
+                    Err(Ok(())) => self.core.leave_group(group, now),
+                    _ => {}
+                }
+            }
+            Order::LeaveGroup { group } => {
+                if self.grouping.end(group) {
+                    self.core.leave_group(group, now);
+                }
+            }
             Order::SetAccess(access) => self.core.set_access(&access),
             Order::Show { identity, done } => {
                 let shown = self.core.show(&identity, now).map_err(NodeError::Link);
@@ -274,6 +294,7 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             log(&event);
             self.serving.observe(&event);
+            self.grouping.observe(&event);
             self.standing.observe(&event);
             if let Some(joining) = &mut self.joining {
                 joining.observe(&event, now.instant);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use rhumb_io::IoError;
 use rhumb_link::LinkError;
-use rhumb_trust::AdCertError;
+use rhumb_trust::{AdCertError, MembershipError};
 use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
 
@@ -97,6 +97,25 @@ pub enum NodeError {
         /// The name.
         name: Name,
     },
+    /// The node cannot be a part of a group.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// The router does not let the node be a part of a group.
+    #[error(fmt = not_in_group)]
+    NotInGroup {
+        /// Which group.
+        group: Name,
+        /// What the router said.
+        reason: Reason,
+    },
+    /// The router did not answer in time about a group.
+    #[error(
+        "the router has not answered in time about the group {group}; try again, or look at its log"
+    )]
+    GroupNotReached {
+        /// Which group.
+        group: Name,
+    },
     /// Another receiver of this node has the port.
     #[error("port {port} of this node has a receiver already; use another or close that one")]
     PortInUse {
@@ -139,6 +158,51 @@ pub enum ServeError {
     },
     /// The node serves as many names as it can.
     #[error("a node serves at most {MAX_SERVED} names; start another one")]
+    TooMany,
+}
+
+fn not_in_group(group: &Name, reason: &Reason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match reason {
+        Reason::NotAuthorised => write!(
+            f,
+            "the router does not let this node be a part of {group}: the membership has ended, was \
+             taken back, or has not the right that it takes"
+        ),
+        Reason::Unreachable(_) => write!(
+            f,
+            "the group {group} is not reached: its owner names its root with \
+             'rhumb domain delegate', or nobody serves it"
+        ),
+        reason => write!(f, "the router does not let this node be a part of {group}: {reason}"),
+    }
+}
+
+/// Why a node cannot be a part of a group.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// The membership is another name's, or does not hold now.
+    #[error("{0}")]
+    Membership(#[source] MembershipError),
+    /// The membership is not of this group, nor of a domain that it admitted.
+    #[error("the membership is of {domain}; give one of the group")]
+    OtherGroup {
+        /// Whose it is.
+        domain: Name,
+    },
+    /// The membership lacks a right.
+    #[error(
+        "the membership has not the right {right}, by which members {to} the group; \
+             have its owner admit this node with it"
+    )]
+    NoRight {
+        /// Which one.
+        right: &'static str,
+        /// What it is for.
+        to: &'static str,
+    },
+    /// The node is a part of as many groups as it can.
+    #[error("a node is a part of 64 groups at most; start another one")]
     TooMany,
 }
 

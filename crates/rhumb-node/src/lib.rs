@@ -42,6 +42,7 @@ pub mod core;
 pub mod discovery;
 mod driver;
 mod error;
+mod group;
 mod node;
 mod senders;
 mod service;
@@ -50,14 +51,16 @@ pub mod transfer;
 pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
-pub use driver::{ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
-pub use error::{NodeError, PingError, SendError, ServeError};
+pub use driver::{GroupState, ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
+pub use error::{GroupError, NodeError, PingError, SendError, ServeError};
+pub use group::Group;
 pub use node::{Hop, Message, Node, PingReply, Port, Status};
 pub use senders::{Refusal, Wanted};
 pub use service::Service;
 
 // What these are told and tell, so that a program needs this crate alone.
 pub use rhumb_trust::{
-    Access, AdCert, Export, Identity, Passphrase, Rule, TrustError, load_key, save_key,
+    Access, AdCert, Export, Identity, Membership, Passphrase, Rule, TrustError, load_key, save_key,
 };
+pub use rhumb_wire::group::Part;
 pub use rhumb_wire::{Metadata, Name, Role};

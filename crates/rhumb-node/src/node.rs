@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::rand;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
-use rhumb_trust::{Access, AdCert, Identity, LABEL, Verified, name_of, verify_statement};
+use rhumb_trust::{
+    Access, AdCert, Identity, LABEL, Membership, Verified, name_of, verify_statement,
+};
+use rhumb_wire::group::Part;
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
 use rhumb_wire::{Certificate, Metadata, Name, Statement};
 use serde::Serialize;
@@ -18,13 +21,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::now;
 use crate::core::{Core, Drops, Seed, ServiceStatus, Traffic};
 use crate::driver::{
-    AnySink, AnySource, Driver, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder, Reception,
-    ServiceState, Shared, Shipment, Standing, StandingNews, StandingWatch,
+    AnySink, AnySource, Driver, GroupState, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder,
+    Reception, ServiceState, Shared, Shipment, Standing, StandingNews, StandingWatch,
 };
 use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
 use crate::{
-    Config, NodeError, PingError, ReceiveReport, Refusal, RouterChoice, SendError, SendReport,
-    Service,
+    Config, Group, NodeError, PingError, ReceiveReport, Refusal, RouterChoice, SendError,
+    SendReport, Service,
 };
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone
@@ -221,6 +224,32 @@ impl Node {
             .await
             .map_err(|_| NodeError::ServiceNotPublished { name })??;
         Ok(service)
+    }
+
+    /// Is a part of a group by a membership of it, until the [`Group`] is dropped: what is sent to
+    /// its name arrives at this node's ports, or this node may send to it. Returns when the router
+    /// says so.
+    ///
+    /// # Errors
+    /// When the membership is not this node's, does not hold, or has not the right that it takes,
+    /// or the router does not let the node be a part of the group within
+    /// `Config::give_up_after`.
+    pub async fn join_group(
+        &self,
+        group: Name,
+        part: Part,
+        membership: Membership,
+    ) -> Result<Group, NodeError> {
+        let (state, states) = watch::channel(GroupState::Waiting);
+        let (done, taken) = oneshot::channel();
+        let membership = Box::new(membership);
+        self.handle.order(Order::JoinGroup { group, part, membership, state, done });
+        taken.await.map_err(|_| self.handle.shared.end())??;
+        let mut joined = Group::new(group, self.handle.clone(), states);
+        tokio::time::timeout(self.handle.patience, joined.joined())
+            .await
+            .map_err(|_| NodeError::GroupNotReached { group })??;
+        Ok(joined)
     }
 
     /// Sends a datagram, as [`Port::send_to`] does.
@@ -470,7 +499,7 @@ impl Handle {
         self.shared.alert();
     }
 
-    async fn send_to(&self, to: Name, port: u16, body: &[u8]) -> Result<(), SendError> {
+    pub(crate) async fn send_to(&self, to: Name, port: u16, body: &[u8]) -> Result<(), SendError> {
         self.send_as(self.name, to, port, body).await
     }
 

@@ -358,7 +358,7 @@ impl Switch {
         let source = self.source_of(session);
         let neighbour = self.neighbour(session, now);
         let is_stranger = neighbour.standing != Standing::Admitted;
-        if before == 0 {
+        if before == 0 && neighbour.joined == 0 {
             neighbour.charged = source.filter(|_| is_stranger);
         }
         let (after, charged) = (neighbour.attached.len(), neighbour.charged);
@@ -368,6 +368,23 @@ impl Switch {
         }
         if let Some(bounds) = neighbours.get(&session).and_then(|it| it.bounds.as_deref()) {
             accounts.count(bounds, before, after);
+        }
+    }
+
+    /// A session has brought so many members of groups, which strangers have among their names.
+    pub(crate) fn count_joined(&mut self, session: SessionId, joined: usize, now: Now) {
+        if self.plane.peer(session).is_none() {
+            return;
+        }
+        let source = self.source_of(session);
+        let neighbour = self.neighbour(session, now);
+        let before = std::mem::replace(&mut neighbour.joined, joined);
+        let is_stranger = neighbour.standing != Standing::Admitted;
+        if before == 0 && neighbour.attached.is_empty() {
+            neighbour.charged = source.filter(|_| is_stranger);
+        }
+        if let Some(source) = neighbour.charged {
+            self.admission.joining.count(source, before, joined);
         }
     }
 

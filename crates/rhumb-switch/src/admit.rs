@@ -20,6 +20,7 @@ use rhumb_link::SessionId;
 use rhumb_trust::{Now, fingerprint_of, lasts_too_long, name_of};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::group::GroupRequest;
 use rhumb_wire::nack::{CapabilityFault, Reason};
 use rhumb_wire::pdu::{LabelledHeader, LabelledPdu, decrement_ttl};
 use rhumb_wire::{Action, Certificate, Metadata, Name, Pdu, PduHeader, PublicKey};
@@ -67,7 +68,10 @@ impl Switch {
 
     fn handle_unguarded(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> Option<SessionId> {
         let for_us = pdu.destination() == self.name();
-        let asks = matches!(pdu.action(), Action::Data | Action::Ping | Action::Advertise);
+        let asks = matches!(
+            pdu.action(),
+            Action::Data | Action::Ping | Action::Advertise | Action::GroupRequest
+        );
         if asks && self.is_refused(from, wanted(pdu.action(), for_us), now) {
             let stop = Stop::new(DropReason::AccessRefused, Reason::NotAuthorised);
             self.stop(from, pdu, &stop, now);
@@ -76,8 +80,13 @@ impl Switch {
         match pdu.action() {
             Action::Nack if !for_us && !self.may_relay_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us && !self.may_answer(from, pdu, now) => None,
+            Action::Nack if !for_us && self.take_group_nack(from, pdu, now) => None,
             Action::Nack | Action::Pong if !for_us => self.relay_back(from, pdu, now),
-            Action::Data | Action::Ping | Action::Advertise if !for_us => {
+            Action::GroupRequest if !for_us && GroupRequest::is_removal(pdu.data()) => {
+                self.handle_group_removal(from, pdu, now);
+                None
+            }
+            Action::Data | Action::Ping | Action::Advertise | Action::GroupRequest if !for_us => {
                 self.neighbour(from, now).note_sent(pdu.as_bytes().len());
                 match self.may_carry(from, pdu, now) && self.may_miss(from, pdu, now) {
                     true => self.transit(from, pdu, now),
@@ -87,9 +96,14 @@ impl Switch {
             Action::Advertise => self.handle_advertise(from, pdu, now),
             Action::Accept => self.handle_accept(from, pdu, now),
             Action::FlowAccept => self.handle_flow_accept(from, pdu),
+            Action::GroupAccept => self.handle_group_accept(from, pdu, now),
             Action::RibResponse => self.handle_rib_response(from, pdu, now),
             Action::Ping => self.answer_ping(from, pdu, now),
-            Action::Data | Action::Nack | Action::Pong | Action::RibRequest => {
+            Action::Data
+            | Action::Nack
+            | Action::Pong
+            | Action::RibRequest
+            | Action::GroupRequest => {
                 self.plane.drop_pdu(DropReason::NotForUs);
                 None
             }
@@ -99,7 +113,7 @@ impl Switch {
     /// Step 0: whether a PDU is of a flow that is known, though not as it stands, or one more may
     /// miss. If not, its source is told while there are NACKs for it: before anything but the flow
     /// table and what it may cost is looked at.
-    fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
+    pub(crate) fn may_miss(&mut self, from: SessionId, pdu: &Pdu<'_>, now: Now) -> bool {
         if self.plane.flows().peek(pdu.names()).is_some_and(|flow| flow.ingress == from) {
             return true;
         }
@@ -261,6 +275,12 @@ impl Switch {
             return Ok(None);
         }
         self.check_only_to(from, &pdu.destination(), now)?;
+        if pdu.action() == Action::GroupRequest {
+            return self.handle_group_request(from, pdu, &grant, now).map(|()| None);
+        }
+        if pdu.action() == Action::Data && self.groups.get(&pdu.destination()).is_some() {
+            return self.spread((from, as_of), pdu, &grant, now).map(|()| None);
+        }
         let next = self.next_hop((source, pdu.destination()), from, now)?;
         self.check_level(from, next.level, now)?;
         self.enter_flow(from, pdu, &grant, &next, as_of, now)
@@ -543,7 +563,7 @@ impl Switch {
 
     /// The grant's chain, or what of it shows outside of our domain, and our own certificate for
     /// the next router. None when that would be too long or we cannot sign.
-    fn chain_to_present(
+    pub(crate) fn chain_to_present(
         &mut self,
         grant: &Grant,
         (from, next): (SessionId, SessionId),

@@ -25,7 +25,11 @@ impl Switch {
     /// Tells whoever sent `about` why it was dropped: never about an answer, never larger than its
     /// cause, and not more often than a session may cost us.
     pub(crate) fn nack(&mut self, to: SessionId, about: &Pdu<'_>, reason: Reason, now: Now) {
-        if !matches!(about.action(), Action::Data | Action::Ping | Action::Advertise) {
+        let is_request = matches!(
+            about.action(),
+            Action::Data | Action::Ping | Action::Advertise | Action::GroupRequest
+        );
+        if !is_request {
             return;
         }
         // A chain that went ahead has the tag of data that are answered by

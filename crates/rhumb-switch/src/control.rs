@@ -198,6 +198,10 @@ impl Switch {
                 Ok(export) => self.export_verified(&request, issuer, &export, now),
                 Err(error) => self.not_admitted(&request, window_or_bad(error), now),
             },
+            Outcome::Join { request, membership, is_member } => {
+                self.membership_checked(&request, *membership, is_member, now);
+            }
+            Outcome::Expel { request, removal } => self.expelled(&request, removal, now),
             Outcome::Removals(heard) => self.removals_verified(heard, now),
             Outcome::Handshake(done) => {
                 self.plane.link_mut().handle_handshake_done(done, now.instant);

@@ -11,6 +11,8 @@ pub struct Counters {
     pub forwarded_pdus: u64,
     /// Bytes of the datagrams they left in.
     pub forwarded_bytes: u64,
+    /// Copies of PDUs that went on by several ways, but for the first of each.
+    pub copies: u64,
     /// NACKs made here.
     pub nacks: u64,
     /// NACKs and pongs passed back for others.

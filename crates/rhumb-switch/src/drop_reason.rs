@@ -75,6 +75,12 @@ pub enum DropReason {
     RateExceeded,
     /// A name more than its server's domain lets it have, or whoever admitted it.
     TooManyNames,
+    /// Somebody who is no member of a group, or not with that right, wants to be a part of it.
+    NotAMember,
+    /// To a group, by nobody who was let send to it.
+    NotASender,
+    /// To a group, of which more copies would be made than its sender may cause.
+    TooManyCopies,
 }
 
 impl DropReason {

@@ -76,6 +76,8 @@ pub(crate) enum Ready {
     Guarded,
     /// Yes, but its PDUs count against a rate that a trust domain set: see `members`.
     Metered,
+    /// Its PDUs go several ways, each of its own: see `spread`.
+    Several,
 }
 
 /// What the table notes of a flow.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rhumb_directory::Question;
 use rhumb_link::{HandshakeDone, HandshakeJob, SessionId};
 use rhumb_trust::{
-    Chain, ChainError, Removal, StatementError, Verified, fingerprint_of, verify_chain,
+    Chain, ChainError, Membership, Removal, StatementError, Verified, fingerprint_of, verify_chain,
     verify_statement,
 };
 use rhumb_wire::rib::Mark;
@@ -47,6 +47,10 @@ pub(crate) enum Task {
     Export { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
     /// Does the holder of the name take back what it said?
     Withdrawal { request: HeldPdu, certificate: Certificate, issuer: Arc<Metadata> },
+    /// Does this make the source of the PDU a member of the group that it is for?
+    Join { request: HeldPdu, membership: Box<Membership> },
+    /// Does the owner of the group that the PDU is for take back a membership of it?
+    Expel { request: HeldPdu, removal: Box<Removal> },
     /// Do domains take back what made these names their members, as a RIB tells?
     Removals(ToldRemovals),
     /// The next step of a handshake that somebody began.
@@ -87,6 +91,15 @@ pub(crate) enum Outcome {
         request: HeldPdu,
         issuer: Arc<Metadata>,
         result: Result<Verified<Certificate>, StatementError>,
+    },
+    Join {
+        request: HeldPdu,
+        membership: Box<Membership>,
+        is_member: bool,
+    },
+    Expel {
+        request: HeldPdu,
+        removal: Option<Verified<Removal>>,
     },
     Removals(HeardRemovals),
     Handshake(HandshakeDone),
@@ -192,6 +205,13 @@ impl Job {
                 result: verify_statement(&certificate, &issuer, now_s),
                 issuer,
             },
+            Task::Join { request, membership } => {
+                let is_member = membership.check(&membership.member(), now_s).is_ok();
+                Outcome::Join { request, membership, is_member }
+            }
+            Task::Expel { request, removal } => {
+                Outcome::Expel { request, removal: removal.verify(now_s).ok() }
+            }
             Task::Removals(told) => Outcome::Removals(told.verify(now_s)),
             Task::Handshake(job) => Outcome::Handshake(job.run()),
         };

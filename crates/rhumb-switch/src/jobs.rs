@@ -179,7 +179,11 @@ impl Switch {
 
     /// Work that waited has to make room for others'.
     fn give_up(&mut self, job: Job, now: Now) {
-        let (Task::Admit { request, .. } | Task::Withdrawal { request, .. }) = job.task else {
+        let (Task::Admit { request, .. }
+        | Task::Withdrawal { request, .. }
+        | Task::Join { request, .. }
+        | Task::Expel { request, .. }) = job.task
+        else {
             return self.plane.drop_pdu(DropReason::Overloaded);
         };
         let HeldPdu { session, pdu } = request;

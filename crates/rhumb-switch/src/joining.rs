@@ -125,7 +125,7 @@ impl Joining {
     /// A session has ended: what it attached is counted no longer.
     pub(crate) fn discharge(&mut self, neighbour: &Neighbour) {
         if let Some(source) = neighbour.charged {
-            self.count(source, neighbour.attached.len(), 0);
+            self.count(source, neighbour.attached.len() + neighbour.joined, 0);
         }
     }
 

@@ -66,10 +66,12 @@ mod fast_path;
 mod flows;
 mod forward;
 mod grants;
+mod groups;
 mod hand_over;
 mod job;
 mod jobs;
 mod joining;
+mod joins;
 mod limits;
 mod members;
 mod nearest;
@@ -85,6 +87,7 @@ mod removals;
 mod rib_answers;
 mod routes;
 mod saved;
+mod spread;
 mod stamps;
 mod standing_by;
 mod status;
@@ -112,9 +115,9 @@ pub use rhumb_directory::Remote;
 pub use saved::{SavedRoutes, SavedRoutesError};
 pub use stamps::{NamePrefix, Stamp, Stamps};
 pub use status::{
-    AttachedStatus, CertificateStatus, DomainStatus, FlowStatus, GrantStatus, LISTED, LimitsStatus,
-    MembershipStatus, RefusedStatus, RibStatus, SessionStatus, StampStatus, Status, TableStatus,
-    UpstreamStatus, UpstreamUse, Wanted, WorkerStatus,
+    AttachedStatus, CertificateStatus, DomainStatus, FlowStatus, GrantStatus, GroupStatus, LISTED,
+    LimitsStatus, MembershipStatus, RefusedStatus, RibStatus, SessionStatus, StampStatus, Status,
+    TableStatus, UpstreamStatus, UpstreamUse, Wanted, WorkerStatus,
 };
 pub use switch::Switch;
 pub use tables::Tables;

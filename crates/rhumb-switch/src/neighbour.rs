@@ -28,6 +28,8 @@ pub(crate) struct Neighbour {
     pub(crate) bounds: Option<Box<Bounds>>,
     /// Names that it attached.
     pub(crate) attached: Vec<Name>,
+    /// Members of groups that it brought.
+    pub(crate) joined: usize,
     /// Whether flows went to it, so that some may rest on its session.
     pub(crate) carries: bool,
     /// The number of the change with which its present handshake was
@@ -45,13 +47,15 @@ struct Spent {
     misses: u32,
     /// Questions to RIBs that its PDUs caused.
     questions: u32,
+    /// Copies of what it sent to groups.
+    copies: u32,
     /// Bytes of NACKs of it that were passed on.
     relayed: u32,
 }
 
 impl Spent {
     fn nothing(since: Instant) -> Self {
-        Self { since, nacks: 0, misses: 0, questions: 0, relayed: 0 }
+        Self { since, nacks: 0, misses: 0, questions: 0, copies: 0, relayed: 0 }
     }
 }
 
@@ -67,6 +71,7 @@ impl Neighbour {
             charged: None,
             bounds: None,
             attached: Vec::new(),
+            joined: 0,
             carries: false,
             renewed_as_of: 0,
         }
@@ -101,6 +106,7 @@ impl Neighbour {
             Cost::Question => take(&mut spent.questions, 1, shares * MAX_QUESTIONS),
             // As many as it attaches names.
             Cost::Publication => true,
+            Cost::Copies(count) => take(&mut spent.copies, count, shares * MAX_COPIES),
             Cost::Relayed(len) => take(&mut spent.relayed, len, MAX_RELAYED),
         }
     }
@@ -139,6 +145,8 @@ const MAX_MISSES: u32 = 2000;
 /// %. A RIB that does not answer is given up after three seconds, so one
 /// session's never are all that may be under way.
 const MAX_QUESTIONS: u32 = 100;
+/// Copies of what it sends to groups: half a core.
+const MAX_COPIES: u32 = 50_000;
 /// Many nodes begin their flows through a router, and one of them that floods is let through as far
 /// as its own router lets it: four of them leave something for others.
 const SHARES_OF_A_ROUTER: u32 = 5;

@@ -246,6 +246,7 @@ impl Switch {
                 self.routes.changed(peer);
             }
         }
+        self.forget_in_groups(session, now);
     }
 
     /// Uses another upstream if it is time to, and says so to everybody.

@@ -188,6 +188,11 @@ impl Plane {
 
 // What is to be sent.
 impl Plane {
+    /// How many datagrams wait to be sent.
+    pub(crate) fn queued(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// Queues a datagram as it is.
     pub(crate) fn queue(&mut self, to: SocketAddr, datagram: &[u8]) {
         self.outgoing.push(to, datagram);

@@ -67,6 +67,8 @@ pub struct Status {
     pub newest_flows: Vec<FlowStatus>,
     /// Names whose traffic is let in; up to [`LISTED`] of them, in no order.
     pub some_grants: Vec<GrantStatus>,
+    /// Groups that somebody here is a part of: those with the most members, [`LISTED`] at most.
+    pub groups: Vec<GroupStatus>,
     /// How many removals of members are known, by domains whose members are judged here.
     pub removals: usize,
     /// Who was refused by the rules of access lately, the last one first; a few.
@@ -269,6 +271,23 @@ pub struct AttachedStatus {
     pub name: Name,
     /// Seconds until its certificate ends.
     pub expires_in_s: u64,
+}
+
+/// A group, as one switch sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: Name,
+    /// Members that this switch knows: its own, and those that others told it of.
+    pub members: usize,
+    /// Those of them who may send.
+    pub senders: usize,
+    /// Sessions behind which somebody receives.
+    pub branches: usize,
+    /// The next router toward the root; none where this one is it, or where none is known.
+    pub toward_root: Option<Name>,
+    /// Whether this switch is its root.
+    pub is_root: bool,
 }
 
 /// How full a table is.

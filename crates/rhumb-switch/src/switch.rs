@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::domain::Place;
 use crate::event::Event;
 use crate::flows::split_names;
+use crate::groups::Groups;
 use crate::jobs::Jobs;
 use crate::peering::Peering;
 use crate::plane::Plane;
@@ -36,6 +37,7 @@ pub struct Switch {
     pub(crate) jobs: Jobs,
     pub(crate) directory: Directory,
     pub(crate) routes: Routes,
+    pub(crate) groups: Groups,
 }
 
 impl Switch {
@@ -86,6 +88,7 @@ impl Switch {
             ),
             routes: Routes::new(config.max_routes, tables),
             admission: Admission::new(config, &secret, now.instant),
+            groups: Groups::default(),
         };
         let access = switch.admission.access().clone();
         switch.plane.link_mut().set_access(access, now);
@@ -134,6 +137,7 @@ impl Switch {
             self.peering.nearness.poll_timeout(),
             Some(self.publishing.own_due()),
             Some(self.admission.sweep_due()),
+            self.groups.poll_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -153,6 +157,7 @@ impl Switch {
         self.choose_upstream(now);
         self.note_measured(now);
         self.renew_own_statements(now);
+        self.settle_groups(now);
         self.after_control(now);
         self.sweep(now);
     }
@@ -237,6 +242,7 @@ impl Switch {
             delegations: self.delegation_status(now),
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
+            groups: self.group_status(),
             removals: self.removals().len(),
             refused: self.admission.refused(now),
         }

@@ -332,7 +332,7 @@ impl Switch {
                     return None;
                 }
                 let about = (len, self.routes.seen());
-                let is_ready = |it| it != Ready::No;
+                let is_ready = |it| !matches!(it, Ready::No | Ready::Several);
                 let known = self.plane.known_label(session, &labelled, about, is_ready, now);
                 match known {
                     Some((next, label)) if self.stamps_for(next) => {

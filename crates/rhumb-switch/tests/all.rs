@@ -12,6 +12,7 @@ mod budgets;
 mod change;
 mod domains;
 mod flood;
+mod groups;
 mod inquiry;
 mod known_flows;
 mod labels;

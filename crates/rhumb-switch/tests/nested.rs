@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use rhumb_node::core::Event;
 use rhumb_switch::{Config, Domain, DropReason};
-use rhumb_trust::{Access, Export, Identity, Membership, Rule, Standing, Window};
+use rhumb_trust::{Access, AdCert, Export, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::certificate::Locator;
+use rhumb_wire::group::Part;
 use rhumb_wire::metadata::Metadata;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
@@ -525,4 +526,63 @@ fn a_border_that_comes_later_is_soon_known_to_who_goes_by_another_one() {
     }
     nest.talk((a, b), 20);
     assert_eq!(nest.talk((a, b), 10), [10, 10]);
+}
+
+/// A group that a node at sea serves, and by its owner's word lets these names take part.
+fn group_of(nest: &mut Nest, members: &[(usize, Part)]) -> Name {
+    let server = nest.exported(|nest| &nest.sea, None);
+    let group = nest.world.identity(Role::Domain);
+    let window = Window::starting(nest.world.now.unix_s(), 600);
+    let (now, server_name) = (nest.world.now, nest.world.name(server));
+    let word = AdCert::sign(&group, server_name, now.unix_ms, window).unwrap();
+    nest.world.nodes[server].core.serve(word, now).unwrap();
+    nest.world.run(2 * SECOND);
+    for (node, part) in members {
+        let rights = Rights::JOIN.and(Rights::PUBLISH);
+        let membership = admit(&nest.world, &group, None, nest.world.name(*node), rights);
+        let core = &mut nest.world.nodes[*node].core;
+        core.join_group(group.name(), *part, membership, nest.world.now).unwrap();
+    }
+    nest.world.run(5 * SECOND);
+    group.name()
+}
+
+fn is_in_group(nest: &Nest, node: usize) -> bool {
+    nest.world.nodes[node].events.iter().any(|it| matches!(it, Event::InGroup { .. }))
+}
+
+#[test]
+fn a_group_reaches_three_domains_and_whoever_is_not_exported_is_told_so() {
+    let mut nest = Nest::new();
+    let (sender, far) = nest.far_apart();
+    let at_sea = nest.exported(|nest| &nest.sea, None);
+    let beside = nest.node(nest.port.interior);
+    let hidden = nest.node(nest.land.interior);
+    let group = group_of(
+        &mut nest,
+        &[
+            (sender, Part::Sends),
+            (far, Part::Receives),
+            (at_sea, Part::Receives),
+            (beside, Part::Receives),
+        ],
+    );
+    for node in [sender, far, at_sea, beside] {
+        assert!(is_in_group(&nest, node), "{:?}", nest.world.nodes[node].events);
+    }
+    let wire = nest.world.capture(nest.port.border, nest.sea.border);
+    for number in 0..5 {
+        let body = [&[number][..], &[7; 899]].concat();
+        nest.world.nodes[sender].core.send(group, 7, &body, nest.world.now).unwrap();
+        nest.world.run(SECOND / 5);
+    }
+    for node in [far, at_sea, beside] {
+        assert_eq!(nest.world.nodes[node].received.len(), 5, "{node}");
+    }
+    let across = wire.datagrams().iter().filter(|it| (900..1100).contains(&it.bytes.len())).count();
+    assert!(
+        (5..=7).contains(&across),
+        "one copy each, and what asks for the path's size: {across}"
+    );
+    assert!(!is_in_group(&nest, hidden));
 }

@@ -93,7 +93,11 @@ impl Membership {
         Self::from_lists(issuers, certificates)
     }
 
-    pub(crate) fn from_lists(
+    /// Of these certificates, with the metadata of their issuers.
+    ///
+    /// # Errors
+    /// When they lead from no domain to a member, or one gives more than it has.
+    pub fn from_lists(
         issuers: Vec<Metadata>,
         certificates: Vec<Certificate>,
     ) -> Result<Self, MembershipError> {
@@ -165,7 +169,7 @@ impl Membership {
     }
 
     /// Metadata of each certificate's issuer.
-    pub(crate) fn issuers(&self) -> &[Metadata] {
+    pub fn issuers(&self) -> &[Metadata] {
         &self.issuers
     }
 

@@ -5,6 +5,7 @@ use crate::accept::Accept;
 use crate::datagram::{Datagram, SessionParameters};
 use crate::discovery::Discovery;
 use crate::flow::FlowAccept;
+use crate::group::{GroupAccept, GroupRequest};
 use crate::nack::Nack;
 use crate::payload::PayloadHeader;
 use crate::pdu::Frame;
@@ -67,7 +68,8 @@ pub fn pdu(data: &[u8]) {
     }
 }
 
-/// `Nack::parse`, `Accept::parse`, `FlowAccept::parse` and `PayloadHeader::parse`.
+/// `Nack::parse`, `Accept::parse`, `FlowAccept::parse`, `GroupAccept::parse`,
+/// `GroupRequest::parse` and `PayloadHeader::parse`.
 pub fn nack(data: &[u8]) {
     let mut out = Vec::new();
     if let Ok((nack, metadata)) = Nack::parse_with_metadata(data) {
@@ -82,6 +84,14 @@ pub fn nack(data: &[u8]) {
     }
     if let Ok(accept) = FlowAccept::parse(data) {
         assert_eq!(accept.emit(), data);
+    }
+    if let Ok(accept) = GroupAccept::parse(data) {
+        assert_eq!(accept.emit(), data);
+    }
+    out.clear();
+    if let Ok(request) = GroupRequest::parse(data) {
+        request.emit(&mut out);
+        assert_eq!(out, data);
     }
     if let Ok((header, body)) = PayloadHeader::parse(data) {
         assert_eq!([&header.emit()[..], body].concat(), data);

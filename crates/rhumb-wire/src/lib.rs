@@ -12,7 +12,7 @@
 //! | [`certificate`] | signed statements: routes, locators, withdrawals, absences, members |
 //! | [`rights`] | what a member of a trust domain may do, and how much of it |
 //! | [`pdu`] | the PDU: a view over bytes, and its header |
-//! | [`nack`], [`accept`], [`flow`], [`rib`], [`payload`] | what PDUs of each action carry |
+//! | [`nack`], [`accept`], [`flow`], [`group`], [`rib`], [`payload`] | what PDUs of each action carry |
 //! | [`transfer`] | the messages of a file transfer, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
@@ -29,6 +29,7 @@ mod error;
 pub mod flow;
 #[cfg(any(fuzzing, test))]
 pub mod fuzz;
+pub mod group;
 pub mod metadata;
 pub mod nack;
 pub mod name;

@@ -349,6 +349,10 @@ pub enum Action {
     RibResponse = 8,
     /// A flow's PDUs may come in labelled form: see [`crate::flow`].
     FlowAccept = 9,
+    /// To be a part of a group, or no longer: see [`crate::group`].
+    GroupRequest = 10,
+    /// The answer to it.
+    GroupAccept = 11,
 }
 
 impl Action {
@@ -364,6 +368,8 @@ impl Action {
             7 => Self::RibRequest,
             8 => Self::RibResponse,
             9 => Self::FlowAccept,
+            10 => Self::GroupRequest,
+            11 => Self::GroupAccept,
             value => return Err(WireError::UnknownVariant { field: "action", value }),
         })
     }

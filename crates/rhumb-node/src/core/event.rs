@@ -94,6 +94,20 @@ pub enum Event {
         /// Why.
         reason: ServiceEnd,
     },
+    /// The router has this node be a part of a group, for the first time since it was connected.
+    InGroup {
+        /// The group.
+        group: Name,
+        /// Until when; it is asked again before.
+        until_s: u64,
+    },
+    /// The router does not let this node be a part of a group; it is asked again later.
+    NotInGroup {
+        /// The group.
+        group: Name,
+        /// What the router said.
+        reason: Reason,
+    },
     /// Data that were taken for sending are given up.
     SendFailed {
         /// The tag they had.

@@ -17,6 +17,7 @@
 mod discovery;
 mod drop_reason;
 mod event;
+mod groups;
 mod jitter;
 mod labels;
 mod lease;
@@ -41,6 +42,7 @@ use rhumb_link::{Endpoint, LinkError, SessionId, WatchPeers};
 use rhumb_trust::{Access, AdCert, Identity, Now};
 use rhumb_wire::datagram::{LANES, RECORD_OVERHEAD, RecordHeader};
 use rhumb_wire::discovery::Discovery;
+use rhumb_wire::group::Part;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::pdu::LabelledHeader;
 use rhumb_wire::{Batch, Name, Pdu, PduHeader};
@@ -53,7 +55,8 @@ pub use receive::Arrival;
 pub use services::{MAX_SERVED, ServiceStatus};
 
 use crate::senders::Senders;
-use crate::{Config, ServeError};
+use crate::{Config, GroupError, ServeError};
+use groups::Groups;
 use jitter::Jitter;
 use labels::{Flow, Labels};
 use membership::Membership;
@@ -70,6 +73,7 @@ pub struct Core {
     endpoint: Endpoint,
     membership: Membership,
     services: Services,
+    groups: Groups,
     senders: Senders,
     pending: PendingPdus,
     streams: Streams,
@@ -138,6 +142,7 @@ impl Core {
             endpoint,
             membership: Membership::new(identity, config, &seed.link, now),
             services: Services::default(),
+            groups: Groups::default(),
             senders: Senders::new(&config.access),
             pending: PendingPdus::new(config.give_up_after),
             streams: Streams::default(),
@@ -169,6 +174,7 @@ impl Core {
             now,
         };
         self.services.handle_timeout(self.membership.standing(), &mut turn, &mut self.events);
+        self.groups.handle_timeout(self.membership.joined(), now);
         while let Some(settled) = self.pending.poll_given_up(now.instant) {
             self.give_up(settled, None, None, now.instant);
         }
@@ -182,6 +188,7 @@ impl Core {
             self.endpoint.poll_timeout(),
             self.membership.poll_timeout(),
             self.services.poll_timeout(self.membership.joined()),
+            self.groups.poll_timeout(self.membership.joined()),
             self.pending.next_given_up(),
             resend,
         ]
@@ -203,6 +210,11 @@ impl Core {
         }
         while let Some(pdu) = self.services.poll_transmit(session, now.instant) {
             seal(&mut self.endpoint, &mut self.drops, session, [&[], pdu], out, now.instant);
+        }
+        let Self { groups, endpoint, tags, jitter, .. } = self;
+        let mut turn = Turn { endpoint, tags, jitter, now };
+        while let Some(request) = groups.poll_transmit(self.name, &mut turn) {
+            seal(turn.endpoint, &mut self.drops, session, [&[], &request], out, now.instant);
         }
         while let Some(answer) = self.answers.pop_front() {
             seal(&mut self.endpoint, &mut self.drops, session, [&[], &answer], out, now.instant);
@@ -263,6 +275,28 @@ impl Core {
     /// When it is another name, or no certificate can be made of it.
     pub fn show(&mut self, identity: &Identity, now: Now) -> Result<(), LinkError> {
         self.endpoint.show(identity, now.instant)
+    }
+
+    /// Is a part of a group from now on: what is sent to it arrives here, or [`Core::send`] sends
+    /// to it, by a membership of the group itself or of a domain that it admitted.
+    /// [`Event::InGroup`] follows when the router has taken it.
+    ///
+    /// # Errors
+    /// When the membership does not hold, is of another group, or has not the right *join* to
+    /// receive, *publish* to send; or there are too many groups.
+    pub fn join_group(
+        &mut self,
+        group: Name,
+        part: Part,
+        membership: rhumb_trust::Membership,
+        now: Now,
+    ) -> Result<(), GroupError> {
+        self.groups.join((group, part), membership, self.name, now)
+    }
+
+    /// Is no part of a group any longer.
+    pub fn leave_group(&mut self, group: Name, now: Now) {
+        self.groups.leave(group, now);
     }
 
     /// Changes who may send to this node. What it has taken

@@ -13,6 +13,7 @@ use rhumb_wire::accept::Accept;
 use rhumb_wire::datagram::Datagram;
 use rhumb_wire::discovery::Discovery;
 use rhumb_wire::flow::FlowAccept;
+use rhumb_wire::group::GroupAccept;
 use rhumb_wire::nack::{Nack, Reason};
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::pdu::{Frame, LabelledHeader, LabelledPdu};
@@ -136,6 +137,9 @@ impl Core {
         now: Now,
     ) -> Result<(), DropReason> {
         let flow = Flow { from: pdu.source(), to: pdu.destination() };
+        if self.groups.holds(&flow.to) && pdu.action() == Action::Data {
+            return self.arrive_from_group(flow, pdu.data(), slot, pdu_at + PduHeader::LEN);
+        }
         if pdu.destination() != self.name && !self.services.holds(&pdu.destination()) {
             return self.refuse_pdu(flow, pdu.header(), pdu.data());
         }
@@ -162,6 +166,14 @@ impl Core {
                 self.handle_nack(pdu.tag(), about, nack, shown, now)
             }
             Action::Accept => self.handle_accept(pdu, now),
+            Action::GroupAccept => {
+                let accept = GroupAccept::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
+                let about = (pdu.tag(), pdu.source());
+                match self.groups.handle_accept(about, accept, now, &mut self.events) {
+                    true => Ok(()),
+                    false => Err(DropReason::UnknownAccept),
+                }
+            }
             Action::FlowAccept => {
                 let accept = FlowAccept::parse(pdu.data()).map_err(|_| DropReason::Malformed)?;
                 let flow = Flow { from: pdu.destination(), to: pdu.source() };
@@ -199,6 +211,22 @@ impl Core {
         match header.action {
             Action::Ping => self.answer_ping(flow, header.tag, pdu.data()),
             _ => self.arrive(flow, pdu.data(), slot, pdu_at + LabelledHeader::LEN),
+        }
+    }
+
+    /// Notes where data are that somebody sent to a group: datagrams only, since nobody answers
+    /// for all of it.
+    fn arrive_from_group(
+        &mut self,
+        flow: Flow,
+        data: &[u8],
+        slot: usize,
+        data_at: usize,
+    ) -> Result<(), DropReason> {
+        let kind = PayloadHeader::parse(data).map(|(header, _)| header.kind);
+        match kind == Ok(PayloadKind::Datagram) && self.groups.receives(&flow.to) {
+            true => self.arrive(flow, data, slot, data_at),
+            false => Err(DropReason::NotForUs),
         }
     }
 
@@ -354,6 +382,17 @@ impl Core {
                 self.events.push_back(Event::Nacked { to, reason: nack.reason });
             }
             Outcome::Unknown => {
+                let mut turn = Turn {
+                    endpoint: &mut self.endpoint,
+                    tags: &mut self.tags,
+                    jitter: &mut self.jitter,
+                    now,
+                };
+                let about = (tag, to);
+                if self.groups.handle_nack(about, nack.reason, &mut turn, &mut self.events) {
+                    self.traffic.nacks += 1;
+                    return Ok(());
+                }
                 if Some(to) != self.membership.router() {
                     return Err(DropReason::UnknownNack);
                 }
@@ -368,6 +407,9 @@ impl Core {
             }
         }
         self.traffic.nacks += 1;
+        if nack.reason == Reason::NotAuthorised {
+            self.groups.ask_again(to, now);
+        }
         match nack.reason {
             Reason::TooBig(len) => {
                 self.path_limits.learn(to, len, now.instant);

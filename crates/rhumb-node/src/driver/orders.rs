@@ -12,15 +12,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
-use rhumb_trust::{Access, AdCert, Identity};
+use rhumb_trust::{Access, AdCert, Identity, Membership};
 use rhumb_wire::Name;
+use rhumb_wire::group::Part;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::grouping::GroupState;
 use super::ledger::Ledger;
 use super::serving::ServiceState;
 use super::transfers::{Reception, Shipment};
 use crate::core::Evidence;
-use crate::{Message, NodeError, PingError, Refusal, SendError, ServeError, Status};
+use crate::{GroupError, Message, NodeError, PingError, Refusal, SendError, ServeError, Status};
 
 /// Something a handle asks of the thread.
 pub(crate) enum Order {
@@ -38,6 +40,16 @@ pub(crate) enum Order {
     Renew { ad_cert: Box<AdCert>, done: oneshot::Sender<Result<(), ServeError>> },
     /// A handle of a served name is gone.
     StopServing { name: Name },
+    /// Be a part of a group, and tell how that stands.
+    JoinGroup {
+        group: Name,
+        part: Part,
+        membership: Box<Membership>,
+        state: watch::Sender<GroupState>,
+        done: oneshot::Sender<Result<(), GroupError>>,
+    },
+    /// A handle of a group is gone.
+    LeaveGroup { group: Name },
     /// Ping, and tell what comes back.
     Ping(PingOrder),
     /// Tell how things are.

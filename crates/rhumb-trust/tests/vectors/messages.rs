@@ -1,7 +1,9 @@
 //! Sections 6 and 7: the data of Accept, FlowAccept and Nack PDUs.
 
+use rhumb_wire::Rights;
 use rhumb_wire::accept::Accept;
 use rhumb_wire::flow::FlowAccept;
+use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
 use rhumb_wire::nack::{CapabilityFault, Nack, Reason};
 use rhumb_wire::pdu::Label;
 use serde_json::json;
@@ -30,7 +32,49 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         let name = format!("{} bytes", data.len());
         file.refused("6", "FlowAccept", &name, data, FlowAccept::parse(data));
     }
+    groups(parties, file);
     nacks(parties, file);
+}
+
+fn groups(parties: &Parties, file: &mut File) {
+    let issuers = vec![parties.domain.metadata.clone()];
+    let certificates = vec![parties.domain.member(&parties.alice, Rights::JOIN)];
+    let join = |part| GroupRequest::Join {
+        part,
+        issuers: issuers.clone(),
+        certificates: certificates.clone(),
+    };
+    let requests = [
+        ("leave", 0, GroupRequest::Leave),
+        ("receive", 1, join(Part::Receives)),
+        ("send", 2, join(Part::Sends)),
+        ("both", 3, join(Part::Both)),
+    ];
+    for (name, kind, request) in requests {
+        let mut bytes = Vec::new();
+        request.emit(&mut bytes);
+        let lists = if kind == 0 { String::new() } else { hex(&bytes[1..]) };
+        let fields = json!({"kind": kind, "lists": lists});
+        file.good("15", "GroupRequest", name, &fields, &bytes);
+        let refused = [[&bytes[..], &[0]].concat(), [&[5], &bytes[1..]].concat()];
+        for (what, data) in ["with more behind", "of kind 5"].into_iter().zip(refused) {
+            let name = format!("{name} {what}");
+            file.refused("15", "GroupRequest", &name, &data, GroupRequest::parse(&data));
+        }
+    }
+    for (kind, part) in [(0, None), (1, Some(Part::Receives)), (3, Some(Part::Both))] {
+        let until_s = if part.is_some() { NOW_S + LIFETIME_S } else { 0 };
+        let bytes = GroupAccept { part, until_s }.emit();
+        let fields = json!({"kind": kind, "until_s": until_s});
+        file.good("15", "GroupAccept", &format!("of kind {kind}"), &fields, &bytes);
+    }
+    for (name, data) in [
+        ("cut short", &[1; 8][..]),
+        ("of kind 4", &[4; 9]),
+        ("of nothing until", &[0, 0, 0, 0, 0, 0, 0, 0, 1]),
+    ] {
+        file.refused("15", "GroupAccept", name, data, GroupAccept::parse(data));
+    }
 }
 
 fn nacks(parties: &Parties, file: &mut File) {

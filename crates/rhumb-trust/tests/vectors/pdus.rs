@@ -52,7 +52,7 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
 }
 
 fn examples(parties: &Parties) -> Vec<Example> {
-    let Parties { alice, bob, near, rib, .. } = parties;
+    let Parties { alice, bob, near, rib, domain, .. } = parties;
     let header = PayloadHeader { kind: PayloadKind::Datagram, port: 7 };
     let payload = [&header.emit()[..], b"good day"].concat();
     let (mut nack, mut accept, mut request, mut response) = <[Vec<u8>; 4]>::default().into();
@@ -70,6 +70,7 @@ fn examples(parties: &Parties) -> Vec<Example> {
     };
     let (out, back) = ((alice.name, bob.name), (bob.name, alice.name));
     let (up, down) = ((alice.name, near.name), (near.name, alice.name));
+    let (to_group, of_group) = ((alice.name, domain.name), (domain.name, alice.name));
     let (asking, answering) = ((near.name, rib.name), (rib.name, near.name));
     vec![
         example("Data", Action::Data, out, &payload, vec![]),
@@ -97,6 +98,8 @@ fn examples(parties: &Parties) -> Vec<Example> {
         example("RibRequest", Action::RibRequest, asking, &request, vec![]),
         example("RibResponse", Action::RibResponse, answering, &response, vec![]),
         example("FlowAccept", Action::FlowAccept, back, &label, vec![]),
+        example("GroupRequest", Action::GroupRequest, to_group, &[0; 4], vec![alice.route(near)]),
+        example("GroupAccept", Action::GroupAccept, of_group, &[0; 9], vec![]),
     ]
 }
 
@@ -130,7 +133,7 @@ fn refusals(parties: &Parties, file: &mut File) {
         ("another magic", 0, 0),
         ("version 2", 2, 2),
         ("action 0", 3, 0),
-        ("action 10", 3, 10),
+        ("action 12", 3, 12),
         ("an unknown flag", 4, 5),
         ("both flags", 4, 3),
         ("certificates without the flag", 4, 0),

@@ -1,0 +1,571 @@
+//! Groups: names that many receive what is sent to. What is kept of each here, and what is to be
+//! said to whom of it; no more than that, so that it can be tried by itself.
+//!
+//! Routers on the ways from members to a group make a tree, whose root is where the group's name
+//! is attached or leads to. Each knows who behind which session receives and who sends. It tells
+//! the next router toward the root one that receives, for all of its own, and everybody who sends;
+//! and it tells routers that receive who sends. So a PDU goes up and down along the tree and is
+//! copied where ways part.
+//!
+//! INVARIANT: in here is nobody whose membership was not verified and whose chain was not.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::quality::RandomState;
+use rhumb_link::SessionId;
+use rhumb_trust::{Membership, Noted, Removal, Removals, Verified};
+use rhumb_wire::Name;
+use rhumb_wire::group::Part;
+
+/// All groups that somebody here is a part of.
+#[derive(Default)]
+pub(crate) struct Groups {
+    groups: HashMap<Name, Group, RandomState>,
+    /// The groups that have something to do with a session.
+    of_session: HashMap<SessionId, Vec<Name>, RandomState>,
+    /// Members of all groups, by the sessions that brought them.
+    members: HashMap<SessionId, usize, RandomState>,
+}
+
+/// What is kept of a group.
+pub(crate) struct Group {
+    members: BTreeMap<(Name, SessionId), Member>,
+    told: BTreeMap<(Name, SessionId), Told>,
+    pub(crate) way: Way,
+    /// Sessions behind which somebody receives, each once.
+    receivers: Vec<SessionId>,
+    /// Who was removed from it, by the number under which others are told of each.
+    removed: BTreeMap<u32, Arc<Verified<Removal>>>,
+    removals: Removals,
+    /// Which of these each next router was told, or is to be told then.
+    passed_on: BTreeMap<(u32, SessionId), Passing>,
+    /// When to look at it again.
+    pub(crate) due: Instant,
+    /// When to look again where the group is.
+    pub(crate) way_due: Instant,
+}
+
+/// Where a group is from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Here: the root. Who answers for the name, if somebody does.
+    Here(Option<SessionId>),
+    /// By this next hop, so many domains further out.
+    By(SessionId, u8),
+    /// Not known at present.
+    Lost,
+}
+
+/// Somebody who is a part of a group, as brought by one session.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) part: Part,
+    pub(crate) membership: Arc<Membership>,
+    pub(crate) until: Instant,
+    pub(crate) until_s: u64,
+    /// Of the request, for what there is to be said about it later.
+    pub(crate) tag: u32,
+    pub(crate) is_answered: bool,
+    pub(crate) asked_at: Instant,
+}
+
+/// What a next router was told of a member.
+#[derive(Debug, Clone)]
+struct Told {
+    /// None when he is to be forgotten there.
+    part: Option<Part>,
+    /// Until when it holds there, once that was said.
+    accepted: Option<Instant>,
+    /// Until when it was said to hold.
+    until_s: u64,
+    /// When to say it again, if it is to be.
+    again_at: Instant,
+    tries: u32,
+    /// It will not have him be a part of the group.
+    is_refused: bool,
+}
+
+/// A removal on its way to a next router.
+#[derive(Debug, Clone, Copy)]
+struct Passing {
+    is_known: bool,
+    again_at: Instant,
+    tries: u32,
+}
+
+/// What a router is to do about a group.
+#[derive(Debug, Clone)]
+pub(crate) enum Errand {
+    /// Tell a next router that somebody, whom this session brought, is a part of it.
+    Tell { to: SessionId, member: Name, from: SessionId, part: Part },
+    /// Tell it that he is no longer.
+    TellLeft { to: SessionId, member: Name },
+    /// Tell it that somebody was removed.
+    TellRemoved { to: SessionId, number: u32, removal: Arc<Verified<Removal>> },
+    /// Answer whoever asked.
+    Answer { member: Name, from: SessionId },
+}
+
+impl Told {
+    fn nothing(now: Instant) -> Self {
+        let (part, accepted, is_refused) = (None, None, false);
+        Self { part, accepted, until_s: 0, again_at: now, tries: 0, is_refused }
+    }
+}
+
+impl Groups {
+    /// How many members there are of all groups.
+    pub(crate) fn members(&self) -> usize {
+        self.members.values().sum()
+    }
+
+    /// How many a session brought.
+    pub(crate) fn members_by(&self, session: SessionId) -> usize {
+        self.members.get(&session).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn get(&self, name: &Name) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &Name) -> Option<&mut Group> {
+        self.groups.get_mut(name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Group)> {
+        self.groups.iter()
+    }
+
+    /// Whether one more fits, of somebody who is new here.
+    pub(crate) fn has_room(&self, group: &Name, session: SessionId) -> bool {
+        let in_group = self.groups.get(group).map_or(0, |it| it.members.len());
+        in_group < MAX_MEMBERS
+            && self.members_by(session) < MAX_MEMBERS_BY_SESSION
+            && self.members() < MAX_MEMBERS_IN_ALL
+    }
+
+    /// Somebody is a part of a group from now on, which is found by this way if it is new here.
+    pub(crate) fn enter(
+        &mut self,
+        group: Name,
+        (name, session): (Name, SessionId),
+        member: Member,
+        way: Way,
+    ) {
+        let now = member.asked_at;
+        let entry = self.groups.entry(group).or_insert_with(|| Group::new(way, now));
+        entry.due = now;
+        if entry.members.insert((name, session), member).is_none() {
+            *self.members.entry(session).or_insert(0) += 1;
+        }
+        entry.note_receivers();
+        self.concerns(session, group);
+    }
+
+    /// A group has something to do with a session.
+    pub(crate) fn concerns(&mut self, session: SessionId, group: Name) {
+        let groups = self.of_session.entry(session).or_default();
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+
+    /// Removes those of a group's members that do not stay. The sessions that had brought them.
+    pub(crate) fn retain(
+        &mut self,
+        group: &Name,
+        now: Instant,
+        stays: impl Fn(&Name, SessionId, &Member) -> bool,
+    ) -> Vec<SessionId> {
+        let Some(entry) = self.groups.get_mut(group) else { return Vec::new() };
+        let mut gone = Vec::new();
+        entry.members.retain(|(name, session), member| {
+            let stays = stays(name, *session, member);
+            if !stays {
+                gone.push(*session);
+            }
+            stays
+        });
+        for session in &gone {
+            if let Some(count) = self.members.get_mut(session) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        if !gone.is_empty() {
+            self.members.retain(|_, count| *count > 0);
+            entry.note_receivers();
+            entry.due = now;
+        }
+        gone
+    }
+
+    /// A session has ended, and with it what it brought and what was told there. The groups.
+    pub(crate) fn forget_session(&mut self, session: SessionId, now: Instant) -> Vec<Name> {
+        let groups = self.of_session.remove(&session).unwrap_or_default();
+        for name in &groups {
+            self.retain(name, now, |_, from, _| from != session);
+            if let Some(group) = self.groups.get_mut(name) {
+                group.told.retain(|(_, to), _| *to != session);
+                group.passed_on.retain(|(_, to), _| *to != session);
+                if group.way == Way::By(session, group.level()) {
+                    (group.way, group.way_due) = (Way::Lost, now);
+                }
+                if group.way == Way::Here(Some(session)) {
+                    (group.way, group.way_due) = (Way::Here(None), now);
+                }
+                group.due = now;
+            }
+        }
+        groups
+    }
+
+    /// Forgets a group in which there is nobody, and nobody to be told so.
+    pub(crate) fn forget_if_empty(&mut self, name: &Name) {
+        let is_empty = |group: &Group| group.members.is_empty() && group.told.is_empty();
+        if self.groups.get(name).is_some_and(is_empty) {
+            self.groups.remove(name);
+            self.of_session.retain(|_, groups| {
+                groups.retain(|other| other != name);
+                !groups.is_empty()
+            });
+        }
+    }
+
+    /// Those that are to be looked at by now.
+    pub(crate) fn due(&self, now: Instant) -> Vec<Name> {
+        let due = self.groups.iter().filter(|(_, group)| group.due <= now);
+        due.map(|(name, _)| *name).collect()
+    }
+
+    /// When the next one is.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.groups.values().map(|group| group.due).min()
+    }
+}
+
+impl Group {
+    fn new(way: Way, now: Instant) -> Self {
+        Self {
+            members: BTreeMap::new(),
+            told: BTreeMap::new(),
+            way,
+            receivers: Vec::new(),
+            removed: BTreeMap::new(),
+            removals: Removals::default(),
+            passed_on: BTreeMap::new(),
+            due: now,
+            way_due: now + LOOK_EVERY,
+        }
+    }
+
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Name, SessionId, &Member)> {
+        self.members.iter().map(|((name, session), member)| (name, *session, member))
+    }
+
+    pub(crate) fn member(&self, name: Name, session: SessionId) -> Option<&Member> {
+        self.members.get(&(name, session))
+    }
+
+    /// Who was removed from it.
+    pub(crate) fn removals(&self) -> &Removals {
+        &self.removals
+    }
+
+    /// Whether one more removal has room.
+    pub(crate) fn has_room_for_removal(&self) -> bool {
+        self.removed.len() < MAX_REMOVALS
+    }
+
+    /// Somebody is a member no longer, as `from` knows: others are told. Whether that is news.
+    pub(crate) fn remove(
+        &mut self,
+        removal: Verified<Removal>,
+        from: SessionId,
+        now: Instant,
+    ) -> bool {
+        if self.removals.note(removal.clone()) != Noted::New {
+            return false;
+        }
+        let about = (removal.issuer(), removal.removed());
+        self.removed.retain(|_, it| (it.issuer(), it.removed()) != about);
+        let number = self.removed.keys().last().map_or(1, |last| last.wrapping_add(1).max(1));
+        self.removed.insert(number, Arc::new(removal));
+        self.passed_on.retain(|(number, _), _| self.removed.contains_key(number));
+        // Those, too, that are no neighbours any more without whom it removes.
+        let fresh = Passing { is_known: false, again_at: now, tries: 0 };
+        for to in self.receivers.iter().copied().chain(self.upward()) {
+            self.passed_on.insert((number, to), fresh);
+        }
+        self.passed_on.insert((number, from), Passing { is_known: true, ..fresh });
+        self.due = now;
+        true
+    }
+
+    /// A next router knows of a removal. Whether it was told.
+    pub(crate) fn note_removal_known(&mut self, number: u32, by: SessionId) -> bool {
+        let passing = self.passed_on.get_mut(&(number, by));
+        passing.map(|passing| passing.is_known = true).is_some()
+    }
+
+    /// Sessions behind which somebody receives.
+    pub(crate) fn receivers(&self) -> &[SessionId] {
+        &self.receivers
+    }
+
+    /// The next hop toward the root.
+    pub(crate) fn upward(&self) -> Option<SessionId> {
+        match self.way {
+            Way::By(session, _) => Some(session),
+            Way::Here(_) | Way::Lost => None,
+        }
+    }
+
+    /// How many domains further out the root is.
+    pub(crate) fn level(&self) -> u8 {
+        match self.way {
+            Way::By(_, level) => level,
+            Way::Here(_) | Way::Lost => 0,
+        }
+    }
+
+    /// Whether a next router takes what somebody sends.
+    pub(crate) fn is_accepted(&self, sender: Name, by: SessionId, now: Instant) -> bool {
+        let told = self.told.get(&(sender, by));
+        told.is_some_and(|told| {
+            told.part.is_some_and(Part::sends) && told.accepted.is_some_and(|until| now < until)
+        })
+    }
+
+    fn note_receivers(&mut self) {
+        let receive = self.members.iter().filter(|(_, member)| member.part.receives());
+        self.receivers = receive.map(|((_, session), _)| *session).collect();
+        self.receivers.sort_unstable();
+        self.receivers.dedup();
+    }
+
+    /// A next router answered what it was told. Whether that was asked.
+    pub(crate) fn note_answer(
+        &mut self,
+        (member, by): (Name, SessionId),
+        (part, until): (Option<Part>, Instant),
+        now: Instant,
+    ) -> bool {
+        let Some(told) = self.told.get_mut(&(member, by)) else { return false };
+        if told.part != part {
+            return false;
+        }
+        self.due = now;
+        match part {
+            None => {
+                self.told.remove(&(member, by));
+            }
+            Some(_) => {
+                (told.accepted, told.tries, told.is_refused) = (Some(until), 0, false);
+                told.again_at = now + (until.saturating_duration_since(now) / 2).max(LOOK_EVERY);
+            }
+        }
+        true
+    }
+
+    /// A next router does not take what it was told, or not any more; it may be told again then.
+    /// Whether it was told.
+    pub(crate) fn note_refusal(
+        &mut self,
+        (member, by): (Name, SessionId),
+        (is_refused, again_at): (bool, Instant),
+    ) -> bool {
+        let Some(told) = self.told.get_mut(&(member, by)) else { return false };
+        // Who is not known there need not be forgotten there.
+        if is_refused && told.part.is_none() {
+            self.told.remove(&(member, by));
+            return true;
+        }
+        (told.accepted, told.again_at, told.is_refused) = (None, again_at, is_refused);
+        self.due = self.due.min(again_at);
+        true
+    }
+
+    /// What is to be done now, and until when nothing is if nothing happens. `is_router` says
+    /// behind which sessions others may be.
+    pub(crate) fn settle(
+        &mut self,
+        is_router: impl Fn(SessionId) -> bool,
+        now: Instant,
+    ) -> Vec<Errand> {
+        let mut due = now + LOOK_EVERY;
+        let mut errands = self.pass_on_removals(&is_router, now, &mut due);
+        let wanted = self.wanted(is_router);
+        for (&(member, to), told) in &mut self.told {
+            if told.part.is_some() && !wanted.contains_key(&(member, to)) {
+                *told = Told::nothing(now);
+            }
+        }
+        for (&(member, to), &(from, part)) in &wanted {
+            let until_s = self.members.get(&(member, from)).map_or(0, |it| it.until_s);
+            let told = self.told.entry((member, to)).or_insert(Told::nothing(now));
+            if told.part != Some(part) {
+                // Who sends goes on while it becomes one that receives, too.
+                let accepted = told.accepted.filter(|_| told.part.is_some_and(Part::sends));
+                *told = Told { part: Some(part), accepted, ..Told::nothing(now) };
+            }
+            let is_old = told.accepted.is_none() || told.until_s < until_s;
+            if is_old && told.again_at <= now {
+                (told.again_at, told.until_s) = (now + retry_after(told.tries), until_s);
+                told.tries += 1;
+                errands.push(Errand::Tell { to, member, from, part });
+            }
+            if is_old {
+                due = due.min(told.again_at);
+            }
+        }
+        self.told.retain(|(member, to), told| {
+            if told.part.is_none() && told.again_at <= now {
+                told.again_at = now + retry_after(told.tries);
+                told.tries += 1;
+                errands.push(Errand::TellLeft { to: *to, member: *member });
+            }
+            due = if told.part.is_none() { due.min(told.again_at) } else { due };
+            told.part.is_some() || told.tries < MAX_TRIES
+        });
+        errands.extend(self.answers(now, &mut due));
+        self.due = due;
+        errands
+    }
+
+    fn pass_on_removals(
+        &mut self,
+        is_router: impl Fn(SessionId) -> bool,
+        now: Instant,
+        due: &mut Instant,
+    ) -> Vec<Errand> {
+        let mut errands = Vec::new();
+        for to in self.receivers.iter().copied().chain(self.upward()) {
+            for number in self.removed.keys() {
+                let fresh = Passing { is_known: false, again_at: now, tries: 0 };
+                self.passed_on.entry((*number, to)).or_insert(fresh);
+            }
+        }
+        for ((number, to), passing) in &mut self.passed_on {
+            if passing.is_known || passing.tries >= MAX_TRIES || !is_router(*to) {
+                continue;
+            }
+            if let Some(removal) = self.removed.get(number).filter(|_| passing.again_at <= now) {
+                passing.again_at = now + retry_after(passing.tries);
+                passing.tries += 1;
+                let (number, removal) = (*number, removal.clone());
+                errands.push(Errand::TellRemoved { to: *to, number, removal });
+            }
+            *due = (*due).min(passing.again_at);
+        }
+        errands
+    }
+
+    /// Who is to be answered: those whose part is known wherever it has to be, or who have waited
+    /// long enough for that.
+    fn answers(&mut self, now: Instant, due: &mut Instant) -> Vec<Errand> {
+        let upward = self.upward();
+        let is_settled = |name: &Name| {
+            let concern = self.told.iter().filter(|((member, to), told)| {
+                told.part.is_some() && (member == name || Some(*to) == upward)
+            });
+            concern.into_iter().all(|(_, told)| told.accepted.is_some())
+        };
+        let waiting = self.members.iter().filter(|(_, member)| !member.is_answered);
+        let answered: Vec<(Name, SessionId)> = waiting
+            .filter(|((name, _), member)| {
+                let waited = now.saturating_duration_since(member.asked_at);
+                let is_due = is_settled(name) || waited >= ANSWER_AFTER;
+                if !is_due {
+                    *due = (*due).min(member.asked_at + ANSWER_AFTER);
+                }
+                is_due
+            })
+            .map(|(key, _)| *key)
+            .collect();
+        let answer = |(name, from): (Name, SessionId)| {
+            self.members.get_mut(&(name, from))?.is_answered = true;
+            Some(Errand::Answer { member: name, from })
+        };
+        answered.into_iter().filter_map(answer).collect()
+    }
+
+    /// What next routers are to know: by member and router, who brought him, and his part.
+    fn wanted(
+        &self,
+        is_router: impl Fn(SessionId) -> bool,
+    ) -> BTreeMap<(Name, SessionId), (SessionId, Part)> {
+        let mut wanted = BTreeMap::new();
+        let senders = self.senders();
+        let upward = self.upward();
+        let downward = self.receivers.iter().copied().filter(|session| is_router(*session));
+        for to in downward.chain(upward) {
+            for (sender, sessions) in &senders {
+                // Where he comes from he is known.
+                if let (false, Some(from)) = (sessions.contains(&to), sessions.first()) {
+                    wanted.insert((*sender, to), (*from, Part::Sends));
+                }
+            }
+        }
+        if let Some(to) = upward
+            && let Some((member, from)) = self.receiver_for(to)
+        {
+            let also_sends = wanted.get(&(member, to)).copied();
+            let (from, part) =
+                also_sends.map_or((from, Part::Receives), |(from, _)| (from, Part::Both));
+            wanted.insert((member, to), (from, part));
+        }
+        wanted
+    }
+
+    /// Who sends, each with the sessions that brought him.
+    fn senders(&self) -> BTreeMap<Name, Vec<SessionId>> {
+        let mut senders: BTreeMap<_, Vec<SessionId>> = BTreeMap::new();
+        for ((name, session), member) in &self.members {
+            if member.part.sends() {
+                senders.entry(*name).or_default().push(*session);
+            }
+        }
+        senders
+    }
+
+    /// One that receives for all here: whoever the router was told of already, as long as he is
+    /// there, and otherwise the one who stays longest.
+    fn receiver_for(&self, upward: SessionId) -> Option<(Name, SessionId)> {
+        let ours = self
+            .members
+            .iter()
+            .filter(|((_, session), member)| member.part.receives() && *session != upward);
+        let rank = |((name, session), member): &(&(Name, SessionId), &Member)| {
+            let told = self.told.get(&(*name, upward));
+            let is_refused = told.is_some_and(|told| told.is_refused);
+            let is_told = told.and_then(|told| told.part).is_some_and(Part::receives);
+            (!is_refused, is_told, member.until_s, *name, *session)
+        };
+        ours.max_by_key(rank).map(|(key, _)| *key)
+    }
+}
+
+fn retry_after(tries: u32) -> Duration {
+    FIRST_RETRY * (1 << tries.min(MAX_DOUBLINGS))
+}
+
+/// The most members of one group at one router.
+const MAX_MEMBERS: usize = 16_384;
+/// A router brings those of many nodes.
+const MAX_MEMBERS_BY_SESSION: usize = 1024;
+/// Of a group at once; each is told to each next router.
+const MAX_REMOVALS: usize = 256;
+/// A kilobyte each.
+const MAX_MEMBERS_IN_ALL: usize = 65_536;
+/// How often is looked whether everything is as it was.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A round trip to the next router, and its verification.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+/// So the longest wait is 6.4 s.
+const MAX_DOUBLINGS: u32 = 5;
+/// What a router that does not answer remembers ends with its time.
+const MAX_TRIES: u32 = 6;
+/// Who asks is answered by then, though a router further on has not answered.
+const ANSWER_AFTER: Duration = Duration::from_millis(300);

@@ -1,0 +1,344 @@
+//! Groups: what is sent to one name reaches everybody whom its owner admitted, by copies made where
+//! ways part, and reaches and is taken from nobody else.
+#![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_io::memory::{Capture, Captured};
+use rhumb_node::core::Event;
+use rhumb_switch::DropReason;
+use rhumb_trust::{Identity, Membership, Removal, Window};
+use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
+use rhumb_wire::nack::{Nack, Reason};
+use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody, RibResponse, RibResponseBody};
+use rhumb_wire::{Action, Name, PduHeader, Rights, Role, Scope, Statement};
+
+use crate::world::{Stranger, World, router_address};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Routers that know each other by a RIB, the first of which is a group's root.
+struct Scene {
+    world: World,
+    group: Arc<Identity>,
+}
+
+impl Scene {
+    fn new(routers: usize) -> Self {
+        let mut world = World::new();
+        for number in 0..routers {
+            let (identity, address) = (world.identity(Role::Router), router_address(number));
+            world.router(identity, address, None, Some(address));
+        }
+        world.run(2 * SECOND);
+        let group = world.identity(Role::Domain);
+        let mut scene = Self { world, group };
+        scene.lead_to(0);
+        scene
+    }
+
+    fn name(&self) -> Name {
+        self.group.name()
+    }
+
+    /// The owner lets a router be the root.
+    fn lead_to(&mut self, router: usize) {
+        let via = self.world.routers[router].switch.name();
+        let statement = Statement::Route { via, scope: Scope::Any };
+        let window = Window::starting(self.world.now.unix_s(), 600);
+        let word = self.group.certify(statement, self.world.now.unix_ms, window).unwrap();
+        let body = RibRequestBody::Publish {
+            metadata: vec![(**self.group.metadata()).clone()],
+            certificates: vec![word],
+        };
+        let mut data = Vec::new();
+        RibRequest { id: RequestId(9), body }.emit(&mut data);
+        let mut owner = Stranger::at_the_rib(&mut self.world);
+        let to = self.world.rib.as_ref().unwrap().name;
+        let header = PduHeader::new(Action::RibRequest, owner.name(), to);
+        owner.send(&mut self.world, header, &data, &[]);
+        let (_, answer) = owner.inbox.pop().unwrap();
+        assert_eq!(RibResponse::parse(&answer).unwrap().body, RibResponseBody::Stored);
+    }
+
+    fn admit(&self, member: Name, rights: Rights, lasts_s: u64) -> Membership {
+        let window = Window::starting(self.world.now.unix_s(), lasts_s);
+        let now = self.world.now.unix_ms;
+        Membership::sign(&self.group, None, member, rights, now, window).unwrap()
+    }
+
+    fn both(&self, member: Name) -> Membership {
+        self.admit(member, Rights::JOIN.and(Rights::PUBLISH), 24 * 3600)
+    }
+
+    fn member(&mut self, router: usize, part: Part) -> usize {
+        let node = self.world.node(router);
+        self.join(node, part);
+        self.world.run(SECOND);
+        let drops = self.world.routers[router].switch.status(self.world.now).dropped_pdus;
+        let drops: Vec<_> = drops.into_iter().filter(|(_, count)| *count > 0).collect();
+        assert!(self.is_in(node), "{:?} {drops:?}", self.world.nodes[node].events);
+        node
+    }
+
+    fn join(&mut self, node: usize, part: Part) {
+        let membership = self.both(self.world.name(node));
+        let (name, now) = (self.name(), self.world.now);
+        self.world.nodes[node].core.join_group(name, part, membership, now).unwrap();
+    }
+
+    fn leave(&mut self, node: usize) {
+        let (name, now) = (self.name(), self.world.now);
+        self.world.nodes[node].core.leave_group(name, now);
+    }
+
+    fn is_in(&self, node: usize) -> bool {
+        let events = &self.world.nodes[node].events;
+        let last = events.iter().rev().find_map(|event| match event {
+            Event::InGroup { .. } => Some(true),
+            Event::NotInGroup { .. } => Some(false),
+            _ => None,
+        });
+        last == Some(true)
+    }
+
+    fn send(&mut self, from: usize, body: &[u8]) {
+        let (name, now) = (self.name(), self.world.now);
+        self.world.nodes[from].core.send(name, 7, body, now).unwrap();
+    }
+
+    /// What a node has received since it was asked last: the first byte of each.
+    fn received(&mut self, node: usize) -> Vec<Vec<u8>> {
+        let received = std::mem::take(&mut self.world.nodes[node].received);
+        received.into_iter().map(|(_, body)| body[..1].to_vec()).collect()
+    }
+
+    fn groups(&self, router: usize) -> (usize, usize) {
+        let status = self.world.routers[router].switch.status(self.world.now);
+        (status.groups.len(), status.groups.iter().map(|group| group.members).sum())
+    }
+}
+
+/// How many PDUs of some 900 bytes a wiretap has seen.
+fn copies(wire: &Capture) -> usize {
+    let is_one = |it: &&Captured| it.bytes[0] >> 4 == 8 && (900..1100).contains(&it.bytes.len());
+    wire.datagrams().iter().filter(is_one).count()
+}
+
+#[test]
+fn everybody_who_receives_has_one_copy_and_ways_have_one_between_routers() {
+    let mut scene = Scene::new(3);
+    let receivers: Vec<usize> =
+        [0, 0, 1, 1, 2, 2].map(|router| scene.member(router, Part::Receives)).to_vec();
+    let sender = scene.member(1, Part::Sends);
+    let (up, down) = (scene.world.capture(1, 0), scene.world.capture(0, 2));
+    let beside = scene.world.capture(1, 2);
+    for number in 0..10u8 {
+        scene.send(sender, &[&[number][..], &[7; 899]].concat());
+        scene.world.run(SECOND / 10);
+    }
+    let expected: Vec<Vec<u8>> = (0..10u8).map(|number| vec![number]).collect();
+    for node in receivers {
+        assert_eq!(scene.received(node), expected, "{node}");
+    }
+    assert!(scene.received(sender).is_empty());
+    assert_eq!([copies(&up), copies(&down), copies(&beside)], [10, 10, 0]);
+    let made: Vec<u64> = (0..3).map(|router| scene.world.counters(router).copies).collect();
+    assert_eq!(made, [20, 20, 10], "each goes 3, 3 and 2 ways");
+}
+
+#[test]
+fn a_sender_that_also_receives_is_not_sent_its_own_and_both_directions_work() {
+    let mut scene = Scene::new(3);
+    let all = [0, 1, 2].map(|router| scene.member(router, Part::Both));
+    for (number, node) in all.into_iter().enumerate() {
+        scene.send(node, &[number as u8]);
+        scene.world.run(SECOND / 10);
+    }
+    for (number, node) in all.into_iter().enumerate() {
+        let expected: Vec<Vec<u8>> =
+            (0..3).filter(|other| *other != number).map(|it| vec![it as u8]).collect();
+        assert_eq!(scene.received(node), expected);
+    }
+}
+
+#[test]
+fn nothing_goes_on_a_branch_within_a_second_after_the_last_one_there_has_left() {
+    let mut scene = Scene::new(3);
+    let sender = scene.member(0, Part::Sends);
+    let stays = scene.member(1, Part::Receives);
+    let first = scene.member(2, Part::Receives);
+    let second = scene.member(2, Part::Receives);
+    scene.leave(first);
+    scene.world.run(SECOND);
+    scene.send(sender, b"one is left");
+    scene.world.run(SECOND / 10);
+    assert_eq!(scene.received(second).len(), 1, "though the first was the one that was told of");
+    assert!(scene.received(first).is_empty());
+    scene.leave(second);
+    scene.world.run(SECOND);
+    let branch = scene.world.capture(0, 2);
+    scene.send(sender, &[7; 900]);
+    scene.world.run(SECOND / 10);
+    assert_eq!(copies(&branch), 0);
+    assert_eq!(scene.received(stays).len(), 2);
+    assert_eq!(scene.groups(2), (0, 0), "what was told there is forgotten");
+}
+
+#[test]
+fn whoever_is_no_member_neither_sends_nor_receives() {
+    let mut scene = Scene::new(2);
+    let receiver = scene.member(0, Part::Receives);
+    let outsider = scene.world.node(1);
+    let insider = scene.member(1, Part::Receives);
+    scene.send(outsider, b"by nobody");
+    scene.send(insider, b"by one who may only receive");
+    scene.world.run(3 * SECOND);
+    assert!(scene.received(receiver).is_empty());
+    assert!(scene.world.dropped(1, DropReason::NotASender) >= 2);
+
+    let mut stranger = Stranger::new(&mut scene.world, 1, Role::Node);
+    let other = Identity::generate(Role::Domain, 0).unwrap();
+    let good = scene.both(stranger.name());
+    let of_other = scene.both(scene.world.name(insider));
+    let window = Window::starting(scene.world.now.unix_s(), 600);
+    let rights = Rights::JOIN.and(Rights::PUBLISH);
+    let by_other = Membership::sign(&other, None, stranger.name(), rights, 1, window).unwrap();
+    let narrow = scene.admit(stranger.name(), Rights::JOIN, 600);
+    let mut forged = good.certificates().to_vec();
+    forged[0].sequence += 1;
+    let claims = [
+        (of_other.issuers().to_vec(), of_other.certificates().to_vec()),
+        (by_other.issuers().to_vec(), by_other.certificates().to_vec()),
+        (narrow.issuers().to_vec(), narrow.certificates().to_vec()),
+        (good.issuers().to_vec(), forged),
+    ];
+    let via = scene.world.routers[1].switch.name();
+    let route = stranger.route(via, &scene.world);
+    for (tag, (issuers, certificates)) in (1..).zip(claims) {
+        let request = GroupRequest::Join { part: Part::Both, issuers, certificates };
+        let (_, nack) = ask(&mut scene, &mut stranger, tag, &request, &route);
+        assert_eq!(nack.unwrap().reason, Reason::NotAuthorised, "claim {tag}");
+        assert_eq!(scene.groups(1).1, 1);
+    }
+    assert_eq!(scene.world.dropped(1, DropReason::NotAMember), 4);
+    let (issuers, certificates) = (good.issuers().to_vec(), good.certificates().to_vec());
+    let request = GroupRequest::Join { part: Part::Both, issuers, certificates };
+    let (accept, _) = ask(&mut scene, &mut stranger, 9, &request, &route);
+    assert_eq!(accept.unwrap().part, Some(Part::Both));
+    assert_eq!(scene.groups(1).1, 2);
+}
+
+/// Sends a request about the scene's group, and says what came back.
+fn ask(
+    scene: &mut Scene,
+    stranger: &mut Stranger,
+    tag: u32,
+    request: &GroupRequest,
+    route: &rhumb_wire::Certificate,
+) -> (Option<GroupAccept>, Option<Nack>) {
+    let mut data = Vec::new();
+    request.emit(&mut data);
+    let header =
+        PduHeader { tag, ..PduHeader::new(Action::GroupRequest, stranger.name(), scene.name()) };
+    stranger.inbox.clear();
+    stranger.send(&mut scene.world, header, &data, std::slice::from_ref(route));
+    scene.world.run(SECOND);
+    stranger.settle(&mut scene.world);
+    let about = |it: &&(PduHeader, Vec<u8>)| it.0.tag == tag;
+    let of = |action| stranger.inbox.iter().filter(about).find(|(it, _)| it.action == action);
+    let accept = of(Action::GroupAccept).map(|(_, data)| GroupAccept::parse(data).unwrap());
+    (accept, of(Action::Nack).map(|(_, data)| Nack::parse(data).unwrap()))
+}
+
+#[test]
+fn who_is_removed_hears_nothing_a_second_later_and_is_let_in_again_by_a_newer_word() {
+    let mut scene = Scene::new(3);
+    let [sender, out, stays] =
+        [scene.member(0, Part::Both), scene.member(2, Part::Both), scene.member(2, Part::Receives)];
+    let removed = scene.world.name(out);
+    let window = Window::starting(scene.world.now.unix_s(), 3600);
+    let now = scene.world.now.unix_ms;
+    let (issuers, certificates) =
+        Removal::sign(&scene.group, None, removed, now, window).unwrap().lists();
+    let stranger = Identity::generate(Role::Domain, 0).unwrap();
+    let forged = Removal::sign(&stranger, None, removed, now, window).unwrap().lists();
+    let forged = GroupRequest::Remove { issuers: forged.0, certificates: forged.1 };
+    let mut owner = Stranger::new(&mut scene.world, 1, Role::Node);
+    let route = owner.route(scene.world.routers[1].switch.name(), &scene.world);
+    let removal = GroupRequest::Remove { issuers, certificates };
+    let (_, nack) = ask(&mut scene, &mut owner, 1, &removal, &route);
+    assert!(matches!(nack.unwrap().reason, Reason::Unreachable(_)), "nobody is a part of it there");
+    let mut owner = Stranger::new(&mut scene.world, 0, Role::Node);
+    let (_, nack) = ask(&mut scene, &mut owner, 1, &forged, &route);
+    assert_eq!(nack.unwrap().reason, Reason::NotAuthorised);
+    scene.send(sender, b"1");
+    scene.world.run(SECOND / 10);
+    assert_eq!(scene.received(out).len(), 1);
+    let (accept, _) = ask(&mut scene, &mut owner, 2, &removal, &route);
+    assert_eq!(accept.unwrap().part, None);
+    scene.send(sender, b"2");
+    scene.send(out, b"3");
+    scene.world.run(2 * SECOND);
+    assert_eq!((scene.received(out).len(), scene.received(sender).len()), (0, 0));
+    assert_eq!(scene.received(stays).len(), 2);
+    scene.world.run(60 * SECOND);
+    assert!(!scene.is_in(out));
+    scene.join(out, Part::Both);
+    scene.world.run(SECOND);
+    scene.send(sender, b"4");
+    scene.world.run(SECOND / 10);
+    assert_eq!(scene.received(out), [b"4"], "admitted again");
+}
+
+#[test]
+fn members_stay_while_leases_are_renewed_and_are_out_when_their_words_end() {
+    let mut scene = Scene::new(2);
+    let [sender, receiver] = [scene.member(0, Part::Sends), scene.member(1, Part::Receives)];
+    let brief = scene.world.node(1);
+    let membership = scene.admit(scene.world.name(brief), Rights::JOIN, 20);
+    let (name, now) = (scene.name(), scene.world.now);
+    scene.world.nodes[brief].core.join_group(name, Part::Receives, membership, now).unwrap();
+    scene.world.run(10 * SECOND);
+    scene.send(sender, b"1");
+    scene.world.run(15 * SECOND);
+    scene.send(sender, b"2");
+    scene.world.run(SECOND);
+    assert_eq!(scene.received(brief), [b"1"]);
+    for _ in 0..5 {
+        scene.lead_to(0);
+        scene.world.run(300 * SECOND);
+        scene.send(sender, b"3");
+        scene.world.run(SECOND);
+        assert_eq!(scene.received(receiver).last().unwrap(), b"3");
+    }
+}
+
+#[test]
+fn when_the_root_moves_the_tree_follows() {
+    let mut scene = Scene::new(4);
+    let [one, other] = [scene.member(1, Part::Both), scene.member(2, Part::Both)];
+    scene.world.run(SECOND);
+    scene.lead_to(3);
+    scene.world.run(5 * SECOND);
+    scene.send(one, b"1");
+    scene.send(other, b"2");
+    scene.world.run(SECOND);
+    assert_eq!(scene.received(one), [b"2"]);
+    assert_eq!(scene.received(other), [b"1"]);
+    assert_eq!([0, 3].map(|router| scene.groups(router).0), [0, 1]);
+}
+
+#[test]
+fn a_root_that_dies_stops_the_tree_until_it_is_back_and_members_move() {
+    let mut scene = Scene::new(3);
+    let [sender, receiver] = [scene.member(1, Part::Sends), scene.member(2, Part::Receives)];
+    scene.world.routers[0].is_dead = true;
+    scene.world.run(30 * SECOND);
+    scene.world.routers[0].is_dead = false;
+    scene.world.run(10 * SECOND);
+    scene.send(sender, b"1");
+    scene.world.run(SECOND);
+    assert_eq!(scene.received(receiver), [b"1"]);
+}
