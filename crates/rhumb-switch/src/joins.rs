@@ -291,7 +291,8 @@ impl Switch {
         let Some(entry) = self.groups.get_mut(&group) else { return false };
         let Ok((nack, _)) = Nack::parse_with_metadata(pdu.data()) else { return false };
         let (is_refused, wait_ms) = match nack.reason {
-            Reason::NotYet(ms) | Reason::Overloaded(ms) | Reason::Unreachable(ms) => (false, ms),
+            Reason::NotYet(ms) | Reason::Overloaded(ms) => (false, ms),
+            Reason::Unreachable(ms) => (true, ms),
             Reason::NotAuthorised => (true, REFUSED_FOR_MS),
             _ => (false, RETRY_WHEN_BUSY_MS),
         };
