@@ -166,7 +166,7 @@ class CertificateEncoding(Strictness):
         # Version, type, scope, the zero byte, and an end before the beginning.
         self.assert_refused(route, Certificate.parse, [(0, 2), (1, 0), (1, 8), (2, 2), (3, 1), (26, 0)])
         member = self.make(6, subject=B, rights=9).encode()
-        self.assert_refused(member, Certificate.parse, [(2, 1), (2, 4), (92, 1), (95, 0), (95, 16)])
+        self.assert_refused(member, Certificate.parse, [(2, 1), (2, 4), (92, 1), (95, 0), (95, 32)])
         self.assert_refused(self.make(3).encode(), Certificate.parse, [(2, 1)])
         for address in (("0.0.0.0", 1), ("::", 1), ("224.0.0.1", 1), ("ff02::1", 1), ("192.0.2.1", 0)):
             with self.assertRaises(Malformed, msg=str(address)):

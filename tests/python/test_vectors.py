@@ -33,7 +33,7 @@ FILES = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sor
 ROLES = {"node": 1, "router": 2, "rib": 3, "domain": 4, "capsule": 5}
 ALGORITHMS = {"P-256": 1, "Ed25519": 2}
 TYPES = {"export": 1, "route": 1, "locator": 2, "withdrawal": 3, "absence": 4, "service": 5, "member": 6, "removal": 7}
-RIGHTS = {"join": 1, "carry": 2, "publish": 4, "admit": 8}
+RIGHTS = {"join": 1, "carry": 2, "publish": 4, "admit": 8, "serve": 16}
 SUBJECTS = {"route": "via", "export": "via", "absence": "subject", "service": "server"}
 SUBJECTS.update(member="member", removal="member")
 

@@ -255,14 +255,6 @@ impl Switch {
         for session in sessions {
             self.treat_by_rules(session, now);
         }
-        let attached: Vec<Name> = self.routes.attached().map(|(name, _)| *name).collect();
-        for name in attached {
-            let metadata = self.metadata_of(&name);
-            if metadata.is_some_and(|metadata| self.is_name_refused(&name, &metadata, now)) {
-                self.routes.detach(&name);
-                self.plane.tell(Event::Left { name });
-            }
-        }
         self.after_control(now);
     }
 
@@ -294,6 +286,7 @@ impl Switch {
         self.plane.link_mut().count_anew(session, now.instant);
         self.treat_anew(session, now);
         self.bound_anew(session, now);
+        self.end_refused_names(session, now);
     }
 
     pub(crate) fn neighbour(&mut self, session: SessionId, now: Now) -> &mut Neighbour {
@@ -397,18 +390,58 @@ impl Switch {
         is_refused
     }
 
-    /// Whether the rules of access refuse a name that somebody answers for, which is noted then.
-    pub(crate) fn is_name_refused(&mut self, name: &Name, metadata: &Metadata, now: Now) -> bool {
+    /// Whether the rules of access refuse a name that the peer of a session wants to be attached
+    /// as, which is noted then.
+    pub(crate) fn is_name_refused(
+        &mut self,
+        name: &Name,
+        metadata: &Metadata,
+        session: SessionId,
+        now: Now,
+    ) -> bool {
         // A name that is here itself has shown what it belongs to; of one that somebody answers for
         // nothing is known.
         let peer = self.plane.session_of(name).and_then(|session| self.plane.peer(session));
         let membership = peer.and_then(|peer| peer.membership.as_deref());
         let who = Who { name, metadata, membership, now_s: now.unix_s() };
-        let is_refused = self.admission.joining.standing(&who) == Standing::Refused;
-        if is_refused {
-            self.admission.joining.note_refused(&who, Wanted::Join, now);
+        let server = self.plane.peer(session).filter(|peer| peer.name != *name);
+        let joining = &mut self.admission.joining;
+        let Some(server) = server else {
+            let is_refused = joining.standing(&who) == Standing::Refused;
+            if is_refused {
+                joining.note_refused(&who, Wanted::Join, now);
+            }
+            return is_refused;
+        };
+        let by = server.who(now.unix_s());
+        if joining.standing_of_served(&who, &by) != Standing::Refused {
+            return false;
         }
-        is_refused
+        match joining.explain(&who).rule {
+            Some(_) => joining.note_refused(&who, Wanted::Join, now),
+            None => joining.note_not_served(name, server.name, now),
+        }
+        true
+    }
+
+    /// Names that the peer of a session answers for and that are refused from now on, by the rules
+    /// or by what it shows, are attached on the session no longer.
+    fn end_refused_names(&mut self, session: SessionId, now: Now) {
+        // Of who is sent away nothing stays attached.
+        let is_here = self.plane.peer(session).is_some();
+        let known = self.admission.known_neighbour(session).filter(|_| is_here);
+        let names = known.map(|neighbour| neighbour.attached.clone()).unwrap_or_default();
+        if names.is_empty() {
+            return;
+        }
+        for name in names {
+            let metadata = self.metadata_of(&name);
+            if metadata.is_some_and(|it| self.is_name_refused(&name, &it, session, now)) {
+                self.routes.detach_all_but(&name, |attached| attached.session != session);
+                self.plane.tell(Event::Left { name });
+            }
+        }
+        self.forget_detached(session, now);
     }
 
     pub(crate) fn note_refused(&mut self, session: SessionId, wanted: Wanted, now: Now) {

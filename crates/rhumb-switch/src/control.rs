@@ -274,7 +274,7 @@ impl Switch {
         let sent = || brought.iter().find(|it| name_of(it) == name).cloned().map(Arc::new);
         let metadata = self.metadata_of(&name).or_else(sent);
         let by_peer = self.plane.peer(session).is_some_and(|peer| peer.name == chain.holder());
-        if metadata.as_ref().is_some_and(|it| self.is_name_refused(&name, it, now)) {
+        if metadata.as_ref().is_some_and(|it| self.is_name_refused(&name, it, session, now)) {
             self.refuse_advertisement(session, about, DropReason::AccessRefused, now);
             return false;
         }

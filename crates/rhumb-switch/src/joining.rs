@@ -68,6 +68,11 @@ impl Joining {
         self.access.standing(who)
     }
 
+    /// How a name is treated that somebody else answers for.
+    pub(crate) fn standing_of_served(&self, served: &Who<'_>, by: &Who<'_>) -> Standing {
+        self.access.standing_of_served(served, by)
+    }
+
     /// How somebody is treated by the rules, and why.
     pub(crate) fn explain(&self, who: &Who<'_>) -> Treatment {
         self.access.explain(who)
@@ -82,6 +87,16 @@ impl Joining {
             None => (1, self.access.explain(who)),
         };
         self.remember_refused(Refused { name, wanted, at: now, times, why });
+    }
+
+    /// Remembers that a name was refused that somebody answers for, who may not.
+    pub(crate) fn note_not_served(&mut self, name: &Name, server: Name, now: Now) {
+        let before = self.forget_refused(name).filter(|it| it.why.standing == Standing::Refused);
+        let times = before.map_or(1, |before| before.times + 1);
+        let missing = Some(Missing::Serving { server });
+        let why = Treatment { standing: Standing::Refused, rule: None, missing };
+        let wanted = Wanted::Join;
+        self.remember_refused(Refused { name: *name, wanted, at: now, times, why });
     }
 
     /// Remembers that somebody who is let in was refused something by what its domain leaves it.

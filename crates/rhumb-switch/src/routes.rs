@@ -242,12 +242,6 @@ impl Routes {
         Ok(elsewhere)
     }
 
-    pub(crate) fn detach(&mut self, name: &Name) {
-        if self.attached.remove(name).is_some() {
-            self.changed(name);
-        }
-    }
-
     /// Detaches `names` as far as they are still attached by `session`, which ended.
     pub(crate) fn detach_session(&mut self, session: SessionId, names: &[Name]) {
         for name in names {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rhumb_trust::{Access, CLOCK_SKEW_S, Identity, Membership, Rule, Standing, Window};
 use rhumb_wire::{Name, Rights, Role};
 
-use crate::world::World;
+use crate::world::{Stranger, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -95,4 +95,67 @@ fn who_was_a_member_is_a_stranger_where_strangers_are_let_in() {
     world.run(SECOND * (60 + CLOCK_SKEW_S as u32 + 5));
     assert_eq!(strangers(&world), Some(1));
     assert!(world.nodes[node].core.is_joined());
+}
+
+/// A node with these rights, and a capsule that it answers for from now on.
+fn server(world: &mut World, domain: &Identity, rights: Rights) -> (Stranger, Arc<Identity>) {
+    let identity = member(world, domain, rights, 24 * 3600);
+    let mut server = Stranger::with_identity(world, 0, identity);
+    let capsule = world.identity(Role::Capsule);
+    server.serve(world, &capsule, 0);
+    world.run(Duration::from_millis(20));
+    server.keep_alive(world);
+    (server, capsule)
+}
+
+fn missing(world: &World, name: Name) -> String {
+    let refused = world.routers[0].switch.status(world.now).refused;
+    let of_name = refused.into_iter().find(|it| it.name == name);
+    of_name.and_then(|it| it.missing).unwrap_or_default()
+}
+
+#[test]
+fn a_member_brings_names_of_strangers_only_if_its_domain_lets_it_serve() {
+    let (mut world, domain) = closed_to_all_but_members();
+    let (joins, foreign) = server(&mut world, &domain, Rights::JOIN);
+    assert!(!attached(&world).contains(&foreign.name()), "it may join, as itself");
+    let why = missing(&world, foreign.name());
+    assert!(why.contains("the right to serve") && why.contains(&joins.name().to_string()), "{why}");
+    let serving = Rights::JOIN.and(Rights::SERVE);
+    let (_, capsule) = server(&mut world, &domain, serving);
+    assert!(attached(&world).contains(&capsule.name()));
+    // To serve is not to join.
+    let (_, other) = server(&mut world, &domain, Rights::SERVE);
+    assert!(!attached(&world).contains(&other.name()));
+
+    // A rule about the name itself counts, whoever answers for it.
+    let refused = Rule::named(capsule.name(), Standing::Refused);
+    let members = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
+    let rules = vec![refused, members];
+    let access = Access { rules, otherwise: Standing::Refused, ..Access::default() };
+    let now = world.now;
+    world.routers[0].switch.set_access(access, now);
+    assert!(!attached(&world).contains(&capsule.name()));
+}
+
+#[test]
+fn what_a_member_serves_ends_with_its_right_to() {
+    let (mut world, domain) = closed_to_all_but_members();
+    let serving = Rights::JOIN.and(Rights::SERVE);
+    let (mut first, capsule) = server(&mut world, &domain, serving);
+    assert!(attached(&world).contains(&capsule.name()));
+    // It shows what it may now, by a fresh handshake in the same session.
+    let shown = |rights| {
+        let (member, window) = (first.name(), Window::starting(world.now.unix_s(), 3600));
+        let membership = Membership::sign(&domain, None, member, rights, 2, window).unwrap();
+        first.identity.showing(Some(membership)).unwrap()
+    };
+    let (narrowed, again) = (shown(Rights::JOIN), shown(serving));
+    first.show(&mut world, &narrowed);
+    assert!(!attached(&world).contains(&capsule.name()));
+    world.run(Duration::from_millis(20));
+    first.show(&mut world, &again);
+    first.serve(&mut world, &capsule, 0);
+    world.run(Duration::from_millis(20));
+    assert!(attached(&world).contains(&capsule.name()));
 }

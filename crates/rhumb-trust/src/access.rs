@@ -89,6 +89,20 @@ impl Access {
         fitting.map_or(self.otherwise, |rule| rule.standing)
     }
 
+    /// How a name is treated that somebody else answers for: by the rule about the name itself, and
+    /// otherwise as a rule about a domain has it whose members may *serve*, if `by` is one.
+    pub fn standing_of_served(&self, served: &Who<'_>, by: &Who<'_>) -> Standing {
+        if let Some(rule) = self.rules.iter().find(|rule| rule.fits(served, &self.removals)) {
+            return rule.standing;
+        }
+        let lets_serve = |rule: &&Rule| {
+            let also = rule.domain.map(|(domain, rights)| (domain, rights.and(Rights::SERVE)));
+            also.is_some() && Rule { domain: also, ..(*rule).clone() }.fits(by, &self.removals)
+        };
+        let by_rule = self.rules.iter().find(lets_serve).map(|rule| rule.standing);
+        by_rule.filter(|it| rank(*it) > rank(self.otherwise)).unwrap_or(self.otherwise)
+    }
+
     /// Whether somebody belongs to a domain, whatever he may do there.
     pub fn is_member(&self, who: &Who<'_>, domain: &Name) -> bool {
         who.belongs_to(domain, &self.removals, |_| true)
@@ -135,6 +149,12 @@ pub enum Missing {
         domain: Name,
         /// What is asked for.
         rights: Rights,
+    },
+    /// Whoever answers for it may not do so for others.
+    #[error("{server}, which answers for it, has shown no membership with the right to serve")]
+    Serving {
+        /// Who answers.
+        server: Name,
     },
     /// It was taken back, by the domain or by whom that admitted to admit others.
     #[error("it was removed from {domain} by {}", by_whom(.domain, .by))]
@@ -296,6 +316,38 @@ mod tests {
 
     fn rule(standing: Standing) -> Rule {
         Rule { name: None, domain: None, role: None, label: None, standing }
+    }
+
+    #[test]
+    fn who_may_serve_brings_names_that_no_rule_refuses() {
+        let domain = Identity::generate(Role::Domain, 0).unwrap();
+        let (server, capsule) = (metadata(Role::Node, 1), metadata(Role::Capsule, 2));
+        let (server_name, name) = (name_of(&server), name_of(&capsule));
+        let window = Window { not_before_s: 0, not_after_s: 100 };
+        let shown =
+            |rights| Membership::sign(&domain, None, server_name, rights, 1, window).unwrap();
+        let members = Rule::of_domain(domain.name(), Rights::JOIN, Standing::Admitted);
+        let closed = |rules| Access { rules, otherwise: Standing::Refused, ..Access::default() };
+        let access = closed(vec![members.clone()]);
+        let served = Who { name: &name, metadata: &capsule, membership: None, now_s: 50 };
+        let of = |access: &Access, membership: &Membership, now_s| {
+            let (name, metadata) = (&server_name, &server);
+            let by = Who { name, metadata, membership: Some(membership), now_s };
+            access.standing_of_served(&served, &by)
+        };
+        let (joins, serves) = (shown(Rights::JOIN), shown(Rights::JOIN.and(Rights::SERVE)));
+        assert_eq!(of(&access, &joins, 50), Standing::Refused);
+        assert_eq!(of(&access, &serves, 50), Standing::Admitted);
+        assert_eq!(of(&access, &serves, 161), Standing::Refused, "it is over");
+        assert_eq!(of(&access, &shown(Rights::SERVE), 50), Standing::Refused, "it may not join");
+        let refused = vec![Rule::named(name, Standing::Refused), members.clone()];
+        assert_eq!(of(&closed(refused), &serves, 50), Standing::Refused);
+        let named = vec![Rule::named(name, Standing::Admitted), members.clone()];
+        assert_eq!(of(&closed(named), &joins, 50), Standing::Admitted);
+        // Where strangers are taken, nothing is needed, and a member's names are its own.
+        let open = Access { rules: vec![members], ..Access::default() };
+        assert_eq!(of(&open, &joins, 50), Standing::Stranger);
+        assert_eq!(of(&open, &serves, 50), Standing::Admitted);
     }
 
     #[test]

@@ -447,8 +447,8 @@ pub(crate) mod tests {
             any_name().prop_map(|via| Statement::Route { via, scope: Scope::Several }),
             (any_name(), any::<bool>())
                 .prop_map(|(server, several)| Statement::Service { server, several }),
-            (any_name(), 1u32..16, any_limits()).prop_map(|(member, bits, limits)| {
-                let rights = Rights::from_bits(bits).expect("bits of four rights");
+            (any_name(), 1u32..32, any_limits()).prop_map(|(member, bits, limits)| {
+                let rights = Rights::from_bits(bits).expect("bits of known rights");
                 Statement::Member { member, rights, limits }
             }),
             any_name().prop_map(|member| Statement::Removal { member }),

@@ -20,12 +20,16 @@ impl Rights {
     pub const PUBLISH: Self = Self(4);
     /// To admit others, to no more than it may do itself.
     pub const ADMIT: Self = Self(8);
+    /// To be attached, besides as itself, as names that it answers for and that have shown nothing
+    /// of a domain themselves.
+    pub const SERVE: Self = Self(16);
     /// Each right with its name, in the order of the bits.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("join", Self::JOIN),
         ("carry", Self::CARRY),
         ("publish", Self::PUBLISH),
         ("admit", Self::ADMIT),
+        ("serve", Self::SERVE),
     ];
 
     /// Rights by their bits; none where a bit has no meaning, or where there is no right.
@@ -121,9 +125,9 @@ mod tests {
 
     #[test]
     fn rights_without_a_meaning_are_refused() {
-        assert_eq!((Rights::from_bits(0), Rights::from_bits(16)), (None, None));
-        let all = Rights::from_bits(15).unwrap();
-        assert_eq!(all.names().collect::<Vec<_>>(), ["join", "carry", "publish", "admit"]);
+        assert_eq!((Rights::from_bits(0), Rights::from_bits(32)), (None, None));
+        let all = Rights::from_bits(31).unwrap();
+        assert_eq!(all.names().collect::<Vec<_>>(), ["join", "carry", "publish", "admit", "serve"]);
         let two = Rights::JOIN.and(Rights::ADMIT);
         assert!(all.hold(two) && !two.hold(all) && !two.hold(Rights::CARRY));
     }

@@ -15,7 +15,7 @@ fn a_domain_made_by_one_command_admits_by_its_working_key_and_lets_members_in() 
     assert_eq!(made.code, 0, "{}", made.errors);
     let made = made.object();
     let domain = made["domain"].as_str().unwrap();
-    assert_eq!(made["rights"], json!(["join", "carry", "publish", "admit"]));
+    assert_eq!(made["rights"], json!(["join", "carry", "publish", "admit", "serve"]));
     // The domain's own key goes off line.
     std::fs::rename(place.path("domain.key"), place.path("away")).unwrap();
     for (role, rights) in [("rib", "publish"), ("router", "carry,publish"), ("node", "join")] {

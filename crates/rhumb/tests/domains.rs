@@ -385,3 +385,37 @@ fn what_is_exported_is_reached_from_another_domain_and_nothing_else_is() {
     }
     assert!(!told.output.contains("router-sea-inside"), "{}", told.output);
 }
+
+#[test]
+fn a_closed_domain_has_a_capsule_served_by_who_may_and_says_why_not_by_others() {
+    let place = Place::new();
+    let domain = place.keygen("domain", "domain.key");
+    let (_rib, rib) = start_rib(&place, &domain);
+    admit(&place, "domain.key", "router-1.key", "carry,publish");
+    let (_router, router, admin) = start_router(&place, &domain, &rib, "router-1.key");
+    admit(&place, "domain.key", "node-alice.key", "join");
+    let capsule = place.keygen("capsule", "capsule.key");
+    let reached = || {
+        let ping = ["ping", &capsule, "--count", "1", "--key", "node-alice.key"];
+        place.run(&[&ping[..], &["--router", &router]].concat()).code == 0
+    };
+    let serve = |key: &str, rights: &str| {
+        let server = admit(&place, "domain.key", key, rights);
+        let word = format!("{key}.adcert");
+        let run = place.run(&["certify", "--server", &server, "--out", &word]);
+        assert_eq!(run.code, 0, "{}", run.errors);
+        place.start(&["receive", "--key", key, "--serve", &word, "--router", &router])
+    };
+    let _joins = serve("node-joins.key", "join");
+    let why = || place.run(&["why", &capsule, "--admin", &admin]).output;
+    let since = std::time::Instant::now();
+    while !why().contains("has shown no membership with the right to serve") {
+        assert!(since.elapsed().as_secs() < 20, "{}", why());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(!reached());
+    let mut serves = serve("node-serves.key", "join,serve");
+    let ready = serves.next_object();
+    assert_eq!(ready["serves"][0], capsule.as_str());
+    assert!(reached());
+}

@@ -14,7 +14,7 @@ from .reader import Reader
 
 ROUTE, LOCATOR, WITHDRAWAL, ABSENCE, SERVICE, MEMBER, REMOVAL = 1, 2, 3, 4, 5, 6, 7
 # The rights of a member of a trust domain, a bit each.
-JOIN, CARRY, PUBLISH, ADMIT = 1, 2, 4, 8
+JOIN, CARRY, PUBLISH, ADMIT, SERVE = 1, 2, 4, 8, 16
 CLOCK_SKEW_S = 60
 MOST_IN_A_LIST = 8
 
@@ -253,7 +253,7 @@ def _read_name(reader: Reader) -> Name:
 
 def _read_rights(reader: Reader) -> int:
     rights = reader.integer(4)
-    if not 0 < rights <= JOIN | CARRY | PUBLISH | ADMIT:
+    if not 0 < rights <= JOIN | CARRY | PUBLISH | ADMIT | SERVE:
         raise Malformed("certificate: rights")
     return rights
 

@@ -236,6 +236,8 @@ pub enum Right {
     Publish,
     /// Admit others, to no more than it may do itself
     Admit,
+    /// Join as names of others, too, that it answers for by their AdCerts
+    Serve,
 }
 
 impl From<Right> for Rights {
@@ -245,6 +247,7 @@ impl From<Right> for Rights {
             Right::Carry => Self::CARRY,
             Right::Publish => Self::PUBLISH,
             Right::Admit => Self::ADMIT,
+            Right::Serve => Self::SERVE,
         }
     }
 }

@@ -551,6 +551,12 @@ impl Stranger {
         nacks.map(|(_, data)| Nack::parse(data).unwrap().reason).collect()
     }
 
+    /// Shows what an identity of its name shows of a domain, by a fresh handshake.
+    pub fn show(&mut self, world: &mut World, identity: &Identity) {
+        self.endpoint.show(identity, world.now.instant).unwrap();
+        self.keep_alive(world);
+    }
+
     pub fn settle(&mut self, world: &mut World) {
         loop {
             world.settle();

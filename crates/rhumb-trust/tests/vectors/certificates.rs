@@ -107,6 +107,7 @@ fn memberships(parties: &Parties, file: &mut File) {
     let bytes = with_issuers;
     let working = Rights::JOIN.and(Rights::ADMIT);
     let direct = domain.member(alice, Rights::JOIN);
+    let serves = domain.member(alice, Rights::JOIN.and(Rights::SERVE));
     let (to_far, on) = (domain.member(far, working), far.member(alice, Rights::JOIN));
     let own = Limits { names: 10, kbit_per_s: 1_000, inside_only: true, only_to: Some(near.name) };
     let to_far_within = domain.member_within(own, far, working);
@@ -114,6 +115,7 @@ fn memberships(parties: &Parties, file: &mut File) {
     let less = on_within(Limits { names: 3, kbit_per_s: 500, ..own });
     for (name, issuers, certificates) in [
         ("by the domain itself", vec![domain], vec![direct.clone()]),
+        ("of one who may serve", vec![domain], vec![serves]),
         ("by a key that it admitted", vec![domain, far], vec![to_far.clone(), on.clone()]),
         ("within narrower limits", vec![domain, far], vec![to_far_within.clone(), less]),
     ] {
@@ -166,7 +168,7 @@ fn memberships(parties: &Parties, file: &mut File) {
     }
     let mut bent = bytes(&[domain], &[direct]);
     let at = bent.len() - SIGNATURE_LEN - 9;
-    bent[at] = 16;
+    bent[at] = 32;
     file.refused("3.1", "membership", "an unknown right", &bent, Membership::parse(&bent));
 }
 

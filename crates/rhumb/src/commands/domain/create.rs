@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &CreateArguments, form: Form) -> Outcome {
 
 /// A working key admits members of all kinds, so it has to have all that they may.
 fn all_rights() -> Rights {
-    [Rights::JOIN, Rights::CARRY, Rights::PUBLISH].into_iter().fold(Rights::ADMIT, Rights::and)
+    Rights::ALL.into_iter().fold(Rights::ADMIT, |all, (_, right)| all.and(right))
 }
 
 struct Report {
