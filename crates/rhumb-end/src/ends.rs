@@ -371,6 +371,13 @@ impl Ends {
         self.settle(id, now);
     }
 
+    /// Closes all connections, as [`Ends::close`] does.
+    pub fn close_all(&mut self, now: Now) {
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.close(id, DONE, now);
+        }
+    }
+
     /// The network says that there is no way to `peer`: what was only beginning fails.
     pub fn unreachable(&mut self, peer: Name, now: Now) {
         let is_it =

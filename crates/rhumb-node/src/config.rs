@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rhumb_link::DEFAULT_MAX_DATAGRAM_LEN;
 use rhumb_trust::{Access, Export};
-use rhumb_wire::Name;
+use rhumb_wire::datagram::RECORD_OVERHEAD;
+use rhumb_wire::payload::PayloadHeader;
+use rhumb_wire::{Name, PduHeader};
 
 /// What a node is told when it joins: [`Config::new`] and
 /// then whatever should differ from the defaults.
@@ -103,6 +105,13 @@ impl From<SocketAddr> for RouterChoice {
 }
 
 impl Config {
+    /// How connections are set up: their datagrams are as long as the link with the router carries.
+    pub(crate) fn ends(&self) -> rhumb_end::Config {
+        let around = RECORD_OVERHEAD + PduHeader::LEN + PayloadHeader::LEN;
+        let around = u16::try_from(around).unwrap_or(u16::MAX);
+        rhumb_end::Config::new(self.max_datagram_len.saturating_sub(around))
+    }
+
     /// The defaults, and which router to join: the address of one, one that
     /// has to prove a name, or any that is found.
     pub fn new(router: impl Into<RouterChoice>) -> Self {

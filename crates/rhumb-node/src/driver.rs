@@ -13,6 +13,7 @@
 //! It ends when the node has left, which happens by itself when the last
 //! handle is dropped, or when the socket fails.
 
+mod connections;
 mod grouping;
 mod joining;
 mod ledger;
@@ -30,13 +31,14 @@ use std::time::{Duration, Instant};
 
 use rhumb_io::PacketIo;
 use rhumb_io::udp::UdpSocket;
-use rhumb_trust::Now;
+use rhumb_trust::{AdCert, Now};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::payload::{PayloadHeader, PayloadKind};
 use rhumb_wire::{Batch, Name};
 use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use connections::{Arrived, Connections, WaitsFor};
 pub use grouping::GroupState;
 pub(crate) use joining::Joining;
 pub(crate) use orders::{Inbox, Order, Outgoing, PingAnswer, PingOrder, Shared};
@@ -49,7 +51,7 @@ pub use transfers::{ReceiveReport, SendReport};
 use crate::clock::now;
 use crate::core::{Core, DropReason, Event, SendFailure};
 use crate::discovery::Links;
-use crate::{Message, NodeError, Refusal, SendError, Status};
+use crate::{Message, NodeError, Refusal, SendError, ServeError, Status};
 use grouping::Grouping;
 use pings::{PingNack, Pings};
 use serving::Serving;
@@ -60,12 +62,15 @@ pub(crate) struct Driver {
     core: Core,
     socket: UdpSocket,
     shared: Arc<Shared>,
+    connections: Arc<Connections>,
     inbox: Inbox,
     ports: HashMap<u16, mpsc::Sender<Message>>,
     pings: Pings,
     transfers: Transfers,
     serving: Serving,
     grouping: Grouping,
+    /// Names that are to be served no more, once their connections have been told.
+    unserved: Vec<Name>,
     standing: StandingNews,
     /// Who wants to know what is refused.
     refusals: Option<mpsc::Sender<Refusal>>,
@@ -92,7 +97,7 @@ impl Driver {
     pub(crate) fn new(
         core: Core,
         socket: UdpSocket,
-        shared: Arc<Shared>,
+        connections: Arc<Connections>,
         inbox: Inbox,
         joining: Joining,
         standing: StandingNews,
@@ -100,13 +105,15 @@ impl Driver {
         Self {
             core,
             socket,
-            shared,
+            shared: connections.shared(),
+            connections,
             inbox,
             ports: HashMap::new(),
             pings: Pings::default(),
             transfers: Transfers::default(),
             serving: Serving::default(),
             grouping: Grouping::default(),
+            unserved: Vec::new(),
             standing,
             refusals: None,
             joining: Some(joining),
@@ -118,16 +125,15 @@ impl Driver {
 
     /// Runs until the node is over. Handles then find their queues closed.
     pub(crate) fn run(mut self) {
-        loop {
-            match self.turn() {
-                Ok(()) => {}
-                Err(End::Over) => return,
-                Err(End::Socket(error)) => {
-                    tracing::error!(%error, "the node ends: its socket failed");
-                    return;
-                }
+        let end = loop {
+            if let Err(end) = self.turn() {
+                break end;
             }
+        };
+        if let End::Socket(error) = end {
+            tracing::error!(%error, "the node ends: its socket failed");
         }
+        self.connections.end();
     }
 
     fn turn(&mut self) -> Result<(), End> {
@@ -142,10 +148,16 @@ impl Driver {
         self.core.handle_timeout(now);
         self.pings.handle_timeout(&mut self.core, now);
         self.handle_events(now);
+        self.turn_connections(now);
         self.go_on_leaving(now);
         self.publish_limits(now);
         self.standing.tell(&self.core);
         let more = self.transmit(now)?;
+        for name in std::mem::take(&mut self.unserved) {
+            if !self.serving.has(name) {
+                self.core.stop_serving(name);
+            }
+        }
         self.transfers.settle(now);
         self.tell_joined(now);
         if self.core.is_over() {
@@ -160,10 +172,15 @@ impl Driver {
     /// Hands over what the last batch brought.
     fn deliver(&mut self, now: Now) {
         let mut dropped = Vec::new();
+        let mut connections = self.connections.lock();
         for arrival in self.core.arrivals(&self.incoming) {
             let outcome = match arrival.kind {
                 PayloadKind::Transfer => self.transfers.handle(&arrival, self.core.senders(), now),
-                PayloadKind::Connection | PayloadKind::Half => Err(DropReason::PortUnbound),
+                PayloadKind::Connection | PayloadKind::Half => {
+                    let standing = self.core.senders().standing(&arrival.from);
+                    connections.handle(&arrival, standing, now);
+                    Ok(())
+                }
                 PayloadKind::Datagram => match self.ports.get(&arrival.port) {
                     None => Err(DropReason::PortUnbound),
                     Some(deliver) => deliver
@@ -180,6 +197,7 @@ impl Driver {
             };
             dropped.extend(outcome.err());
         }
+        drop(connections);
         for reason in dropped {
             self.core.count_drop(reason);
         }
@@ -219,23 +237,23 @@ impl Driver {
             }
             Order::Serve { ad_cert, state, done } => {
                 let name = ad_cert.owner();
-                let served = self.core.serve(*ad_cert, now);
+                let served = self.begin_serving(&ad_cert, now);
                 let is_served = served.is_ok();
                 // Whoever asked may be gone by now, and then nobody would ever stop serving.
                 match done.send(served) {
                     Ok(()) if is_served => self.serving.begin(name, state),
-                    Err(Ok(())) => drop(self.core.stop_serving(name)),
+                    Err(Ok(())) => self.stop_serving(name, now),
                     _ => {}
                 }
             }
             Order::Renew { ad_cert, done } => {
                 // The name's handle is there: it asked. Whether anybody
                 // waits for the answer is their affair.
-                let _ = done.send(self.core.serve(*ad_cert, now));
+                let _ = done.send(self.begin_serving(&ad_cert, now));
             }
             Order::StopServing { name } => {
                 if self.serving.end(name) {
-                    self.core.stop_serving(name);
+                    self.stop_serving(name, now);
                 }
             }
             Order::JoinGroup { group, part, membership, state, done } => {
@@ -267,6 +285,27 @@ impl Driver {
             Order::Ship(shipment) => self.transfers.ship(shipment, &self.core, now),
             Order::Receive(reception) => self.transfers.expect(reception),
             Order::Leave { done } => self.begin_leaving(Some(done), now),
+        }
+    }
+
+    /// Answers for the owner of an AdCert, with datagrams and with connections.
+    fn begin_serving(&mut self, ad_cert: &AdCert, now: Now) -> Result<(), ServeError> {
+        self.core.serve(ad_cert.clone(), now)?;
+        self.connections.serve(ad_cert);
+        Ok(())
+    }
+
+    /// Says so on the connections of a name, and then serves it no more.
+    fn stop_serving(&mut self, name: Name, now: Now) {
+        self.connections.lock().ends.stop_serving(name, now);
+        self.unserved.push(name);
+    }
+
+    /// Does what is due with connections, and hands on what happened.
+    fn turn_connections(&mut self, now: Now) {
+        let refusals = self.connections.lock().turn(now);
+        for refusal in refusals {
+            self.tell_refusal(refusal);
         }
     }
 
@@ -306,6 +345,10 @@ impl Driver {
                 Event::SendFailed { to, reason, .. } => {
                     self.shared.ledger.failed(to, reason, now.instant);
                 }
+                Event::HandshakeFailed { to, .. } => {
+                    self.connections.lock().ends.unreachable(to, now);
+                }
+                Event::Joined { .. } => self.connections.lock().ends.rejoined(now),
                 Event::Nacked { to, reason } => {
                     if let Reason::TooBig(len) = reason {
                         self.shared.ledger.too_big(to, len, now.instant);
@@ -340,10 +383,12 @@ impl Driver {
         self.ask_for_routers(now);
         self.core.poll_transmit(&mut self.outgoing, now);
         let more_messages = self.transfers.transmit(&mut self.core, &mut self.outgoing, now);
+        let more_payloads =
+            self.connections.lock().transmit(&mut self.core, &mut self.outgoing, now);
         if !self.outgoing.is_empty() {
             self.socket.send(&self.outgoing).map_err(End::Socket)?;
         }
-        Ok(more_messages || self.core.has_more_to_send())
+        Ok(more_messages || more_payloads || self.core.has_more_to_send())
     }
 
     /// Puts a query for every link into the batch, when one is due.
@@ -366,8 +411,14 @@ impl Driver {
         let asked = !self.inbox.orders.is_empty()
             || (self.inbox.orders.is_closed() && self.leaving.is_none())
             || (!self.inbox.datagrams.is_empty() && self.core.has_room(longest));
-        if !asked {
+        let (connections_ask, connections_due) = {
+            let connections = self.connections.lock();
+            let asks = connections.ends.has_more_to_send() && self.core.is_joined();
+            (asks, connections.ends.poll_timeout())
+        };
+        if !asked && !connections_ask {
             let deadline = [
+                connections_due,
                 self.core.poll_timeout(),
                 self.pings.poll_timeout(),
                 self.transfers.poll_timeout(),
@@ -391,6 +442,7 @@ impl Driver {
             return;
         }
         self.transfers.cancel(now);
+        self.connections.lock().ends.close_all(now);
         let by = now.instant + LAST_WORDS_WITHIN;
         self.leaving = Some(Leaving { by, withdrawn: false, done: done.into_iter().collect() });
     }
@@ -400,7 +452,10 @@ impl Driver {
         let Some(leaving) = self.leaving.as_mut().filter(|leaving| !leaving.withdrawn) else {
             return;
         };
-        if self.transfers.is_empty() || leaving.by <= now.instant || !self.core.is_joined() {
+        let is_quiet = self.transfers.is_empty()
+            && !self.core.has_more_to_send()
+            && !self.connections.lock().ends.has_more_to_send();
+        if is_quiet || leaving.by <= now.instant || !self.core.is_joined() {
             leaving.withdrawn = true;
             self.core.leave(now);
             self.handle_events(now);

@@ -72,6 +72,9 @@ pub enum NodeError {
     /// The link cannot be set up.
     #[error("the link cannot be set up: {0}")]
     Link(#[source] LinkError),
+    /// Connections cannot be set up.
+    #[error("connections cannot be set up: {0}")]
+    Ends(#[from] rhumb_end::EndError),
     /// The operating system refuses a thread or random numbers.
     #[error("the system refuses: {source}")]
     System {

@@ -22,9 +22,11 @@
 //!
 //! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the
 //! moment, renews the lease and reconnects; its methods are futures for any tokio runtime.
-//! Files go by [`Node::send_file`] and [`Node::receive_file`]. [`Node::serve`] lets a node
-//! answer for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell
-//! whether and over which routers a name is reached.
+//! [`Node::open`] opens a stream to a port of another name, which [`Node::listen`] takes
+//! there: what goes over it is encrypted from end to end. Files go by [`Node::send_file`] and
+//! [`Node::receive_file`]. [`Node::serve`] lets a node answer for names whose keys it does not
+//! hold. [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is
+//! reached.
 //!
 //! `examples/hello.rs` is a whole program.
 //!
@@ -38,6 +40,7 @@
 
 mod clock;
 mod config;
+mod connections;
 pub mod core;
 pub mod discovery;
 mod driver;
@@ -51,6 +54,7 @@ pub mod transfer;
 pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
+pub use connections::{Connection, Listener, Stream, stream_error};
 pub use driver::{GroupState, ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
 pub use error::{GroupError, NodeError, PingError, SendError, ServeError};
 pub use group::Group;
@@ -59,6 +63,10 @@ pub use senders::{Refusal, Wanted};
 pub use service::Service;
 
 // What these are told and tell, so that a program needs this crate alone.
+pub use rhumb_end::{
+    Admits, BUSY, CANCELLED, ConnectionStatus, EndError, NOT_ALLOWED, PORT_CLOSED, SERVICE_FAILED,
+    StreamError,
+};
 pub use rhumb_trust::{
     Access, AdCert, Export, Identity, Membership, Passphrase, Rule, TrustError, load_key, save_key,
 };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
+use rhumb_end::Ends;
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{
@@ -21,8 +22,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::now;
 use crate::core::{Core, Drops, Seed, ServiceStatus, Traffic};
 use crate::driver::{
-    AnySink, AnySource, Driver, GroupState, Inbox, Joining, Order, Outgoing, PingAnswer, PingOrder,
-    Reception, ServiceState, Shared, Shipment, Standing, StandingNews, StandingWatch,
+    AnySink, AnySource, Connections, Driver, GroupState, Inbox, Joining, Order, Outgoing,
+    PingAnswer, PingOrder, Reception, ServiceState, Shared, Shipment, Standing, StandingNews,
+    StandingWatch,
 };
 use crate::transfer::{ReadAt, ReceiverConfig, TransferError, WriteAt};
 use crate::{
@@ -34,7 +36,7 @@ use crate::{
 /// and the last [`Port`] are dropped, or when told to [`leave`](Node::leave).
 #[derive(Debug, Clone)]
 pub struct Node {
-    handle: Handle,
+    pub(crate) handle: Handle,
 }
 
 /// A port of a node: receives the datagrams for it, and
@@ -125,17 +127,19 @@ impl Node {
     /// or the local address cannot be used.
     pub async fn join(identity: Arc<Identity>, config: Config) -> Result<Self, NodeError> {
         let socket = open_socket(&config)?;
-        let seed = random_seed()?;
+        let (seed, seed_of_ends) = random_seed()?;
         let now = now();
         let core = Core::new(identity.clone(), &config, &seed, now).map_err(NodeError::Link)?;
         let shared = Arc::new(Shared::new(Wake::new()?));
+        let ends = Ends::new(identity.clone(), config.ends(), &seed_of_ends, now)?;
+        let connections = Arc::new(Connections::new(ends, shared.clone()));
         let (orders, orders_of_thread) = mpsc::unbounded_channel();
         let (datagrams, datagrams_of_thread) = mpsc::channel(QUEUED_DATAGRAMS);
         let inbox = Inbox { orders: orders_of_thread, datagrams: datagrams_of_thread };
         let (done, joined) = oneshot::channel();
         let joining = Joining::new(&config, now.instant, done);
         let (news, standing) = StandingNews::begin();
-        let driver = Driver::new(core, socket, shared.clone(), inbox, joining, news);
+        let driver = Driver::new(core, socket, connections.clone(), inbox, joining, news);
         std::thread::Builder::new()
             .name("rhumb-node".to_owned())
             .spawn(|| driver.run())
@@ -146,6 +150,7 @@ impl Node {
             patience: config.give_up_after,
             publish_within: (!config.require_published).then_some(config.publish_within),
             shared: shared.clone(),
+            connections,
             standing,
             orders,
             datagrams,
@@ -461,6 +466,7 @@ pub(crate) struct Handle {
     /// As [`Config::publish_within`], where publication is not required.
     publish_within: Option<Duration>,
     shared: Arc<Shared>,
+    connections: Arc<Connections>,
     standing: watch::Receiver<Standing>,
     orders: mpsc::UnboundedSender<Order>,
     datagrams: mpsc::Sender<Outgoing>,
@@ -487,6 +493,16 @@ impl Drop for AlertOnDrop {
 }
 
 impl Handle {
+    /// The node's name.
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
+    /// What it shares with the thread of connections.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
     /// Why the node has ended, for whoever gets no answer.
     pub(crate) fn end(&self) -> NodeError {
         self.shared.end()
@@ -561,12 +577,14 @@ fn open_socket(config: &Config) -> Result<UdpSocket, IoError> {
     }
 }
 
-fn random_seed() -> Result<Seed, NodeError> {
-    let (mut link, mut spread) = ([0; 32], [0; 8]);
+/// For the core, and for connections.
+fn random_seed() -> Result<(Seed, [u8; 32]), NodeError> {
+    let (mut link, mut ends, mut spread) = ([0; 32], [0; 32], [0; 8]);
     rand::fill(&mut link)
+        .and_then(|()| rand::fill(&mut ends))
         .and_then(|()| rand::fill(&mut spread))
         .map_err(|_| NodeError::System { source: std::io::Error::other("no random numbers") })?;
-    Ok(Seed { link, spread: u64::from_be_bytes(spread) })
+    Ok((Seed { link, spread: u64::from_be_bytes(spread) }, ends))
 }
 
 /// Datagrams that may wait for the thread: a few batches, on top of what the core holds.

@@ -32,6 +32,11 @@ pub enum Wanted {
         /// Which port.
         port: u16,
     },
+    /// To begin a connection, or a stream to a port, that is not offered to him. He was told so.
+    Connection {
+        /// Which port, if it came to that.
+        port: Option<u16>,
+    },
     /// To deliver a file. The sender was told that it is declined.
     File {
         /// What the sender calls it.

@@ -28,6 +28,10 @@ impl Service {
         self.name
     }
 
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// How it stands.
     pub fn state(&self) -> ServiceState {
         self.state.as_ref().map_or(ServiceState::Waiting, |state| *state.borrow())

@@ -7,6 +7,7 @@ mod relay;
 mod world;
 
 mod chaos;
+mod connections;
 mod discovery;
 mod exported;
 mod files;

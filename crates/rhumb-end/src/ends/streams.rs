@@ -321,6 +321,11 @@ impl Ends {
         }
     }
 
+    /// Whether a program has a stream.
+    pub fn holds(&self, id: ConnectionId, stream: StreamId) -> bool {
+        self.connections.get(&id).is_some_and(|it| it.held.contains(&stream))
+    }
+
     /// The two names of a connection, this end's first.
     pub fn names(&self, id: ConnectionId) -> Option<(rhumb_wire::Name, rhumb_wire::Name)> {
         self.connections.get(&id).map(|it| (it.local, it.peer))

@@ -117,6 +117,13 @@ pub enum Event {
         /// Why.
         reason: SendFailure,
     },
+    /// What was to make a connection is given up.
+    HandshakeFailed {
+        /// Who it was for.
+        to: Name,
+        /// Why.
+        reason: SendFailure,
+    },
     /// A NACK about data that were sent without keeping a
     /// copy: their sender resends what it sees fit.
     Nacked {

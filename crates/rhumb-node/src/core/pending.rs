@@ -51,6 +51,8 @@ pub(super) enum PendingKind {
     Data,
     /// A ping, whose answer is waited for.
     Ping,
+    /// A packet of a connection that is being made.
+    Handshake,
 }
 
 /// What a NACK did.

@@ -137,6 +137,28 @@ impl Core {
         Ok(())
     }
 
+    /// Takes a payload, header included, of a handshake between ends. It is kept, and sent again
+    /// when a NACK says so: [`Event::HandshakeFailed`] follows if that does not help.
+    ///
+    /// # Errors As [`Core::send_as`].
+    pub fn send_handshake(
+        &mut self,
+        from: Name,
+        to: Name,
+        payload: &[u8],
+        now: Now,
+    ) -> Result<u32, SendError> {
+        self.may_speak_for(from)?;
+        let max = self.max_body_len(to, now) + PayloadHeader::LEN;
+        if payload.len() > max {
+            return Err(SendError::TooBig { len: payload.len(), max });
+        }
+        self.scratch.clear();
+        self.scratch.extend_from_slice(payload);
+        let header = PduHeader::new(Action::Data, from, to);
+        self.enqueue(header, PendingKind::Handshake, now)
+    }
+
     /// Whether [`Core::send`] has room for a body of `len` bytes.
     pub fn has_room(&self, len: usize) -> bool {
         self.pending.has_room(PduHeader::LEN + PayloadHeader::LEN + len)
@@ -217,6 +239,10 @@ impl Core {
             (PendingKind::Ping, Some(reason)) => {
                 let rtt = sent_at.map(|at| now.saturating_duration_since(at));
                 Event::PingNacked { tag, to, reason, reporter, rtt, retried: false, evidence }
+            }
+            (PendingKind::Handshake, reason) => {
+                let reason = reason.map_or(SendFailure::NotJoined, SendFailure::Nacked);
+                Event::HandshakeFailed { to, reason }
             }
             (_, Some(reason)) => Event::SendFailed { tag, to, reason: SendFailure::Nacked(reason) },
             (_, None) => Event::SendFailed { tag, to, reason: SendFailure::NotJoined },

@@ -45,6 +45,11 @@ impl Serving {
         is_last
     }
 
+    /// Whether a name has a handle.
+    pub(super) fn has(&self, name: Name) -> bool {
+        self.states.contains_key(&name)
+    }
+
     pub(super) fn observe(&mut self, event: &Event) {
         match *event {
             Event::Serving { name, published, .. } => {

@@ -1,0 +1,373 @@
+//! Connections between the node's thread, which carries their datagrams, and the handles, which use
+//! their streams: both work on one [`Ends`] behind a lock that is held for one call, and a handle
+//! that changed what there is to send has the thread look.
+//!
+//! INVARIANT: whoever waits is woken by the event that it waits for, by the end of the connection,
+//! or by the end of the node.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use rhumb_end::{
+    Admits, BUSY, Carries, ConnectionId, ConnectionStatus, EndError, Ends, Event, PORT_CLOSED,
+    StreamError, StreamId, Transmit, WriteError,
+};
+use rhumb_trust::{AdCert, Now, Standing};
+use rhumb_wire::payload::PayloadHeader;
+use rhumb_wire::{Batch, Name};
+use tokio::sync::{mpsc, oneshot};
+
+use super::orders::Shared;
+use crate::clock::now;
+use crate::core::{Arrival, Core};
+use crate::senders::{Refusal, Wanted};
+
+/// What the thread and the handles share of all connections.
+pub(crate) struct Connections {
+    state: Mutex<State>,
+    shared: Arc<Shared>,
+}
+
+/// What the lock is about.
+pub(crate) struct State {
+    pub(crate) ends: Ends,
+    streams: HashMap<(ConnectionId, StreamId), Waiting>,
+    connecting: HashMap<ConnectionId, Vec<oneshot::Sender<Result<(), EndError>>>>,
+    opening: HashMap<ConnectionId, Vec<Waker>>,
+    listeners: HashMap<u16, mpsc::Sender<Arrived>>,
+    /// The node has ended: nothing more will happen.
+    is_over: bool,
+    body: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// A stream that somebody opened to a port of this node.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) id: ConnectionId,
+    pub(crate) stream: StreamId,
+    pub(crate) local: Name,
+    pub(crate) peer: Name,
+    pub(crate) port: u16,
+}
+
+/// Who waits for something of a stream.
+#[derive(Default)]
+struct Waiting {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    finisher: Option<Waker>,
+    /// The peer has everything.
+    is_finished: bool,
+}
+
+/// What of a stream is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    Reading,
+    Writing,
+}
+
+impl Connections {
+    pub(crate) fn new(ends: Ends, shared: Arc<Shared>) -> Self {
+        let state = State {
+            ends,
+            streams: HashMap::new(),
+            connecting: HashMap::new(),
+            opening: HashMap::new(),
+            listeners: HashMap::new(),
+            is_over: false,
+            body: Vec::new(),
+            payload: Vec::new(),
+        };
+        Self { state: Mutex::new(state), shared }
+    }
+
+    /// For a handle: does something, and has the thread send what came of it.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State, Now) -> T) -> T {
+        let mut state = self.lock();
+        let done = act(&mut state, now());
+        let must_send = state.ends.has_more_to_send();
+        drop(state);
+        if must_send {
+            self.shared.alert();
+        }
+        done
+    }
+
+    /// What else the thread shares with handles.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// For the thread.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // What panics half-way is a program's waker at worst, and nothing here rests on it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another stream of a connection, as soon as the peer allows one.
+    pub(crate) fn poll_open(
+        &self,
+        id: ConnectionId,
+        way: rhumb_end::Way,
+        port: u16,
+        context: &Context<'_>,
+    ) -> Poll<Result<StreamId, EndError>> {
+        self.with(|state, now| {
+            if state.is_over {
+                return Poll::Ready(Err(EndError::Closed));
+            }
+            match state.ends.open(id, way, port, now) {
+                Ok(Ok(stream)) => Poll::Ready(Ok(stream)),
+                Ok(Err(rhumb_end::Blocked)) => {
+                    state.opening.entry(id).or_default().push(context.waker().clone());
+                    Poll::Pending
+                }
+                Err(error) => Poll::Ready(Err(error)),
+            }
+        })
+    }
+
+    /// Asks a stream for something, and waits when it is not the time.
+    pub(crate) fn poll_stream<T>(
+        &self,
+        (id, stream): (ConnectionId, StreamId),
+        waits_for: WaitsFor,
+        context: &Context<'_>,
+        ask: impl FnOnce(&mut Ends, Now) -> Result<T, WriteError>,
+    ) -> Poll<Result<T, StreamError>> {
+        self.with(|state, now| {
+            if state.is_over {
+                return Poll::Ready(Err(StreamError::Connection(EndError::Closed)));
+            }
+            match ask(&mut state.ends, now) {
+                Ok(done) => Poll::Ready(Ok(done)),
+                Err(WriteError::Over(error)) => Poll::Ready(Err(error)),
+                Err(WriteError::Blocked) => {
+                    let waiting = state.streams.entry((id, stream)).or_default();
+                    let place = match waits_for {
+                        WaitsFor::Reading => &mut waiting.reader,
+                        WaitsFor::Writing => &mut waiting.writer,
+                    };
+                    *place = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    /// Waits until the peer has everything that was written to a stream.
+    pub(crate) fn poll_finished(
+        &self,
+        (id, stream): (ConnectionId, StreamId),
+        context: &Context<'_>,
+    ) -> Poll<Result<(), StreamError>> {
+        self.with(|state, _| {
+            let waiting = state.streams.entry((id, stream)).or_default();
+            if waiting.is_finished {
+                return Poll::Ready(Ok(()));
+            }
+            waiting.finisher = Some(context.waker().clone());
+            match state.is_over || !state.ends.is_open(id) {
+                true => Poll::Ready(Err(StreamError::Connection(EndError::Closed))),
+                false => Poll::Pending,
+            }
+        })
+    }
+
+    /// A program has no more use for a stream.
+    pub(crate) fn release(&self, id: ConnectionId, stream: StreamId) {
+        self.with(|state, now| {
+            state.ends.release(id, stream, now);
+            state.streams.remove(&(id, stream));
+        });
+    }
+
+    /// Offers a port. `None` when another listener has it.
+    pub(crate) fn listen(&self, port: u16, admits: Admits) -> Option<mpsc::Receiver<Arrived>> {
+        let (deliver, arrivals) = mpsc::channel(WAITING_STREAMS);
+        self.with(|state, _| {
+            if state.listeners.get(&port).is_some_and(|other| !other.is_closed()) {
+                return None;
+            }
+            state.ends.offer(Carries::Streams, port, admits);
+            state.listeners.insert(port, deliver);
+            Some(arrivals)
+        })
+    }
+
+    /// A listener is gone.
+    pub(crate) fn unlisten(&self, port: u16) {
+        self.with(|state, _| {
+            if state.listeners.get(&port).is_some_and(mpsc::Sender::is_closed) {
+                state.listeners.remove(&port);
+                state.ends.withdraw(Carries::Streams, port);
+            }
+        });
+    }
+
+    /// Who is connected.
+    pub(crate) fn status(&self) -> Vec<ConnectionStatus> {
+        self.lock().ends.connections().collect()
+    }
+
+    /// Speaks for the owner of an AdCert, too.
+    pub(super) fn serve(&self, ad_cert: &AdCert) {
+        if let Err(error) = self.lock().ends.serve(ad_cert) {
+            tracing::warn!(%error, "connections in the name served are not taken");
+        }
+    }
+
+    /// The node ends: whoever waits is told.
+    pub(super) fn end(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        state.listeners.clear();
+        state.connecting.clear();
+        let opening = std::mem::take(&mut state.opening);
+        opening.into_values().flatten().for_each(Waker::wake);
+        state.streams.values_mut().for_each(Waiting::wake_all);
+    }
+}
+
+impl State {
+    /// Begins a connection, or takes the one that there is; says when it is there.
+    pub(crate) fn connect(
+        &mut self,
+        local: Name,
+        peer: Name,
+        now: Now,
+    ) -> Result<(ConnectionId, oneshot::Receiver<Result<(), EndError>>), EndError> {
+        if self.is_over {
+            return Err(EndError::Closed);
+        }
+        let id = self.ends.connect(local, peer, now)?;
+        let (done, connected) = oneshot::channel();
+        if self.ends.is_open(id) {
+            let _ = done.send(Ok(()));
+        } else {
+            self.connecting.entry(id).or_default().push(done);
+        }
+        Ok((id, connected))
+    }
+
+    /// Takes what the core received for connections.
+    pub(super) fn handle(&mut self, arrival: &Arrival<'_>, standing: Standing, now: Now) {
+        let payload = (PayloadHeader { kind: arrival.kind, port: arrival.port }, arrival.body);
+        // What is dropped is counted there.
+        let _ = self.ends.handle(arrival.from, arrival.to, payload, standing, now);
+    }
+
+    /// Does what is due, and tells whoever waits what happened. Returns what was refused.
+    pub(super) fn turn(&mut self, now: Now) -> Vec<Refusal> {
+        self.ends.handle_timeout(now);
+        let mut refusals = Vec::new();
+        while let Some(event) = self.ends.poll_event() {
+            match event {
+                Event::Connected { id, .. } => self.tell_connected(id, &Ok(())),
+                Event::Ended { id, error, .. } => {
+                    self.tell_connected(id, &Err(error));
+                    self.wake_of(id);
+                }
+                Event::Opened { id, stream, port } => self.hand_over(id, stream, port, now),
+                Event::Readable { id, stream } => {
+                    wake(self.streams.get_mut(&(id, stream)).map(|it| &mut it.reader));
+                }
+                Event::Writable { id, stream } => {
+                    wake(self.streams.get_mut(&(id, stream)).map(|it| &mut it.writer));
+                }
+                Event::Finished { id, stream } if self.ends.holds(id, stream) => {
+                    let waiting = self.streams.entry((id, stream)).or_default();
+                    waiting.is_finished = true;
+                    wake(Some(&mut waiting.finisher));
+                }
+                Event::MayOpen { id } => {
+                    self.opening.remove(&id).into_iter().flatten().for_each(Waker::wake);
+                }
+                Event::Refused { peer, local, port } => {
+                    let wanted = Wanted::Connection { port };
+                    refusals.push(Refusal { from: peer, to: local, wanted });
+                }
+                _ => {}
+            }
+        }
+        refusals
+    }
+
+    /// Appends what connections have to send, a bounded number of payloads; says whether there may
+    /// be more. Nothing is lost meanwhile while no router is joined: it waits.
+    pub(super) fn transmit(&mut self, core: &mut Core, out: &mut Batch, now: Now) -> bool {
+        if !core.is_joined() {
+            return false;
+        }
+        let (mut body, mut payload) =
+            (std::mem::take(&mut self.body), std::mem::take(&mut self.payload));
+        let mut sent = 0;
+        while sent < PAYLOADS_PER_TURN {
+            let longest = |to: &Name| core.max_body_len(*to, now);
+            let Some(transmit) = self.ends.poll_transmit(longest, &mut body, now) else { break };
+            let Transmit { from, to, header, is_handshake, .. } = transmit;
+            payload.clear();
+            payload.extend_from_slice(&header.emit());
+            payload.extend_from_slice(&body);
+            // What finds no room is lost like any datagram: QUIC will notice.
+            let _ = match is_handshake {
+                true => core.send_handshake(from, to, &payload, now).map(drop),
+                false => core.send_unkept_as(from, to, &payload, out, now),
+            };
+            sent += 1;
+        }
+        (self.body, self.payload) = (body, payload);
+        sent == PAYLOADS_PER_TURN
+    }
+
+    fn tell_connected(&mut self, id: ConnectionId, outcome: &Result<(), EndError>) {
+        for done in self.connecting.remove(&id).into_iter().flatten() {
+            let _ = done.send(outcome.clone());
+        }
+    }
+
+    fn hand_over(&mut self, id: ConnectionId, stream: StreamId, port: u16, now: Now) {
+        let Some((local, peer)) = self.ends.names(id) else { return };
+        let listener = self.listeners.get(&port);
+        let code = match listener.map(mpsc::Sender::try_reserve) {
+            Some(Ok(place)) => {
+                place.send(Arrived { id, stream, local, peer, port });
+                return;
+            }
+            Some(Err(mpsc::error::TrySendError::Full(()))) => BUSY,
+            _ => PORT_CLOSED,
+        };
+        self.ends.reset(id, stream, code, now);
+        self.ends.stop(id, stream, code, now);
+        self.ends.release(id, stream, now);
+    }
+
+    fn wake_of(&mut self, id: ConnectionId) {
+        self.opening.remove(&id).into_iter().flatten().for_each(Waker::wake);
+        for (_, waiting) in self.streams.iter_mut().filter(|((of, _), _)| *of == id) {
+            waiting.wake_all();
+        }
+    }
+}
+
+impl Waiting {
+    fn wake_all(&mut self) {
+        for waker in [&mut self.reader, &mut self.writer, &mut self.finisher] {
+            wake(Some(waker));
+        }
+    }
+}
+
+fn wake(waker: Option<&mut Option<Waker>>) {
+    if let Some(waker) = waker.and_then(Option::take) {
+        waker.wake();
+    }
+}
+
+/// Streams that may wait at a port for their program.
+const WAITING_STREAMS: usize = 256;
+/// Between two looks at the socket: two full runs of segments, as for transfers.
+const PAYLOADS_PER_TURN: usize = 90;
