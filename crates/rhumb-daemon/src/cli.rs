@@ -7,6 +7,7 @@ mod domain;
 mod exchange;
 mod member;
 mod name;
+mod ports;
 mod stamp;
 mod waypoint;
 
@@ -38,6 +39,7 @@ pub use domain::{
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
+pub use ports::{ForwardArguments, Local, Offered, ServeArguments, Wanted};
 pub use stamp::{
     CarriedInUdp, FallbackArgument, StampArguments, StampDaemonArguments, StampKeyArguments,
     StampTask,
@@ -103,6 +105,10 @@ pub enum Command {
     Send(SendArguments),
     /// Receive files, under this node's name
     Receive(ReceiveArguments),
+    /// Offer a program of this host as a port of this node's name, encrypted from end to end
+    Serve(ServeArguments),
+    /// Bring a port that somebody offers under a name to an address of this host
+    Forward(ForwardArguments),
     /// Measure the round trip to a name
     Ping(PingArguments),
     /// Show the routers on the way to a name

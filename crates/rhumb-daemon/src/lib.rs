@@ -22,6 +22,7 @@ pub mod lifetime;
 pub mod membership;
 pub mod names;
 pub mod output;
+pub mod ports;
 pub mod privileges;
 pub mod progress;
 pub mod remote;

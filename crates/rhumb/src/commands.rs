@@ -5,6 +5,7 @@ pub(crate) mod certify;
 pub(crate) mod demo;
 pub(crate) mod domain;
 pub(crate) mod exchange;
+pub(crate) mod forward;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;
@@ -15,6 +16,7 @@ pub(crate) mod receive;
 pub(crate) mod rib;
 pub(crate) mod router;
 pub(crate) mod send;
+pub(crate) mod serve;
 #[cfg(target_os = "linux")]
 pub(crate) mod stamp;
 pub(crate) mod status;

@@ -61,6 +61,12 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
             let settings = file.receive(arguments)?;
             commands::receive::run(arguments, &settings, with_parent, line.quiet, form)
         }
+        Command::Serve(arguments) => {
+            commands::serve::run(arguments, &file.node(&arguments.node)?, with_parent, form)
+        }
+        Command::Forward(arguments) => {
+            commands::forward::run(arguments, &file.node(&arguments.node)?, with_parent, form)
+        }
         Command::Ping(arguments) => {
             commands::ping::run(arguments, &file.node(&arguments.node)?, with_parent, form)
         }

@@ -34,6 +34,7 @@ mod logs;
 mod mobility;
 mod names;
 mod path_mtu;
+mod ports;
 mod privileges;
 mod python_client;
 mod receive_rules;

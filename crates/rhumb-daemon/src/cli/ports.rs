@@ -1,0 +1,131 @@
+//! The command lines of `rhumb serve` and `rhumb forward`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use rhumb_wire::Name;
+
+use super::NodeArguments;
+use crate::names;
+use crate::remote::parse_address;
+
+/// `rhumb serve`
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// The port that others ask for; with a name before it, only by that name, which is this node's
+    /// or that of an AdCert given
+    #[arg(value_name = "[NAME:]PORT")]
+    pub service: Offered,
+    /// Where the program listens, over TCP [default: the same port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub to: Option<SocketAddr>,
+    /// Let this name use it; may be repeated. Nobody else can, not even learn that it is there
+    #[arg(long, value_name = "NAME", value_parser = names::parse)]
+    pub allow: Vec<Name>,
+    /// Let everybody use it who knows the name
+    #[arg(long, conflicts_with = "allow")]
+    pub allow_all: bool,
+    /// Answer for the capsule of this AdCert, too; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub ad_cert: Vec<PathBuf>,
+    /// The node that serves.
+    #[command(flatten)]
+    pub node: NodeArguments,
+}
+
+/// `rhumb forward`
+#[derive(Debug, Args)]
+pub struct ForwardArguments {
+    /// Where programs of this host connect to, over TCP [address by default: 127.0.0.1]
+    #[arg(value_name = "[ADDR:]PORT")]
+    pub local: Local,
+    /// Whose port it leads to
+    #[arg(value_name = "NAME:PORT")]
+    pub service: Wanted,
+    /// The node that connects: its name is what `--allow` there is about.
+    #[command(flatten)]
+    pub node: NodeArguments,
+}
+
+/// `[NAME:]PORT`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offered {
+    /// By which name alone.
+    pub name: Option<Name>,
+    /// The port.
+    pub port: u16,
+}
+
+/// `NAME:PORT`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose.
+    pub name: Name,
+    /// The port.
+    pub port: u16,
+}
+
+/// `[ADDR:]PORT`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Local(pub SocketAddr);
+
+impl FromStr for Offered {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.rsplit_once(':') {
+            None => Ok(Self { name: None, port: port(text)? }),
+            Some((name, number)) => {
+                Ok(Self { name: Some(names::parse(name)?), port: port(number)? })
+            }
+        }
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, number) =
+            text.rsplit_once(':').ok_or("give a name and a port, as in NAME:80")?;
+        Ok(Self { name: names::parse(name)?, port: port(number)? })
+    }
+}
+
+impl FromStr for Local {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(port) => Ok(Self(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))),
+            Err(_) => parse_address(text).map(Self),
+        }
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("`{text}` is no port; give a number of 0 to 65535"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_stand_alone_or_behind_names_and_addresses() {
+        let name = Name([7; 32]);
+        let offered = |text: &str| text.parse::<Offered>();
+        assert_eq!(offered("80"), Ok(Offered { name: None, port: 80 }));
+        assert_eq!(offered(&format!("{name}:80")), Ok(Offered { name: Some(name), port: 80 }));
+        assert!(offered("65536").is_err() && offered(":80").is_err() && offered("").is_err());
+        assert_eq!(format!("{name}:22").parse(), Ok(Wanted { name, port: 22 }));
+        assert!(name.to_string().parse::<Wanted>().is_err());
+        assert!("22".parse::<Wanted>().is_err());
+        let local = |text: &str| text.parse::<Local>().map(|it| it.0.to_string());
+        assert_eq!(local("8080").as_deref(), Ok("127.0.0.1:8080"));
+        assert_eq!(local("[::1]:8080").as_deref(), Ok("[::1]:8080"));
+        assert!(local("nonsense").is_err());
+    }
+}

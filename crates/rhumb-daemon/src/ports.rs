@@ -1,0 +1,74 @@
+//! What `rhumb serve` and `rhumb forward` share: one TCP connection on one stream, each direction
+//! ending by itself, and how much is said about those that failed.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rhumb_node::{Stream, StreamError, stream_error};
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::TcpStream;
+
+/// What went over a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// Bytes from the stream to TCP.
+    pub received: u64,
+    /// Bytes from TCP to the stream.
+    pub sent: u64,
+}
+
+/// Carries between the two until both directions have ended.
+///
+/// # Errors
+///
+/// When one of them breaks: both are then given up.
+pub async fn carry(mut stream: Stream, mut tcp: TcpStream) -> io::Result<Carried> {
+    tcp.set_nodelay(true)?;
+    let (received, sent) =
+        copy_bidirectional_with_sizes(&mut stream, &mut tcp, BUFFER, BUFFER).await?;
+    Ok(Carried { received, sent })
+}
+
+/// What broke, for people: the stream's own reason, if it was that.
+pub fn reason(error: &io::Error) -> String {
+    match stream_error(error) {
+        Some(StreamError::Connection(error)) => error.to_string(),
+        Some(error) => error.to_string(),
+        None => format!("the program's connection broke: {error}"),
+    }
+}
+
+/// Says a few things a minute: others can cause any number of them.
+#[derive(Debug, Default)]
+pub struct Seldom(Mutex<Option<(Instant, u32)>>);
+
+impl Seldom {
+    /// Whether there is room to say another thing at `now`.
+    pub fn may_say(&self, now: Instant) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = said.filter(|(since, _)| now < *since + MINUTE).unwrap_or((now, 0));
+        let may = count < A_MINUTE;
+        *said = Some((since, if may { count + 1 } else { count }));
+        may
+    }
+}
+
+/// Large enough for TCP's segments to be put together, small enough for hundreds of connections.
+const BUFFER: usize = 64 << 10;
+const MINUTE: Duration = Duration::from_secs(60);
+const A_MINUTE: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_things_a_minute_are_said() {
+        let (seldom, now) = (Seldom::default(), crate::clock::now().instant);
+        let said = (0..100).filter(|_| seldom.may_say(now)).count();
+        assert_eq!(said, A_MINUTE as usize);
+        assert!(!seldom.may_say(now + MINUTE - Duration::from_nanos(1)));
+        assert!(seldom.may_say(now + MINUTE));
+    }
+}

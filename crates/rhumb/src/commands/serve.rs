@@ -1,0 +1,226 @@
+//! `rhumb serve`: a program that listens on TCP, offered as a port of this node's name, or of one
+//! that it serves. What goes to it is encrypted from the other end to here.
+//!
+//! Nobody may use it who was not named; who is connected, and who was turned away, is told.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rhumb_daemon::ad_cert;
+use rhumb_daemon::belonging::Belonging;
+use rhumb_daemon::cli::ServeArguments;
+use rhumb_daemon::clock;
+use rhumb_daemon::config::NodeSettings;
+use rhumb_daemon::failure::{Failure, Outcome};
+use rhumb_daemon::key;
+use rhumb_daemon::membership::joined_as;
+use rhumb_daemon::output::{Form, bytes_text};
+use rhumb_daemon::ports::{Carried, Seldom, carry, reason};
+use rhumb_node::{Admits, BUSY, PORT_CLOSED, Refusal, SERVICE_FAILED, Stream, Wanted};
+use rhumb_trust::AdCert;
+use rhumb_wire::Name;
+use serde::Serialize;
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Runs the command.
+pub(crate) fn run(
+    arguments: &ServeArguments,
+    settings: &NodeSettings,
+    with_parent: bool,
+    form: Form,
+) -> Outcome {
+    let admits = admits(arguments)?;
+    let identity = key::load_or_ephemeral(settings.key.as_deref())?;
+    let ad_certs = ad_certs(arguments, settings, identity.name())?;
+    let port = arguments.service.port;
+    let to = arguments.to.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    if let Some(name) = arguments.service.name
+        && name != identity.name()
+        && ad_certs.iter().all(|it| it.owner() != name)
+    {
+        return Err(Failure::setup_text(format!(
+            "{name} is not this node's name; give its key with --key, or an AdCert of it with --ad-cert"
+        )));
+    }
+    let belonging = Belonging::of(identity, settings.key.as_deref());
+    joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
+        let mut served = Vec::new();
+        for ad_cert in ad_certs {
+            served.push(node.serve(ad_cert).await.map_err(Failure::setup)?);
+        }
+        let mut listener = node.listen(port, admits).map_err(Failure::setup)?;
+        let mut helpers = JoinSet::new();
+        helpers.spawn(tell_refusals(node.refusals(), form));
+        let name = arguments.service.name.unwrap_or(node.name());
+        form.print(&Ready { name, port, to, router: node.router().await });
+        let program = Arc::new(Program { only: arguments.service.name, to, form });
+        let mut connections = JoinSet::new();
+        while let Some(stream) = listener.accept().await {
+            // Those that are done.
+            while connections.try_join_next().is_some() {}
+            if connections.len() >= MAX_AT_ONCE {
+                stream.reset(BUSY);
+                continue;
+            }
+            connections.spawn(Arc::clone(&program).serve(stream));
+        }
+        node.status().await.map_err(Failure::operation)?;
+        Err(Failure::operation_text("the node has ended"))
+    })
+}
+
+/// Who may use it: somebody has to be named.
+fn admits(arguments: &ServeArguments) -> Outcome<Admits> {
+    let names: HashSet<Name> = arguments.allow.iter().copied().collect();
+    match (arguments.allow_all, names.is_empty()) {
+        (true, _) => Ok(Admits::Everybody),
+        (false, false) => Ok(Admits::Names(names)),
+        (false, true) => Err(Failure::setup_text(
+            "nobody could use it: give the names that may with --allow NAME, or --allow-all",
+        )),
+    }
+}
+
+fn ad_certs(
+    arguments: &ServeArguments,
+    settings: &NodeSettings,
+    server: Name,
+) -> Outcome<Vec<AdCert>> {
+    if !arguments.ad_cert.is_empty() && settings.key.is_none() {
+        return Err(Failure::setup_text(
+            "an AdCert is for the name of one server; give that server's key with --key",
+        ));
+    }
+    let now_s = clock::now().unix_s();
+    arguments.ad_cert.iter().map(|path| ad_cert::load_for(path, server, now_s)).collect()
+}
+
+/// The program that is offered.
+struct Program {
+    only: Option<Name>,
+    to: SocketAddr,
+    form: Form,
+}
+
+impl Program {
+    async fn serve(self: Arc<Self>, stream: Stream) {
+        let (peer, local) = (stream.peer(), stream.local());
+        if self.only.is_some_and(|only| only != local) {
+            stream.reset(PORT_CLOSED);
+            return;
+        }
+        let connected = timeout(CONNECT_WITHIN, TcpStream::connect(self.to)).await;
+        let tcp = match connected {
+            Ok(Ok(tcp)) => tcp,
+            Ok(Err(error)) => {
+                tracing::warn!(to = %self.to, %error, "the program cannot be reached");
+                stream.reset(SERVICE_FAILED);
+                return;
+            }
+            Err(_) => {
+                tracing::warn!(to = %self.to, "the program does not answer");
+                stream.reset(SERVICE_FAILED);
+                return;
+            }
+        };
+        self.form.print(&News::Connected { peer });
+        let outcome = carry(stream, tcp).await.map_err(|error| reason(&error));
+        self.form.print(&News::Ended { peer, outcome });
+    }
+}
+
+/// Tells who was turned away, a few a minute.
+async fn tell_refusals(mut refusals: Receiver<Refusal>, form: Form) {
+    let seldom = Seldom::default();
+    while let Some(Refusal { from, wanted, .. }) = refusals.recv().await {
+        if let Wanted::Connection { port } = wanted
+            && seldom.may_say(clock::now().instant)
+        {
+            form.print(&News::Refused { peer: from, port });
+        }
+    }
+}
+
+struct Ready {
+    name: Name,
+    port: u16,
+    to: SocketAddr,
+    router: Option<Name>,
+}
+
+impl Serialize for Ready {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
+            "ready": true,
+            "role": "service",
+            "name": self.name.to_string(),
+            "port": self.port,
+            "to": self.to.to_string(),
+            "router": self.router.map(|name| name.to_string()),
+        })
+        .serialize(serializer)
+    }
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, port, to, .. } = self;
+        write!(f, "ready: others reach {to} with `rhumb forward PORT {name}:{port}`")
+    }
+}
+
+/// What happens to who connects.
+enum News {
+    Connected { peer: Name },
+    Ended { peer: Name, outcome: Result<Carried, String> },
+    Refused { peer: Name, port: Option<u16> },
+}
+
+impl Serialize for News {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Connected { peer } => json!({ "connected": peer.to_string() }),
+            Self::Ended { peer, outcome: Ok(carried) } => json!({
+                "ended": peer.to_string(), "received": carried.received, "sent": carried.sent,
+            }),
+            Self::Ended { peer, outcome: Err(reason) } => {
+                json!({ "ended": peer.to_string(), "reason": reason })
+            }
+            Self::Refused { peer, port } => json!({ "refused": peer.to_string(), "port": port }),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { peer } => write!(f, "{peer} connected"),
+            Self::Ended { peer, outcome: Ok(Carried { received, sent }) } => write!(
+                f,
+                "{peer} is done: {} received, {} sent",
+                bytes_text(*received),
+                bytes_text(*sent)
+            ),
+            Self::Ended { peer, outcome: Err(reason) } => write!(f, "{peer} ended: {reason}"),
+            Self::Refused { peer, port: Some(port) } => {
+                write!(f, "refused {peer}, who wanted port {port}")
+            }
+            Self::Refused { peer, port: None } => {
+                write!(f, "refused {peer}, who may use nothing here; --allow would let it")
+            }
+        }
+    }
+}
+
+/// Each has two file descriptors and 128 KB of buffers.
+const MAX_AT_ONCE: usize = 400;
+/// A program on this host, or near it, answers at once or not at all.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
