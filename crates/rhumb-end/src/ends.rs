@@ -107,6 +107,11 @@ pub enum Event {
         /// On which connection.
         id: ConnectionId,
     },
+    /// There is room for datagrams again.
+    MaySend {
+        /// On which connection.
+        id: ConnectionId,
+    },
     /// A datagram came for a port that is offered to its sender.
     Datagram {
         /// On which connection.
@@ -274,7 +279,8 @@ impl Ends {
     /// Takes a payload of kind [`PayloadKind::Connection`] or [`PayloadKind::Half`] that `from`
     /// sent to `to`, by the word of routers; `standing` is what this node's rules say of `from`.
     ///
-    /// # Errors Why it was dropped; it is counted.
+    /// # Errors
+    /// Why it was dropped; it is counted.
     pub fn handle(
         &mut self,
         from: Name,
@@ -579,7 +585,8 @@ impl Ends {
                     self.events.push_back(Event::MayOpen { id });
                 }
                 QuicEvent::DatagramReceived => self.take_datagrams(id, now),
-                QuicEvent::HandshakeDataReady | QuicEvent::DatagramsUnblocked => {}
+                QuicEvent::DatagramsUnblocked => self.events.push_back(Event::MaySend { id }),
+                QuicEvent::HandshakeDataReady => {}
             }
         }
     }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rhumb_node::{Config, Identity, Name, Node, Role};
+use rhumb_node::{Admits, Config, Identity, Name, Node, Role};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
     let identity = Arc::new(Identity::generate(Role::Node, now_s)?);
     let node = Node::join(identity, Config::new(router)).await?;
-    let mut port = node.bind(PORT).await?;
+    let mut port = node.bind(PORT, Admits::Everybody)?;
 
     match friend {
         Some(friend) => {

@@ -97,7 +97,7 @@ impl Service {
 }
 
 impl Handle {
-    async fn connect(&self, local: Name, peer: Name) -> Result<Connection, EndError> {
+    pub(crate) async fn connect(&self, local: Name, peer: Name) -> Result<Connection, EndError> {
         let begun = self.connections().with(|state, now| state.connect(local, peer, now));
         let (id, connected) = begun?;
         connected.await.unwrap_or(Err(EndError::Closed))?;
@@ -106,6 +106,14 @@ impl Handle {
 }
 
 impl Connection {
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
     /// Who is at the other end.
     pub fn peer(&self) -> Name {
         self.peer

@@ -303,9 +303,12 @@ impl Driver {
 
     /// Does what is due with connections, and hands on what happened.
     fn turn_connections(&mut self, now: Now) {
-        let refusals = self.connections.lock().turn(now);
-        for refusal in refusals {
+        let turned = self.connections.lock().turn(now);
+        for refusal in turned.refusals {
             self.tell_refusal(refusal);
+        }
+        for _ in 0..turned.datagrams_dropped {
+            self.core.count_drop(DropReason::PortFull);
         }
     }
 

@@ -52,10 +52,11 @@ impl Group {
     }
 
     /// Sends a datagram to a port of everybody who receives, as
-    /// [`Port::send_to`](crate::Port::send_to) does to one. Whoever cannot be reached misses it.
+    /// [`PlainPort::send_to`](crate::PlainPort::send_to) does to one. Whoever cannot be reached
+    /// misses it.
     ///
     /// # Errors
-    /// As [`Port::send_to`](crate::Port::send_to).
+    /// As [`PlainPort::send_to`](crate::PlainPort::send_to).
     pub async fn send_to(&self, to_port: u16, body: &[u8]) -> Result<(), SendError> {
         self.handle.send_to(self.name, to_port, body).await
     }

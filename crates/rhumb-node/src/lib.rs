@@ -2,14 +2,14 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use rhumb_node::{Config, Name, Node, RouterChoice, load_key};
+//! use rhumb_node::{Admits, Config, Name, Node, RouterChoice, load_key};
 //!
 //! # async fn run(key: &std::path::Path, friend: Name) -> Result<(), Box<dyn std::error::Error>> {
 //! let identity = Arc::new(load_key(key, None)?);
 //! let node = Node::join(identity, Config::new(RouterChoice::discovered())).await?;
 //! println!("I am {}", node.name());
 //!
-//! let mut port = node.bind(7).await?;
+//! let mut port = node.bind(7, Admits::Everybody)?;
 //! port.send_to(friend, 7, b"hello").await?;
 //! while let Some(message) = port.receive().await {
 //!     println!("{} says {:?}", message.from, message.body);
@@ -23,10 +23,10 @@
 //! [`Node`] has a thread of its own, which encrypts, resends what routers refuse for the
 //! moment, renews the lease and reconnects; its methods are futures for any tokio runtime.
 //! [`Node::open`] opens a stream to a port of another name, which [`Node::listen`] takes
-//! there: what goes over it is encrypted from end to end. Files go by [`Node::send_file`] and
-//! [`Node::receive_file`]. [`Node::serve`] lets a node answer for names whose keys it does not
-//! hold. [`Node::ping`] and [`Node::trace`] tell whether and over which routers a name is
-//! reached.
+//! there: what goes over it is encrypted from end to end, as are datagrams ([`Node::bind`]).
+//! Files go by [`Node::send_file`] and [`Node::receive_file`]. [`Node::serve`] lets a node answer
+//! for names whose keys it does not hold. [`Node::ping`] and [`Node::trace`] tell whether and
+//! over which routers a name is reached.
 //!
 //! `examples/hello.rs` is a whole program.
 //!
@@ -42,6 +42,7 @@ mod clock;
 mod config;
 mod connections;
 pub mod core;
+mod datagrams;
 pub mod discovery;
 mod driver;
 mod error;
@@ -55,17 +56,18 @@ pub use config::{
     Config, DEFAULT_GIVE_UP_AFTER, DEFAULT_JOIN_TIMEOUT, DEFAULT_LEASE_S, Remote, RouterChoice,
 };
 pub use connections::{Connection, Listener, Stream, stream_error};
+pub use datagrams::Port;
 pub use driver::{GroupState, ReceiveReport, SendReport, ServiceState, Standing, StandingWatch};
 pub use error::{GroupError, NodeError, PingError, SendError, ServeError};
 pub use group::Group;
-pub use node::{Hop, Message, Node, PingReply, Port, Status};
+pub use node::{Hop, Message, Node, PingReply, PlainPort, Status};
 pub use senders::{Refusal, Wanted};
 pub use service::Service;
 
 // What these are told and tell, so that a program needs this crate alone.
 pub use rhumb_end::{
-    Admits, BUSY, CANCELLED, ConnectionStatus, EndError, NOT_ALLOWED, PORT_CLOSED, SERVICE_FAILED,
-    StreamError,
+    Admits, BUSY, CANCELLED, ConnectionStatus, DatagramError, EndError, NOT_ALLOWED, PORT_CLOSED,
+    SERVICE_FAILED, StreamError,
 };
 pub use rhumb_trust::{
     Access, AdCert, Export, Identity, Membership, Passphrase, Rule, TrustError, load_key, save_key,

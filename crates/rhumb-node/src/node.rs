@@ -33,26 +33,29 @@ use crate::{
 };
 
 /// A node: a name that is joined to a router. Cheap to clone; the node leaves when the last clone
-/// and the last [`Port`] are dropped, or when told to [`leave`](Node::leave).
+/// the last [`PlainPort`] and all streams and ports are dropped, or when told to
+/// [`leave`](Node::leave).
 #[derive(Debug, Clone)]
 pub struct Node {
     pub(crate) handle: Handle,
 }
 
-/// A port of a node: receives the datagrams for it, and
-/// sends. There is one per number and node at a time.
+/// A port of a node for plain datagrams: receives those for it, and sends. Every router on the way
+/// can read and alter them; see [`crate::Port`] for what is private. There is one per number and
+/// node at a time.
 #[derive(Debug)]
-pub struct Port {
+pub struct PlainPort {
     number: u16,
     handle: Handle,
     messages: mpsc::Receiver<Message>,
 }
 
 /// A datagram that arrived. It does not say from which port it was
-/// sent: programs that want an answer agree on one.
+/// sent: programs that want an answer agree on one. Who sent it is proven where it came by a
+/// connection, and the routers' word where it is plain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who sent it: routers carry data only of names whose right to send they have verified.
+    /// Who sent it.
     pub from: Name,
     /// Who it is for: the node, or a name that it serves.
     pub to: Name,
@@ -187,16 +190,17 @@ impl Node {
         StandingWatch::new(self.handle.standing.clone())
     }
 
-    /// Begins to receive on a port.
+    /// Begins to receive plain datagrams on a port: those that every router on the way could read
+    /// and alter. Programs use [`Node::bind`] unless they know why not.
     ///
     /// # Errors
     /// When the port has a receiver, or the node has left.
-    pub async fn bind(&self, port: u16) -> Result<Port, NodeError> {
+    pub async fn bind_plain(&self, port: u16) -> Result<PlainPort, NodeError> {
         let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
         let (done, bound) = oneshot::channel();
         self.handle.order(Order::Bind { port, deliver, done });
         bound.await.unwrap_or_else(|_| Err(self.handle.shared.end()))?;
-        Ok(Port { number: port, handle: self.handle.clone(), messages })
+        Ok(PlainPort { number: port, handle: self.handle.clone(), messages })
     }
 
     /// Answers for the owner of an AdCert that names this node: what is for that name arrives here
@@ -257,15 +261,15 @@ impl Node {
         Ok(joined)
     }
 
-    /// Sends a datagram, as [`Port::send_to`] does.
+    /// Sends a plain datagram, as [`PlainPort::send_to`] does.
     ///
     /// # Errors
-    /// As [`Port::send_to`].
-    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
+    /// As [`PlainPort::send_to`].
+    pub async fn send_plain(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
         self.handle.send_to(to, to_port, body).await
     }
 
-    /// The longest body of one datagram to `to`, as far as is known.
+    /// The longest body of one plain datagram to `to`, as far as is known.
     pub fn max_body_len(&self, to: Name) -> usize {
         self.handle.shared.max_body_len(to, Instant::now())
     }
@@ -412,7 +416,7 @@ impl Node {
     }
 }
 
-impl Port {
+impl PlainPort {
     /// The port's number.
     pub fn number(&self) -> u16 {
         self.number
@@ -433,7 +437,7 @@ impl Port {
     /// Sends a datagram to a port of whoever sent `message`, in the name that it was for.
     ///
     /// # Errors
-    /// As [`Port::send_to`].
+    /// As [`PlainPort::send_to`].
     pub async fn reply(
         &self,
         message: &Message,
@@ -450,7 +454,7 @@ impl Port {
     }
 }
 
-impl Drop for Port {
+impl Drop for PlainPort {
     fn drop(&mut self) {
         self.messages.close();
         self.handle.order(Order::Unbind { port: self.number });
@@ -590,7 +594,7 @@ fn random_seed() -> Result<(Seed, [u8; 32]), NodeError> {
 /// Datagrams that may wait for the thread: a few batches, on top of what the core holds.
 const QUEUED_DATAGRAMS: usize = 256;
 /// Datagrams that may wait for the program: at 1400 bytes each, 1.4 MB per port.
-const QUEUED_MESSAGES: usize = 1024;
+pub(crate) const QUEUED_MESSAGES: usize = 1024;
 /// Refusals that may wait for the program: strangers cause them.
 const QUEUED_REFUSALS: usize = 64;
 /// What a PDU starts with when nothing is to be learned from its end.

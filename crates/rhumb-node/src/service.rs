@@ -86,12 +86,12 @@ impl Service {
         Ok(())
     }
 
-    /// Sends a datagram in the name served, as
-    /// [`Port::send_to`](crate::Port::send_to) does in the node's own.
+    /// Sends a plain datagram in the name served, as
+    /// [`PlainPort::send_to`](crate::PlainPort::send_to) does in the node's own.
     ///
     /// # Errors
-    /// As [`Port::send_to`](crate::Port::send_to).
-    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
+    /// As [`PlainPort::send_to`](crate::PlainPort::send_to).
+    pub async fn send_plain(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), SendError> {
         self.handle.send_as(self.name, to, to_port, body).await
     }
 }

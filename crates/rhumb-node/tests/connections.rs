@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_node::{
-    Admits, Config, EndError, Listener, Node, NodeError, Stream, StreamError, Wanted, stream_error,
+    Admits, Config, DatagramError, EndError, Listener, Message, Node, NodeError, Port, Stream,
+    StreamError, Wanted, stream_error,
 };
 use rhumb_trust::{Access, AdCert, Identity, Rule, Standing, Window};
 use rhumb_wire::{Name, Role};
@@ -247,4 +248,69 @@ async fn a_server_is_reached_by_the_name_that_it_serves() {
         read(&mut stream).await,
         Err(StreamError::Connection(EndError::ClosedByPeer { .. }) | StreamError::Ended { .. })
     ));
+}
+
+async fn receive(port: &mut Port) -> Message {
+    timeout(PATIENCE, port.receive()).await.expect("in time").expect("the node is there")
+}
+
+#[tokio::test]
+async fn datagrams_are_private_and_their_senders_proven() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let mut port = b.bind(PORT, Admits::Names([a.name()].into())).expect("a free port");
+    assert!(matches!(b.bind(PORT, Admits::Everybody), Err(NodeError::PortInUse { port: PORT })));
+    a.send_to(b.name(), PORT, b"hello").await.expect("queued");
+    let message = receive(&mut port).await;
+    assert_eq!(message, Message { from: a.name(), to: b.name(), body: b"hello".to_vec() });
+    let mut back = a.bind(8, Admits::Everybody).expect("a free port");
+    port.reply(&message, 8, b"and hello to you").await.expect("queued");
+    assert_eq!(receive(&mut back).await.body, b"and hello to you");
+    // As many as there is room for, and then as fast as they leave.
+    for n in 0..500u32 {
+        a.send_to(b.name(), PORT, &n.to_be_bytes()).await.expect("queued");
+        if n % 50 == 49 {
+            for _ in 0..50 {
+                receive(&mut port).await;
+            }
+        }
+    }
+    // What is plain does not come where privacy was asked for, nor the other way round.
+    a.send_plain(b.name(), PORT, b"in the open").await.expect("queued");
+    let mut plain = b.bind_plain(9).await.expect("a free port");
+    a.send_to(b.name(), 9, b"in private").await.expect("queued");
+    a.send_to(b.name(), PORT, b"last").await.expect("queued");
+    assert_eq!(receive(&mut port).await.body, b"last");
+    assert!(timeout(Duration::from_millis(300), plain.receive()).await.is_err());
+}
+
+#[tokio::test]
+async fn datagrams_that_cannot_go_are_errors() {
+    let relay = Relay::start(Behaviour::default());
+    let (a, b) = (join(&relay).await, join(&relay).await);
+    let nobody = Name([7; 32]);
+    let error = a.send_to(nobody, PORT, b"hello?").await.unwrap_err();
+    assert_eq!(error, DatagramError::Connection(EndError::Unreachable(nobody)));
+    let error = a.send_to(b.name(), PORT, b"hello?").await.unwrap_err();
+    assert_eq!(error, DatagramError::Connection(EndError::Refused(b.name())));
+    let port = b.bind(PORT, Admits::Everybody).expect("a free port");
+    let connection = a.connect(b.name()).await.expect("connected");
+    let max = connection.max_datagram_len().expect("it is there");
+    assert!(max >= 1100, "{max}");
+    let too_long = a.send_to(b.name(), PORT, &vec![0; 2000]).await;
+    assert!(matches!(too_long, Err(DatagramError::TooBig { len: 2000, .. })));
+    drop(port);
+    let b_name = b.name();
+    b.leave().await;
+    let gone = async {
+        loop {
+            if let Err(error) = connection.send_datagram(PORT, b"x").await {
+                break error;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let error = timeout(PATIENCE, gone).await.expect("it says so before it falls silent");
+    let closed = EndError::ClosedByPeer { peer: b_name, code: 0 };
+    assert_eq!(error, DatagramError::Connection(closed));
 }

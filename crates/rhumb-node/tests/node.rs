@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rhumb_node::core::{DropReason, SendFailure};
-use rhumb_node::{Config, Message, Node, NodeError, PingError, Port, Remote, SendError};
+use rhumb_node::{Config, Message, Node, NodeError, PingError, PlainPort, Remote, SendError};
 use rhumb_trust::Identity;
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Name, Role};
@@ -23,7 +23,7 @@ async fn join(relay: &Relay) -> Node {
     Node::join(identity(), Config::new(relay.address)).await.expect("the relay takes everybody")
 }
 
-async fn receive(port: &mut Port) -> Message {
+async fn receive(port: &mut PlainPort) -> Message {
     let message = timeout(PATIENCE, port.receive()).await.expect("a message in time");
     message.expect("the node is there")
 }
@@ -38,7 +38,7 @@ async fn two_nodes_talk_by_name() {
     let relay = Relay::start(Behaviour::default());
     let (a, b) = (join(&relay).await, join(&relay).await);
     let (mut port_a, mut port_b) =
-        (a.bind(1).await.expect("a port"), b.bind(2).await.expect("a port"));
+        (a.bind_plain(1).await.expect("a port"), b.bind_plain(2).await.expect("a port"));
     // Both threads have gone to sleep, and nothing but the calls below wakes them for seconds.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begin = Instant::now();
@@ -58,11 +58,11 @@ async fn two_nodes_talk_by_name() {
 async fn everything_a_program_sends_arrives_in_order_on_a_good_path() {
     let relay = Relay::start(Behaviour::default());
     let (a, b) = (join(&relay).await, join(&relay).await);
-    let mut port = b.bind(2).await.expect("a port");
+    let mut port = b.bind_plain(2).await.expect("a port");
     // No more under way than any socket's queue holds.
     for round in 0..100u32 {
         for n in 0..100 {
-            a.send_to(b.name(), 2, &(round * 100 + n).to_be_bytes()).await.expect("sent");
+            a.send_plain(b.name(), 2, &(round * 100 + n).to_be_bytes()).await.expect("sent");
         }
         for n in 0..100 {
             assert_eq!(receive(&mut port).await.body, (round * 100 + n).to_be_bytes());
@@ -76,11 +76,11 @@ async fn everything_a_program_sends_arrives_in_order_on_a_good_path() {
 async fn what_is_not_received_is_dropped_and_counted() {
     let relay = Relay::start(Behaviour::default());
     let (a, b) = (join(&relay).await, join(&relay).await);
-    let mut port = b.bind(2).await.expect("a port");
+    let mut port = b.bind_plain(2).await.expect("a port");
     for round in 1..=15 {
         for _ in 0..100 {
-            a.send_to(b.name(), 2, b"bound").await.expect("sent");
-            a.send_to(b.name(), 3, b"unbound").await.expect("sent");
+            a.send_plain(b.name(), 2, b"bound").await.expect("sent");
+            a.send_plain(b.name(), 3, b"unbound").await.expect("sent");
         }
         let begin = Instant::now();
         while b.status().await.expect("a node").traffic.received < round * 200 {
@@ -98,18 +98,18 @@ async fn what_is_not_received_is_dropped_and_counted() {
 async fn a_port_has_one_receiver_at_a_time() {
     let relay = Relay::start(Behaviour::default());
     let node = join(&relay).await;
-    let port = node.bind(1).await.expect("a port");
-    assert!(matches!(node.bind(1).await, Err(NodeError::PortInUse { port: 1 })));
+    let port = node.bind_plain(1).await.expect("a port");
+    assert!(matches!(node.bind_plain(1).await, Err(NodeError::PortInUse { port: 1 })));
     drop(port);
-    node.bind(1).await.expect("free again");
+    node.bind_plain(1).await.expect("free again");
 }
 
 #[tokio::test]
 async fn data_that_a_router_is_not_ready_for_arrive_later() {
     let relay = Relay::start(Behaviour { unready: 3, ..Behaviour::default() });
     let (a, b) = (join(&relay).await, join(&relay).await);
-    let mut port = b.bind(2).await.expect("a port");
-    a.send_to(b.name(), 2, b"patience").await.expect("sent");
+    let mut port = b.bind_plain(2).await.expect("a port");
+    a.send_plain(b.name(), 2, b"patience").await.expect("sent");
     assert_eq!(receive(&mut port).await.body, b"patience");
     assert_eq!(a.status().await.expect("a node").traffic.resent, 3);
 }
@@ -120,12 +120,12 @@ async fn what_could_not_be_delivered_is_told_once_to_whoever_sends_next() {
     let mut config = Config::new(relay.address);
     config.give_up_after = Duration::from_millis(300);
     let node = Node::join(identity(), config).await.expect("joined");
-    node.send_to(NOBODY, 1, b"hello?").await.expect("queued");
+    node.send_plain(NOBODY, 1, b"hello?").await.expect("queued");
     tokio::time::sleep(Duration::from_millis(600)).await;
-    let error = node.send_to(NOBODY, 1, b"hello?").await.expect_err("nobody is there");
+    let error = node.send_plain(NOBODY, 1, b"hello?").await.expect_err("nobody is there");
     let reason = SendFailure::Nacked(Reason::Unreachable(200));
     assert_eq!(error, SendError::Undelivered { to: NOBODY, reason });
-    node.send_to(NOBODY, 1, b"hello?").await.expect("queued");
+    node.send_plain(NOBODY, 1, b"hello?").await.expect("queued");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn what_does_not_fit_is_refused() {
     let node = join(&relay).await;
     let max = node.max_body_len(NOBODY);
     assert_eq!(max, 1452 - 28 - 76 - 4);
-    let error = node.send_to(NOBODY, 1, &vec![0; max + 1]).await.expect_err("too long");
+    let error = node.send_plain(NOBODY, 1, &vec![0; max + 1]).await.expect_err("too long");
     assert_eq!(error, SendError::TooBig { len: max + 1, max });
 }
 
@@ -191,13 +191,13 @@ async fn status_tells_of_the_membership() {
 async fn a_node_that_left_is_closed_for_all_its_handles() {
     let relay = Relay::start(Behaviour::default());
     let node = join(&relay).await;
-    let mut port = node.bind(1).await.expect("a port");
+    let mut port = node.bind_plain(1).await.expect("a port");
     assert!(node.clone().leave().await, "the relay confirms");
     assert_eq!(timeout(PATIENCE, port.receive()).await, Ok(None));
-    assert!(matches!(node.bind(2).await, Err(NodeError::Closed)));
+    assert!(matches!(node.bind_plain(2).await, Err(NodeError::Closed)));
     assert!(matches!(node.status().await, Err(NodeError::Closed)));
     let begin = Instant::now();
-    while node.send_to(NOBODY, 1, b"").await != Err(SendError::Closed) {
+    while node.send_plain(NOBODY, 1, b"").await != Err(SendError::Closed) {
         assert!(begin.elapsed() < PATIENCE);
     }
     assert_eq!(node.ping(NOBODY, PATIENCE).await, Err(PingError::Send(SendError::Closed)));

@@ -47,17 +47,17 @@ async fn who_may_not_send_here_is_refused_and_told_of() {
     let own = Node::join(identity(), config).await.expect("joined");
     let (from, to) = (stranger.name(), own.name());
     let mut refusals = own.refusals();
-    let mut port = own.bind(5).await.expect("a port");
+    let mut port = own.bind_plain(5).await.expect("a port");
 
     let unanswered = stranger.ping(to, Duration::from_millis(200)).await;
     assert_eq!(unanswered, Err(PingError::TimedOut));
     assert_eq!(next(&mut refusals).await, Refusal { from, to, wanted: Wanted::Ping });
     friend.ping(to, PATIENCE).await.expect("friends are answered");
 
-    stranger.send_to(to, 5, b"let me in").await.expect("sent");
+    stranger.send_plain(to, 5, b"let me in").await.expect("sent");
     let wanted = Wanted::Datagram { port: 5 };
     assert_eq!(next(&mut refusals).await, Refusal { from, to, wanted });
-    friend.send_to(to, 5, b"hello").await.expect("sent");
+    friend.send_plain(to, 5, b"hello").await.expect("sent");
     let message = timeout(PATIENCE, port.receive()).await.expect("in time").expect("a message");
     assert_eq!((message.from, &message.body[..]), (friend.name(), &b"hello"[..]));
 

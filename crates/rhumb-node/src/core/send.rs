@@ -140,7 +140,8 @@ impl Core {
     /// Takes a payload, header included, of a handshake between ends. It is kept, and sent again
     /// when a NACK says so: [`Event::HandshakeFailed`] follows if that does not help.
     ///
-    /// # Errors As [`Core::send_as`].
+    /// # Errors
+    /// As [`Core::send_as`].
     pub fn send_handshake(
         &mut self,
         from: Name,

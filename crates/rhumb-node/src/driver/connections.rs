@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use rhumb_end::{
-    Admits, BUSY, Carries, ConnectionId, ConnectionStatus, EndError, Ends, Event, PORT_CLOSED,
-    StreamError, StreamId, Transmit, WriteError,
+    Admits, BUSY, Carries, ConnectionId, ConnectionStatus, DatagramError, EndError, Ends, Event,
+    PORT_CLOSED, StreamError, StreamId, Transmit, WriteError,
 };
 use rhumb_trust::{AdCert, Now, Standing};
 use rhumb_wire::payload::PayloadHeader;
@@ -19,8 +19,10 @@ use rhumb_wire::{Batch, Name};
 use tokio::sync::{mpsc, oneshot};
 
 use super::orders::Shared;
+use crate::Message;
 use crate::clock::now;
 use crate::core::{Arrival, Core};
+use crate::node::QUEUED_MESSAGES;
 use crate::senders::{Refusal, Wanted};
 
 /// What the thread and the handles share of all connections.
@@ -36,6 +38,8 @@ pub(crate) struct State {
     connecting: HashMap<ConnectionId, Vec<oneshot::Sender<Result<(), EndError>>>>,
     opening: HashMap<ConnectionId, Vec<Waker>>,
     listeners: HashMap<u16, mpsc::Sender<Arrived>>,
+    ports: HashMap<u16, mpsc::Sender<Message>>,
+    sending: HashMap<ConnectionId, Vec<Waker>>,
     /// The node has ended: nothing more will happen.
     is_over: bool,
     body: Vec<u8>,
@@ -50,6 +54,14 @@ pub(crate) struct Arrived {
     pub(crate) local: Name,
     pub(crate) peer: Name,
     pub(crate) port: u16,
+}
+
+/// What a turn brought for the rest of the node.
+#[derive(Default)]
+pub(super) struct Turned {
+    pub(super) refusals: Vec<Refusal>,
+    /// Datagrams that no port took.
+    pub(super) datagrams_dropped: u64,
 }
 
 /// Who waits for something of a stream.
@@ -77,6 +89,8 @@ impl Connections {
             connecting: HashMap::new(),
             opening: HashMap::new(),
             listeners: HashMap::new(),
+            ports: HashMap::new(),
+            sending: HashMap::new(),
             is_over: false,
             body: Vec::new(),
             payload: Vec::new(),
@@ -208,6 +222,51 @@ impl Connections {
         });
     }
 
+    /// Queues a datagram, as soon as there is room.
+    pub(crate) fn poll_datagram(
+        &self,
+        id: ConnectionId,
+        port: u16,
+        body: &[u8],
+        context: &Context<'_>,
+    ) -> Poll<Result<(), DatagramError>> {
+        self.with(|state, now| {
+            if state.is_over {
+                return Poll::Ready(Err(EndError::Closed.into()));
+            }
+            match state.ends.send_datagram(id, port, body, now) {
+                Err(DatagramError::NoRoom) => {
+                    state.sending.entry(id).or_default().push(context.waker().clone());
+                    Poll::Pending
+                }
+                done => Poll::Ready(done),
+            }
+        })
+    }
+
+    /// Offers a port of datagrams. `None` when somebody else has it.
+    pub(crate) fn bind(&self, port: u16, admits: Admits) -> Option<mpsc::Receiver<Message>> {
+        let (deliver, messages) = mpsc::channel(QUEUED_MESSAGES);
+        self.with(|state, _| {
+            if state.ports.get(&port).is_some_and(|other| !other.is_closed()) {
+                return None;
+            }
+            state.ends.offer(Carries::Datagrams, port, admits);
+            state.ports.insert(port, deliver);
+            Some(messages)
+        })
+    }
+
+    /// Nobody receives datagrams on a port any more.
+    pub(crate) fn unbind(&self, port: u16) {
+        self.with(|state, _| {
+            if state.ports.get(&port).is_some_and(mpsc::Sender::is_closed) {
+                state.ports.remove(&port);
+                state.ends.withdraw(Carries::Datagrams, port);
+            }
+        });
+    }
+
     /// Who is connected.
     pub(crate) fn status(&self) -> Vec<ConnectionStatus> {
         self.lock().ends.connections().collect()
@@ -225,9 +284,11 @@ impl Connections {
         let mut state = self.lock();
         state.is_over = true;
         state.listeners.clear();
+        state.ports.clear();
         state.connecting.clear();
         let opening = std::mem::take(&mut state.opening);
-        opening.into_values().flatten().for_each(Waker::wake);
+        let sending = std::mem::take(&mut state.sending);
+        opening.into_values().chain(sending.into_values()).flatten().for_each(Waker::wake);
         state.streams.values_mut().for_each(Waiting::wake_all);
     }
 }
@@ -260,10 +321,10 @@ impl State {
         let _ = self.ends.handle(arrival.from, arrival.to, payload, standing, now);
     }
 
-    /// Does what is due, and tells whoever waits what happened. Returns what was refused.
-    pub(super) fn turn(&mut self, now: Now) -> Vec<Refusal> {
+    /// Does what is due, and tells whoever waits what happened.
+    pub(super) fn turn(&mut self, now: Now) -> Turned {
         self.ends.handle_timeout(now);
-        let mut refusals = Vec::new();
+        let mut turned = Turned::default();
         while let Some(event) = self.ends.poll_event() {
             match event {
                 Event::Connected { id, .. } => self.tell_connected(id, &Ok(())),
@@ -286,14 +347,20 @@ impl State {
                 Event::MayOpen { id } => {
                     self.opening.remove(&id).into_iter().flatten().for_each(Waker::wake);
                 }
+                Event::MaySend { id } => {
+                    self.sending.remove(&id).into_iter().flatten().for_each(Waker::wake);
+                }
+                Event::Datagram { id, port, body } => {
+                    turned.datagrams_dropped += u64::from(!self.deliver(id, port, &body));
+                }
                 Event::Refused { peer, local, port } => {
                     let wanted = Wanted::Connection { port };
-                    refusals.push(Refusal { from: peer, to: local, wanted });
+                    turned.refusals.push(Refusal { from: peer, to: local, wanted });
                 }
                 _ => {}
             }
         }
-        refusals
+        turned
     }
 
     /// Appends what connections have to send, a bounded number of payloads; says whether there may
@@ -323,6 +390,13 @@ impl State {
         sent == PAYLOADS_PER_TURN
     }
 
+    /// Hands a datagram to its port; says whether that took it.
+    fn deliver(&self, id: ConnectionId, port: u16, body: &[u8]) -> bool {
+        let Some((to, from)) = self.ends.names(id) else { return false };
+        let message = Message { from, to, body: body.to_vec() };
+        self.ports.get(&port).is_some_and(|deliver| deliver.try_send(message).is_ok())
+    }
+
     fn tell_connected(&mut self, id: ConnectionId, outcome: &Result<(), EndError>) {
         for done in self.connecting.remove(&id).into_iter().flatten() {
             let _ = done.send(outcome.clone());
@@ -346,7 +420,9 @@ impl State {
     }
 
     fn wake_of(&mut self, id: ConnectionId) {
-        self.opening.remove(&id).into_iter().flatten().for_each(Waker::wake);
+        for waiting in [&mut self.opening, &mut self.sending] {
+            waiting.remove(&id).into_iter().flatten().for_each(Waker::wake);
+        }
         for (_, waiting) in self.streams.iter_mut().filter(|((of, _), _)| *of == id) {
             waiting.wake_all();
         }

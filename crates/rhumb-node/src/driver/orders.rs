@@ -1,7 +1,8 @@
 //! What handles ask of a node's thread, and how they get its attention.
 //!
 //! Two queues lead to the thread: orders, which are few, and datagrams, whose queue is bounded, so
-//! that a program that sends faster than the network takes waits in [`crate::Port::send_to`].
+//! that a program that sends faster than the network takes waits in
+//! [`crate::PlainPort::send_to`].
 //!
 //! Invariant: the thread never sleeps while something it could do waits. It says that it will sleep
 //! and then looks once more; a handle queues and then looks whether the thread sleeps. Both do so

@@ -1,0 +1,105 @@
+//! Datagrams between two names, which may get lost, and which nobody on the way reads or alters.
+
+use std::future::poll_fn;
+
+use rhumb_end::{Admits, DatagramError};
+use rhumb_wire::Name;
+use tokio::sync::mpsc;
+
+use crate::node::Handle;
+use crate::{Connection, Message, Node, NodeError};
+
+/// A port of a node: receives the datagrams for it, and sends, by connections, encrypted from end
+/// to end. There is one per number and node at a time.
+#[derive(Debug)]
+pub struct Port {
+    node: Node,
+    number: u16,
+    messages: mpsc::Receiver<Message>,
+}
+
+impl Node {
+    /// Begins to receive what `admits` send to a port. Ports of datagrams are not those of streams.
+    ///
+    /// # Errors
+    /// When the port has a receiver.
+    pub fn bind(&self, port: u16, admits: Admits) -> Result<Port, NodeError> {
+        let messages = self.handle.connections().bind(port, admits);
+        let messages = messages.ok_or(NodeError::PortInUse { port })?;
+        Ok(Port { node: self.clone(), number: port, messages })
+    }
+
+    /// Sends a datagram to a port of `to`, by a connection that is made if there is none. Returns
+    /// once it is queued; it waits for room. It may get lost, and nobody says so.
+    ///
+    /// # Errors
+    /// When it is too long, or there is no connection and none can be made ([`Node::connect`]).
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), DatagramError> {
+        self.connect(to).await?.send_datagram(to_port, body).await
+    }
+}
+
+impl Connection {
+    /// Sends a datagram to a port of the peer, as [`Node::send_to`] does.
+    ///
+    /// # Errors
+    /// When it is too long, or the connection is over.
+    pub async fn send_datagram(&self, port: u16, body: &[u8]) -> Result<(), DatagramError> {
+        let (connections, id) = (self.handle().connections(), self.id());
+        poll_fn(|context| connections.poll_datagram(id, port, body, context)).await
+    }
+
+    /// The longest body of a datagram that fits now; at least 1100 bytes while the connection
+    /// lives.
+    pub fn max_datagram_len(&self) -> Option<usize> {
+        self.handle().connections().with(|state, _| state.ends.max_datagram_body(self.id()))
+    }
+}
+
+impl Port {
+    /// The port's number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Sends a datagram to a port of `to`, as [`Node::send_to`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send_to(&self, to: Name, to_port: u16, body: &[u8]) -> Result<(), DatagramError> {
+        self.node.send_to(to, to_port, body).await
+    }
+
+    /// Sends a datagram to a port of whoever sent `message`, in the name that it was for.
+    ///
+    /// # Errors
+    /// As [`Node::send_to`].
+    pub async fn reply(
+        &self,
+        message: &Message,
+        to_port: u16,
+        body: &[u8],
+    ) -> Result<(), DatagramError> {
+        let connection = self.node.handle.connect(message.to, message.from).await?;
+        connection.send_datagram(to_port, body).await
+    }
+
+    /// The next datagram for this port; `None` when the node has left. What a program does not
+    /// receive in time is dropped, oldest kept, and counted in [`crate::Status::drops`].
+    pub async fn receive(&mut self) -> Option<Message> {
+        self.messages.recv().await
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.messages.close();
+        self.handle().connections().unbind(self.number);
+    }
+}
+
+impl Port {
+    fn handle(&self) -> &Handle {
+        &self.node.handle
+    }
+}
