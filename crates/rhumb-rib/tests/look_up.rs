@@ -5,7 +5,7 @@ use std::slice::from_ref;
 
 use rhumb_rib::store::Memory;
 use rhumb_rib::{Asker, Config, Outcome, Rib};
-use rhumb_trust::{name_of, verify_statement};
+use rhumb_trust::{Window, name_of, verify_statement};
 use rhumb_wire::certificate::MAX_CHAIN;
 use rhumb_wire::rib::{Refusal, RequestId, RibRequest, RibRequestBody, RibResponseBody};
 use rhumb_wire::{Certificate, Name, Scope, Statement};
@@ -64,6 +64,34 @@ fn a_chain_without_an_address_leads_as_far_as_it_can() {
     // Metadata sent once need not be sent again.
     assert_eq!(directory.publish(&[], vec![line[0].route(line[1].name(), 2)]), Ok(()));
     assert_eq!(directory.found(line[0].name())[0].sequence, 2);
+}
+
+#[test]
+fn a_long_lease_leads_no_further_than_its_router_says_and_ends_by_a_newer_word() {
+    let mut directory = Directory::new();
+    let [node, router, next] = [0, 1, 2].map(|_| Holder::new());
+    let says = |via: &Holder, sequence, window| {
+        node.say(Statement::Route { via: via.name(), scope: Scope::Any }, sequence, window)
+    };
+    let day = says(&router, 1, Window::starting(NOW_S, 86_400));
+    let address = router.locator(1);
+    let both = vec![day.clone(), address.clone()];
+    assert_eq!(directory.publish(&[&node, &router], both.clone()), Ok(()));
+    assert_eq!(directory.found(node.name()), both);
+    // The router is gone: what it says of itself ends, and with it the way to all its names.
+    directory.now_s = address.not_after_s + 61;
+    assert_eq!(directory.found(node.name()), from_ref(&day));
+    // One word by the router, and all of them are there again.
+    let window = Window::starting(directory.now_s, 600);
+    let again = router.say(address.statement, 2, window);
+    assert_eq!(directory.tell(&router, again.clone()), Ok(()));
+    assert_eq!(directory.found(node.name()), [day, again]);
+    // Who moves or leaves is not bound by what is left of the day.
+    let moved = says(&next, 2, window);
+    assert_eq!(directory.tell(&node, moved.clone()), Ok(()));
+    assert_eq!(directory.found(node.name()), [moved]);
+    assert_eq!(directory.tell(&node, node.say(Statement::Withdrawal, 3, window)), Ok(()));
+    assert_eq!(directory.found(node.name()), []);
 }
 
 #[test]
