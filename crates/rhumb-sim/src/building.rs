@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_switch::Remote;
-use rhumb_trust::{Identity, Membership};
-use rhumb_wire::{Name, Role};
+use rhumb_trust::Identity;
+use rhumb_wire::Role;
 
 use crate::link::link_config;
 use crate::random::Random;
@@ -76,25 +76,6 @@ impl World {
         upstream: Option<StationId>,
         adjust: impl FnOnce(&mut rhumb_switch::Config),
     ) -> StationId {
-        let plan = self.router_plan(upstream, adjust);
-        self.add(Role::Router, plan)
-    }
-
-    /// A router that publishes its address, and shows the membership that `admit` gives its name.
-    pub fn add_member_router(
-        &mut self,
-        admit: impl FnOnce(Name) -> Membership,
-        adjust: impl FnOnce(&mut rhumb_switch::Config),
-    ) -> StationId {
-        let plan = self.router_plan(None, adjust);
-        self.add_member(Role::Router, plan, admit)
-    }
-
-    fn router_plan(
-        &self,
-        upstream: Option<StationId>,
-        adjust: impl FnOnce(&mut rhumb_switch::Config),
-    ) -> Plan {
         let is_rib = |id: &StationId| matches!(self.stations[id.0].plan, Plan::Rib { .. });
         let ribs = self.ids().filter(is_rib).map(|rib| self.remote(rib)).collect();
         let mut config = rhumb_switch::Config {
@@ -105,7 +86,7 @@ impl World {
             ..rhumb_switch::Config::default()
         };
         adjust(&mut config);
-        Plan::Router { config, verifier_time: VERIFIER_TIME }
+        self.add(Role::Router, Plan::Router { config, verifier_time: VERIFIER_TIME })
     }
 
     /// A router that is reached through any of several others, the first of which it prefers.
@@ -142,16 +123,6 @@ impl World {
     ) -> StationId {
         let config = self.node_config(router, adjust);
         self.add(Role::Node, Plan::Node { config })
-    }
-
-    /// A node at a router, which shows the membership that `admit` gives its name.
-    pub fn add_member_node(
-        &mut self,
-        router: StationId,
-        admit: impl FnOnce(Name) -> Membership,
-    ) -> StationId {
-        let config = self.node_config(router, |_| ());
-        self.add_member(Role::Node, Plan::Node { config }, admit)
     }
 
     /// As [`World::add_node_with`], of somebody's own key, which may show a membership.
@@ -214,25 +185,9 @@ impl World {
     }
 
     fn add(&mut self, role: Role, plan: Plan) -> StationId {
-        let identity = Arc::new(self.next_identity(role));
-        self.add_identity(identity, role, plan)
-    }
-
-    fn add_member(
-        &mut self,
-        role: Role,
-        plan: Plan,
-        admit: impl FnOnce(Name) -> Membership,
-    ) -> StationId {
-        let identity = self.next_identity(role);
-        let membership = admit(identity.name());
-        let member = identity.with_membership(membership).expect("it is of that very name");
-        self.add_identity(Arc::new(member), role, plan)
-    }
-
-    fn next_identity(&self, role: Role) -> Identity {
         let mut random = self.random.fork(KEYS ^ self.stations.len() as u64);
-        key::identity(role, START_S, &mut random)
+        let identity = Arc::new(key::identity(role, START_S, &mut random));
+        self.add_identity(identity, role, plan)
     }
 
     fn add_identity(&mut self, identity: Arc<Identity>, role: Role, plan: Plan) -> StationId {

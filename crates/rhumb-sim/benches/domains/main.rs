@@ -25,6 +25,8 @@ mod machine;
 mod nest;
 mod removal;
 mod scale;
+#[path = "../../tests/anycast/scene.rs"]
+mod scene;
 
 use figures::Figures;
 

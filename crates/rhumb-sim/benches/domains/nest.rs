@@ -56,11 +56,8 @@ impl Domain {
             admit(&parent.identity, parent.membership.as_ref(), name, rights)
         });
         let around = parent.map_or_else(Vec::new, |it| [&[it.name()], &it.around[..]].concat());
-        let member = |role: Role, rights: Rights| {
-            let key = key(role);
-            let word = admit(&identity, membership.as_ref(), key.name(), rights);
-            Arc::new(key.with_membership(word).expect("its own membership"))
-        };
+        let member =
+            |role: Role, rights: Rights| member((&identity, membership.as_ref()), role, rights);
         let carry = Rights::CARRY.and(Rights::PUBLISH);
         let routers: Vec<_> = (0..interiors).map(|_| member(Role::Router, carry)).collect();
         let names: Vec<Name> = routers.iter().map(|it| it.name()).collect();
@@ -95,9 +92,7 @@ impl Domain {
 
     /// A key with this domain's word for it.
     pub(crate) fn member(&self, role: Role, rights: Rights) -> Arc<Identity> {
-        let key = key(role);
-        let word = admit(&self.identity, self.membership.as_ref(), key.name(), rights);
-        Arc::new(key.with_membership(word).expect("its own membership"))
+        member((&self.identity, self.membership.as_ref()), role, rights)
     }
 
     /// A node at one of the routers inside, known outside by this domain.
@@ -109,7 +104,23 @@ impl Domain {
     }
 }
 
-fn admit(domain: &Identity, by: Option<&Membership>, member: Name, rights: Rights) -> Membership {
+/// Somebody with a key of its own, admitted by a domain or by whom that admitted.
+pub(crate) fn member(
+    (issuer, by): (&Identity, Option<&Membership>),
+    role: Role,
+    rights: Rights,
+) -> Arc<Identity> {
+    let key = key(role);
+    let word = admit(issuer, by, key.name(), rights);
+    Arc::new(key.with_membership(word).expect("its own membership"))
+}
+
+pub(crate) fn admit(
+    domain: &Identity,
+    by: Option<&Membership>,
+    member: Name,
+    rights: Rights,
+) -> Membership {
     let window = Window::starting(START_S, LIFETIME_S);
     Membership::sign(domain, by, member, rights, START_S * 1000, window).expect("signed")
 }

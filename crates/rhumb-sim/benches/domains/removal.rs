@@ -8,14 +8,15 @@
 
 use std::time::Duration;
 
-use rhumb_sim::{Conditions, START_S, StationId, World};
+use rhumb_sim::{Conditions, StationId, World};
 use rhumb_switch::{Event, Switch};
-use rhumb_trust::{Access, Identity, Membership, Removal, Rule, Standing, Window};
+use rhumb_trust::{Access, Identity, Removal, Rule, Standing, Window};
 use rhumb_wire::rib::{RequestId, RibRequest, RibRequestBody};
-use rhumb_wire::{Action, Name, PduHeader, Rights, Role};
+use rhumb_wire::{Action, PduHeader, Rights, Role};
 use serde_json::json;
 
 use crate::figures::Figures;
+use crate::nest::{admit, member};
 
 pub(crate) fn measure(figures: &mut Figures) {
     let mut scene = Scene::new();
@@ -90,8 +91,10 @@ impl Scene {
         let mut routers = Vec::with_capacity(ROUTERS);
         while routers.len() < ROUTERS {
             for _ in 0..AT_ONCE {
-                let as_router = |router| admit(&domain, None, router, Rights::PUBLISH);
-                routers.push(world.add_member_router(as_router, |config| {
+                let router = member((&domain, None), Role::Router, Rights::PUBLISH);
+                let remotes = ribs.map(|rib| world.remote(rib)).to_vec();
+                routers.push(world.add_router_as(router, |config| {
+                    config.ribs = remotes;
                     config.access = Access { rules: vec![rule(Rights::JOIN)], ..Access::default() };
                     // Few names are here.
                     config.max_flows = 64;
@@ -104,7 +107,8 @@ impl Scene {
         }
         let mut nodes = 0;
         for router in routers.iter().step_by(ROUTERS / NODES) {
-            world.add_member_node(*router, |node| admit(&site, Some(&own), node, Rights::JOIN));
+            let node = member((&site, Some(&own)), Role::Node, Rights::JOIN);
+            world.add_node_as(node, *router, |_| ());
             nodes += 1;
         }
         let operator = world.add_outsider(Role::Node);
@@ -155,12 +159,6 @@ impl Scene {
         };
         self.routers.iter().filter(is_out).count() == self.nodes
     }
-}
-
-fn admit(by: &Identity, own: Option<&Membership>, member: Name, rights: Rights) -> Membership {
-    let window = Window::starting(START_S, LIFETIME_S);
-    let given = Membership::sign(by, own, member, rights, START_S * 1000, window);
-    given.expect("what it has itself")
 }
 
 fn ms(duration: Duration) -> f64 {
