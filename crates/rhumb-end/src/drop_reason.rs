@@ -18,8 +18,10 @@ pub enum DropReason {
     NotOffered,
     /// It would begin a connection, and the rules refuse its sender.
     SenderRefused,
-    /// It would begin a connection, and as many are beginning as can.
+    /// It would begin a connection, and strangers have begun as many in this second as they may.
     TooManyHandshakes,
+    /// It had begun a connection and not gone on, and gave way to one that began later.
+    GaveWay,
     /// It would begin a connection, and there are as many as can be.
     TooManyConnections,
     /// It began no connection: its first packet does not open.

@@ -5,6 +5,8 @@
 //! Beginning costs this end a signature, a key exchange and some 50 KB until it is finished or
 //! given up. When several are under way, a stranger has first to return a token (RFC 9000, section
 //! 8.1.2), which costs this end nothing it would have to remember: who only sends, gets no further.
+//! Who returns it and goes no further gives way to the next: with all that strangers may begin in a
+//! second, a handshake has a third of a second, and five when nobody else wants the place.
 
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,9 @@ struct Count {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     Begin,
+    /// He may, in the place of the one of his kind that has been beginning for longest: who returns
+    /// a token and never goes on would keep everybody else out.
+    BeginInPlace,
     /// He is to come back with a token.
     Retry,
     Drop(DropReason),
@@ -59,17 +64,18 @@ impl Gate {
         if half_open >= RETRY_FROM && !has_token {
             return Answer::Retry;
         }
-        if half_open >= MAX_HALF_OPEN {
-            return Answer::Drop(DropReason::TooManyHandshakes);
-        }
+        let begin = match half_open >= MAX_HALF_OPEN {
+            true => Answer::BeginInPlace,
+            false => Answer::Begin,
+        };
         if !is_stranger {
-            return Answer::Begin;
+            return begin;
         }
         self.refill(now);
         match self.allowance.checked_sub(1) {
             Some(left) => {
                 self.allowance = left;
-                Answer::Begin
+                begin
             }
             None if has_token => Answer::Drop(DropReason::TooManyHandshakes),
             None => Answer::Retry,
@@ -111,6 +117,8 @@ impl Count {
 pub(crate) const MAX_STRANGERS: usize = 256;
 /// Those of names that were chosen.
 const MAX_CHOSEN: usize = 1024;
+/// How long one that others began may take: three packets of it may be lost.
+pub(crate) const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 /// Handshakes under way of each kind: some 3 MB.
 pub(crate) const MAX_HALF_OPEN: usize = 64;
 /// From so many on a token is asked for: programs begin a few at once.
@@ -140,8 +148,8 @@ mod tests {
             assert_eq!(gate.answer(true, true, now), Answer::Begin);
             gate.begun(true);
         }
-        let full = Answer::Drop(DropReason::TooManyHandshakes);
-        assert_eq!(gate.answer(true, true, now), full);
+        assert_eq!(gate.answer(true, true, now), Answer::BeginInPlace);
+        assert_eq!(gate.answer(true, false, now), Answer::Retry);
         assert_eq!(gate.answer(false, false, now), Answer::Begin);
         gate.ended(true, false);
         gate.allowance = BURST;

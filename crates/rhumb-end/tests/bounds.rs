@@ -152,3 +152,31 @@ fn streams_that_never_say_their_port_are_bounded_and_reach_nobody() {
     world.router = Box::new(honest);
     assert_eq!(world.carry(c, b, id, b"fair use goes on"), b"fair use goes on");
 }
+
+#[test]
+fn who_begins_and_never_ends_gives_way_to_who_does() {
+    let (mut world, _, b) = World::pair();
+    world.end(b).offer(Carries::Streams, PORT, Admits::Everybody);
+    let slow: Vec<Name> = (0..70).map(|_| world.join()).collect();
+    let of_slow = slow.clone();
+    // They return the token, and that is all that they ever do.
+    world.router = Box::new(move |payload| {
+        let is_retry = payload.body.first().is_some_and(|first| first & 0xF0 == 0xF0);
+        match of_slow.contains(&payload.to) && !is_retry {
+            true => Vec::new(),
+            false => honest(payload),
+        }
+    });
+    for name in &slow {
+        world.connect(*name, b);
+        world.run(Duration::from_millis(20));
+    }
+    world.run(Duration::from_millis(200));
+    assert_eq!(world.end(b).beginning(), 64, "as many as can be");
+    let honest_one = world.join();
+    let id = world.connected(honest_one, b).unwrap();
+    assert_eq!(world.carry(honest_one, b, id, b"hello"), b"hello");
+    // They try for as long as they may.
+    world.run(Duration::from_secs(16));
+    assert_eq!(world.end(b).beginning(), 0);
+}

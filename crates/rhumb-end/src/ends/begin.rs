@@ -7,10 +7,10 @@ use quinn_proto::{ClientConfig, ConnectionHandle, Incoming, ServerConfig};
 use rhumb_trust::{Now, Standing};
 use rhumb_wire::Name;
 
-use super::{Config, ConnectionId, Ends, Event, token_key, transmit};
+use super::{ConnectionId, Ends, Event, token_key, transmit};
 use crate::connection::{Connection, Origin, Phase};
 use crate::credentials::{Shown, Verifier};
-use crate::gate::Answer;
+use crate::gate::{Answer, BEGINS_WITHIN};
 use crate::transport::{self, Share};
 use crate::{DropReason, EndError};
 
@@ -79,6 +79,10 @@ impl Ends {
         let is_stranger = standing != Standing::Admitted && !self.offers.names(&from);
         match self.gate.answer(is_stranger, incoming.remote_address_validated(), now.instant) {
             Answer::Begin => self.take(incoming, (to, from), &shown, is_stranger, now),
+            Answer::BeginInPlace => {
+                self.give_way(is_stranger, now);
+                self.take(incoming, (to, from), &shown, is_stranger, now)
+            }
             Answer::Retry => {
                 match self.endpoint.retry(incoming, &mut self.scratch) {
                     Ok(_) => self.answer(to, from),
@@ -90,6 +94,20 @@ impl Ends {
                 self.endpoint.ignore(incoming);
                 Err(reason)
             }
+        }
+    }
+
+    /// Ends the handshake of a kind that has been under way for longest.
+    fn give_way(&mut self, is_stranger: bool, now: Now) {
+        let of_kind = self.connections.iter().filter_map(|(id, it)| match it.phase {
+            Phase::Beginning { ends_at } if it.origin == Origin::Theirs { is_stranger } => {
+                Some((ends_at, *id))
+            }
+            _ => None,
+        });
+        if let Some((_, id)) = of_kind.min() {
+            self.drops.count(DropReason::GaveWay);
+            self.give_up(id, EndError::TooMany, now);
         }
     }
 
@@ -167,8 +185,11 @@ impl Ends {
     ) -> ConnectionId {
         let id = ConnectionId(self.next_id);
         self.next_id += 1;
-        let Config { connect_within, .. } = self.config;
-        let ends_at = now.instant + connect_within;
+        let within = match origin {
+            Origin::Ours => self.config.connect_within,
+            Origin::Theirs { .. } => BEGINS_WITHIN,
+        };
+        let ends_at = now.instant + within;
         self.by_handle.insert(handle, id);
         self.connections.insert(
             id,
