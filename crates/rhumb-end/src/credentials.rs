@@ -32,7 +32,7 @@ use crate::error::{EndError, ProofError};
 /// The names that this end can prove, and the key that proves them.
 pub(crate) struct Credentials {
     identity: Arc<Identity>,
-    provider: Arc<CryptoProvider>,
+    pub(crate) provider: Arc<CryptoProvider>,
     key: Arc<dyn SigningKey>,
 }
 

@@ -23,6 +23,7 @@ use quinn_proto::{
 use rhumb_trust::{AdCert, Identity, Now, Standing};
 use rhumb_wire::Name;
 use rhumb_wire::payload::{Half, PayloadHeader, PayloadKind};
+use serde::{Serialize, Serializer};
 
 use crate::connection::{Connection, Origin, Phase, StreamId};
 use crate::credentials::{Credentials, Shown};
@@ -133,7 +134,7 @@ pub enum Event {
 }
 
 /// How a connection stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ConnectionStatus {
     /// This end's name.
@@ -145,6 +146,7 @@ pub struct ConnectionStatus {
     /// Streams that programs have.
     pub streams: usize,
     /// The estimate of a round trip.
+    #[serde(rename = "round_trip_ms", serialize_with = "milliseconds")]
     pub round_trip: Duration,
     /// The longest QUIC datagram that is sent on it.
     pub datagram_len: u16,
@@ -631,6 +633,11 @@ impl fmt::Debug for Ends {
     }
 }
 
+/// For people, who compare round trips in these.
+fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e3)
+}
+
 /// The civil time, as it was told last: tokens end by it.
 #[derive(Debug)]
 struct Clock(AtomicU64);
@@ -677,19 +684,25 @@ mod tests {
 
     /// Whether a connection comes about between two ends, of which one may show what is not its.
     fn meet(a_shows_false: bool, b_shows_false: bool) -> [bool; 2] {
+        meet_as(|ends, [a, b], key| {
+            for (end, is_false) in [(a, a_shows_false), (b, b_shows_false)] {
+                if is_false {
+                    let name = ends[end].name;
+                    ends[end].shown.insert(name, impostor(&ends[end].credentials, key));
+                }
+            }
+        })
+    }
+
+    /// As [`meet`], once the two ends were changed; there is somebody else's key to do it with.
+    fn meet_as(change: impl FnOnce(&mut [Ends; 2], [usize; 2], &Credentials)) -> [bool; 2] {
         #[expect(clippy::disallowed_methods, reason = "the first instant")]
         let now = Now { instant: Instant::now(), unix_ms: 1_900_000_000_000 };
         let [a, b, key] = [1, 2, 3].map(|n| Arc::new(Identity::generate(Role::Node, n).unwrap()));
-        let credentials = [&a, &b, &key].map(|it| Credentials::new(Arc::clone(it)).unwrap());
-        let (a, b) = (a, b);
+        let key = Credentials::new(key).unwrap();
         let mut ends =
             [&a, &b].map(|it| Ends::new(Arc::clone(it), Config::new(1400), &[7; 32], now).unwrap());
-        for (at, is_false) in [a_shows_false, b_shows_false].into_iter().enumerate() {
-            if is_false {
-                let name = ends[at].name;
-                ends[at].shown.insert(name, impostor(&credentials[at], &credentials[2]));
-            }
-        }
+        change(&mut ends, [0, 1], &key);
         ends[1].offer(Carries::Streams, 1, Admits::Everybody);
         let _ = ends[0].connect(a.name(), b.name(), now).unwrap();
         let mut body = Vec::new();
@@ -701,6 +714,22 @@ mod tests {
             }
         }
         ends.map(|it| it.connections().next().is_some())
+    }
+
+    #[test]
+    fn the_hybrid_comes_first_and_stacks_without_it_are_met() {
+        use rustls::NamedGroup;
+        use rustls::crypto::aws_lc_rs::kx_group::{SECP384R1, X25519, X25519MLKEM768};
+        for (group, is_met) in [(X25519MLKEM768, true), (X25519, true), (SECP384R1, false)] {
+            for end in [0, 1] {
+                let met = meet_as(|ends, _, _| {
+                    let provider = &mut ends[end].credentials.provider;
+                    assert_eq!(provider.kx_groups[0].name(), NamedGroup::X25519MLKEM768);
+                    Arc::make_mut(provider).kx_groups = vec![group];
+                });
+                assert_eq!(met, [is_met; 2], "{group:?} at end {end}");
+            }
+        }
     }
 
     #[test]
