@@ -348,6 +348,10 @@ impl Driver {
                 Event::SendFailed { to, reason, .. } => {
                     self.shared.ledger.failed(to, reason, now.instant);
                 }
+                // QUIC says it again, and it goes in halves then: the path is known now.
+                Event::HandshakeFailed {
+                    reason: SendFailure::Nacked(Reason::TooBig(_)), ..
+                } => {}
                 Event::HandshakeFailed { to, .. } => {
                     self.connections.lock().ends.unreachable(to, now);
                 }
@@ -501,6 +505,8 @@ impl Driver {
                 .map(|lease| Duration::from_secs(lease.until_s.saturating_sub(now.unix_s()))),
             traffic: self.core.traffic(),
             drops: *self.core.drops(),
+            connections: self.connections.status(),
+            ends: *self.connections.lock().ends.drops(),
             link_drops: self.core.link_drops().clone(),
             io: self.socket.counters(),
         }

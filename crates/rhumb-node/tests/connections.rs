@@ -158,6 +158,20 @@ async fn a_router_that_is_not_ready_costs_no_second() {
 }
 
 #[tokio::test]
+async fn the_narrowest_path_is_wide_enough_to_begin_on() {
+    // What is left of 1232 bytes, which nobody knows before a router says so.
+    let behaviour = Behaviour { longest: 1128, ..Behaviour::default() };
+    let (_relay, a, b, mut listener) = pair(behaviour).await;
+    let mut stream = a.open(b.name(), PORT).await.expect("connected");
+    let said = noise(300_000);
+    let (mut served, ()) = tokio::join!(accept(&mut listener), async {
+        stream.write_all(&said).await.expect("written");
+        stream.shutdown().await.expect("finished");
+    });
+    assert!(read(&mut served).await == Ok(said));
+}
+
+#[tokio::test]
 async fn what_is_not_served_or_not_allowed_says_so() {
     let (relay, a, b, listener) = pair(Behaviour::default()).await;
     let mut refusals = b.refusals();

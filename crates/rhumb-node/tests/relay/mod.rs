@@ -43,6 +43,8 @@ pub struct Behaviour {
     pub loses_one_in: u64,
     /// Answers the first so many PDUs of data with "not yet".
     pub unready: u64,
+    /// The longest data of a PDU that it carries.
+    pub longest: u16,
     /// Loses the first verdict on a file.
     pub loses_a_verdict: bool,
 }
@@ -55,6 +57,7 @@ impl Default for Behaviour {
             refuses: false,
             loses_one_in: 0,
             unready: 0,
+            longest: u16::MAX,
             loses_a_verdict: false,
         }
     }
@@ -160,7 +163,7 @@ impl Worker {
             return None;
         }
         if matches!(header.action, Action::Data | Action::Ping) {
-            if let Some(reason) = self.objection(header) {
+            if let Some(reason) = self.objection(header, pdu.data().len()) {
                 self.nack(opened.session, header, reason, now);
                 return None;
             }
@@ -180,10 +183,13 @@ impl Worker {
         self.endpoint.seal(next, datagram, now).ok()
     }
 
-    fn objection(&mut self, header: PduHeader) -> Option<Reason> {
+    fn objection(&mut self, header: PduHeader, data_len: usize) -> Option<Reason> {
         self.data_seen += 1;
         if self.data_seen <= self.behaviour.unready {
             return Some(Reason::NotYet(20));
+        }
+        if data_len > usize::from(self.behaviour.longest) {
+            return Some(Reason::TooBig(self.behaviour.longest));
         }
         if header.ttl <= 1 {
             return Some(Reason::TtlExceeded);
