@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::rand;
-use rhumb_end::Ends;
+use rhumb_end::{ConnectionStatus, Ends};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{
@@ -113,6 +113,10 @@ pub struct Status {
     pub traffic: Traffic,
     /// What the node dropped, by reason.
     pub drops: Drops,
+    /// The connections with other names.
+    pub connections: Vec<ConnectionStatus>,
+    /// What was dropped of connections, by reason.
+    pub ends: rhumb_end::Drops,
     /// What the link dropped, by reason.
     #[serde(skip)]
     pub link_drops: rhumb_link::Drops,

@@ -194,16 +194,23 @@ fn a_capsules_port_is_offered_by_its_server_alone() {
     let web = web_server(b"of the capsule".to_vec()).to_string();
     let service = format!("{capsule}:80");
     let node = ["--key", "server.key", "--router", &router];
-    let offered = ["serve", &service, "--to", &web, "--allow-all"];
+    let offered = ["serve", &service, "--to", &web, "--allow-all", "--admin", "127.0.0.1:0"];
     // Without the owner's word it is somebody else's name.
     let refused = place.run(&[&offered[..], &node].concat());
     refused.is_refused_with(&["is not this node's name"]);
     let mut serving =
         place.start(&[&offered[..], &node, &["--ad-cert", "capsule.adcert"]].concat());
-    assert_eq!(serving.next_object()["name"], json!(capsule));
+    let serves = serving.next_object();
+    assert_eq!(serves["name"], json!(capsule));
     let mut forwarder = place.start(&["forward", "127.0.0.1:0", &service, "--router", &router]);
     let ready = forwarder.next_object();
     assert_eq!(fetched(&curl(&ready, &[]).output().unwrap()), b"of the capsule");
+    let admin = serves["admin"].as_str().unwrap();
+    let status = place.run(&["--json", "status", "--admin", admin]).object();
+    let connected = &status["connections"][0];
+    assert_eq!(connected["peer"], ready["name"], "{status}");
+    assert!(connected["round_trip_ms"].is_number(), "{status}");
+    assert_eq!(status["ends"]["other_names"], json!(0), "{status}");
     // The server's own name has the same port, and it is not offered by that.
     let own = format!("{server}:80");
     let mut forwarder = place.start(&["forward", "127.0.0.1:0", &own, "--router", &router]);

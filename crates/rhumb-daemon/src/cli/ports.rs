@@ -8,6 +8,7 @@ use clap::Args;
 use rhumb_wire::Name;
 
 use super::NodeArguments;
+use crate::admin::{Admin, USUAL};
 use crate::names;
 use crate::remote::parse_address;
 
@@ -30,6 +31,11 @@ pub struct ServeArguments {
     /// Answer for the capsule of this AdCert, too; may be repeated
     #[arg(long, value_name = "FILE")]
     pub ad_cert: Vec<PathBuf>,
+    /// Serve /status and /metrics over HTTP: on a Unix socket that this user and root may
+    /// ask (`--admin` alone, or with a path), or on a loopback address, which answers
+    /// every user; port 0 picks one [default: off]
+    #[arg(long, value_name = "PATH|ADDR", num_args = 0..=1, default_missing_value = USUAL, value_parser = Admin::parse)]
+    pub admin: Option<Admin>,
     /// The node that serves.
     #[command(flatten)]
     pub node: NodeArguments,

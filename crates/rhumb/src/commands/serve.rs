@@ -10,21 +10,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rhumb_daemon::ad_cert;
+use rhumb_daemon::admin::Admin;
 use rhumb_daemon::belonging::Belonging;
 use rhumb_daemon::cli::ServeArguments;
 use rhumb_daemon::clock;
 use rhumb_daemon::config::NodeSettings;
+use rhumb_daemon::daemon::{self, Control, Metric, Snapshot};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::membership::joined_as;
 use rhumb_daemon::output::{Form, bytes_text};
 use rhumb_daemon::ports::{Carried, Seldom, carry, reason};
-use rhumb_node::{Admits, BUSY, PORT_CLOSED, Refusal, SERVICE_FAILED, Stream, Wanted};
+use rhumb_node::{Admits, BUSY, Node, PORT_CLOSED, Refusal, SERVICE_FAILED, Stream, Wanted};
 use rhumb_trust::AdCert;
 use rhumb_wire::Name;
 use serde::Serialize;
 use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -50,16 +53,27 @@ pub(crate) fn run(
         )));
     }
     let belonging = Belonging::of(identity, settings.key.as_deref());
+    let shown = belonging.clone();
+    // Its signals and its parent are looked after beside it.
+    let control = arguments.admin.as_ref();
+    let control =
+        control.map(|admin| daemon::take_control(Some(admin), "serve", false)).transpose()?;
     joined_as(belonging, settings, with_parent, Ok(()), |node| async move {
+        let mut helpers = JoinSet::new();
+        let admin = control.as_ref().and_then(Control::admin);
+        if let Some(control) = control {
+            let woken = Arc::new(Notify::new());
+            daemon::notify_by(control.wake().clone(), Arc::clone(&woken))?;
+            helpers.spawn(answer_status(control, woken, node.clone(), shown));
+        }
         let mut served = Vec::new();
         for ad_cert in ad_certs {
             served.push(node.serve(ad_cert).await.map_err(Failure::setup)?);
         }
         let mut listener = node.listen(port, admits).map_err(Failure::setup)?;
-        let mut helpers = JoinSet::new();
         helpers.spawn(tell_refusals(node.refusals(), form));
         let name = arguments.service.name.unwrap_or(node.name());
-        form.print(&Ready { name, port, to, router: node.router().await });
+        form.print(&Ready { name, port, to, router: node.router().await, admin });
         let program = Arc::new(Program { only: arguments.service.name, to, form });
         let mut connections = JoinSet::new();
         while let Some(stream) = listener.accept().await {
@@ -136,6 +150,29 @@ impl Program {
     }
 }
 
+/// Answers `rhumb status` until the node is closed.
+async fn answer_status(control: Control, woken: Arc<Notify>, node: Node, belonging: Belonging) {
+    let started = clock::now().instant;
+    loop {
+        woken.notified().await;
+        let Ok(status) = node.status().await else { return };
+        let uptime = clock::now().instant - started;
+        control.answer(|| {
+            let mut told = json!(status);
+            told["role"] = json!("node");
+            told["uptime_s"] = json!(uptime.as_secs());
+            let metrics = vec![
+                DROPPED_PDUS.by_reason(status.drops.iter()),
+                DROPPED.by_reason(status.ends.iter()),
+                CONNECTIONS.is(status.connections.len()),
+            ];
+            let mut snapshot = Snapshot { status: told, metrics };
+            belonging.report(&mut snapshot);
+            snapshot
+        });
+    }
+}
+
 /// Tells who was turned away, a few a minute.
 async fn tell_refusals(mut refusals: Receiver<Refusal>, form: Form) {
     let seldom = Seldom::default();
@@ -153,6 +190,7 @@ struct Ready {
     port: u16,
     to: SocketAddr,
     router: Option<Name>,
+    admin: Option<Admin>,
 }
 
 impl Serialize for Ready {
@@ -164,6 +202,7 @@ impl Serialize for Ready {
             "port": self.port,
             "to": self.to.to_string(),
             "router": self.router.map(|name| name.to_string()),
+            "admin": self.admin,
         })
         .serialize(serializer)
     }
@@ -172,7 +211,11 @@ impl Serialize for Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, port, to, .. } = self;
-        write!(f, "ready: others reach {to} with `rhumb forward PORT {name}:{port}`")
+        write!(f, "ready: others reach {to} with `rhumb forward PORT {name}:{port}`")?;
+        match &self.admin {
+            Some(admin) => write!(f, " (status: rhumb status --admin {admin})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -220,6 +263,14 @@ impl fmt::Display for News {
     }
 }
 
+const DROPPED_PDUS: Metric =
+    Metric::counter("rhumb_node_dropped_pdus_total", "PDUs that the node dropped, by reason.");
+const DROPPED: Metric = Metric::counter(
+    "rhumb_end_dropped_payloads_total",
+    "Payloads for connections that were dropped, by reason.",
+);
+const CONNECTIONS: Metric =
+    Metric::gauge("rhumb_end_connections", "Connections with other names, now.");
 /// Each has two file descriptors and 128 KB of buffers.
 const MAX_AT_ONCE: usize = 400;
 /// A program on this host, or near it, answers at once or not at all.
