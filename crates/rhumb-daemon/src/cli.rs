@@ -5,6 +5,7 @@ mod access;
 mod capability;
 mod domain;
 mod exchange;
+mod group;
 mod member;
 mod name;
 mod ports;
@@ -37,6 +38,9 @@ pub use domain::{
     ListArguments, RemoveArguments, RenewArguments, Right,
 };
 pub use exchange::{ExchangeArguments, ExchangeCommand};
+pub use group::{
+    GroupArguments, GroupCommand, GroupReceiveArguments, GroupRemoveArguments, GroupSendArguments,
+};
 pub use member::{MemberArguments, MemberCommand};
 pub use name::{NameArguments, NameCommand};
 pub use ports::{ForwardArguments, Local, Offered, ServeArguments, Wanted};
@@ -91,7 +95,7 @@ pub enum Command {
     Keygen(KeygenArguments),
     /// Show and change what names are called on this machine
     Name(NameArguments),
-    /// Let a server answer for a capsule's name, for some days
+    /// Let a server answer for a capsule's or a group's name, for some days
     Certify(CertifyArguments),
     /// Say who belongs to a trust domain and who stands at its border, and show what was said
     Domain(DomainArguments),
@@ -109,6 +113,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Bring a port that somebody offers under a name to an address of this host
     Forward(ForwardArguments),
+    /// Receive what is sent to a group, or send to it: one message to everybody in it
+    Group(GroupArguments),
     /// Measure the round trip to a name
     Ping(PingArguments),
     /// Show the routers on the way to a name
@@ -192,7 +198,7 @@ impl From<KeyRole> for Role {
 /// `rhumb certify`
 #[derive(Debug, Args)]
 pub struct CertifyArguments {
-    /// The capsule's key file
+    /// The key file of the capsule, or of the group
     #[arg(long, value_name = "FILE", default_value = "capsule.key")]
     pub key: PathBuf,
     /// The name of the node that is to answer

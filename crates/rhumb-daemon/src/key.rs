@@ -48,6 +48,12 @@ pub fn load(path: &Path, role: Role) -> Outcome<Arc<Identity>> {
     Ok(Arc::new(identity))
 }
 
+/// The role of the key in `path`, if it can be read without more than the file.
+pub fn role_of(path: &Path) -> Option<Role> {
+    let passphrase = passphrase(None).ok()?;
+    load_key(path, passphrase.as_ref()).ok().map(|identity| identity.metadata().role)
+}
+
 /// The identity in `path`, of whatever role, with the membership beside it.
 pub fn load_any(path: &Path) -> Outcome<Identity> {
     load_with_role(path, "domain")

@@ -266,6 +266,10 @@ impl Driver {
                     _ => {}
                 }
             }
+            Order::RemoveFromGroup { group, removal, done } => {
+                self.core.remove_from_group(group, &removal, now);
+                self.grouping.await_told(group, done);
+            }
             Order::LeaveGroup { group } => {
                 if self.grouping.end(group) {
                     self.core.leave_group(group, now);

@@ -111,6 +111,14 @@ pub enum NodeError {
         /// What the router said.
         reason: Reason,
     },
+    /// The router did not count a removal against a group's members.
+    #[error(fmt = not_removed)]
+    NotRemoved {
+        /// Which group.
+        group: Name,
+        /// What the router said.
+        reason: Reason,
+    },
     /// The router did not answer in time about a group.
     #[error(
         "the router has not answered in time about the group {group}; try again, or look at its log"
@@ -173,10 +181,21 @@ fn not_in_group(group: &Name, reason: &Reason, f: &mut fmt::Formatter<'_>) -> fm
         ),
         Reason::Unreachable(_) => write!(
             f,
-            "the group {group} is not reached: its owner names its root with \
-             'rhumb domain delegate', or nobody serves it"
+            "the group {group} is not reached: nobody who may be its root is there; its owner lets \
+             a node be that with 'rhumb certify', and that runs 'rhumb group receive --serve'"
         ),
         reason => write!(f, "the router does not let this node be a part of {group}: {reason}"),
+    }
+}
+
+fn not_removed(group: &Name, reason: &Reason, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match reason {
+        Reason::Unreachable(_) => write!(
+            f,
+            "this router knows of nobody in the group {group}; tell the router at its root, or one \
+             where members are"
+        ),
+        reason => write!(f, "the router takes no removal from the group {group}: {reason}"),
     }
 }
 

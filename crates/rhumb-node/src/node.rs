@@ -11,7 +11,7 @@ use rhumb_end::{ConnectionStatus, Ends};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Counters, IoError, Wake};
 use rhumb_trust::{
-    Access, AdCert, Identity, LABEL, Membership, Verified, name_of, verify_statement,
+    Access, AdCert, Identity, LABEL, Membership, Removal, Verified, name_of, verify_statement,
 };
 use rhumb_wire::group::Part;
 use rhumb_wire::transfer::{CancelReason, Offer, TransferId};
@@ -263,6 +263,22 @@ impl Node {
             .await
             .map_err(|_| NodeError::GroupNotReached { group })??;
         Ok(joined)
+    }
+
+    /// Has the routers of a group told that somebody is a member no longer, from this node's router
+    /// on: where members are known, whoever is removed is out within a second.
+    ///
+    /// # Errors
+    /// When the router knows of nobody in the group, does not believe the removal, or does not
+    /// answer within `Config::give_up_after`.
+    pub async fn remove_from_group(&self, group: Name, removal: Removal) -> Result<(), NodeError> {
+        let (done, told) = oneshot::channel();
+        let removal = Box::new(removal);
+        self.handle.order(Order::RemoveFromGroup { group, removal, done });
+        tokio::time::timeout(self.handle.patience, told)
+            .await
+            .map_err(|_| NodeError::GroupNotReached { group })?
+            .map_err(|_| self.handle.end())?
     }
 
     /// Sends a plain datagram, as [`PlainPort::send_to`] does.

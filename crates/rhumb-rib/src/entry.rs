@@ -405,7 +405,7 @@ pub const MAX_STRANGERS_LIFETIME_S: u64 = 60 * 60;
 /// remembered for as long after their admission: an older statement then fails its window.
 pub fn max_lifetime_s(statement: &Statement, issuer: Role, share: Share) -> u64 {
     match (statement, issuer, share) {
-        (Statement::Service { .. }, Role::Capsule, _) => MAX_SERVICE_LIFETIME_S,
+        (Statement::Service { .. }, Role::Capsule | Role::Domain, _) => MAX_SERVICE_LIFETIME_S,
         (Statement::Route { .. }, Role::Domain, Share::Admitted) => MAX_DELEGATION_LIFETIME_S,
         (_, _, Share::Admitted) => MAX_LIFETIME_S,
         (_, _, Share::Stranger(_)) => MAX_STRANGERS_LIFETIME_S,

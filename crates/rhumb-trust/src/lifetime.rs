@@ -8,7 +8,7 @@ use rhumb_wire::{Certificate, Statement};
 /// minutes; routers' locators are renewed hourly.
 pub const MAX_LIFETIME_S: u64 = 24 * 60 * 60;
 
-/// The longest that a capsule's word for its server may last, thirty days: its owner
+/// The longest that a capsule's or a group's word for its server may last, thirty days: its owner
 /// signs by hand, with a key that is kept away from the network. The way to the server is
 /// the server's own word, which lasts minutes; so who answers for a capsule can be
 /// outdated for no longer than a RIB is lied to.
@@ -28,7 +28,7 @@ pub const MAX_MEMBERSHIP_LIFETIME_S: u64 = 366 * MAX_LIFETIME_S;
 /// long after their admission: an older statement then fails its window.
 pub fn max_lifetime_s(statement: &Statement, issuer: Role) -> u64 {
     match (statement, issuer) {
-        (Statement::Service { .. }, Role::Capsule) => MAX_SERVICE_LIFETIME_S,
+        (Statement::Service { .. }, Role::Capsule | Role::Domain) => MAX_SERVICE_LIFETIME_S,
         (Statement::Route { .. }, Role::Domain) => MAX_DELEGATION_LIFETIME_S,
         (Statement::Member { .. } | Statement::Removal { .. }, _) => MAX_MEMBERSHIP_LIFETIME_S,
         _ => MAX_LIFETIME_S,
@@ -64,7 +64,7 @@ mod tests {
         let cases = [
             (Role::Domain, inside, month),
             (Role::Domain, outside, month),
-            (Role::Domain, service, day),
+            (Role::Domain, service, month),
             (Role::Domain, Statement::Withdrawal, day),
             (Role::Capsule, service, month),
             (Role::Capsule, inside, day),

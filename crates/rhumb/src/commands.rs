@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod domain;
 pub(crate) mod exchange;
 pub(crate) mod forward;
+pub(crate) mod group;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
 pub(crate) mod keyserver;

@@ -67,6 +67,10 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Forward(arguments) => {
             commands::forward::run(arguments, &file.node(&arguments.node)?, with_parent, form)
         }
+        Command::Group(arguments) => {
+            let command = &arguments.command;
+            commands::group::run(command, &file.node(command.node())?, with_parent, form)
+        }
         Command::Ping(arguments) => {
             commands::ping::run(arguments, &file.node(&arguments.node)?, with_parent, form)
         }

@@ -98,8 +98,11 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(depths, [0, 1, 1, 2, 2]);
     let steps = story["steps"].as_array().unwrap();
     let names: Vec<_> = steps.iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["file", "trace", "evidence", "uninvited", "not exported", "border dies"]);
-    let [file, trace, evidence, uninvited, not_exported, border_dies] = &steps[..] else {
+    let expected =
+        ["file", "trace", "evidence", "uninvited", "not exported", "multicast", "border dies"];
+    assert_eq!(names, expected);
+    let [file, trace, evidence, uninvited, not_exported, multicast, border_dies] = &steps[..]
+    else {
         panic!("{story}")
     };
     assert_eq!(file["sha256_ok"], true);
@@ -128,6 +131,7 @@ fn with_domains_a_file_crosses_three_levels_and_the_rest_stays_where_it_is() {
     assert_eq!(uninvited["reason"], "it has shown no membership of port");
     assert_eq!(not_exported["found_from_outside"], false);
     assert_eq!(not_exported["found_from_inside"], true);
+    assert_eq!(multicast["multicast_heard"], serde_json::json!(["E", "F", "G"]));
     assert_eq!(border_dies["died_on_its_way"], true);
     assert_eq!(border_dies["second_sha256_ok"], true);
     nothing_is_left(&place);

@@ -108,6 +108,13 @@ pub enum Event {
         /// What the router said.
         reason: Reason,
     },
+    /// The router has counted a removal against a group's members, and tells others of it; or not.
+    GroupTold {
+        /// The group.
+        group: Name,
+        /// Why it does not.
+        refused: Option<Reason>,
+    },
     /// Data that were taken for sending are given up.
     SendFailed {
         /// The tag they had.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use rhumb_link::SessionId;
-use rhumb_trust::{Membership, Now};
+use rhumb_trust::{Membership, Now, Removal};
 use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
 use rhumb_wire::nack::Reason;
 use rhumb_wire::{Action, Name, PduHeader, Rights};
@@ -26,6 +26,17 @@ use crate::GroupError;
 pub(super) struct Groups {
     /// Few: they are searched one by one.
     list: Vec<Group>,
+    removals: Vec<Told>,
+}
+
+/// A removal that the router is told of.
+#[derive(Debug)]
+struct Told {
+    group: Name,
+    request: GroupRequest,
+    tag: u32,
+    ask_at: Instant,
+    wait: Duration,
 }
 
 #[derive(Debug)]
@@ -95,6 +106,14 @@ impl Groups {
         }
     }
 
+    /// Tells the router, until it answers, that somebody is a member no longer.
+    pub(super) fn remove(&mut self, group: Name, removal: &Removal, now: Now) {
+        let (issuers, certificates) = removal.lists();
+        let request = GroupRequest::Remove { issuers, certificates };
+        let (ask_at, wait) = (now.instant, FIRST_RESEND);
+        self.removals.push(Told { group, request, tag: 0, ask_at, wait });
+    }
+
     /// Whether what is for this group is for us.
     pub(super) fn receives(&self, group: &Name) -> bool {
         let joins = |it: &Group| it.joins.as_ref().is_some_and(|(part, _)| part.receives());
@@ -123,12 +142,19 @@ impl Groups {
     /// When to ask again.
     pub(super) fn poll_timeout(&self, joined: Option<SessionId>) -> Option<Instant> {
         let on_session = self.list.iter().filter(|it| joined.is_some() && it.session == joined);
-        on_session.filter_map(|it| it.ask_at).min()
+        let removals = self.removals.iter().filter(|_| joined.is_some()).map(|it| it.ask_at);
+        on_session.filter_map(|it| it.ask_at).chain(removals).min()
     }
 
     /// The next request that is due.
     pub(super) fn poll_transmit(&mut self, node: Name, turn: &mut Turn<'_>) -> Option<Vec<u8>> {
         let now = turn.now.instant;
+        if let Some(told) = self.removals.iter_mut().find(|it| it.ask_at <= now) {
+            told.tag = turn.take_tag();
+            told.ask_at = now + turn.jitter.lengthen(told.wait);
+            told.wait = (told.wait * 2).min(LAST_RESEND);
+            return Some(emit(&told.request, (node, told.group), told.tag));
+        }
         let group = self.list.iter_mut().find(|it| it.ask_at.is_some_and(|at| at <= now))?;
         group.tag = turn.take_tag();
         group.ask_at = Some(now + turn.jitter.lengthen(group.wait));
@@ -142,13 +168,7 @@ impl Groups {
                 certificates: membership.certificates().to_vec(),
             },
         };
-        let mut data = Vec::new();
-        request.emit(&mut data);
-        let header =
-            PduHeader { tag: group.tag, ..PduHeader::new(Action::GroupRequest, node, group.name) };
-        let mut pdu = Vec::new();
-        header.emit(&data, &[], &mut pdu).expect("invariant: a membership fits a PDU");
-        Some(pdu)
+        Some(emit(&request, (node, group.name), group.tag))
     }
 
     /// The router answers. Whether it was asked.
@@ -159,6 +179,12 @@ impl Groups {
         now: Now,
         events: &mut VecDeque<Event>,
     ) -> bool {
+        let told = self.removals.iter().position(|it| it.group == name && it.tag == tag);
+        if let Some(at) = told.filter(|_| accept.part.is_none()) {
+            self.removals.remove(at);
+            events.push_back(Event::GroupTold { group: name, refused: None });
+            return true;
+        }
         let asked = |it: &Group| {
             it.name == name && it.tag == tag && accept.part == it.joins.as_ref().map(|it| it.0)
         };
@@ -186,6 +212,18 @@ impl Groups {
         turn: &mut Turn<'_>,
         events: &mut VecDeque<Event>,
     ) -> bool {
+        let told = self.removals.iter().position(|it| it.group == name && it.tag == tag);
+        if let Some(at) = told {
+            if let (Reason::NotYet(_) | Reason::Overloaded(_), Some(wait)) =
+                (reason, reason.retry_after())
+            {
+                self.removals[at].ask_at = turn.now.instant + wait.max(LEAST_WAIT);
+            } else {
+                self.removals.remove(at);
+                events.push_back(Event::GroupTold { group: name, refused: Some(reason) });
+            }
+            return true;
+        }
         let group = self.list.iter_mut().find(|it| it.name == name && it.tag == tag);
         let Some(group) = group.filter(|it| it.ask_at.is_some()) else { return false };
         let wait = match reason.retry_after() {
@@ -208,6 +246,15 @@ impl Groups {
             (group.accepted, group.ask_at) = (false, Some(now.instant));
         }
     }
+}
+
+fn emit(request: &GroupRequest, (node, group): (Name, Name), tag: u32) -> Vec<u8> {
+    let mut data = Vec::new();
+    request.emit(&mut data);
+    let header = PduHeader { tag, ..PduHeader::new(Action::GroupRequest, node, group) };
+    let mut pdu = Vec::new();
+    header.emit(&data, &[], &mut pdu).expect("invariant: a membership fits a PDU");
+    pdu
 }
 
 /// As many as a node answers for names of others.

@@ -294,6 +294,12 @@ impl Core {
         self.groups.join((group, part), membership, self.name, now)
     }
 
+    /// Tells the router, and it the others of a group, that somebody is a member no longer.
+    /// [`Event::GroupTold`] follows.
+    pub fn remove_from_group(&mut self, group: Name, removal: &rhumb_trust::Removal, now: Now) {
+        self.groups.remove(group, removal, now);
+    }
+
     /// Is no part of a group any longer.
     pub fn leave_group(&mut self, group: Name, now: Now) {
         self.groups.leave(group, now);

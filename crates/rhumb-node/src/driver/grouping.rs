@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use rhumb_wire::Name;
 use rhumb_wire::nack::Reason;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
+use crate::NodeError;
 use crate::core::Event;
 
 /// How it stands with a group that a node is a part of.
@@ -24,6 +25,8 @@ pub enum GroupState {
 #[derive(Default)]
 pub(super) struct Grouping {
     states: HashMap<Name, watch::Sender<GroupState>>,
+    /// Who waits to hear that a group's routers have heard of a removal, in their order.
+    tellers: Vec<(Name, oneshot::Sender<Result<(), NodeError>>)>,
 }
 
 impl Grouping {
@@ -41,10 +44,23 @@ impl Grouping {
         is_last
     }
 
+    /// Whoever has a group's routers told of a removal is to hear of it.
+    pub(super) fn await_told(&mut self, group: Name, done: oneshot::Sender<Result<(), NodeError>>) {
+        self.tellers.push((group, done));
+    }
+
     pub(super) fn observe(&mut self, event: &Event) {
         match *event {
             Event::InGroup { group, .. } => self.tell(group, GroupState::Joined),
             Event::NotInGroup { group, reason } => self.tell(group, GroupState::Refused(reason)),
+            Event::GroupTold { group, refused } => {
+                let told =
+                    refused.map_or(Ok(()), |reason| Err(NodeError::NotRemoved { group, reason }));
+                if let Some(at) = self.tellers.iter().position(|(name, _)| *name == group) {
+                    // Whoever asked may be gone by now.
+                    let _ = self.tellers.remove(at).1.send(told);
+                }
+            }
             Event::Disconnected { .. } => {
                 for state in self.states.values() {
                     state.send_if_modified(|state| {

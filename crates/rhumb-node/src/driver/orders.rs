@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rhumb_io::Wake;
-use rhumb_trust::{Access, AdCert, Identity, Membership};
+use rhumb_trust::{Access, AdCert, Identity, Membership, Removal};
 use rhumb_wire::Name;
 use rhumb_wire::group::Part;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,6 +48,12 @@ pub(crate) enum Order {
         membership: Box<Membership>,
         state: watch::Sender<GroupState>,
         done: oneshot::Sender<Result<(), GroupError>>,
+    },
+    /// Tell a group's routers that somebody is a member no longer.
+    RemoveFromGroup {
+        group: Name,
+        removal: Box<Removal>,
+        done: oneshot::Sender<Result<(), NodeError>>,
     },
     /// A handle of a group is gone.
     LeaveGroup { group: Name },

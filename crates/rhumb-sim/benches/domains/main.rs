@@ -6,11 +6,12 @@
 //! | `border` | a PDU of a known flow at a border, against one inside of a domain: time and instructions |
 //! | `removal` | a domain takes back what it gave: until when does it count at each of 1,000 routers? |
 //! | `anycast` | three servers answer for a name, and the nearest dies: for how long nobody answers |
+//! | `multicast` | one PDU to 1,000 members behind a router, against one to each of them: time |
 //! | `scale` | 100 domains, 1,000 routers and a million names, with churn: memory, questions, times, deliveries |
 //!
 //! All stations are production cores in the simulated world of this crate. Times are of its virtual
-//! clock, but for those of `border`; links take 5 ms each way and lose nothing, but in `removal`
-//! and `anycast`.
+//! clock, but for those of `border` and `multicast`; links take 5 ms each way and lose nothing, but
+//! in `removal` and `anycast`.
 //!
 //! Run by `cargo xtask bench domains [PART]`; `--json` prints one object. `scale` takes some
 //! minutes, and the memory that it reports.
@@ -22,6 +23,7 @@ mod figures;
 mod look_up;
 #[path = "../../../rhumb-io/benches/machine/mod.rs"]
 mod machine;
+mod multicast;
 mod nest;
 mod removal;
 mod scale;
@@ -45,11 +47,12 @@ fn main() {
     }
     figures.condition("delay_ms", nest::DELAY.as_millis() as u64);
     figures.condition("verifier_us", rhumb_sim::VERIFIER_TIME.as_micros() as u64);
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("look_up", look_up::measure),
         ("border", border::measure),
         ("removal", removal::measure),
         ("anycast", anycast::measure),
+        ("multicast", multicast::measure),
         ("scale", scale::measure),
     ];
     let chosen = parts.iter().any(|(name, _)| said(name));

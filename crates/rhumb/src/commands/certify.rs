@@ -16,7 +16,11 @@ use serde::Serialize;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CertifyArguments, form: Form) -> Outcome {
-    let owner = key::load(&arguments.key, Role::Capsule)?;
+    let owner = match key::role_of(&arguments.key) {
+        // A group: whoever answers for its name is at the root of its tree.
+        Some(Role::Domain) => key::load(&arguments.key, Role::Domain)?,
+        _ => key::load(&arguments.key, Role::Capsule)?,
+    };
     let now = clock::now();
     let window = Window::starting(now.unix_s(), u64::from(arguments.days) * SECONDS_A_DAY);
     let sign = match arguments.several {

@@ -3,10 +3,10 @@
 //! 1. Start five domains on three levels, each with a RIB of its own, as processes.
 //! 2. Carry out the [`STEPS`], one after the other, and say what came of each.
 //!
-//! A step is a function of `steps.rs` that tries something with the running network and says what
-//! it saw, by the word of the processes; a further one (a group of receivers) is one function more,
-//! and one line more in [`STEPS`].
+//! A step is a function of `steps.rs` or `groups.rs` that tries something with the running network
+//! and says what it saw, by the word of the processes.
 
+mod groups;
 mod nest;
 mod steps;
 mod story;
@@ -51,15 +51,16 @@ pub(crate) fn run(given: Option<&Path>, with_parent: bool, quiet: bool, form: Fo
 }
 
 /// What is tried, in this order.
-const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 6] = [
+const STEPS: [fn(&mut Nest<'_>, &Given<'_>) -> Outcome<Step>; 7] = [
     steps::move_file,
     steps::trace,
     steps::what_the_world_knows,
     steps::uninvited,
     steps::not_exported,
+    groups::one_message_to_many,
     steps::a_border_dies,
 ];
-/// It takes a dozen seconds; thirteen processes on a machine that is busy with others take longer.
+/// It takes a dozen seconds; sixteen processes on a machine that is busy with others take longer.
 const DEADLINE: Duration = Duration::from_secs(50);
 /// It passes six routers, which all run on this machine.
 const EXCERPT_BYTES: u64 = 16 << 20;

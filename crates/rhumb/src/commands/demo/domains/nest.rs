@@ -10,7 +10,7 @@
 //! that anybody would use: `rhumb domain admit`, `rhumb domain delegate`.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::words::Labels;
@@ -40,6 +40,8 @@ pub(super) struct Nest<'a> {
     _c_receives: Process,
     pub(super) port_router: Daemon,
     pub(super) farm_router: Daemon,
+    /// Where the sea's traffic comes in and goes out, that of its own nodes, too.
+    pub(super) sea_border: Daemon,
     /// Where the land's traffic comes in and goes out.
     pub(super) land_border: Option<Daemon>,
     borders: Vec<Daemon>,
@@ -69,10 +71,8 @@ impl<'a> Nest<'a> {
         let land = ground.domain("land", "land's RIB", Some(&world))?;
         let port = ground.domain("port", "port's RIB", Some(&sea))?;
         let farm = ground.domain("farm", "farm's RIB", Some(&land))?;
-        let mut borders = Vec::new();
-        for (domain, label) in [(&sea, "sea's border"), (&port, "port's border")] {
-            borders.push(ground.border(domain, label)?.0);
-        }
+        let sea_border = ground.border(&sea, "sea's border")?.0;
+        let mut borders = vec![ground.border(&port, "port's border")?.0];
         let land_border = Some(ground.border(&land, "land's border")?.0);
         let (farm_border, farm_border_name) = ground.border(&farm, "farm's border")?;
         borders.push(farm_border);
@@ -103,6 +103,7 @@ impl<'a> Nest<'a> {
             _c_receives: c_receives,
             port_router,
             farm_router,
+            sea_border,
             land_border,
             borders,
             farm,
@@ -121,7 +122,7 @@ impl<'a> Nest<'a> {
 
     /// How many processes run by now.
     pub(super) fn processes(&self) -> usize {
-        let (ribs, routers, nodes) = (self.domains().len(), self.borders.len() + 3, 2);
+        let (ribs, routers, nodes) = (self.domains().len(), self.borders.len() + 4, 2);
         ribs + routers + nodes
     }
 
@@ -175,10 +176,49 @@ impl Ground<'_> {
         ])
     }
 
+    /// The word of a group's owner for one of its members, in a file of its own.
+    pub(super) fn let_take_part(
+        &self,
+        group: &Holder,
+        member: &Holder,
+        rights: &str,
+    ) -> Outcome<PathBuf> {
+        let (name, file) = (member.name().to_string(), member.key.with_extension("group"));
+        self.say(&[
+            "admit".as_ref(),
+            name.as_ref(),
+            "--key".as_ref(),
+            group.key.as_ref(),
+            "--rights".as_ref(),
+            rights.as_ref(),
+            "--out".as_ref(),
+            file.as_ref(),
+        ])?;
+        Ok(file)
+    }
+
+    /// The word of a group's owner for who is at its root, in a file.
+    pub(super) fn let_serve(&self, group: &Holder, server: &Holder) -> Outcome<PathBuf> {
+        let (name, file) = (server.name().to_string(), group.key.with_extension("adcert"));
+        self.run(&[
+            "certify".as_ref(),
+            "--key".as_ref(),
+            group.key.as_ref(),
+            "--server".as_ref(),
+            name.as_ref(),
+            "--out".as_ref(),
+            file.as_ref(),
+        ])?;
+        Ok(file)
+    }
+
     /// Runs `rhumb domain ARGUMENTS` to its end.
     fn say(&self, arguments: &[&OsStr]) -> Outcome {
-        let mut command =
-            Process::start("rhumb domain", &[&["domain".as_ref()], arguments].concat())?;
+        self.run(&[&["domain".as_ref()], arguments].concat())
+    }
+
+    fn run(&self, arguments: &[&OsStr]) -> Outcome {
+        let mut command = Process::start("rhumb domain", arguments)?;
         command.next_object(self.patience)?;
         match command.succeeds(self.patience)? {
             true => Ok(()),
