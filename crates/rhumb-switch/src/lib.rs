@@ -21,7 +21,7 @@
 //! allocation, no public-key operation (`passes`, the same on every worker). Everything else is the
 //! slow path (`admit`): who may send, where it goes, what to ask.
 //!
-//! A switch has eight parts, which keep their fields to themselves. Files of the switch's own
+//! A switch has nine parts, which keep their fields to themselves. Files of the switch's own
 //! methods say what happens between them.
 //!
 //! | part | files | what it holds |
@@ -33,6 +33,7 @@
 //! | transit | `transit`, `border`, `stamps`, `domain` | the border of a domain: stamped PDUs, from foreign peers and to peers that demand it; what the inside shows outside |
 //! | jobs | `jobs`, `job`, `turns` | what runs off the worker; who may cause how much of it; whose turn it is |
 //! | directory | `rhumb_directory` | the RIB client: sessions, questions, publications; ways that somebody complains of |
+//! | groups | `groups` | names that many receive what is sent to: who is a part of each, and what next routers are to be told of it |
 //! | routes | `routes`, `tables`, `newest`, `changes` | where names are; what is shared by the switches of a process; what changed, and when |
 //!
 //! | file | what happens there |
@@ -40,6 +41,8 @@
 //! | `passes`, `forward`, `fast_path` | per packet: the three passes, by the switch and by its other workers |
 //! | `admit` | per flow: rights, presenting chains |
 //! | `next_hop` | per flow: where it goes; by `nearest`, where several ways lead there |
+//! | `joins` | per member of a group: memberships, removals, what next routers answer |
+//! | `spread` | per PDU to a group: copies, each way once |
 //! | `answer` | NACKs and PDUs that travel backward |
 //! | `control` | per name: advertisements, acceptances, verdicts |
 //! | `members` | per name, flow and PDU of a member: whether its domain leaves it that |

@@ -69,6 +69,8 @@ pub struct Status {
     pub some_grants: Vec<GrantStatus>,
     /// Groups that somebody here is a part of: those with the most members, [`LISTED`] at most.
     pub groups: Vec<GroupStatus>,
+    /// Members of all groups, by the sessions that brought them.
+    pub group_members: usize,
     /// How many removals of members are known, by domains whose members are judged here.
     pub removals: usize,
     /// Who was refused by the rules of access lately, the last one first; a few.

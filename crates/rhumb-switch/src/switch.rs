@@ -243,6 +243,7 @@ impl Switch {
             newest_flows: self.flow_status(now),
             some_grants: self.grant_status(now),
             groups: self.group_status(),
+            group_members: self.groups.members(),
             removals: self.removals().len(),
             refused: self.admission.refused(now),
         }

@@ -342,3 +342,27 @@ fn a_root_that_dies_stops_the_tree_until_it_is_back_and_members_move() {
     scene.world.run(SECOND);
     assert_eq!(scene.received(receiver), [b"1"]);
 }
+
+#[test]
+fn a_flood_of_copies_is_bounded_and_leaves_others_theirs() {
+    let mut scene = Scene::new(1);
+    let flooder = scene.member(0, Part::Sends);
+    let all: Vec<usize> = (0..40).map(|_| scene.member(0, Part::Receives)).collect();
+    let mut sent = 0;
+    while scene.world.dropped(0, DropReason::TooManyCopies) == 0 {
+        assert!(sent < 2000, "nothing bounds it");
+        for _ in 0..16 {
+            scene.send(flooder, &[7; 900]);
+            sent += 1;
+        }
+        scene.world.settle();
+    }
+    let copies = scene.world.counters(0).copies;
+    assert!(copies <= 17_000, "more than a burst of strangers: {copies}");
+    assert!(all.iter().all(|node| !scene.world.nodes[*node].received.is_empty()));
+    // What goes to one name costs no copies.
+    let (a, b) = (scene.world.node(0), scene.world.node(0));
+    scene.world.send(a, b, b"as ever");
+    scene.world.run(SECOND);
+    assert_eq!(scene.received(b), [b"a"]);
+}

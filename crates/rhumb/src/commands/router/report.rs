@@ -106,6 +106,8 @@ fn metrics(status: &Status) -> Vec<Reading> {
         RIB_CHANGES.is(counters.rib_changes),
         REMOVALS.is(status.removals),
         MEMBERS_REMOVED.is(counters.members_removed),
+        GROUP_MEMBERS.is(status.group_members),
+        COPIES.is(counters.copies),
         CHAINS.by("verdict", chains),
         DROPPED_PDUS.by_reason(status.dropped_pdus.iter().copied()),
         DROPPED_DATAGRAMS.by_reason(status.dropped_datagrams.iter().copied()),
@@ -165,6 +167,15 @@ const REMOVALS: Metric =
 const MEMBERS_REMOVED: Metric = Metric::counter(
     "rhumb_switch_removed_members_total",
     "Sessions that ended because their peer's membership was taken back.",
+);
+const GROUP_MEMBERS: Metric = Metric::gauge(
+    "rhumb_switch_group_members",
+    "Members of groups that are known here, by the sessions that brought them.",
+);
+/// Compare with [`FORWARDED_PDUS`]: how much of what is sent goes to groups.
+const COPIES: Metric = Metric::counter(
+    "rhumb_switch_sent_copies_total",
+    "Copies of PDUs to groups, but for the first of each.",
 );
 /// `refused` is zero while everybody is honest and clocks agree.
 const CHAINS: Metric = Metric::counter(
