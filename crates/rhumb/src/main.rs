@@ -38,10 +38,8 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
     let with_parent = line.with_parent;
     let outcome = match &line.command {
         Command::Demo(arguments) => {
-            let run = match arguments.domains {
-                true => commands::demo::run_domains,
-                false => commands::demo::run,
-            };
+            let domains = arguments.domains;
+            let run = if domains { commands::demo::run_domains } else { commands::demo::run };
             run(arguments.file.as_deref(), with_parent, line.quiet, form)
         }
         Command::Rib(arguments) => commands::rib::run(&file.rib(arguments)?, with_parent, form),
@@ -67,9 +65,9 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Forward(arguments) => {
             commands::forward::run(arguments, &file.node(&arguments.node)?, with_parent, form)
         }
-        Command::Group(arguments) => {
-            let command = &arguments.command;
-            commands::group::run(command, &file.node(command.node())?, with_parent, form)
+        Command::Group(group) => {
+            let settings = file.node(group.command.node())?;
+            commands::group::run(&group.command, &settings, with_parent, form)
         }
         Command::Ping(arguments) => {
             commands::ping::run(arguments, &file.node(&arguments.node)?, with_parent, form)
