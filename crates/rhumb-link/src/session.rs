@@ -1,9 +1,9 @@
 //! A session: what two names share once a handshake has completed, renewed in place by later ones.
 //!
-//! A session sends on the lane of its newest handshake. It receives on that and on one
-//! older lane, because the other end may learn later of the newest handshake, or, when
-//! both ends connected at once, hold another one for the newest. The older lane ends
-//! when nothing was opened on it for [`SILENCE`].
+//! A session sends on the lane of its newest handshake. It receives on that and on two
+//! older lanes, because the other end may learn later of the newest handshake, or, when
+//! both ends began one at once, hold another one for the newest: then there are two that are
+//! new and the one before them. An older lane ends when nothing was opened on it for [`SILENCE`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ pub(crate) struct SentElsewhere {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReceiveLanes {
     pub(crate) newest: SessionIndex,
-    pub(crate) older: Option<SessionIndex>,
+    pub(crate) older: [Option<SessionIndex>; 2],
 }
 
 impl ReceiveLanes {
@@ -152,7 +152,7 @@ impl ReceiveLanes {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = SessionIndex> {
-        std::iter::once(self.newest).chain(self.older)
+        std::iter::once(self.newest).chain(self.older.into_iter().flatten())
     }
 
     /// When anything was opened last on any of them.
@@ -160,17 +160,19 @@ impl ReceiveLanes {
         self.iter().filter_map(|index| Some(lanes.get(index)?.group.last_opened())).max()
     }
 
-    /// Takes a newer lane, and returns the one that has to go: of the
-    /// two others the one not heard of for longer.
+    /// Takes a newer lane, and returns the one that has to go, if there are too many: that of the
+    /// others which was not heard of for the longest time.
     pub(crate) fn push(&mut self, index: SessionIndex, lanes: &Lanes) -> Option<SessionIndex> {
         let last = std::mem::replace(&mut self.newest, index);
-        let older = self.older.replace(last)?;
+        if let Some(free) = self.older.iter_mut().find(|older| older.is_none()) {
+            *free = Some(last);
+            return None;
+        }
         let opened = |index| lanes.get(index).map(|entry| entry.group.last_opened());
-        if opened(older) > opened(last) {
-            self.older = Some(older);
-            Some(last)
-        } else {
-            Some(older)
+        let silent = self.older.iter_mut().flatten().min_by_key(|older| opened(**older))?;
+        match opened(*silent) > opened(last) {
+            true => Some(last),
+            false => Some(std::mem::replace(silent, last)),
         }
     }
 }
@@ -205,11 +207,8 @@ impl Session {
     /// When anything has to be done for this session, if nothing is sent or received until then.
     pub(crate) fn due(&self, lanes: &Lanes) -> Instant {
         let heard = self.last_heard(lanes);
-        let older_ends = self
-            .receive
-            .older
-            .and_then(|index| lanes.get(index))
-            .map(|entry| entry.group.last_opened() + SILENCE);
+        let older = self.receive.older.iter().flatten().filter_map(|index| lanes.get(*index));
+        let older_ends = older.map(|entry| entry.group.last_opened() + SILENCE).min();
         [
             Some(self.last_sealed() + KEEP_ALIVE),
             Some(heard + SILENCE),

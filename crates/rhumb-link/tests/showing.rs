@@ -32,8 +32,13 @@ fn seen(net: &Net, of: usize, by: usize) -> Option<u64> {
 
 /// A node and a router with a session that the node began, and the node's domain.
 fn node_and_router() -> (Net, Identity, Arc<Identity>, Arc<Identity>) {
+    node_and_router_of(Role::Node)
+}
+
+/// As [`node_and_router`], with somebody of this role in the node's place.
+fn node_and_router_of(role: Role) -> (Net, Identity, Arc<Identity>, Arc<Identity>) {
     let domain = Identity::generate(Role::Domain, 1).unwrap();
-    let (node, router) = (of_role(Role::Node), of_role(Role::Router));
+    let (node, router) = (of_role(role), of_role(Role::Router));
     let mut net = Net::new();
     net.add_identity(Arc::new(again(&domain, &node, 1)), Config::default());
     net.add_identity(router.clone(), Config::default());
@@ -64,6 +69,30 @@ fn the_peer_sees_the_new_one_within_a_second_and_no_datagram_is_lost() {
     net.hosts[0].endpoint.show(&node.showing(None).unwrap(), net.now).unwrap();
     net.run(Duration::from_secs(1));
     assert_eq!(seen(&net, 1, 0), None);
+}
+
+#[test]
+fn both_ends_may_be_given_others_at_the_same_time() {
+    // The second one follows that late, in ms, at the other end.
+    for late in 0..40 {
+        let (mut net, domain, node, router) = node_and_router_of(Role::Router);
+        let shown = [again(&domain, &node, 2), again(&domain, &router, 2)];
+        net.hosts[0].endpoint.show(&shown[0], net.now).unwrap();
+        for n in 0u64..200 {
+            if n == late {
+                net.hosts[1].endpoint.show(&shown[1], net.now).unwrap();
+            }
+            net.send(0, 1, &n.to_be_bytes());
+            net.send(1, 0, &n.to_be_bytes());
+            net.run(Duration::from_millis(1));
+        }
+        net.run(Duration::from_secs(3));
+        assert_eq!((seen(&net, 0, 1), seen(&net, 1, 0)), (Some(2), Some(2)), "{late}");
+        for host in 0..2 {
+            let received = net.hosts[host].received.len();
+            assert_eq!(received, 200, "late {late}, host {host}, drops {:?}", net.drops(host));
+        }
+    }
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Endpoint {
         }
         let name = peer.name;
         let renew_at = renewal_time(&name, peer.initiator, now);
-        let receive = ReceiveLanes { newest: index, older: None };
+        let receive = ReceiveLanes { newest: index, older: [None; 2] };
         let is_watched = match self.config.watch_peers {
             WatchPeers::Nobody => false,
             WatchPeers::Routers => peer.metadata.role == Role::Router,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Endpoint;
-use crate::session::RENEWAL_RETRY;
+use crate::session::{Lanes, RENEWAL_RETRY};
 use crate::slots::Key;
 use crate::timers::Owner;
 use crate::{CloseReason, KEEP_ALIVE, LinkError, SILENCE, SessionId};
@@ -85,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    /// Wipes keys of past epochs, and ends the older lane once nothing comes on it any more.
+    /// Wipes keys of past epochs, and ends older lanes once nothing comes on them any more.
     fn tidy_lanes(&mut self, key: Key, now: Instant) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         for index in session.receive.iter() {
@@ -93,12 +93,19 @@ impl Endpoint {
                 entry.group.wipe_previous(now);
             }
         }
-        let Some(older) = session.receive.older else { return };
-        let opened = self.lanes.get(older).map(|entry| entry.group.last_opened());
-        if opened.is_none_or(|opened| now.saturating_duration_since(opened) >= SILENCE) {
-            session.receive.older = None;
+        let is_over = |lanes: &Lanes, index| {
+            let opened = lanes.get(index).map(|entry| entry.group.last_opened());
+            opened.is_none_or(|opened| now.saturating_duration_since(opened) >= SILENCE)
+        };
+        let mut over = Vec::new();
+        for older in &mut session.receive.older {
+            over.extend(older.take_if(|index| is_over(&self.lanes, *index)));
+        }
+        if session.receive.older == [None; 2] {
             session.former = None;
-            self.remove_lanes(older);
+        }
+        for index in over {
+            self.remove_lanes(index);
         }
     }
 }
