@@ -42,8 +42,10 @@ const BATCH_DATAGRAMS: u64 = 64;
 /// Two passes of AES-GCM at each of two hops and two of SHA-256, each about as dear as all that the
 /// bare run does to a byte, and half as much again for everything else.
 const AT_MOST: f64 = 10.0;
-/// What the rate of a stream has to be of a transfer's, if transfers are to go over streams.
+/// What the rate of a stream has to be of a transfer's, if transfers are to go over streams; and
+/// what it may cost, which tells more where others are at work beside.
 const STREAM_AT_LEAST: f64 = 0.9;
+const STREAM_CPU_AT_MOST: f64 = 1.1;
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
@@ -69,13 +71,19 @@ fn main() {
     );
     let [transfers, bares, streams] =
         [0, 1, 2].map(|at| Figures::of(rounds.iter().map(move |it| &it[at])));
+    let cpu = median(
+        rounds
+            .iter()
+            .map(|[transfer, _, stream]| stream.cpu.as_secs_f64() / transfer.cpu.as_secs_f64()),
+    );
+    let cpu_met = cpu <= STREAM_CPU_AT_MOST;
     let rate_met = rate >= STREAM_AT_LEAST;
     let met = ratio <= AT_MOST;
     if json {
         let conditions = conditions().map(|(name, value)| format!("{name:?}:{value:?}")).join(",");
         println!(
             "{{\"bench\":\"transfer\",\"conditions\":{{{conditions}}},\"transfer\":{},\"bare\":{},\"stream\":{},\
-             \"targets\":[{{\"name\":\"stream_rate_against_transfer\",\"value\":{rate:.2},\"target\":\"at least {STREAM_AT_LEAST}\",\"met\":{rate_met}}},{{\"name\":\"cpu_against_bare\",\"value\":{ratio:.2},\"target\":\"at most {AT_MOST}\",\"met\":{met}}}]}}",
+             \"targets\":[{{\"name\":\"stream_rate_against_transfer\",\"value\":{rate:.2},\"target\":\"at least {STREAM_AT_LEAST}\",\"met\":{rate_met}}},{{\"name\":\"stream_cpu_against_transfer\",\"value\":{cpu:.2},\"target\":\"at most {STREAM_CPU_AT_MOST}\",\"met\":{cpu_met}}},{{\"name\":\"cpu_against_bare\",\"value\":{ratio:.2},\"target\":\"at most {AT_MOST}\",\"met\":{met}}}]}}",
             transfers.json(),
             bares.json(),
             streams.json(),
@@ -88,6 +96,10 @@ fn main() {
         let verdict = if met { "met" } else { "MISSED" };
         println!("a transfer costs {ratio:.2} times the CPU, target at most {AT_MOST}: {verdict}");
         let verdict = if rate_met { "met" } else { "MISSED" };
+        let cpu_verdict = if cpu_met { "met" } else { "MISSED" };
+        println!(
+            "a stream costs {cpu:.2} times a transfer's CPU, target at most {STREAM_CPU_AT_MOST}: {cpu_verdict}"
+        );
         println!(
             "a stream has {rate:.2} of a transfer's rate, target at least {STREAM_AT_LEAST}: {verdict}"
         );
