@@ -157,6 +157,10 @@ impl Groups {
         let now = member.asked_at;
         let entry = self.groups.entry(group).or_insert_with(|| Group::new(way, now));
         entry.due = now;
+        // Who asks again while he waits waits since he asked first.
+        let before = entry.members.get(&(name, session)).filter(|it| !it.is_answered);
+        let asked_at = before.map_or(now, |it| it.asked_at);
+        let member = Member { asked_at, ..member };
         if entry.members.insert((name, session), member).is_none() {
             *self.members.entry(session).or_insert(0) += 1;
         }
@@ -568,4 +572,4 @@ const MAX_DOUBLINGS: u32 = 5;
 /// What a router that does not answer remembers ends with its time.
 const MAX_TRIES: u32 = 6;
 /// Who asks is answered by then, though a router further on has not answered.
-const ANSWER_AFTER: Duration = Duration::from_millis(300);
+const ANSWER_AFTER: Duration = Duration::from_secs(2);

@@ -244,7 +244,8 @@ fn ask(
         PduHeader { tag, ..PduHeader::new(Action::GroupRequest, stranger.name(), scene.name()) };
     stranger.inbox.clear();
     stranger.send(&mut scene.world, header, &data, std::slice::from_ref(route));
-    scene.world.run(SECOND);
+    // The next router cannot verify who is not published, and is waited for.
+    scene.world.run(3 * SECOND);
     stranger.settle(&mut scene.world);
     let about = |it: &&(PduHeader, Vec<u8>)| it.0.tag == tag;
     let of = |action| stranger.inbox.iter().filter(about).find(|(it, _)| it.action == action);
