@@ -330,6 +330,34 @@ class NackForm:
         return Nack(fields["reason"], fields["value"], optional_name(fields["reporter"]), own).encode()
 
 
+# Fields of messages that are called otherwise in the client.
+RENAMED = {"after": "name", "end": "is_end"}
+
+
+def offered_fields(domain, offer):
+    return {
+        "domain": str(domain),
+        "cost": offer.cost,
+        "ribs": [{"name": str(name), "address": f"{ip}:{port}"} for name, (ip, port) in offer.ribs],
+        "metadata": hexes(offer.metadata),
+        "certificates": hexes(offer.certificates),
+    }
+
+
+def offered_of(fields):
+    def rib_of(one):
+        ip, port = one["address"].rsplit(":", 1)
+        return Name.from_text(one["name"]), (ip, int(port))
+
+    offer = rib.Offer(
+        fields["cost"],
+        tuple(rib_of(one) for one in fields["ribs"]),
+        metadata_of(fields["metadata"]),
+        certificates_of(fields["certificates"]),
+    )
+    return Name.from_text(fields["domain"]), offer
+
+
 class RibForm:
     """Requests and responses: fields that a kind does not have are left out."""
 
@@ -341,7 +369,10 @@ class RibForm:
         found = self.message.parse(octets)
         fields = {"kind": found.kind, "identifier": found.identifier}
         for field in self.fields_of.get(found.kind, ()):
-            value = getattr(found, field)
+            value = getattr(found, RENAMED.get(field, field))
+            if field == "offered":
+                fields[field] = [offered_fields(domain, offer) for domain, offer in value]
+                continue
             fields[field] = hexes(value) if isinstance(value, tuple) else value
             if isinstance(value, Name):
                 fields[field] = str(value)
@@ -356,8 +387,12 @@ class RibForm:
             "metadata": metadata_of,
             "certificates": certificates_of,
             "removals": lambda texts: tuple(rib.Lists.parse(bytes.fromhex(text)) for text in texts),
+            "after": Name.from_text,
+            "end": bool,
+            "offered": lambda offered: tuple(offered_of(one) for one in offered),
         }
-        return self.message(**{key: read.get(key, int)(value) for key, value in fields.items()}).encode()
+        read_fields = {RENAMED.get(key, key): read.get(key, int)(value) for key, value in fields.items()}
+        return self.message(**read_fields).encode()
 
 
 class PayloadForm:
@@ -569,6 +604,7 @@ FORMS = {
         rib.GONE: ("name", "sequence"),
         rib.REMOVALS_SINCE: ("store", "position"),
         rib.LOOK_UP_WAY: ("name", "number"),
+        rib.ASK_DOMAINS: ("revision", "after"),
     }),
     "RIB response": RibForm(rib.Response, {
         rib.FOUND: ("name", "metadata", "certificates"),
@@ -579,6 +615,7 @@ FORMS = {
         rib.CHANGED_BEYOND: ("name", "level", "metadata", "certificates"),
         rib.STORE: ("store",),
         rib.REMOVALS: ("store", "position", "removals"),
+        rib.DOMAINS: ("revision", "end", "offered"),
     }),
     "half": HalfForm(),
     "payload": PayloadForm(),

@@ -34,8 +34,8 @@ pub use capability::{
     MasterArguments, MintArguments, RevokeArguments, ServerArguments, SignerArguments,
 };
 pub use domain::{
-    AdmitArguments, BorderArguments, CreateArguments, DomainArguments, DomainCommand,
-    ListArguments, RemoveArguments, RenewArguments, Right,
+    AdmitArguments, BorderArguments, CarryArguments, CreateArguments, DomainArguments,
+    DomainCommand, ListArguments, RemoveArguments, RenewArguments, Right, RoutesArguments,
 };
 pub use exchange::{ExchangeArguments, ExchangeCommand};
 pub use group::{
@@ -314,6 +314,10 @@ pub struct RouterArguments {
     /// A domain around it, the nearest first; may be repeated
     #[arg(long, value_name = "NAME", value_parser = names::parse)]
     pub(crate) around: Vec<Name>,
+    /// A domain that lies in it, as a neighbour that is a customer: what is known in this domain
+    /// alone may be shown there; may be repeated
+    #[arg(long = "customer", value_name = "NAME", value_parser = names::parse)]
+    pub(crate) customers: Vec<Name>,
     /// Stand at the domain's border, by this word of the domain (`rhumb domain delegate`)
     #[arg(long, value_name = "FILE")]
     pub(crate) border: Option<PathBuf>,

@@ -10,6 +10,7 @@ mod domain;
 mod exchange;
 mod keyserver;
 mod member;
+mod neighbours;
 pub(crate) mod raw;
 mod rib;
 #[cfg(target_os = "linux")]
@@ -50,6 +51,7 @@ pub use domain::{DomainSettings, RouterDomain};
 pub use exchange::{ExchangeSettings, PlainClient, PlainSettings};
 pub use keyserver::{KeyserverSettings, KeyserverWaypoint};
 pub use member::{BgpSettings, MemberSettings, SiteName};
+pub use neighbours::NeighbourSettings;
 use raw::RawConfig;
 pub(crate) use rib::RibLimits;
 #[cfg(target_os = "linux")]
@@ -70,6 +72,8 @@ pub struct RibSettings {
     pub domain: Option<Name>,
     /// The RIBs of the domain around.
     pub parents: Vec<Remote>,
+    /// The domains beside its own.
+    pub neighbours: NeighbourSettings,
     /// What strangers may make its sessions hold.
     pub limits: Limits,
     /// What its directory may take of disk and memory.
@@ -227,10 +231,13 @@ impl ConfigFile {
                 "a RIB below another one is of a domain of its own; give --domain NAME",
             ));
         }
+        let listen = listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT));
+        let neighbours = self.neighbour_settings(domain, !parents.is_empty(), listen)?;
         Ok(RibSettings {
             domain,
             parents,
-            listen: listen.unwrap_or(SocketAddr::new(DEFAULT_LISTEN_IP, DEFAULT_RIB_PORT)),
+            neighbours,
+            listen,
             key: required_key(flags.key.as_ref().or(raw.key.as_ref()), "rib")?,
             store: flags
                 .store

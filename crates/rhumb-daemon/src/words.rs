@@ -42,6 +42,11 @@ impl Labels {
                 let bound = bound.unwrap_or_default();
                 format!("I am known outside by {}{bound}", self.of(via))
             }
+            Statement::Route { via, scope: Scope::ByNeighbour { up_to } } => {
+                let bound = up_to.map(|domain| format!(", no further than {}", self.of(domain)));
+                let bound = bound.unwrap_or_default();
+                format!("I am known by my neighbour {}, as one of several{bound}", self.of(via))
+            }
             Statement::Locator(locator) => format!("I am reached at {}", locator.address()),
             Statement::Service { server, several: false } => {
                 format!("{} may answer for me", self.of(server))

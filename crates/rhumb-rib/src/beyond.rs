@@ -86,9 +86,18 @@ pub(crate) struct Told {
 
 #[derive(Debug)]
 pub(crate) enum Heard {
-    Answer { replica: usize },
-    Absence { replica: usize, rib: Arc<Metadata> },
+    Answer {
+        replica: usize,
+    },
+    Absence {
+        replica: usize,
+        rib: Arc<Metadata>,
+    },
     Change,
+    /// By which certificates a name is known outside of its domain, by a RIB of that.
+    AtHome {
+        rib: Name,
+    },
 }
 
 impl Told {

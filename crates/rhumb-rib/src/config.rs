@@ -1,11 +1,14 @@
 //! What an operator may set. Every default is a named constant with its reason.
 
+use std::net::SocketAddr;
+
 use rhumb_directory::Remote;
 use rhumb_trust::Access;
 use rhumb_wire::Name;
 use rhumb_wire::rib::StoreId;
 
 use crate::Held;
+use crate::neighbours::{MAX_DOMAINS, Neighbour};
 
 /// Whom a RIB serves, and its bounds. All of these guard memory, disk or time against strangers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,14 @@ pub struct Config {
     pub domain: Option<Name>,
     /// The RIBs of the domain around, which know what is outside; nearest first.
     pub parents: Vec<Remote>,
+    /// The domains beside its own.
+    pub neighbours: Vec<Neighbour>,
+    /// The domains around its own, besides those of which it is a customer.
+    pub around: Vec<Name>,
+    /// Where it is for RIBs of other domains; they find no names here if it does not say so.
+    pub address: Option<SocketAddr>,
+    /// Most domains that one neighbour may offer.
+    pub max_domains: usize,
     /// Most names of which it is remembered what those RIBs said.
     pub max_beyond: usize,
     /// Most look-ups in a second that are handed on to them for one that was admitted.
@@ -71,6 +82,10 @@ impl Default for Config {
             store: StoreId::default(),
             domain: None,
             parents: Vec::new(),
+            neighbours: Vec::new(),
+            around: Vec::new(),
+            address: None,
+            max_domains: MAX_DOMAINS,
             max_beyond: MAX_BEYOND,
             climbs_per_admitted_per_s: CLIMBS_PER_ADMITTED_PER_S,
             climbs_per_source_per_s: CLIMBS_PER_SOURCE_PER_S,

@@ -15,6 +15,10 @@ pub struct Counters {
     pub lookups_found_beyond: u64,
     /// Questions asked of the domain around.
     pub climbs: u64,
+    /// Names looked for in the domains that neighbours offer.
+    pub sought: u64,
+    /// Answers to neighbours about which domains are offered to them.
+    pub domains_told: u64,
     /// Answers and changes of the domain around that did not verify.
     pub beyond_refused: u64,
     /// Changes that the domain around told, and that hold.

@@ -13,6 +13,7 @@
 //! | [`server`] | the directory behind a secure endpoint: batches of datagrams in and out |
 //! | [`store`] | where entries live: one file that survives `kill -9`, or memory |
 //! | `beyond`, `upward` | the domain around: what it was asked and said, and what it is told |
+//! | [`Neighbours`], `acquaintances` | the domains beside: what each offers, what it is told, and who knows their names |
 //! | `removals` | who is a member of the directory's domain no longer, and who is told |
 //! | [`Entry`] | all that is known of one name, and which statement supersedes which |
 //! | [`Counters`], [`DropReason`] | what happened, for metrics |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+mod acquaintances;
 mod admission;
 mod allowance;
 mod beyond;
@@ -36,6 +38,7 @@ mod generations;
 mod gone;
 mod limits;
 mod lookup;
+mod neighbours;
 mod pushes;
 mod record;
 mod removals;
@@ -56,6 +59,9 @@ pub use entry::{
 };
 pub use error::RibError;
 pub use limits::{Givers, NameLimits};
+pub use neighbours::{
+    DEFAULT_COST, MAX_DOMAINS, Neighbour, Neighbours, NotTaken, Own, Relation, Tell, Way,
+};
 pub use rhumb_directory::Remote;
 pub use rib::commit::{Commit, Committed};
 pub use rib::verification::{Verdict, Verification};

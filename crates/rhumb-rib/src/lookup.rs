@@ -68,6 +68,35 @@ impl Trail {
     ) -> Result<Self, RibError> {
         let choices =
             |entry: &Entry, _: &[Certificate]| entry.export(now_s).cloned().into_iter().collect();
+        Self::as_far_as(store, (domain, name), choices, max_answer_len)
+    }
+
+    /// The same of a name that a server answers for, too, which is exported: behind the word for
+    /// it.
+    pub(crate) fn outside<S: Store>(
+        store: &mut Cached<S>,
+        domain: Name,
+        name: Name,
+        max_answer_len: usize,
+        now_s: u64,
+    ) -> Result<Self, RibError> {
+        let choices = |entry: &Entry, before: &[Certificate]| {
+            let export = entry.export(now_s).cloned();
+            let is_service = |it: &&Certificate| matches!(it.statement, Statement::Service { .. });
+            let services = entry.routes(now_s).filter(is_service);
+            let services = services.filter(|_| before.is_empty() && export.is_none()).cloned();
+            services.chain(export.clone()).collect()
+        };
+        Self::as_far_as(store, (domain, name), choices, max_answer_len)
+    }
+
+    /// The first way from a name that comes to `domain`.
+    fn as_far_as<S: Store>(
+        store: &mut Cached<S>,
+        (domain, name): (Name, Name),
+        choices: impl Fn(&Entry, &[Certificate]) -> Vec<Certificate>,
+        max_answer_len: usize,
+    ) -> Result<Self, RibError> {
         let trail = Self::walk(store, (name, Some(domain)), choices, 0)?.pop().unwrap_or_default();
         let trail = trail.cut(max_answer_len);
         let reaches = trail.certificates.last().and_then(|last| last.statement.exports_by());
@@ -179,7 +208,7 @@ impl Begun {
         let before = &self.trail.certificates;
         let loops = via == certificate.issuer || before.iter().any(|it| it.issuer == via);
         let is_within = match certificate.statement.scope() {
-            Scope::ByDomain { .. } => !self.is_inside,
+            Scope::ByDomain { .. } | Scope::ByNeighbour { .. } => !self.is_inside,
             Scope::Destination(peer) => self.peer.is_none_or(|other| other == peer),
             Scope::Any | Scope::Several => true,
         };

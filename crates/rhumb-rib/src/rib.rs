@@ -17,6 +17,7 @@ pub(crate) mod commit;
 mod pass_up;
 mod place;
 pub(crate) mod publish;
+mod reach;
 pub(crate) mod remove;
 pub(crate) mod verification;
 
@@ -34,6 +35,7 @@ use rhumb_wire::{Metadata, Name, Statement};
 
 use self::commit::{Staged, StagedRemovals, UnderWay};
 use self::publish::NotTaken;
+pub(crate) use self::reach::Reach;
 use self::remove::{REMOVALS, is_removal};
 use self::verification::Task;
 use crate::absence::Absences;
@@ -72,6 +74,8 @@ pub struct Rib<S> {
     pub(crate) next_order: u64,
     /// The domain around, if there is one.
     pub(crate) beyond: Option<Box<Beyond>>,
+    /// The domains beside its own, if there are any.
+    pub(crate) reach: Option<Box<Reach>>,
     /// Whose turn it is to be verified.
     pub(crate) told_is_next: bool,
     /// Those that wait for an answer and get none.
@@ -184,6 +188,7 @@ impl<S: Store> Rib<S> {
             answers: VecDeque::new(),
             next_order: 0,
             beyond: None,
+            reach: None,
             told_is_next: false,
             abandoned: Vec::new(),
             subscriptions: Subscriptions::new(Bounds {
@@ -205,10 +210,15 @@ impl<S: Store> Rib<S> {
         rib
     }
 
-    /// Goes to the RIBs of the domain around from now on, if there are any.
+    /// Goes to the RIBs of the domain around, and of domains beside, from now on, if there are any.
     pub fn look_beyond(&mut self, now: Instant) {
-        if self.config.domain.is_some() && !self.config.parents.is_empty() {
+        let Some(domain) = self.config.domain else { return };
+        let has_neighbours = !self.config.neighbours.is_empty();
+        if has_neighbours || !self.config.parents.is_empty() {
             self.beyond = Some(Box::new(Beyond::new(&self.config, now)));
+        }
+        if has_neighbours {
+            self.reach = Some(Box::new(Reach::new(domain, &self.config, now)));
         }
     }
 
@@ -223,14 +233,10 @@ impl<S: Store> Rib<S> {
         let Ok(RibRequest { id, body }) = RibRequest::parse(data) else {
             return self.refuse_malformed(data);
         };
-        let is_its_removal = match &body {
-            RibRequestBody::Publish { certificates, .. } => {
-                is_removal(certificates)
-                    && certificates.last().is_some_and(|it| it.issuer == asker.name)
-            }
-            _ => false,
-        };
-        if asker.standing == Standing::Refused && !is_its_removal {
+        if let Some(outcome) = self.answer_outside(&asker, id, &body, now_s) {
+            return outcome;
+        }
+        if asker.standing == Standing::Refused && !is_its_removal(&body, &asker) {
             let refusal = Refusal::NotAuthorised;
             self.admission.note_refused(asker.source, asker.name, refusal, now_s);
             return match body {
@@ -247,6 +253,8 @@ impl<S: Store> Rib<S> {
             }
             RibRequestBody::LookUpMetadata(name) => self.look_up_metadata(asker, id, name, now_s),
             RibRequestBody::LookUpExport(name) => self.look_up_export(asker, id, name, now_s),
+            // It is answered above.
+            RibRequestBody::Domains { .. } => self.refuse(id, Refusal::NotAuthorised),
             RibRequestBody::Publish { metadata, certificates } => {
                 let taken = match is_removal(&certificates) {
                     true => self.take_removal(&asker, id, (metadata, certificates), now_s),
@@ -506,7 +514,13 @@ impl<S: Store> Rib<S> {
             return self.absent(asker, id, name, now_s);
         };
         match Trail::exports(&mut self.store, domain, name, max_answer_len, now_s) {
-            Ok(trail) if trail.certificates.is_empty() => self.absent(asker, id, name, now_s),
+            Ok(trail) if trail.certificates.is_empty() => match self.evidence_of(name, now_s) {
+                Some((metadata, certificates)) => {
+                    let trail = Trail { metadata, certificates }.cut(max_answer_len);
+                    self.found_trail(asker, id, name, trail, now_s)
+                }
+                None => self.absent(asker, id, name, now_s),
+            },
             Ok(trail) => self.found_trail(asker, id, name, trail, now_s),
             Err(error) => {
                 let refusal = self.store_failed(error);
@@ -556,12 +570,18 @@ impl<S: Store> Rib<S> {
         })
     }
 
-    fn found(&mut self, response: RibResponse) -> Outcome {
+    pub(crate) fn found(&mut self, response: RibResponse) -> Outcome {
         self.counters.lookups_found += 1;
         Outcome::Answer(response)
     }
 
-    fn absent(&mut self, asker: Asker, id: RequestId, name: Name, now_s: u64) -> Outcome {
+    pub(crate) fn absent(
+        &mut self,
+        asker: Asker,
+        id: RequestId,
+        name: Name,
+        now_s: u64,
+    ) -> Outcome {
         let certificate = match self.absences.recent(&name, now_s) {
             Some(certificate) => certificate.clone(),
             None => {
@@ -596,13 +616,24 @@ impl<S: Store> Rib<S> {
         }
     }
 
-    fn refuse(&mut self, id: RequestId, refusal: Refusal) -> Outcome {
+    pub(crate) fn refuse(&mut self, id: RequestId, refusal: Refusal) -> Outcome {
         self.counters.count_refusal(refusal);
         Outcome::Answer(RibResponse { id, body: RibResponseBody::Refused(refusal) })
     }
 
-    fn dropped(&mut self, reason: DropReason) -> Outcome {
+    pub(crate) fn dropped(&mut self, reason: DropReason) -> Outcome {
         self.counters.count_drop(reason);
         Outcome::Dropped(reason)
+    }
+}
+
+/// Whether this is a removal by who brings it.
+fn is_its_removal(body: &RibRequestBody, asker: &Asker) -> bool {
+    match body {
+        RibRequestBody::Publish { certificates, .. } => {
+            is_removal(certificates)
+                && certificates.last().is_some_and(|it| it.issuer == asker.name)
+        }
+        _ => false,
     }
 }

@@ -21,6 +21,7 @@
 //!
 //! Whatever else comes in is dropped and counted by [`DropReason`].
 
+mod outside;
 mod parents;
 
 use std::collections::HashMap;
@@ -191,7 +192,8 @@ impl<S: Store> Server<S> {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let beyond = self.rib.beyond.as_ref().and_then(|beyond| beyond.poll_timeout());
         let rib = self.rib.poll_timeout();
-        let due = [self.endpoint.poll_timeout(), rib, beyond, Some(self.sweep_at)];
+        let reach = self.rib.reach.as_ref().and_then(|reach| reach.poll_timeout());
+        let due = [self.endpoint.poll_timeout(), rib, beyond, reach, Some(self.sweep_at)];
         due.into_iter().flatten().min()
     }
 
@@ -277,12 +279,14 @@ impl<S: Store> Server<S> {
     fn advance(&mut self, now: Now) {
         self.take_events(now.instant);
         self.connect_parents(now.instant);
+        self.connect_outside(now.instant);
         if !self.work_is_deferred {
             self.rib.work();
         }
         self.rib.advance(now);
         self.end_removed(now.instant);
         self.send_to_parents(now);
+        self.send_outside(now);
         while let Some(id) = self.rib.poll_abandoned() {
             self.waiting.remove(&id);
         }
@@ -352,7 +356,10 @@ impl<S: Store> Server<S> {
         now: Now,
     ) -> Result<Option<(ReturnPath, RibResponse)>, DropReason> {
         let pdu = Pdu::parse(bytes).map_err(|_| DropReason::MalformedPdu)?;
-        let is_answer = pdu.action() == Action::RibResponse && self.is_parent(session);
+        let is_acquainted =
+            self.endpoint.peer(session).is_some_and(|peer| self.rib.is_acquainted(&peer.name));
+        let is_answer =
+            pdu.action() == Action::RibResponse && (is_acquainted || self.is_parent(session));
         if pdu.action() != Action::RibRequest && !is_answer {
             return Err(DropReason::NotARequest);
         }
@@ -364,7 +371,10 @@ impl<S: Store> Server<S> {
             return Err(DropReason::ForeignSource);
         }
         if is_answer {
-            self.rib.hear(session, pdu.data(), now);
+            let is_heard = is_acquainted && self.rib.hear_outside(peer.name, pdu.data(), now);
+            if !is_heard && self.is_parent(session) {
+                self.rib.hear(session, pdu.data(), now);
+            }
             return Ok(None);
         }
         let overhead = RECORD_OVERHEAD + PduHeader::LEN;
@@ -422,10 +432,15 @@ impl<S: Store> Server<S> {
                 Event::Established { session, attempt, .. } => {
                     self.rib.counters.sessions_established += 1;
                     self.parent_established(session, attempt, now);
+                    self.outside_established(session, attempt, now);
                 }
-                Event::Failed { attempt, .. } => self.parent_failed(attempt, now),
+                Event::Failed { attempt, .. } => {
+                    self.parent_failed(attempt, now);
+                    self.outside_failed(attempt, now);
+                }
                 Event::Closed { session, peer, .. } => {
                     self.parent_closed(session, now);
+                    self.outside_closed(session, now);
                     self.rib.counters.sessions_closed += 1;
                     if self.endpoint.session_of(&peer).is_none() {
                         self.rib.forget_asker(&peer);

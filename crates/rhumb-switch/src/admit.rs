@@ -514,7 +514,7 @@ impl Switch {
                 false => Ok(Some(next.session)),
             };
         }
-        let chain = self.chain_to_present(grant, (from, next.session), now)?;
+        let chain = self.chain_to_present(grant, (from, next.session, pdu.destination()), now)?;
         let path: Vec<Name> = grant.chain.routers().collect();
         let presented = Acceptance { until: None, presented_at: now.instant, path };
         self.admission.note_presented(pdu.source(), next.session, presented);
@@ -566,11 +566,11 @@ impl Switch {
     pub(crate) fn chain_to_present(
         &mut self,
         grant: &Grant,
-        (from, next): (SessionId, SessionId),
+        (from, next, toward): (SessionId, SessionId, Name),
         now: Now,
     ) -> Result<Vec<Certificate>, Stop> {
         if self.is_outside(next, now) {
-            return self.chain_outside(grant, (from, next), now);
+            return self.chain_outside(grant, (from, next, toward), now);
         }
         let router = self.plane.peer(next).map(|peer| peer.name);
         let own = router.and_then(|router| self.publishing.delegation_to(router, now));

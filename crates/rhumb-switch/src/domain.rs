@@ -22,6 +22,7 @@ use crate::grants::Grant;
 use crate::job::HeldPdu;
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::next_hop::Stop;
+use crate::routes::Found;
 use crate::status::DomainStatus;
 use crate::{DropReason, Switch};
 
@@ -32,6 +33,9 @@ pub struct Domain {
     pub name: Name,
     /// The domains around it, the nearest first.
     pub around: Vec<Name>,
+    /// Those that lie in it and have it carry for them: what goes no further than this domain may
+    /// be shown there.
+    pub customers: Vec<Name>,
     /// What the domain says and this router publishes, with the domain's metadata: that the router
     /// is a border of it, and by which domain around it is known outside.
     pub words: Vec<(Arc<Metadata>, Certificate)>,
@@ -165,7 +169,7 @@ impl Switch {
     pub(crate) fn chain_outside(
         &mut self,
         grant: &Grant,
-        (from, next): (SessionId, SessionId),
+        (from, next, toward): (SessionId, SessionId, Name),
         now: Now,
     ) -> Result<Vec<Certificate>, Stop> {
         let known = &grant.chain;
@@ -174,7 +178,7 @@ impl Switch {
         let last = chain.last().and_then(|it| it.statement.hands_on_to());
         let by = last.unwrap_or(known.origin());
         let Some(place) = self.transit.place() else { return Err(no_way()) };
-        let Domain { name: own, around, .. } = place.domain.clone();
+        let Domain { name: own, mut around, customers, .. } = place.domain.clone();
         let holds = |word: &&Certificate| word.not_after_s >= now.unix_s();
         let Some(border) = place.border.as_ref().filter(holds).cloned() else {
             return Err(outside());
@@ -185,6 +189,10 @@ impl Switch {
         chain.push(border);
         let next = self.plane.peer(next).map(|peer| peer.name).ok_or_else(no_way)?;
         chain.push(self.publishing.delegation_to(next, now).ok_or_else(no_way)?);
+        // Who lies in this domain may know what goes as far as it.
+        if self.customer_toward(toward, next, &customers, now) {
+            around.push(own);
+        }
         let leads_back = chain.iter().any(|it| it.issuer == next);
         if chain.iter().filter_map(bound_of).any(|bound| !around.contains(&bound)) {
             return Err(not_exported());
@@ -193,6 +201,21 @@ impl Switch {
             true => Ok(chain),
             false => Err(no_way()),
         }
+    }
+
+    /// Whether a border of one of these domains is the next router towards a destination.
+    fn customer_toward(
+        &mut self,
+        destination: Name,
+        next: Name,
+        customers: &[Name],
+        now: Now,
+    ) -> bool {
+        let Found::Way(way) = self.routes.find(&destination, now.instant) else { return false };
+        let others = way.others.iter().map(|other| &other.chain);
+        let mut chains = others.chain([&way.chain]);
+        let named_by = |chain: &Chain| chain.toward_origin(next);
+        chains.any(|chain| named_by(chain).is_some_and(|it| customers.contains(&it)))
     }
 
     fn exports_of(
@@ -247,7 +270,7 @@ impl Switch {
 /// The domain beyond which an export is not to be known.
 fn bound_of(certificate: &Certificate) -> Option<Name> {
     match certificate.statement.scope() {
-        Scope::ByDomain { up_to } => up_to,
+        Scope::ByDomain { up_to } | Scope::ByNeighbour { up_to } => up_to,
         _ => None,
     }
 }

@@ -468,7 +468,7 @@ impl Switch {
         let known = self.groups.get(&group).and_then(|it| it.member(name, from));
         let Some(membership) = known.map(|it| it.membership.clone()) else { return };
         let Some(grant) = self.grant(name, from, now) else { return };
-        let chain = match self.chain_to_present(&grant, (from, to), now) {
+        let chain = match self.chain_to_present(&grant, (from, to, group), now) {
             Ok(chain) => chain,
             Err(stop) => return self.not_shown((group, name), to, stop.nack, now),
         };

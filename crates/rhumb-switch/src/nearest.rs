@@ -4,8 +4,9 @@
 //!
 //! 1. All ways are looked at, so that there are sessions to measure. Where we are named in one, it
 //!    goes before those that lead elsewhere: whoever named us has chosen already.
-//! 2. Of the others, the one whose next hop answers soonest. A flow stays where it is unless
-//!    another one is clearly nearer ([`STAYS`]).
+//! 2. Ways by different neighbours of a domain go in the order in which the RIB tells them, which
+//!    is that of its rules. Of the others, the one whose next hop answers soonest. A flow stays
+//!    where it is unless another one is clearly nearer ([`STAYS`]).
 //! 3. Who leaves three questions unanswered, after 550 ms of silence, is suspected: flows go by
 //!    others while he is.
 //! 4. Who says that a name is unreachable by him is asked last for a while ([`SHUNNED_FOR`]).
@@ -17,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use rhumb_directory::{Question, Table};
 use rhumb_link::SessionId;
-use rhumb_trust::Now;
-use rhumb_wire::Name;
+use rhumb_trust::{Chain, Now};
 use rhumb_wire::nack::Reason;
+use rhumb_wire::{Name, Statement};
 
 use crate::changes::Grounds;
 use crate::flows::flow_key;
@@ -80,18 +81,20 @@ impl Switch {
         now: Now,
     ) -> Result<NextHop, Stop> {
         let Way { chain, level, flow_until: until, mut others, .. } = way;
-        others.push(Other { chain, level, until });
+        others.insert(0, Other { chain, level, until });
         let (own, destination) = (self.name(), names.1);
-        let mut nearest: Option<((bool, bool, Duration), NextHop)> = None;
+        let mut nearest: Option<((bool, bool, usize, Duration), NextHop)> = None;
         let mut why_not = None;
-        for Other { chain, level, until } in others {
+        let groups: Vec<Vec<Name>> = others.iter().map(|it| neighbours_on(&it.chain)).collect();
+        for (Other { chain, level, until }, group) in others.into_iter().zip(&groups) {
             let named_us = chain.toward_origin(own);
             let hop = named_us.or(chain.last_router()).unwrap_or(destination);
             match self.next_hop_by((&chain, level, until), names, (from, grounds), now) {
                 Ok(next) => {
                     let is_shunned = self.is_avoided(destination, next.session, now);
                     let distance = self.distance(names, next.session, now);
-                    let rank = (is_shunned, named_us.is_none(), distance);
+                    let order = groups.iter().position(|it| it == group).unwrap_or(0);
+                    let rank = (is_shunned, named_us.is_none(), order, distance);
                     if nearest.as_ref().is_none_or(|(least, _)| rank < *least) {
                         nearest = Some((rank, next));
                     }
@@ -255,6 +258,12 @@ impl Switch {
             self.flush_requests(now);
         }
     }
+}
+
+/// The neighbours of domains by which a way leads where a domain has several.
+fn neighbours_on(chain: &Chain) -> Vec<Name> {
+    let certificates = chain.certificates().iter().map(|it| it.statement);
+    certificates.filter(Statement::is_one_of_several).filter_map(|it| it.exports_by()).collect()
 }
 
 /// None of several is left.

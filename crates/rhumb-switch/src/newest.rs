@@ -33,10 +33,11 @@ impl Newest {
         if self.withdraws(certificate) {
             return false;
         }
+        let is_export = certificate.statement.exports_by().is_some();
         let register = match certificate.statement {
-            Statement::Route { .. } if certificate.statement.exports_by().is_some() => {
-                &mut self.export
-            }
+            // By one neighbour of several: it ends nothing, and only a withdrawal ends it.
+            _ if is_export && certificate.statement.is_one_of_several() => return false,
+            Statement::Route { .. } if is_export => &mut self.export,
             Statement::Route { .. } | Statement::Service { .. } => {
                 return self.take_way(certificate);
             }
@@ -146,7 +147,10 @@ pub(crate) fn outdates(newer: &Certificate, older: &Certificate) -> bool {
             let both_hand_on = newer.hands_on_to().is_some() && older.hands_on_to().is_some();
             let both_in_or_out = newer.exports_by().is_some() == older.exports_by().is_some();
             let beside = newer.is_one_of_several() && older.is_one_of_several();
-            newer != older && both_hand_on && both_in_or_out && !beside
+            let by_neighbours = both_in_or_out
+                && newer.exports_by().is_some()
+                && (newer.is_one_of_several() || older.is_one_of_several());
+            newer != older && both_hand_on && both_in_or_out && !beside && !by_neighbours
         }
     };
     of_one_kind && newer.issuer == older.issuer && newer.sequence >= older.sequence

@@ -390,7 +390,10 @@ impl Switch {
         // Somebody else answers for the name now, and where they are is not known yet.
         let is_lone_service =
             matches!(&certificates[..], [Certificate { statement: Statement::Service { .. }, .. }]);
-        let is_in_hand = if !self.routes.tables().needs(first) {
+        // What leads to the domain of a name may change while the name's own word stands.
+        let is_beyond = matches!(told, Heard::Change { level: 1.., .. });
+        let by_another_way = is_beyond && first.statement.exports_by().is_some();
+        let is_in_hand = if !self.routes.tables().needs(first) && !by_another_way {
             true
         } else if first.statement.hands_on_to().is_some() && !is_lone_service {
             for certificate in &certificates {

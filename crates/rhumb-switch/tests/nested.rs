@@ -116,7 +116,12 @@ impl Station {
                 [says(world, &identity, border, later), says(world, &identity, export, later + 1)];
             let words = words.into_iter().filter(|_| is_border);
             let words = words.map(|word| (metadata.clone(), word)).collect();
-            let domain = Some(Domain { name: identity.name(), around: around.clone(), words });
+            let domain = Some(Domain {
+                name: identity.name(),
+                around: around.clone(),
+                customers: Vec::new(),
+                words,
+            });
             let (ribs, locator) = (vec![world.remote_of(rib)], Some(address));
             world.router_with(
                 router,

@@ -76,14 +76,17 @@ impl Chain {
             Scope::Any | Scope::Several => true,
             Scope::Destination(destination) => destination == peer,
             // How far outside is for who is there to judge: `bounds`.
-            Scope::ByDomain { .. } => true,
+            Scope::ByDomain { .. } | Scope::ByNeighbour { .. } => true,
         }
     }
 
     /// The domains in each of which the chain may be known and used: by exports that go no further.
     pub fn bounds(&self) -> impl Iterator<Item = Name> {
         self.certificates.iter().filter_map(|certificate| match certificate.statement {
-            Statement::Route { scope: Scope::ByDomain { up_to }, .. } => up_to,
+            Statement::Route {
+                scope: Scope::ByDomain { up_to } | Scope::ByNeighbour { up_to },
+                ..
+            } => up_to,
             _ => None,
         })
     }
@@ -241,7 +244,10 @@ fn check_structure(origin: Name, certificates: &[Certificate]) -> Result<Scope, 
         }
         is_inside |= is_route && !is_export;
         narrowest = match (narrowest, certificate.statement.scope()) {
-            (narrow, Scope::Any | Scope::ByDomain { .. } | Scope::Several) => narrow,
+            (
+                narrow,
+                Scope::Any | Scope::ByDomain { .. } | Scope::ByNeighbour { .. } | Scope::Several,
+            ) => narrow,
             (Scope::Any, scope) => scope,
             (a, b) if a == b => a,
             _ => return Err(ChainError::ScopesExclude { at }),

@@ -49,7 +49,7 @@ fn is_believed(data: &[u8]) -> bool {
         match scope {
             Scope::Any | Scope::Several => {}
             Scope::Destination(_) => assert_eq!(scope, chain.scope(), "a scope was widened"),
-            Scope::ByDomain { up_to } => {
+            Scope::ByDomain { up_to } | Scope::ByNeighbour { up_to } => {
                 assert!(up_to.is_none_or(|name| chain.bounds().any(|it| it == name)));
             }
         }
@@ -144,7 +144,7 @@ impl Parties {
         let [issuer, kind, subject, peer, signer, begins, at, change] = *step;
         let party = |number: u8| &self.0[usize::from(number % PARTIES_LEN)];
         let (issuer, subject, signer) = (party(issuer), party(subject), party(signer));
-        let statement = match kind % 7 {
+        let statement = match kind % 8 {
             0 | 1 => Statement::Route { via: subject.name, scope: Scope::Any },
             2 => {
                 Statement::Route { via: subject.name, scope: Scope::Destination(party(peer).name) }
@@ -152,6 +152,10 @@ impl Parties {
             6 => {
                 let up_to = (peer % 2 == 0).then(|| party(peer).name);
                 Statement::Route { via: subject.name, scope: Scope::ByDomain { up_to } }
+            }
+            7 => {
+                let up_to = (peer % 2 == 0).then(|| party(peer).name);
+                Statement::Route { via: subject.name, scope: Scope::ByNeighbour { up_to } }
             }
             3 => Statement::Service { server: subject.name, several: false },
             4 => {

@@ -10,8 +10,8 @@
 //! 4. [`AdCert`] is an owner's word for a server in a form to hand
 //!    over, and [`save_key`] writes a key to a file.
 //! 5. [`Membership`] is a trust domain's word for a member, [`Delegation`] for its border router
-//!    and the domain around it, [`Removal`] takes a member's back, and [`Access`] says how a
-//!    service treats whom.
+//!    and the domain around it, [`Carriage`] for a neighbour, [`Removal`] takes a member's back,
+//!    and [`Access`] says how a service treats whom.
 //! 6. [`x509`] has the certificate by which a handshake proves a name.
 //!
 //! Attacker bytes are parsed in `rhumb-wire`; this crate
@@ -21,6 +21,7 @@
 
 mod access;
 mod ad_cert;
+mod carriage;
 mod chain;
 mod delegation;
 mod error;
@@ -39,6 +40,7 @@ pub mod x509;
 
 pub use access::{Access, LABEL, Missing, Rule, Standing, Treatment, Who};
 pub use ad_cert::{AdCert, AdCertError};
+pub use carriage::Carriage;
 pub use chain::{Chain, ChainError, verify_chain};
 pub use delegation::{Delegation, DelegationError, Export};
 pub use error::TrustError;

@@ -113,14 +113,17 @@ impl Statement {
     pub fn is_one_of_several(&self) -> bool {
         matches!(
             self,
-            Self::Route { scope: Scope::Several, .. } | Self::Service { several: true, .. }
+            Self::Route { scope: Scope::Several | Scope::ByNeighbour { .. }, .. }
+                | Self::Service { several: true, .. }
         )
     }
 
     /// The domain by which its issuer is known outside of it, by an export.
     pub fn exports_by(&self) -> Option<Name> {
         match *self {
-            Self::Route { via, scope: Scope::ByDomain { .. } } => Some(via),
+            Self::Route { via, scope: Scope::ByDomain { .. } | Scope::ByNeighbour { .. } } => {
+                Some(via)
+            }
             _ => None,
         }
     }
@@ -149,6 +152,12 @@ pub enum Scope {
     /// By way of a trust domain, which is whom the route names: it may
     /// carry the issuer's traffic to and from its outside.
     ByDomain {
+        /// The outermost domain in which this may be known and used; `None` for everywhere.
+        up_to: Option<Name>,
+    },
+    /// As [`Scope::ByDomain`], by one neighbour of several of a domain, whose other statements of
+    /// this kind stay in force beside it.
+    ByNeighbour {
         /// The outermost domain in which this may be known and used; `None` for everywhere.
         up_to: Option<Name>,
     },
@@ -261,6 +270,11 @@ impl Certificate {
                 Statement::Route { via, scope: Scope::ByDomain { up_to } }
             }
             (1, 3) => Statement::Route { via: reader.name()?, scope: Scope::Several },
+            (1, 4) => {
+                let (via, up_to) = (reader.name()?, reader.name()?);
+                let up_to = (up_to != NO_DOMAIN).then_some(up_to);
+                Statement::Route { via, scope: Scope::ByNeighbour { up_to } }
+            }
             (1, value) => return Err(WireError::UnknownVariant { field: "scope", value }),
             (5, 0) => Statement::Service { server: reader.name()?, several: false },
             (5, 3) => Statement::Service { server: reader.name()?, several: true },
@@ -293,9 +307,10 @@ impl Certificate {
             | Statement::Absence { .. }
             | Statement::Service { .. }
             | Statement::Removal { .. } => Name::LEN,
-            Statement::Route { scope: Scope::Destination(_) | Scope::ByDomain { .. }, .. } => {
-                2 * Name::LEN
-            }
+            Statement::Route {
+                scope: Scope::Destination(_) | Scope::ByDomain { .. } | Scope::ByNeighbour { .. },
+                ..
+            } => 2 * Name::LEN,
             Statement::Locator(_) => LOCATOR_LEN,
             Statement::Withdrawal => 0,
             Statement::Member { limits: Limits { only_to, .. }, .. } => {
@@ -337,6 +352,7 @@ impl Certificate {
             Statement::Route { scope: Scope::Destination(_), .. } => (1, 1),
             Statement::Route { scope: Scope::ByDomain { .. }, .. } => (1, 2),
             Statement::Route { scope: Scope::Several, .. } => (1, 3),
+            Statement::Route { scope: Scope::ByNeighbour { .. }, .. } => (1, 4),
             Statement::Locator(_) => (2, 0),
             Statement::Withdrawal => (3, 0),
             Statement::Absence { .. } => (4, 0),
@@ -359,7 +375,7 @@ impl Certificate {
                 match scope {
                     Scope::Any | Scope::Several => {}
                     Scope::Destination(name) => out.extend_from_slice(&name.0),
-                    Scope::ByDomain { up_to } => {
+                    Scope::ByDomain { up_to } | Scope::ByNeighbour { up_to } => {
                         out.extend_from_slice(&up_to.unwrap_or(NO_DOMAIN).0);
                     }
                 }
@@ -380,13 +396,13 @@ impl Certificate {
     }
 }
 
-fn read_locator(reader: &mut Reader<'_>) -> Result<Locator, WireError> {
+pub(crate) fn read_locator(reader: &mut Reader<'_>) -> Result<Locator, WireError> {
     let ip = Ipv6Addr::from(reader.array::<16>()?);
     let address = SocketAddr::new(IpAddr::V6(ip).to_canonical(), reader.u16()?);
     Locator::new(address).ok_or(WireError::NotCanonical("locator"))
 }
 
-fn emit_locator(locator: Locator, out: &mut Vec<u8>) {
+pub(crate) fn emit_locator(locator: Locator, out: &mut Vec<u8>) {
     let ip = match locator.0.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -445,6 +461,9 @@ pub(crate) mod tests {
             Just(Statement::Withdrawal),
             any_name().prop_map(|subject| Statement::Absence { subject }),
             any_name().prop_map(|via| Statement::Route { via, scope: Scope::Several }),
+            (any_name(), proptest::option::of(any_name())).prop_map(|(via, up_to)| {
+                Statement::Route { via, scope: Scope::ByNeighbour { up_to } }
+            }),
             (any_name(), any::<bool>())
                 .prop_map(|(server, several)| Statement::Service { server, several }),
             (any_name(), 1u32..32, any_limits()).prop_map(|(member, bits, limits)| {

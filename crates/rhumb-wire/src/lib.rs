@@ -16,6 +16,7 @@
 //! | [`transfer`] | the messages of a file transfer, from end to end |
 //! | [`datagram`] | the clear framing of a UDP datagram, and session parameters |
 //! | [`discovery`] | the question whether there is a router on the local network, and the answer |
+//! | [`offer`] | that a domain is reached by a neighbour |
 //! | [`batch`] | many datagrams in one arena: what I/O receives, a switch edits, and I/O sends |
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod group;
 pub mod metadata;
 pub mod nack;
 pub mod name;
+pub mod offer;
 pub mod payload;
 pub mod pdu;
 mod reader;
@@ -45,5 +47,6 @@ pub use certificate::{Certificate, Scope, Statement};
 pub use error::WireError;
 pub use metadata::{Metadata, PublicKey, Role};
 pub use name::Name;
+pub use offer::Offer;
 pub use pdu::{Action, Pdu, PduHeader};
 pub use rights::{Limit, Limits, Rights};

@@ -18,6 +18,7 @@
 //! | request: look up an export | 7 | name |
 //! | request: removals | 8 | the store that the last answer was of (16 bytes), and how far into it that went (8 bytes); zeros at first |
 //! | request: look up another way | 9 | name, number (1 byte, 1 to 7): of the ways to a name that has several, from the second on |
+//! | request: domains | 10 | revision (8 bytes), name: what is offered behind this domain, of this revision; zeros at first |
 //! | response: found | 1 | name, metadata list, certificate list |
 //! | response: absent | 2 | certificate list of one: an absence signed by the RIB |
 //! | response: stored | 3 | nothing |
@@ -27,6 +28,7 @@
 //! | response: found beyond | 7 | level (1 byte, 1 to 8), then as found |
 //! | response: changed beyond | 8 | level (1 byte, 1 to 8), then as changed |
 //! | response: removals | 9 | the store (16 bytes), how far into it this goes (8 bytes), a count (1 byte, at most 8), then for each a metadata list and a certificate list |
+//! | response: domains | 10 | revision (8 bytes), whether nothing follows (1 byte, 0 or 1), a count (1 byte, at most 16), then for each the domain, a length (2 bytes) and an offer, by ascending names |
 //!
 //! The level is how many domains further out the answer was found: 0 in the RIB's own, which the
 //! kinds without it say. A metadata list is a count (1 byte), then per item a length (2 bytes)
@@ -35,6 +37,7 @@
 
 use std::fmt;
 
+use crate::offer::{Offered, emit_offered, read_offered};
 use crate::reader::Reader;
 use crate::{Certificate, Metadata, Name, Statement, WireError};
 
@@ -83,6 +86,14 @@ pub enum RibRequestBody {
         name: Name,
         /// From 1 to one less than [`MAX_WAYS`].
         number: u8,
+    },
+    /// Which domains the RIB's domain offers to who asks, a neighbour: those behind this one by
+    /// name, if what is offered is still of this revision; otherwise all, from the first on.
+    Domains {
+        /// That of the last answer; 0 at first.
+        revision: u64,
+        /// The last domain of that; zeros at first, and when it was the end.
+        after: Name,
     },
     /// A name is not at the router any more that its route leads to, who says so. Not answered.
     Gone {
@@ -165,6 +176,16 @@ pub enum RibResponseBody {
         /// At most [`MAX_REMOVALS`].
         removals: Vec<RemovalLists>,
     },
+    /// The domains that are offered to who asks, by ascending names, as many as fit; none, and the
+    /// revision that was asked with, when there are no more.
+    Domains {
+        /// Another one whenever anything of what is offered is another.
+        revision: u64,
+        /// Whether nothing follows.
+        is_end: bool,
+        /// At most [`MAX_OFFERED`](crate::offer::MAX_OFFERED).
+        offered: Vec<Offered>,
+    },
 }
 
 /// Why a RIB refuses an order.
@@ -223,6 +244,7 @@ impl RibRequest {
             }
             6 => RibRequestBody::Gone { name: reader.name()?, sequence: reader.u64()? },
             8 => RibRequestBody::Removals(read_mark(&mut reader)?),
+            10 => RibRequestBody::Domains { revision: reader.u64()?, after: reader.name()? },
             value => return Err(WireError::UnknownVariant { field: "request", value }),
         };
         reader.finish()?;
@@ -263,6 +285,11 @@ impl RibRequest {
                 emit_head(6, self.id, out);
                 out.extend_from_slice(&name.0);
                 out.extend_from_slice(&sequence.to_be_bytes());
+            }
+            RibRequestBody::Domains { revision, after } => {
+                emit_head(10, self.id, out);
+                out.extend_from_slice(&revision.to_be_bytes());
+                out.extend_from_slice(&after.0);
             }
             RibRequestBody::Removals(since) => {
                 emit_head(8, self.id, out);
@@ -319,6 +346,14 @@ impl RibResponse {
                 RibResponseBody::Changed { name, level, metadata, certificates }
             }
             6 => RibResponseBody::Store(StoreId(reader.array()?)),
+            10 => {
+                let (revision, end) = (reader.u64()?, reader.u8()?);
+                if end > 1 {
+                    return Err(WireError::NotCanonical("end"));
+                }
+                let offered = read_offered(&mut reader)?;
+                RibResponseBody::Domains { revision, is_end: end == 1, offered }
+            }
             9 => RibResponseBody::Removals {
                 to: read_mark(&mut reader)?,
                 removals: read_removals(&mut reader)?,
@@ -371,6 +406,12 @@ impl RibResponse {
                 emit_head(4, self.id, out);
                 out.push(Refusal::Superseded as u8);
                 Certificate::emit_list(std::slice::from_ref(newer), out);
+            }
+            RibResponseBody::Domains { revision, is_end, offered } => {
+                emit_head(10, self.id, out);
+                out.extend_from_slice(&revision.to_be_bytes());
+                out.push(u8::from(*is_end));
+                emit_offered(offered, out);
             }
             RibResponseBody::Removals { to, removals } => {
                 assert!(removals.len() <= MAX_REMOVALS, "more removals than an answer holds");
@@ -506,6 +547,7 @@ mod tests {
     use crate::certificate::MAX_CHAIN;
     use crate::certificate::tests::{any_certificate, any_name};
     use crate::metadata::MAX_LIST;
+    use crate::offer::{MAX_OFFERED, tests::any_offer};
     use crate::{PublicKey, Role};
     use proptest::prelude::*;
 
@@ -537,6 +579,11 @@ mod tests {
         all.prop_map(|(to, removals)| RibResponseBody::Removals { to, removals })
     }
 
+    fn any_offered() -> impl Strategy<Value = Vec<Offered>> {
+        let offered = prop::collection::btree_map(any_name(), any_offer(), 0..=MAX_OFFERED);
+        offered.prop_map(|offered| offered.into_iter().collect())
+    }
+
     fn any_request() -> impl Strategy<Value = RibRequest> {
         let body = prop_oneof![
             any_name().prop_map(RibRequestBody::LookUpRoute),
@@ -551,6 +598,8 @@ mod tests {
             Just(RibRequestBody::Acknowledge),
             Just(RibRequestBody::WhichStore),
             any_mark().prop_map(RibRequestBody::Removals),
+            (any::<u64>(), any_name())
+                .prop_map(|(revision, after)| RibRequestBody::Domains { revision, after }),
         ];
         (any::<u32>(), body).prop_map(|(id, body)| RibRequest { id: RequestId(id), body })
     }
@@ -571,6 +620,9 @@ mod tests {
             (1u8..=11).prop_map(|r| RibResponseBody::Refused(Refusal::from_u8(r).unwrap())),
             any_certificate().prop_map(RibResponseBody::Superseded),
             any_removals(),
+            (any::<u64>(), any::<bool>(), any_offered()).prop_map(|(revision, is_end, offered)| {
+                RibResponseBody::Domains { revision, is_end, offered }
+            }),
             (any_name(), 0..=MAX_LEVEL, lists(), any_certificate()).prop_map(
                 |(name, level, (metadata, mut certificates), first)| {
                     certificates.truncate(MAX_CHAIN - 1);

@@ -46,7 +46,7 @@ fn run(line: &CommandLine) -> Outcome<ExitCode> {
         Command::Keygen(arguments) => commands::keygen::run(arguments, form),
         Command::Name(arguments) => commands::name::run(arguments, form),
         Command::Certify(arguments) => commands::certify::run(arguments, form),
-        Command::Domain(arguments) => commands::domain::run(&arguments.command, form),
+        Command::Domain(arguments) => commands::domain::run(&arguments.command, &file, form),
         Command::Inspect(arguments) => commands::inspect::run(&arguments.file, form),
         Command::Router(arguments) => {
             commands::router::run(&file.router(arguments)?, with_parent, form)

@@ -34,6 +34,7 @@ mod hello_flood;
 mod logs;
 mod mobility;
 mod names;
+mod neighbours;
 mod path_mtu;
 mod ports;
 mod privileges;

@@ -20,6 +20,8 @@ MOST_IN_A_LIST = 8
 
 # The scope of a route or a service that is one of several.
 _ONE_OF_SEVERAL = 3
+# The scopes of exports: by the only domain that a name is known by, and by one neighbour of several.
+_BY_DOMAIN, _BY_NEIGHBOUR = 2, 4
 # Bits of the scope of a member.
 _ONE_DESTINATION, _INSIDE = 1, 2
 _VERSION = 1
@@ -105,8 +107,10 @@ class Certificate:
             raise Untrusted("certificate: its sequence is ahead of the time")
 
     def _statement(self) -> bytes:
-        scope = 2 if self.is_export else 0 if self.destination is None else 1
+        scope = 0 if self.destination is None else 1
         scope = _ONE_OF_SEVERAL if self.is_one_of_several else scope
+        if self.is_export:
+            scope = _BY_NEIGHBOUR if self.is_one_of_several else _BY_DOMAIN
         only_to = self.limits.only_to
         if self.rights is not None:
             scope = (0 if only_to is None else _ONE_DESTINATION) | (_INSIDE if self.limits.inside_only else 0)
@@ -120,7 +124,7 @@ class Certificate:
         if self.is_export:
             parts += [_EVERYWHERE if self.up_to is None else self.up_to.octets]
         if self.address is not None:
-            parts += [_encode_address(self.address)]
+            parts += [encode_address(self.address)]
         if self.rights is not None:
             numbers = (self.rights, self.limits.names, self.limits.kbit_per_s)
             parts += [number.to_bytes(4, "big") for number in numbers]
@@ -136,6 +140,7 @@ class Certificate:
         if not ROUTE <= type_ <= REMOVAL:
             raise Malformed("certificate: type")
         is_one_of_several = type_ in (ROUTE, SERVICE) and scope == _ONE_OF_SEVERAL
+        is_one_of_several = is_one_of_several or (type_, scope) == (ROUTE, _BY_NEIGHBOUR)
         if not is_one_of_several and scope > {ROUTE: 2, MEMBER: _ONE_DESTINATION | _INSIDE}.get(type_, 0):
             raise Malformed("certificate: scope")
         sequence, not_before_s, not_after_s = (reader.integer(8) for _ in range(3))
@@ -144,9 +149,9 @@ class Certificate:
         issuer = _read_name(reader)
         subject = _read_name(reader) if type_ in (ROUTE, ABSENCE, SERVICE, MEMBER, REMOVAL) else None
         destination = _read_name(reader) if (type_, scope) == (ROUTE, 1) else None
-        is_export = (type_, scope) == (ROUTE, 2)
+        is_export = type_ == ROUTE and scope in (_BY_DOMAIN, _BY_NEIGHBOUR)
         up_to = _read_name(reader) if is_export else None
-        address = _read_address(reader) if type_ == LOCATOR else None
+        address = read_address(reader) if type_ == LOCATOR else None
         rights = _read_rights(reader) if type_ == MEMBER else None
         limits = _read_limits(reader, scope) if type_ == MEMBER else Limits()
         signature = reader.take(_SIGNATURE_LENGTH)
@@ -264,7 +269,7 @@ def _read_limits(reader: Reader, scope: int) -> Limits:
     return Limits(names, kbit_per_s, scope & _INSIDE != 0, only_to)
 
 
-def _encode_address(address: Address) -> bytes:
+def encode_address(address: Address) -> bytes:
     ip = ipaddress.ip_address(address[0])
     if isinstance(ip, ipaddress.IPv4Address):
         octets = b"\0" * 10 + b"\xff\xff" + ip.packed
@@ -273,7 +278,7 @@ def _encode_address(address: Address) -> bytes:
     return octets + address[1].to_bytes(2, "big")
 
 
-def _read_address(reader: Reader) -> Address:
+def read_address(reader: Reader) -> Address:
     ip6 = ipaddress.IPv6Address(reader.take(16))
     ip = ip6.ipv4_mapped or ip6
     port = reader.integer(2)

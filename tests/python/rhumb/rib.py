@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import List, Sequence, Tuple
 
 from . import certificates
-from .certificates import ABSENCE, Certificate
+from .certificates import ABSENCE, Address, Certificate, encode_address, read_address
 from .errors import Malformed
 from .metadata import Metadata
 from .names import NAME_LENGTH, Name
 from .reader import Reader
 
 LOOK_UP_ROUTE, LOOK_UP_METADATA, PUBLISH, ACKNOWLEDGE, WHICH_STORE, GONE = 1, 2, 3, 4, 5, 6
-LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY = 7, 8, 9
+LOOK_UP_EXPORT, REMOVALS_SINCE, LOOK_UP_WAY, ASK_DOMAINS = 7, 8, 9, 10
 FOUND, ABSENT, STORED, REFUSED, CHANGED, STORE = 1, 2, 3, 4, 5, 6
-FOUND_BEYOND, CHANGED_BEYOND, REMOVALS = 7, 8, 9
+FOUND_BEYOND, CHANGED_BEYOND, REMOVALS, DOMAINS = 7, 8, 9, 10
 
 # Most ways to one name.
 MOST_WAYS = 8
@@ -38,6 +38,9 @@ REFUSALS = {
 _MOST_METADATA = 9
 _MOST_LEVELS = 8
 _MOST_REMOVALS = 8
+_MOST_OFFERED = 16
+_MOST_RIBS = 2
+_OFFER_VERSION = 1
 # What has a chain from a name outward.
 _CHAINS = (FOUND, CHANGED, FOUND_BEYOND, CHANGED_BEYOND)
 
@@ -71,6 +74,58 @@ class Lists:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """That a domain is reached by the neighbour that says so. Nothing in it is verified yet."""
+
+    cost: int
+    ribs: Tuple[Tuple[Name, Address], ...]
+    metadata: Tuple[Metadata, ...]
+    certificates: Tuple[Certificate, ...]
+
+    def encode(self) -> bytes:
+        """The offer as it travels."""
+        head = bytes([_OFFER_VERSION]) + self.cost.to_bytes(4, "big") + bytes([len(self.ribs)])
+        ribs = b"".join(name.octets + encode_address(address) for name, address in self.ribs)
+        return head + ribs + encode_metadata(self.metadata) + certificates.encode_list(self.certificates)
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Offer":
+        """Reads bytes that are exactly one."""
+        reader = Reader(data, "offer")
+        reader.expect(bytes([_OFFER_VERSION]), "offer version")
+        cost, count = reader.integer(4), reader.integer(1)
+        if count > _MOST_RIBS:
+            raise Malformed("offer: RIBs")
+        ribs = tuple((Name(reader.take(NAME_LENGTH)), read_address(reader)) for _ in range(count))
+        metadata = tuple(read_metadata(reader))
+        offer = cls(cost, ribs, metadata, tuple(certificates.read_list(reader)))
+        reader.end()
+        return offer
+
+
+def _encode_offered(offered: Sequence[Tuple[Name, Offer]]) -> bytes:
+    parts = [bytes([len(offered)])]
+    for domain, offer in offered:
+        data = offer.encode()
+        parts += [domain.octets, len(data).to_bytes(2, "big"), data]
+    return b"".join(parts)
+
+
+def _read_offered(reader: Reader) -> Tuple[Tuple[Name, Offer], ...]:
+    count = reader.integer(1)
+    if count > _MOST_OFFERED:
+        raise Malformed("RIB response: offers")
+    offered = []
+    for _ in range(count):
+        domain = Name(reader.take(NAME_LENGTH))
+        offered.append((domain, Offer.parse(reader.take(reader.integer(2)))))
+    octets = [domain.octets for domain, _ in offered]
+    if octets != sorted(set(octets)):
+        raise Malformed("RIB response: offers out of order")
+    return tuple(offered)
+
+
+@dataclass(frozen=True)
 class Request:
     """A question, an order or an acknowledgement. ``name`` is for look-ups, the lists are for publishing."""
 
@@ -86,6 +141,8 @@ class Request:
     position: int = 0
     # Of the way that is asked for.
     number: int = 0
+    # Of what is offered, behind the domain of this name.
+    revision: int = 0
 
     def encode(self) -> bytes:
         """The data of a RibRequest PDU."""
@@ -96,6 +153,8 @@ class Request:
             return header
         if self.kind == REMOVALS_SINCE:
             return header + self.store + self.position.to_bytes(8, "big")
+        if self.kind == ASK_DOMAINS:
+            return header + self.revision.to_bytes(8, "big") + self.name.octets
         if self.kind == GONE:
             return header + self.name.octets + self.sequence.to_bytes(8, "big")
         if self.kind == LOOK_UP_WAY:
@@ -122,6 +181,9 @@ class Request:
             request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), sequence=reader.integer(8))
         elif kind == REMOVALS_SINCE:
             request = cls(kind, identifier, store=reader.take(STORE_LENGTH), position=reader.integer(8))
+        elif kind == ASK_DOMAINS:
+            revision = reader.integer(8)
+            request = cls(kind, identifier, Name(reader.take(NAME_LENGTH)), revision=revision)
         else:
             raise Malformed("RIB request: kind")
         reader.end()
@@ -146,6 +208,10 @@ class Response:
     # How far into the store's removals these go, and these.
     position: int = 0
     removals: Tuple[Lists, ...] = ()
+    # What is offered to a neighbour, as of which revision, and whether nothing follows.
+    revision: int = 0
+    is_end: bool = False
+    offered: Tuple[Tuple[Name, Offer], ...] = ()
 
     def encode(self) -> bytes:
         """The data of a RibResponse PDU."""
@@ -160,6 +226,8 @@ class Response:
             data += bytes([self.refusal])
             if self.refusal == SUPERSEDED:
                 data += certificates.encode_list(self.certificates)
+        if self.kind == DOMAINS:
+            data += self.revision.to_bytes(8, "big") + bytes([self.is_end]) + _encode_offered(self.offered)
         data += self.store
         if self.kind == REMOVALS:
             data += self.position.to_bytes(8, "big") + bytes([len(self.removals)])
@@ -197,6 +265,12 @@ class Response:
             response = cls(kind, identifier, certificates=shown, refusal=refusal)
         elif kind == STORE:
             response = cls(kind, identifier, store=reader.take(STORE_LENGTH))
+        elif kind == DOMAINS:
+            revision, end = reader.integer(8), reader.integer(1)
+            if end > 1:
+                raise Malformed("RIB response: end")
+            offered = _read_offered(reader)
+            response = cls(kind, identifier, revision=revision, is_end=end == 1, offered=offered)
         elif kind == REMOVALS:
             store, position, count = reader.take(STORE_LENGTH), reader.integer(8), reader.integer(1)
             if count > _MOST_REMOVALS:

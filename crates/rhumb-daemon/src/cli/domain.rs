@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use rhumb_wire::{Limits, Name, Rights};
 
+use crate::admin::Admin;
 use crate::names;
 use crate::remote::Remote;
 use crate::size::parse_rate;
@@ -33,7 +34,12 @@ pub enum DomainCommand {
     Remove(RemoveArguments),
     /// Let a router stand at the domain's border, and say which domain is around this one
     Delegate(BorderArguments),
-    /// Show what a membership, a border file or a removal says
+    /// Let a neighbour domain carry for this one, as a word that the domain's RIB shows it
+    Carry(CarryArguments),
+    /// Show which domains a running RIB reaches by which neighbours, the way that is taken first,
+    /// and why
+    Routes(RoutesArguments),
+    /// Show what a membership, a border file, a carriage file or a removal says
     Inspect {
         /// The file
         file: PathBuf,
@@ -223,6 +229,39 @@ pub struct BorderArguments {
     /// Where to write the border file, which is public
     #[arg(long, value_name = "FILE", default_value = "router.border")]
     pub out: PathBuf,
+}
+
+/// `rhumb domain carry`
+#[derive(Debug, Args)]
+pub struct CarryArguments {
+    /// The domain's key
+    #[arg(long, value_name = "FILE", default_value = "domain.key")]
+    pub key: PathBuf,
+    /// The neighbour domain that may carry
+    #[arg(long = "by", value_name = "NAME", value_parser = names::parse)]
+    pub neighbour: Name,
+    /// To and from its own names and its customers' alone, as for a peer or a customer [default: to
+    /// and from everybody, as for a provider]
+    #[arg(long)]
+    pub within: bool,
+    /// For how many days from now
+    #[arg(long, default_value_t = MOST_BORDER_DAYS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BORDER_DAYS)))]
+    pub days: u32,
+    /// Where to write the carriage file, which is public
+    #[arg(long, value_name = "FILE", default_value = "neighbour.carriage")]
+    pub out: PathBuf,
+}
+
+/// `rhumb domain routes`
+#[derive(Debug, Args)]
+pub struct RoutesArguments {
+    /// The domain that is to be reached [default: all]
+    #[arg(value_parser = names::parse)]
+    pub domain: Option<Name>,
+    /// The admin socket or address of the RIB [default: from the configuration file, or else the
+    /// only socket at the usual place]
+    #[arg(long, value_name = "PATH|ADDR", value_parser = Admin::parse)]
+    pub admin: Option<Admin>,
 }
 
 /// What a member may do.

@@ -18,6 +18,7 @@ pub struct DomainSettings {
     /// The domain; without one it is that of the border file.
     name: Option<Name>,
     around: Vec<Name>,
+    customers: Vec<Name>,
     border: Option<PathBuf>,
 }
 
@@ -28,6 +29,8 @@ pub struct RouterDomain {
     pub name: Name,
     /// The domains around that one, the nearest first.
     pub around: Vec<Name>,
+    /// The domains that lie in it, as neighbours that are customers.
+    pub customers: Vec<Name>,
     /// By what it stands at the domain's border, if it does.
     pub delegation: Option<Delegation>,
 }
@@ -38,7 +41,8 @@ impl DomainSettings {
     pub fn open(&self, router: Name, now_s: u64) -> Outcome<RouterDomain> {
         let Some(path) = &self.border else {
             let name = self.name.ok_or_else(nameless)?;
-            return Ok(RouterDomain { name, around: self.around.clone(), delegation: None });
+            let (around, customers) = (self.around.clone(), self.customers.clone());
+            return Ok(RouterDomain { name, around, customers, delegation: None });
         };
         let shown = path.display();
         let refused = |problem: String| Failure::setup_text(format!("{shown}: {problem}"));
@@ -77,7 +81,8 @@ impl DomainSettings {
             _ => self.around.clone(),
         };
         check_around(name, &around)?;
-        Ok(RouterDomain { name, around, delegation: Some(delegation) })
+        let customers = self.customers.clone();
+        Ok(RouterDomain { name, around, customers, delegation: Some(delegation) })
     }
 }
 
@@ -95,6 +100,12 @@ impl ConfigFile {
                 around.extend(self.parsed(Some(text), parse_name)?);
             }
         }
+        let mut customers = flags.customers.clone();
+        if customers.is_empty() {
+            for text in raw.customers.iter().flatten() {
+                customers.extend(self.parsed(Some(text), parse_name)?);
+            }
+        }
         let border = flags.border.clone().or_else(|| raw.border.clone());
         match (name, &border) {
             (None, None) if around.is_empty() => return Ok(None),
@@ -102,7 +113,7 @@ impl ConfigFile {
             (Some(name), _) => check_around(name, &around)?,
             (None, Some(_)) => {}
         }
-        Ok(Some(DomainSettings { name, around, border }))
+        Ok(Some(DomainSettings { name, around, customers, border }))
     }
 
     /// What options, or else the file, say of a node's export.
@@ -167,7 +178,12 @@ mod tests {
         let text = format!("[router.domain]\nname = \"{own}\"\naround = [\"{PARENT}\"]\n");
         let opened =
             |text: &str, flags| settings(text, flags).unwrap().unwrap().open(ROUTER, NOW_S);
-        let expected = RouterDomain { name: own, around: vec![PARENT], delegation: None };
+        let expected = RouterDomain {
+            name: own,
+            around: vec![PARENT],
+            customers: Vec::new(),
+            delegation: None,
+        };
         assert_eq!(opened(&text, &none).unwrap(), expected);
         let flags = RouterArguments { domain: Some(other), ..RouterArguments::default() };
         assert_eq!(opened(&text, &flags).unwrap().name, other);
@@ -194,6 +210,7 @@ mod tests {
         let beside = |name: Option<Name>, around: &[Name]| DomainSettings {
             name,
             around: around.to_vec(),
+            customers: Vec::new(),
             border: Some(path.clone()),
         };
         let outer = Name([9; 32]);
@@ -204,7 +221,12 @@ mod tests {
         ] {
             let opened = beside(name, around).open(ROUTER, NOW_S).unwrap();
             let delegation = Some(delegation.clone());
-            let expected = RouterDomain { name: own.name(), around: expected.to_vec(), delegation };
+            let expected = RouterDomain {
+                name: own.name(),
+                around: expected.to_vec(),
+                customers: Vec::new(),
+                delegation,
+            };
             assert_eq!(opened, expected);
         }
         let refused = |settings: DomainSettings, router, now_s| {

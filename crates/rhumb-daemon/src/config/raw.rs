@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::access::{RULE_KEYS, RawRule};
+use super::neighbours::{NEIGHBOUR_KEYS, RawNeighbour};
 use super::value::{Fault, RawWorkers, line_at};
 use super::words;
 
@@ -46,6 +47,9 @@ pub(crate) struct RawRib {
     pub(crate) admin: Option<Spanned<String>>,
     pub(crate) domain: Option<Spanned<String>>,
     pub(crate) parent: Option<Vec<Spanned<String>>>,
+    pub(crate) address: Option<Spanned<String>>,
+    pub(crate) around: Option<Vec<Spanned<String>>>,
+    pub(crate) neighbour: Vec<Spanned<RawNeighbour>>,
     pub(crate) disk_mib: Option<Spanned<u64>>,
     pub(crate) memory_mib: Option<Spanned<u64>>,
     pub(crate) strangers_percent: Option<Spanned<u64>>,
@@ -88,6 +92,7 @@ pub(crate) struct RawDomain {
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) around: Option<Vec<Spanned<String>>>,
     pub(crate) border: Option<PathBuf>,
+    pub(crate) customers: Option<Vec<Spanned<String>>>,
 }
 
 /// `[node]`
@@ -233,6 +238,7 @@ pub(crate) fn parse(text: &str) -> Result<RawConfig, Fault> {
         let section = format!("[{service}.access]");
         check_below(text, root.get_ref(), &[service, "access"], &section, RULE_KEYS)?;
     }
+    check_below(text, root.get_ref(), &["rib", "neighbour"], "rib.neighbour", NEIGHBOUR_KEYS)?;
     check_below(text, root.get_ref(), &["router", "domain"], "router.domain", DOMAIN_KEYS)?;
     for (path, keys) in super::member::MEMBER_TABLES {
         check_below(text, root.get_ref(), path, &path.join("."), keys)?;
@@ -340,6 +346,9 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "admin",
             "domain",
             "parent",
+            "address",
+            "around",
+            "neighbour",
             "disk_mib",
             "memory_mib",
             "strangers_percent",
@@ -456,7 +465,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     #[cfg(target_os = "linux")]
     ("stamp", super::stamp::STAMP_KEYS),
 ];
-const DOMAIN_KEYS: &[&str] = &["name", "around", "border"];
+const DOMAIN_KEYS: &[&str] = &["name", "around", "border", "customers"];
 const BORDER_STAMP_KEYS: &[&str] = &["peer", "source", "capability", "principal", "resolvers"];
 const WAYPOINT_KEYS: &[&str] =
     &["address", "master", "follower", "window_bits", "grace_ms", "skew_ms", "suite"];
@@ -502,6 +511,7 @@ mod tests {
             assert_eq!(fields(&format!("{header}\nzzz = 1")), *keys);
         }
         assert_eq!(fields("[router.domain]\nzzz = 1"), DOMAIN_KEYS);
+        assert_eq!(fields("[[rib.neighbour]]\nzzz = 1"), NEIGHBOUR_KEYS);
         assert_eq!(fields("[[border.stamp]]\nzzz = 1"), BORDER_STAMP_KEYS);
         assert_eq!(fields("[[router.access]]\nzzz = 1"), RULE_KEYS);
         assert_eq!(fields("[[exchange.plain]]\nzzz = 1"), super::super::exchange::PLAIN_KEYS);

@@ -44,10 +44,16 @@ impl<S: Store> Rib<S> {
         if beyond.is_parent(&asker.name) {
             return self.absent(asker, request, name, now_s);
         }
-        if let Some(known) = beyond.recall(&question, now_s) {
+        let known = beyond.recall(&question, now_s);
+        if let Some(known) = self.reached(&question, now_s).or(known) {
             return self.found_beyond(asker, request, name, known, now_s);
         }
-        if !beyond.directory.is_ready() || self.absences.recent(&name, now_s).is_some() {
+        let can_seek = self.can_seek();
+        let Some(beyond) = &mut self.beyond else {
+            return self.absent(asker, request, name, now_s);
+        };
+        let is_nowhere = !can_seek && !beyond.directory.is_ready();
+        if is_nowhere || self.absences.recent(&name, now_s).is_some() {
             return self.absent(asker, request, name, now_s);
         }
         if !beyond.is_climbing(&question) && !beyond.may_ask(Payer::of(&asker), &self.config, now_s)
@@ -90,11 +96,13 @@ impl<S: Store> Rib<S> {
 
     /// Answers all who wait for a question that has ended: by what is remembered, even if it is not
     /// known whether it still holds, or by an absence.
-    fn conclude(&mut self, question: &Question, now_s: u64) {
+    pub(crate) fn conclude(&mut self, question: &Question, now_s: u64) {
         let Some(name) = name_in(question) else { return };
+        let reached = self.reached_before(question, now_s);
         let Some(beyond) = &mut self.beyond else { return };
         let climbers = beyond.take_climbers(question);
         let known = match question {
+            _ if reached.is_some() => reached,
             _ if climbers.is_empty() => None,
             Question::Route(_) | Question::Way(..) => {
                 let known = beyond.in_force(&name, question.number(), now_s);
@@ -134,18 +142,26 @@ impl<S: Store> Rib<S> {
             self.told(told, holds, now);
         }
         while let Some(question) = self.beyond.as_mut().and_then(|it| it.next_to_ask()) {
-            let beyond = self.beyond.as_mut();
-            if beyond.is_some_and(|it| it.directory.look_up(question, now.instant)) {
-                self.counters.climbs += 1;
-            } else {
-                self.conclude(&question, now.unix_s());
+            if !self.seek(&question, now.instant) {
+                self.climb_on(&question, now);
             }
         }
         let concluded = |rib: &mut Self| rib.beyond.as_mut()?.directory.poll_concluded();
         while let Some((question, _)) = concluded(self) {
             self.conclude(&question, now.unix_s());
         }
+        self.advance_reach(now);
         self.pass_up(now);
+    }
+
+    /// Puts a question to the RIBs of the domain around.
+    pub(crate) fn climb_on(&mut self, question: &Question, now: Now) {
+        let beyond = self.beyond.as_mut();
+        if beyond.is_some_and(|it| it.directory.look_up(*question, now.instant)) {
+            self.counters.climbs += 1;
+        } else {
+            self.conclude(question, now.unix_s());
+        }
     }
 }
 
@@ -311,6 +327,9 @@ impl<S: Store> Rib<S> {
 
     /// Something was verified.
     fn told(&mut self, told: Told, holds: bool, now: Now) {
+        if let Heard::AtHome { rib } = told.heard {
+            return self.found_at_home(rib, told, holds, now);
+        }
         let Told { heard, name, number, what, .. } = told;
         let question = Question::way(name, number);
         let Some(beyond) = &mut self.beyond else { return };
@@ -346,7 +365,7 @@ impl<S: Store> Rib<S> {
                     self.push_to_subscribers(name);
                 }
             }
-            Heard::Change => {}
+            Heard::Change | Heard::AtHome { .. } => {}
         }
     }
 
@@ -357,15 +376,19 @@ impl<S: Store> Rib<S> {
         max_answer_len: usize,
         now_s: u64,
     ) -> Option<RibResponseBody> {
-        let Remembered { level, metadata, certificates } =
-            self.beyond.as_mut()?.in_force(&name, 0, now_s)?;
+        let reached = self.reached_before(&Question::Route(name), now_s);
+        let known = match reached {
+            Some(reached) => reached,
+            None => self.beyond.as_mut()?.in_force(&name, 0, now_s)?,
+        };
+        let Remembered { level, metadata, certificates } = known;
         let trail = Trail { metadata, certificates }.cut(max_answer_len);
         let Trail { metadata, certificates } = trail;
         Some(RibResponseBody::Changed { name, level, metadata, certificates })
     }
 }
 
-fn name_in(question: &Question) -> Option<Name> {
+pub(super) fn name_in(question: &Question) -> Option<Name> {
     match question {
         Question::Route(name) | Question::Way(name, _) | Question::Metadata(name) => Some(*name),
         _ => None,

@@ -18,6 +18,9 @@ use crate::{DropReason, Entry, RibError};
 impl<S: Store> Rib<S> {
     /// Notes which of these entries are to be looked at.
     pub(crate) fn note_to_pass<'a>(&mut self, entries: impl Iterator<Item = (Name, &'a Entry)>) {
+        if self.config.parents.is_empty() {
+            return;
+        }
         let (Some(beyond), Some(domain)) = (&mut self.beyond, self.config.domain) else { return };
         for (name, entry) in entries {
             if name == domain {

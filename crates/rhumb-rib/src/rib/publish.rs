@@ -281,6 +281,8 @@ fn check_shape(certificates: &[Certificate]) -> Result<(), Refusal> {
     let is_none = |it: &Certificate| {
         use Statement::{Absence, Member, Removal};
         matches!(it.statement, Absence { .. } | Member { .. } | Removal { .. })
+            // What a domain says of a neighbour goes to that neighbour, with what it offers.
+            || it.statement.exports_by().is_some() && it.statement.is_one_of_several()
     };
     if certificates.iter().any(is_none) {
         return Err(Refusal::NotPublishable);

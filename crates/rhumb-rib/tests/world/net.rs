@@ -104,6 +104,18 @@ impl Net {
         number
     }
 
+    /// The name of a directory.
+    pub(crate) fn name_of(&self, number: usize) -> Name {
+        self.ribs[number].identity.name()
+    }
+
+    /// Starts a directory anew with other settings.
+    pub(crate) fn configure(&mut self, number: usize, change: impl FnOnce(&mut Config)) {
+        self.stop(number);
+        change(&mut self.ribs[number].config);
+        self.start(number);
+    }
+
     /// Starts a directory with the store that it has.
     pub(crate) fn start(&mut self, number: usize) {
         self.secrets += 1;

@@ -131,7 +131,8 @@ fn add_router(
     (name, around, ribs): (Name, &[Name], &[Remote]),
     words: Vec<(Arc<rhumb_wire::Metadata>, Certificate)>,
 ) -> StationId {
-    let domain = rhumb_switch::Domain { name, around: around.to_vec(), words };
+    let domain =
+        rhumb_switch::Domain { name, around: around.to_vec(), customers: Vec::new(), words };
     world.add_router_as(identity, |config| {
         config.ribs = ribs.to_vec();
         config.domain = Some(domain);

@@ -21,6 +21,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
     let limited = |limits| domain.member_within(limits, alice, Rights::JOIN);
     let one_of_several = Statement::Route { via: near.name, scope: Scope::Several };
     let served_by_several = Statement::Service { server: alice.name, several: true };
+    let by_neighbour =
+        |up_to| Statement::Route { via: near.name, scope: Scope::ByNeighbour { up_to } };
     let one_second = Window { not_before_s: NOW_S, not_after_s: NOW_S };
     for (name, certificate) in [
         ("route", route.clone()),
@@ -34,6 +36,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
         ("route by one way of several", alice.says(one_of_several)),
         ("service of one of several", capsule.says(served_by_several)),
         ("export up to a domain", alice.export(domain, Some(far))),
+        ("export by a neighbour", domain.says(by_neighbour(None))),
+        ("export by a neighbour up to it", domain.says(by_neighbour(Some(near.name)))),
         ("member", domain.member(near, Rights::JOIN.and(Rights::CARRY))),
         ("member that sends inside", limited(inside)),
         ("member that sends to one", limited(one)),
@@ -272,6 +276,11 @@ fn fields(certificate: &Certificate) -> Value {
                 Scope::Any => {}
                 Scope::Several => fields["several"] = json!(true),
                 Scope::Destination(name) => fields["destination"] = json!(name.to_string()),
+                Scope::ByNeighbour { up_to } => {
+                    fields["type"] = json!("export");
+                    fields["several"] = json!(true);
+                    fields["up_to"] = json!(up_to.map(|name| name.to_string()));
+                }
                 Scope::ByDomain { up_to } => {
                     fields["type"] = json!("export");
                     fields["up_to"] = json!(up_to.map(|name| name.to_string()));

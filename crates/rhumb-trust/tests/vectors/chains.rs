@@ -108,7 +108,9 @@ impl Question<'_> {
     fn fields(&self, chain: &Chain) -> Value {
         let routers: Vec<String> = chain.routers().map(|name| name.to_string()).collect();
         let destination = match chain.scope() {
-            Scope::Any | Scope::ByDomain { .. } | Scope::Several => None,
+            Scope::Any | Scope::ByDomain { .. } | Scope::ByNeighbour { .. } | Scope::Several => {
+                None
+            }
             Scope::Destination(name) => Some(name.to_string()),
         };
         json!({

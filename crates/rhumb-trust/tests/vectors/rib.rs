@@ -1,16 +1,17 @@
 //! Section 8: every request to a RIB and every response.
 
+use rhumb_wire::certificate::Locator;
 use rhumb_wire::rib::{
     MAX_LEVEL, MAX_REMOVALS, Mark, Refusal, RemovalLists, RequestId, RibRequest, RibRequestBody,
     RibResponse, RibResponseBody, StoreId,
 };
-use rhumb_wire::{Certificate, Metadata, Name, Rights, Statement};
+use rhumb_wire::{Certificate, Metadata, Name, Offer, Rights, Scope, Statement};
 use serde_json::{Value, json};
 
 use super::certificates;
 use super::file::{File, hex};
 use super::names;
-use super::parties::Parties;
+use super::parties::{Parties, Party};
 
 pub(crate) fn write(parties: &Parties, file: &mut File) {
     requests(parties, file);
@@ -19,7 +20,8 @@ pub(crate) fn write(parties: &Parties, file: &mut File) {
 }
 
 fn requests(parties: &Parties, file: &mut File) {
-    let Parties { alice, near, .. } = parties;
+    let Parties { alice, near, domain, .. } = parties;
+    let asked_domains = |revision, after| RibRequestBody::Domains { revision, after };
     let chain = vec![alice.route(near), near.locator("192.0.2.1:7460")];
     let order = |metadata, certificates| RibRequestBody::Publish { metadata, certificates };
     let both = vec![alice.metadata.clone(), near.metadata.clone()];
@@ -33,6 +35,8 @@ fn requests(parties: &Parties, file: &mut File) {
         ("look up an export", RibRequestBody::LookUpExport(alice.name)),
         ("removals, for the first time", RibRequestBody::Removals(Mark::default())),
         ("removals since", RibRequestBody::Removals(MARK)),
+        ("domains, for the first time", asked_domains(0, Name([0; 32]))),
+        ("domains behind one", asked_domains(11, domain.name)),
         ("look up another way", RibRequestBody::LookUpWay { name: alice.name, number: 1 }),
         ("gone", RibRequestBody::Gone { name: alice.name, sequence: 1_700_000_000_000 }),
     ] {
@@ -54,6 +58,9 @@ fn requests(parties: &Parties, file: &mut File) {
                 json!({"kind": 6, "name": name.to_string(), "sequence": sequence})
             }
             RibRequestBody::Removals(since) => marked(8, since),
+            RibRequestBody::Domains { revision, after } => {
+                json!({"kind": 10, "revision": revision, "after": after.to_string()})
+            }
         };
         let mut bytes = Vec::new();
         RibRequest { id: RequestId(7), body }.emit(&mut bytes);
@@ -96,6 +103,11 @@ fn responses(parties: &Parties, file: &mut File) {
         ("changed: withdrawn", changed(0, vec![], withdrawal)),
         ("removals", RibResponseBody::Removals { to: MARK, removals }),
         ("no more removals", RibResponseBody::Removals { to: MARK, removals: vec![] }),
+        ("domains", offered_domains(parties)),
+        (
+            "domains as they were",
+            RibResponseBody::Domains { revision: 11, is_end: true, offered: vec![] },
+        ),
     ] {
         let fields = response_fields(&body);
         file.good("8", "RIB response", name, &identified(fields), &emitted(body));
@@ -153,7 +165,49 @@ fn response_fields(body: &RibResponseBody) -> Value {
             fields["removals"] = removals.iter().map(|lists| hex(&together(lists))).collect();
             fields
         }
+        RibResponseBody::Domains { revision, is_end, offered } => {
+            let one = |(domain, offer): &(Name, Offer)| {
+                json!({
+                    "domain": domain.to_string(),
+                    "cost": offer.cost,
+                    "ribs": offer.ribs.iter().map(|(name, at)| {
+                        json!({"name": name.to_string(), "address": at.address().to_string()})
+                    }).collect::<Vec<_>>(),
+                    "metadata": names::hexes(&offer.metadata),
+                    "certificates": certificates::hexes(&offer.certificates),
+                })
+            };
+            let offered: Vec<Value> = offered.iter().map(one).collect();
+            json!({"kind": 10, "revision": revision, "end": is_end, "offered": offered})
+        }
     }
+}
+
+/// A neighbour by its border, with its word for who is told, and a domain that it leads to.
+fn offered_domains(parties: &Parties) -> RibResponseBody {
+    let Parties { near, far, rib, domain, .. } = parties;
+    let scope = Scope::ByNeighbour { up_to: None };
+    let by = |via: &Party| Statement::Route { via: via.name, scope };
+    let ribs = vec![(rib.name, Locator::new(([192, 0, 2, 7], 7461).into()).unwrap())];
+    let own = Offer {
+        cost: 0,
+        ribs: ribs.clone(),
+        metadata: vec![domain.metadata.clone(), near.metadata.clone()],
+        certificates: vec![
+            domain.says(by(far)),
+            domain.says(Statement::Route { via: near.name, scope: Scope::Several }),
+            near.locator("192.0.2.1:7460"),
+        ],
+    };
+    let other = Offer {
+        cost: 10,
+        ribs: Vec::new(),
+        metadata: vec![far.metadata.clone()],
+        certificates: vec![far.says(by(domain))],
+    };
+    let mut offered = vec![(domain.name, own), (far.name, other)];
+    offered.sort_by_key(|(domain, _)| *domain);
+    RibResponseBody::Domains { revision: 11, is_end: false, offered }
 }
 
 fn refusals(parties: &Parties, file: &mut File) {
@@ -176,10 +230,25 @@ fn refusals(parties: &Parties, file: &mut File) {
     }
     let mut not_an_absence = vec![2, 0, 0, 0, 7];
     Certificate::emit_list(&[alice.route(near)], &mut not_an_absence);
+    let domains = |end: u8, rest: &[u8]| [&[10, 0, 0, 0, 7][..], &[1; 8], &[end], rest].concat();
     let nothing = [&[5, 0, 0, 0, 7][..], &alice.name.0, &[0, 0]].concat();
     for (name, bytes) in [
         ("kind 0", vec![0, 0, 0, 0, 7]),
         ("kind 7", vec![7, 0, 0, 0, 7]),
+        ("domains, neither the end nor not", domains(2, &[0])),
+        ("more domains than there may be", domains(0, &[17])),
+        (
+            "a domain twice",
+            domains(0, &[&[2][..], &[&[5; 32][..], &[0, 8], &NONE].concat().repeat(2)].concat()),
+        ),
+        (
+            "an offer of another version",
+            domains(0, &[&[1][..], &[5; 32], &[0, 8, 2], &NONE[1..]].concat()),
+        ),
+        (
+            "an offer of three RIBs",
+            domains(0, &[&[1][..], &[5; 32], &[0, 8, 1, 0, 0, 0, 0, 3, 0, 0]].concat()),
+        ),
         ("store, cut short", vec![6, 0, 0, 0, 7, 1, 2, 3]),
         ("refusal 0", vec![4, 0, 0, 0, 7, 0]),
         ("refusal 12", vec![4, 0, 0, 0, 7, 12]),
@@ -209,6 +278,8 @@ fn together((metadata, certificates): &RemovalLists) -> Vec<u8> {
     bytes
 }
 
+/// An offer of nothing.
+const NONE: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
 const MARK: Mark = Mark { store: StoreId(*b"sixteen of bytes"), position: 11 };
 
 fn identified(mut fields: Value) -> Value {

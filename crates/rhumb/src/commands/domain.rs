@@ -1,18 +1,22 @@
 //! `rhumb domain`: a trust domain's word for its members, and for the router at its border. The
 //! domain's key stays where it is; the file that is made goes to the member, lies beside its key,
-//! and is no secret, or goes to the router. What it takes back goes to its RIBs.
+//! and is no secret, or goes to the router; what it says of a neighbour goes to its RIB, as does
+//! what it takes back.
 
 mod border;
+mod carry;
 mod create;
 mod list;
 mod remove;
 mod renew;
+mod routes;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rhumb_daemon::cli::{AdmitArguments, DomainCommand};
 use rhumb_daemon::clock::{self, date_and_time, time_left};
+use rhumb_daemon::config::ConfigFile;
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::key;
 use rhumb_daemon::output::Form;
@@ -23,7 +27,7 @@ use serde::Serialize;
 use serde_json::json;
 
 /// Runs the command.
-pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
+pub(crate) fn run(command: &DomainCommand, file: &ConfigFile, form: Form) -> Outcome {
     match command {
         DomainCommand::Create(arguments) => create::run(arguments, form),
         DomainCommand::List(arguments) => list::run(arguments, form),
@@ -31,6 +35,8 @@ pub(crate) fn run(command: &DomainCommand, form: Form) -> Outcome {
         DomainCommand::Renew(arguments) => renew::run(arguments, form),
         DomainCommand::Remove(arguments) => remove::run(arguments, form),
         DomainCommand::Delegate(arguments) => border::delegate(arguments, form),
+        DomainCommand::Carry(arguments) => carry::run(arguments, form),
+        DomainCommand::Routes(arguments) => routes::run(arguments, file, form),
         DomainCommand::Inspect { file } => inspect(file, form),
     }
 }
@@ -40,6 +46,9 @@ fn inspect(file: &Path, form: Form) -> Outcome {
         Ok(membership) => form.print(&Report { membership, written_to: None }),
         Err(MembershipError::Malformed { line: 1 }) if remove::is_one(file) => {
             return remove::inspect(file, form);
+        }
+        Err(MembershipError::Malformed { line: 1 }) if carry::is_one(file) => {
+            return carry::inspect(file, form);
         }
         Err(MembershipError::Malformed { line: 1 }) => return border::inspect(file, form),
         Err(error) => return Err(unreadable(file, error)),

@@ -1,23 +1,24 @@
 //! `rhumb rib`: the directory of verified routes behind a UDP socket, a thread that verifies what
 //! is published, and one that writes it. Look-ups wait for neither.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rhumb_daemon::belonging::Belonging;
-use rhumb_daemon::config::RibSettings;
+use rhumb_daemon::config::{NeighbourSettings, RibSettings};
 use rhumb_daemon::daemon::{self, Ready, RulesFollower, Service, Snapshot, Worker};
 use rhumb_daemon::failure::{Failure, Outcome};
 use rhumb_daemon::output::Form;
 use rhumb_daemon::{clock, key};
 use rhumb_io::udp::{Options, UdpSocket};
 use rhumb_io::{Backend, PacketIo};
-use rhumb_rib::Server;
 use rhumb_rib::store::Embedded;
 use rhumb_rib::{Commit, Committed, Remote, RibError, Verdict, Verification};
+use rhumb_rib::{Neighbours, Server};
 use rhumb_trust::Now;
 use rhumb_wire::rib::StoreId;
-use rhumb_wire::{Batch, Role};
+use rhumb_wire::{Batch, Name, Role};
 
 mod fullness;
 mod report;
@@ -45,6 +46,11 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
     let mut disk = store.share();
     config.access = settings.access.access.clone();
     config.domain = settings.domain;
+    config.neighbours = settings.neighbours.neighbours.clone();
+    config.around = settings.neighbours.around.clone();
+    // A port of 0 is one that the system has chosen.
+    let at = settings.neighbours.address;
+    config.address = at.map(|it| if it.port() == 0 { address } else { it });
     let parents = settings.parents.iter();
     config.parents = parents.map(|it| Remote { address: it.address, name: it.name }).collect();
     let mut server =
@@ -61,10 +67,12 @@ pub(crate) fn run(settings: &RibSettings, with_parent: bool, form: Form) -> Outc
         writer: Worker::start("writer", wake.clone(), move |commit: Commit| commit.run(&mut disk))?,
         rules: RulesFollower::start(settings.access.clone(), wake)?,
         belonging,
+        neighbours: settings.neighbours.clone(),
         address,
         started: now.instant,
         fullness: Fullness::new(now.instant),
         parents_there: vec![false; settings.parents.len()],
+        neighbours_there: BTreeSet::new(),
     };
     if settings.access.admits_nobody() && !address.ip().is_loopback() {
         tracing::warn!(
@@ -89,11 +97,14 @@ struct Directory {
     writer: Worker<Commit, Committed>,
     rules: RulesFollower,
     belonging: Belonging,
+    neighbours: NeighbourSettings,
     address: SocketAddr,
     started: Instant,
     fullness: Fullness,
     /// Of which RIBs of the domain around it was last said that they are there.
     parents_there: Vec<bool>,
+    /// Neighbours of which it was last said that a RIB of theirs is there.
+    neighbours_there: BTreeSet<Name>,
 }
 
 impl Service for Directory {
@@ -110,6 +121,7 @@ impl Service for Directory {
         }
         if let Some(access) = self.rules.poll() {
             self.server.set_access(access, now);
+            self.read_neighbours(now);
         }
         if let Some(identity) = self.belonging.poll()
             && let Err(error) = self.server.show(&identity, now)
@@ -133,6 +145,7 @@ impl Service for Directory {
                 _ => {}
             }
         }
+        self.note_neighbours();
         if let Some(error) = self.server.poll_error() {
             log(&error);
         }
@@ -157,6 +170,30 @@ impl Service for Directory {
         let mut snapshot = report::snapshot(&mut self.server, self.address, uptime, now);
         self.belonging.report(&mut snapshot);
         snapshot
+    }
+}
+
+impl Directory {
+    /// Takes over what the file says of neighbours now: a few lines and files of a few hundred
+    /// bytes.
+    fn read_neighbours(&mut self, now: Now) {
+        match self.neighbours.again() {
+            Ok(neighbours) => self.server.set_neighbours(&neighbours, now),
+            Err(failure) => tracing::warn!(%failure, "going on with the neighbours from before"),
+        }
+    }
+
+    fn note_neighbours(&mut self) {
+        let all = self.server.neighbours().into_iter().flat_map(Neighbours::rules);
+        let there = all.map(|it| it.domain).filter(|domain| self.server.is_there(*domain));
+        let there: BTreeSet<Name> = there.collect();
+        for domain in there.difference(&self.neighbours_there) {
+            tracing::info!(%domain, "a RIB of a neighbour is there");
+        }
+        for domain in self.neighbours_there.difference(&there) {
+            tracing::warn!(%domain, "lost the RIBs of a neighbour");
+        }
+        self.neighbours_there = there;
     }
 }
 

@@ -181,7 +181,9 @@ fn in_domain(domain: RouterDomain) -> rhumb_switch::Domain {
         let metadata = delegation.metadata();
         delegation.certificates().iter().map(|word| (metadata.clone(), word.clone()))
     });
-    rhumb_switch::Domain { name: domain.name, around: domain.around, words: words.collect() }
+    let words = words.collect();
+    let RouterDomain { name, around, customers, .. } = domain;
+    rhumb_switch::Domain { name, around, customers, words }
 }
 
 /// This host's address on the way to the first RIB. Connecting a UDP

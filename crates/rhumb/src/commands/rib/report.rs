@@ -6,8 +6,9 @@ use std::time::Duration;
 use rhumb_daemon::daemon::{Metric, Reading, Snapshot, by_reason};
 use rhumb_link::Source;
 use rhumb_rib::store::Store;
-use rhumb_rib::{Fill, Held, RefusedAsker, Server};
+use rhumb_rib::{Fill, Held, Neighbour, Neighbours, RefusedAsker, Server, Way};
 use rhumb_trust::Now;
+use rhumb_wire::Name;
 use serde_json::{Value, json};
 
 use super::fullness::percent;
@@ -66,6 +67,8 @@ fn status<S: Store>(
         "sessions": sessions,
         "domain": server.config().domain,
         "parents": parents,
+        "neighbours": neighbours(server),
+        "reached": reached(server, now),
         "refused": server.refused().map(|it| refused(&it, now)).collect::<Vec<_>>(),
         "counters": counters,
         "subscriptions": server.subscriptions(),
@@ -79,6 +82,61 @@ fn status<S: Store>(
         "dropped_requests": by_reason(counters.drops()),
         "dropped_datagrams": by_reason(server.endpoint().drops().iter()),
     })
+}
+
+/// The domains beside, what each is told, and how many it offers.
+fn neighbours<S: Store>(server: &Server<S>) -> Vec<Value> {
+    let table = server.neighbours();
+    let all = table.into_iter().flat_map(|table| table.rules().map(move |it| (table, it)));
+    let one = |(table, it): (&Neighbours, &Neighbour)| {
+        json!({
+            "domain": it.domain,
+            "relation": it.relation.as_str(),
+            "preference": it.preference,
+            "cost": it.cost,
+            "tell": it.tell.as_str(),
+            "may_carry": it.carriage.as_ref().map(|word| word.not_after_s),
+            "there": server.is_there(it.domain),
+            "offers": table.offered_by(it.domain),
+        })
+    };
+    all.map(one).collect()
+}
+
+/// The domains that neighbours lead to, and by which ways, the first one first; nothing where there
+/// are no neighbours.
+fn reached<S: Store>(server: &Server<S>, now: Now) -> Option<Vec<Value>> {
+    let table = server.neighbours()?;
+    let way = |way: &Way| {
+        json!({
+            "by": way.neighbour,
+            "relation": way.relation.as_str(),
+            "preference": way.preference,
+            "cost": way.cost,
+            "stale": way.is_stale,
+            "path": way.path,
+        })
+    };
+    let one = |domain: Name| {
+        let ways: Vec<Value> = table.ways(domain, now).iter().map(way).collect();
+        json!({ "domain": domain, "ways": ways })
+    };
+    Some(table.domains().into_iter().map(one).collect())
+}
+
+/// The same as metrics, and what came of looking for names there.
+fn outside<S: Store>(server: &Server<S>) -> Vec<Reading> {
+    let Some(table) = server.neighbours() else { return Vec::new() };
+    let counters = server.counters();
+    let (there, known) = server.acquaintances();
+    vec![
+        REACHED.is(table.domains().len()),
+        NEIGHBOURS.is(table.rules().count()),
+        NOT_TAKEN.by_reason(table.not_taken()),
+        SOUGHT.is(counters.sought),
+        DOMAINS_TOLD.is(counters.domains_told),
+        OUTSIDE_RIBS.by("state", [("there", there as u64), ("away", (known - there) as u64)]),
+    ]
 }
 
 /// An address, or the part of one that tells sites apart.
@@ -136,6 +194,7 @@ fn metrics<S: Store>(server: &Server<S>, stored_names: Option<u64>) -> Vec<Readi
         SESSIONS.is(server.endpoint().sessions().count()),
         BOUNDS.by("table", bounds),
     ];
+    metrics.extend(outside(server));
     metrics.extend(stored_names.map(|names| NAMES.is(names)));
     metrics
 }
@@ -192,6 +251,29 @@ const CLIMBS: Metric = Metric::counter(
     "rhumb_rib_asked_beyond_total",
     "Questions asked of the RIBs of the domain around.",
 );
+/// None where there should be some: no neighbour is there, or their offers are not taken.
+const REACHED: Metric =
+    Metric::gauge("rhumb_rib_reached_domains", "Domains that neighbours lead to.");
+/// Those of the settings, there or not.
+const NEIGHBOURS: Metric = Metric::gauge("rhumb_rib_known_neighbours", "Neighbour domains.");
+/// `unverified` and `loop` are for the neighbour's operator; `rule` and `full` for this one's.
+const NOT_TAKEN: Metric = Metric::counter(
+    "rhumb_rib_refused_offers_total",
+    "Offers of neighbours that were not taken, by why.",
+);
+/// Each is a question to the RIBs of all domains that neighbours lead to.
+const SOUGHT: Metric = Metric::counter(
+    "rhumb_rib_sought_names_total",
+    "Look-ups that went to domains that neighbours lead to.",
+);
+/// Neighbours ask once a second.
+const DOMAINS_TOLD: Metric = Metric::counter(
+    "rhumb_rib_told_domains_total",
+    "Answers to neighbours about which domains are offered to them.",
+);
+/// Names of a domain whose RIBs are all `away` are not found.
+const OUTSIDE_RIBS: Metric =
+    Metric::gauge("rhumb_rib_outside_ribs", "RIBs of other domains, by whether they are there.");
 /// `refused` needs a look at the rules of the RIBs of the domain around.
 const PASSED_UP: Metric = Metric::counter(
     "rhumb_rib_passed_up_statements_total",
