@@ -96,7 +96,8 @@ impl World {
                 let further = further.filter(|(it, _)| providers.contains(&it.name()));
                 let all = further.flat_map(|(_, around)| around.clone());
                 let mut all: Vec<Name> = all.chain(providers.clone()).collect();
-                (all.sort(), all.dedup());
+                all.sort();
+                all.dedup();
                 all.retain(|name| *name != self.name(at));
                 self.around[at] = all;
             }
