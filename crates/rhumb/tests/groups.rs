@@ -75,7 +75,7 @@ fn a_message_reaches_everybody_who_was_admitted_and_nobody_who_was_removed() {
     let certify = ["certify", "--key", "news.key", "--server", &server, "--out", "news.adcert"];
     assert_eq!(scene.place.run(&certify).code, 0);
     let eve = scene.member("eve", "join");
-    for (who, rights) in [("bob", "join"), ("carol", "join,publish")] {
+    for (who, rights) in [("bob", "join"), ("carol", "join,publish"), ("dora", "join")] {
         scene.member(who, rights);
     }
     let mut ada = scene.receive("ada", 0, &["--serve", "news.adcert"]);
@@ -88,7 +88,7 @@ fn a_message_reaches_everybody_who_was_admitted_and_nobody_who_was_removed() {
     for who in [&mut ada, &mut bob, &mut eve_hears] {
         assert_eq!(texts(who, 1), ["good \u{1b}[31mnews"]);
     }
-    let refused = scene.send("bob", 1, "by who may only listen");
+    let refused = scene.send("dora", 1, "by who may only listen");
     refused.is_refused_with(&["publish", "send to"]);
 
     let remove = ["domain", "remove", &eve, "--key", "desk.key", "--out", "eve.removal"];
