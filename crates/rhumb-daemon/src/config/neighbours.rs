@@ -222,7 +222,7 @@ mod tests {
             ribs: vec![(RIB, ([192, 0, 2, 9], 7461).into())],
             ..Neighbour::new(OTHER, Relation::Peer)
         };
-        assert_eq!(plain.neighbours, [expected.clone()]);
+        assert_eq!(plain.neighbours, std::slice::from_ref(&expected));
         assert_eq!((expected.preference, expected.tell), (200, Tell::Customers));
         let more = format!(
             "preference = 7\ncost = 3\ntell = \"own\"\nwithhold = [\"{RIB}\"]\nrefuse = [\"{OWN}\"]"
