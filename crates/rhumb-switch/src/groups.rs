@@ -282,15 +282,16 @@ impl Group {
         self.removed.len() < MAX_REMOVALS
     }
 
-    /// Somebody is a member no longer, as `from` knows: others are told. Whether that is news.
+    /// Somebody is a member no longer, as `from` knows: other routers are told.
     pub(crate) fn remove(
         &mut self,
         removal: Verified<Removal>,
         from: SessionId,
+        is_router: impl Fn(SessionId) -> bool,
         now: Instant,
-    ) -> bool {
+    ) {
         if self.removals.note(removal.clone()) != Noted::New {
-            return false;
+            return;
         }
         let about = (removal.issuer(), removal.removed());
         self.removed.retain(|_, it| (it.issuer(), it.removed()) != about);
@@ -299,12 +300,11 @@ impl Group {
         self.passed_on.retain(|(number, _), _| self.removed.contains_key(number));
         // Those, too, that are no neighbours any more without whom it removes.
         let fresh = Passing { is_known: false, again_at: now, tries: 0 };
-        for to in self.receivers.iter().copied().chain(self.upward()) {
+        for to in self.routers(is_router) {
             self.passed_on.insert((number, to), fresh);
         }
         self.passed_on.insert((number, from), Passing { is_known: true, ..fresh });
         self.due = now;
-        true
     }
 
     /// A next router knows of a removal. Whether it was told.
@@ -445,14 +445,14 @@ impl Group {
         due: &mut Instant,
     ) -> Vec<Errand> {
         let mut errands = Vec::new();
-        for to in self.receivers.iter().copied().chain(self.upward()) {
+        for to in self.routers(&is_router) {
             for number in self.removed.keys() {
                 let fresh = Passing { is_known: false, again_at: now, tries: 0 };
                 self.passed_on.entry((*number, to)).or_insert(fresh);
             }
         }
         for ((number, to), passing) in &mut self.passed_on {
-            if passing.is_known || passing.tries >= MAX_TRIES || !is_router(*to) {
+            if passing.is_known || passing.tries >= MAX_TRIES {
                 continue;
             }
             if let Some(removal) = self.removed.get(number).filter(|_| passing.again_at <= now) {
@@ -503,8 +503,7 @@ impl Group {
         let mut wanted = BTreeMap::new();
         let senders = self.senders();
         let upward = self.upward();
-        let downward = self.receivers.iter().copied().filter(|session| is_router(*session));
-        for to in downward.chain(upward) {
+        for to in self.routers(is_router) {
             for (sender, sessions) in &senders {
                 // Where he comes from he is known.
                 if let (false, Some(from)) = (sessions.contains(&to), sessions.first()) {
@@ -521,6 +520,12 @@ impl Group {
             wanted.insert((member, to), (from, part));
         }
         wanted
+    }
+
+    /// The next routers: those that receive, and the one toward the root.
+    fn routers(&self, is_router: impl Fn(SessionId) -> bool) -> Vec<SessionId> {
+        let downward = self.receivers.iter().copied().filter(|session| is_router(*session));
+        downward.chain(self.upward()).collect()
     }
 
     /// Who sends, each with the sessions that brought him.

@@ -9,6 +9,7 @@
 //! 4. Next routers are told, with the same membership and his chain grown by our certificate; so
 //!    every router of the tree verifies both. He is answered when they have.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use rhumb_trust::{Membership, Noted, Now, Removal, Verified};
 use rhumb_wire::datagram::RECORD_OVERHEAD;
 use rhumb_wire::group::{GroupAccept, GroupRequest, Part};
 use rhumb_wire::nack::{Nack, Reason};
-use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Rights};
+use rhumb_wire::{Action, Certificate, Name, Pdu, PduHeader, Rights, Role};
 
 use crate::answer::CHAIN_AHEAD_TAG;
 use crate::grants::{Acceptance, Grant};
@@ -26,6 +27,7 @@ use crate::groups::{Errand, Group, Member, Way};
 use crate::job::{HeldPdu, Task};
 use crate::jobs::RETRY_WHEN_BUSY_MS;
 use crate::next_hop::Stop;
+use crate::plane::Plane;
 use crate::routes::Found;
 use crate::status::{GroupStatus, LISTED};
 use crate::{DropReason, Switch};
@@ -242,8 +244,9 @@ impl Switch {
             let stop = Stop::new(DropReason::BadCertificate, Reason::BadCertificate);
             return self.stop(from, &pdu, &stop, now);
         };
-        let Some(entry) = self.groups.get_mut(&group) else { return };
-        entry.remove(removal.clone(), from, now.instant);
+        let Self { groups, plane, .. } = self;
+        let Some(entry) = groups.get_mut(&group) else { return };
+        entry.remove(removal.clone(), from, |it| is_router(plane, it), now.instant);
         let counts = |(name, session, it): (&Name, SessionId, &Member)| {
             removal.counts_against(&it.membership).then_some((*name, session))
         };
@@ -302,7 +305,11 @@ impl Switch {
         if is_about_data && !matches!(nack.reason, Reason::NotAuthorised | Reason::TooBig(_)) {
             return entry.is_accepted(name, from, now.instant);
         }
+        // Members are not told who sends, so none of them says that nothing fits for all.
         if let Reason::TooBig(_) = nack.reason {
+            if !entry.is_accepted(name, from, now.instant) {
+                return false;
+            }
             let ingress =
                 entry.members().find(|(member, session, _)| **member == name && *session != from);
             let Some(ingress) = ingress.map(|(_, session, _)| session) else { return true };
@@ -367,6 +374,7 @@ impl Switch {
             let nack = Nack { reason, reporter: Some(self.name()) };
             self.send_nack(*session, about, nack, now);
         }
+        let out: BTreeSet<(Name, SessionId)> = out.iter().copied().collect();
         self.drop_members(&group, now, |name, session| !out.contains(&(*name, session)));
     }
 
@@ -389,12 +397,8 @@ impl Switch {
             self.look_after_group(group, now);
         }
         let Self { groups, plane, .. } = self;
-        let is_router = |session| {
-            let peer = plane.peer(session);
-            peer.is_some_and(|peer| peer.metadata.role == rhumb_wire::Role::Router)
-        };
         let Some(entry) = groups.get_mut(&group) else { return };
-        for errand in entry.settle(is_router, now.instant) {
+        for errand in entry.settle(|it| is_router(plane, it), now.instant) {
             match errand {
                 Errand::Tell { to, member, from, part } => {
                     self.tell_member((group, member), (from, to), part, now);
@@ -549,6 +553,11 @@ impl Switch {
         all.truncate(LISTED);
         all
     }
+}
+
+/// Whether others may be behind a session.
+fn is_router(plane: &Plane, session: SessionId) -> bool {
+    plane.peer(session).is_some_and(|peer| peer.metadata.role == Role::Router)
 }
 
 /// Whether a membership lets a name be a part of a group, if it is what it says.

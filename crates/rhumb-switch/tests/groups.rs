@@ -367,3 +367,29 @@ fn a_flood_of_copies_is_bounded_and_leaves_others_theirs() {
     scene.world.run(SECOND);
     assert_eq!(scene.received(b), [b"a"]);
 }
+
+#[test]
+fn no_receiver_says_for_all_that_nothing_fits() {
+    let mut scene = Scene::new(1);
+    let sender = scene.member(0, Part::Sends);
+    let receiver = scene.member(0, Part::Receives);
+    let mut liar = Stranger::new(&mut scene.world, 0, Role::Node);
+    let membership = scene.both(liar.name());
+    let (issuers, certificates) =
+        (membership.issuers().to_vec(), membership.certificates().to_vec());
+    let route = liar.route(scene.world.routers[0].switch.name(), &scene.world);
+    let request = GroupRequest::Join { part: Part::Receives, issuers, certificates };
+    assert!(ask(&mut scene, &mut liar, 1, &request, &route).0.is_some());
+    scene.send(sender, b"1");
+    scene.world.run(SECOND / 10);
+    liar.settle(&mut scene.world);
+    let copy = liar.inbox.iter().find(|(it, _)| it.action == Action::Data).unwrap().0;
+    let mut data = Vec::new();
+    Nack { reason: Reason::TooBig(100), reporter: None }.emit(&mut data);
+    let nack = PduHeader::new(Action::Nack, copy.destination, copy.source);
+    liar.send(&mut scene.world, PduHeader { tag: copy.tag, ..nack }, &data, &[]);
+    scene.world.run(SECOND / 10);
+    scene.send(sender, &[b'2'; 900]);
+    scene.world.run(SECOND / 10);
+    assert_eq!(scene.received(receiver), [b"1", b"2"]);
+}

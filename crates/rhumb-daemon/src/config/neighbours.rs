@@ -248,7 +248,7 @@ mod tests {
             (item("").replace(&OTHER.to_string(), &OWN.to_string()), "is this domain itself"),
             ("[[rib.neighbour]]\nrelation = \"peer\"".to_owned(), "needs `name`"),
             (format!("[[rib.neighbour]]\nname = \"{OTHER}\""), "needs `relation`"),
-            (item("").replace("rib = [", "refuse = [\"x\"] #"), "is not a name"),
+            (item("").replace("rib = [", "# rib = ["), "needs `rib`"),
         ] {
             let problem = refused(&text);
             assert!(problem.contains(what), "{problem}");
